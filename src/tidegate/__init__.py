@@ -1,0 +1,1 @@
+"""tidegate: source connectors for PySpark that read splits in event-time order."""

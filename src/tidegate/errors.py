@@ -1,0 +1,66 @@
+"""Every error that tidegate raises on purpose, split by whose fault it is.
+
+    TidegateError
+    ├── OptionError           the caller: an option is unknown, malformed or contradictory
+    ├── CheckpointError       the caller: a checkpoint of another source or of a newer version
+    ├── DataLossError         the data: records that were promised are gone
+    ├── CorruptDataError      the data: what was read cannot be what was written
+    ├── ConnectorError        the other side: it refused, or did not answer before the deadline
+    │   └── DeadlineError
+    ├── ContractError         a connector broke a rule of its contract
+    └── ServerError           a development server could not be resolved or started
+
+Errors of other libraries are mapped at the boundary with ``raise ... from``.  A message is one
+sentence that names the option or the split, the value, what is allowed and, for a misspelling,
+the nearest valid name.  It never holds a secret.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CheckpointError",
+    "ConnectorError",
+    "ContractError",
+    "CorruptDataError",
+    "DataLossError",
+    "DeadlineError",
+    "OptionError",
+    "ServerError",
+    "TidegateError",
+]
+
+
+class TidegateError(Exception):
+    """Base of all errors that tidegate raises on purpose."""
+
+
+class OptionError(TidegateError, ValueError):
+    """An option is unknown, malformed or contradicts another one."""
+
+
+class CheckpointError(TidegateError):
+    """The offset JSON in a checkpoint is from another source, from a newer version, or broken."""
+
+
+class DataLossError(TidegateError):
+    """Records between a position and the data that is still there are gone (``failOnDataLoss``)."""
+
+
+class CorruptDataError(TidegateError):
+    """A checksum or a length does not fit: what was read is not what was written."""
+
+
+class ConnectorError(TidegateError):
+    """The system that is read from refused a request."""
+
+
+class DeadlineError(ConnectorError):
+    """The system that is read from did not answer before the deadline, retries included."""
+
+
+class ContractError(TidegateError):
+    """A connector returned what its contract forbids."""
+
+
+class ServerError(TidegateError):
+    """A development server could not be resolved, started or stopped."""
