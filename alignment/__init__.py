@@ -1,1 +1,1 @@
-"""alignment."""
+"""Floor 1: planned alignment.  Pure logic: no I/O, no Spark, no clock."""

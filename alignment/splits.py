@@ -1,0 +1,59 @@
+"""The value types that every layer shares: splits, heads, extents and ranges.
+
+A *split* is the unit of discovery and of order (Flink: SourceSplit): a Kafka partition, a manifest
+of S3 chunks, a shard of a table.  A *position* is an int that grows along the split; it names the
+next record that is unread.  Positions may have holes: compare them, never count with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+__all__ = ["Extent", "Extents", "Head", "Positions", "SplitId", "SplitRange"]
+
+SplitId: TypeAlias = str
+"""Names a split for ever.  A reader can find the split again from this string alone."""
+
+Positions: TypeAlias = Mapping[SplitId, int]
+"""For each split the position of its next unread record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A record that alignment can see: its position and its event time.
+
+    position: where the record stands; reading from here yields it first.
+    event_time_ms: milliseconds since the epoch, UTC; may be negative.
+    """
+
+    position: int
+    event_time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What can be read of a split now.
+
+    begin: the first position that still exists.
+    end: exclusive; reading stops here until a later extent is greater.
+    settled: False while records at or past ``end`` exist but may not be read yet (a Kafka
+        transaction that is still open).  An unsettled split never becomes idle.
+    """
+
+    begin: int
+    end: int
+    settled: bool = True
+
+
+Extents: TypeAlias = Mapping[SplitId, Extent]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRange:
+    """The records of one split from ``start`` (inclusive) to ``end`` (exclusive)."""
+
+    split_id: SplitId
+    start: int
+    end: int

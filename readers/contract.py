@@ -1,0 +1,45 @@
+"""The contract of a split reader: the half of a connector that runs on the executors."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidegate.alignment.splits import SplitRange
+
+__all__ = ["ReadTask", "SplitReader"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTask:
+    """What one Spark task reads: ranges of one or more splits, in this order."""
+
+    ranges: tuple[SplitRange, ...]
+
+
+class SplitReader(ABC):
+    """Reads ranges of splits as Arrow batches (FLIP-27: SplitReader).
+
+    One instance is made per Spark task, in a Python worker on an executor.  It may open what it
+    needs in ``read``; connections that outlive the task belong to the worker process.
+    """
+
+    @abstractmethod
+    def read(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
+        """Yield the records of every range of ``task``, in position order within each range.
+
+        Called once per attempt of a task.  Spark repeats a task after a failure, under speculation
+        and for every action on the same batch, so the same range must yield the same rows every
+        time, also when the process that planned it is gone.
+
+        Every batch has the source's schema exactly, also the last one.  A batch holds a bounded
+        number of bytes, whatever the size of the range.  A position inside the range at which
+        there is no record is skipped.  Never yields a record outside the range.  Not guaranteed:
+        an order between ranges of different splits.
+
+        Raises DataLossError when records of the range are gone, CorruptDataError when they cannot
+        be decoded, DeadlineError when the other side does not answer in time.
+        """
