@@ -1,0 +1,66 @@
+"""The states of a split, as one table.
+
+A state is never stored: every plan derives it from positions, extents, idle timers and the bound.
+What a state means for the others stands in ``STATES`` and nowhere else.
+
+                       +--------------------------------------+
+                       v                                      |
+    UNREAD <------> READING <------> CAUGHT_UP ------------> IDLE
+       ^               ^                 |    <--------------+
+       |               v                 v
+       +-----------> PAUSED          FINISHED            (any) --> REMOVED
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+__all__ = ["STATES", "SplitState", "StateRule", "may_follow"]
+
+
+class SplitState(Enum):
+    """Where a split stands after a plan."""
+
+    UNREAD = "unread"
+    """Has records before the bound, none of which fitted into the batch."""
+    READING = "reading"
+    """Gives records to the batch."""
+    PAUSED = "paused"
+    """Its next record lies at or past the bound: nothing is read until the others have come up."""
+    CAUGHT_UP = "caught up"
+    """Nothing to read now; more may come at any moment."""
+    IDLE = "idle"
+    """Settled, and nothing to read for the idle timeout: it no longer holds the others."""
+    FINISHED = "finished"
+    """At its configured end: nothing will ever come."""
+    REMOVED = "removed"
+    """No longer discovered."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateRule:
+    """What a state means for the minimum over all splits, and which states may follow it."""
+
+    in_minimum: bool
+    next: frozenset[SplitState]
+
+
+_LIVE = frozenset({SplitState.UNREAD, SplitState.READING, SplitState.PAUSED, SplitState.CAUGHT_UP})
+_END = frozenset({SplitState.FINISHED, SplitState.REMOVED})
+
+STATES: dict[SplitState, StateRule] = {
+    SplitState.UNREAD: StateRule(in_minimum=True, next=_LIVE | _END),
+    SplitState.READING: StateRule(in_minimum=True, next=_LIVE | _END | {SplitState.IDLE}),
+    # Never IDLE: a paused split has records to read (FLINK-35886, FLINK-36751).
+    SplitState.PAUSED: StateRule(in_minimum=True, next=_LIVE | _END),
+    SplitState.CAUGHT_UP: StateRule(in_minimum=True, next=_LIVE | _END | {SplitState.IDLE}),
+    SplitState.IDLE: StateRule(in_minimum=False, next=_LIVE | _END | {SplitState.IDLE}),
+    SplitState.FINISHED: StateRule(in_minimum=False, next=_END),
+    SplitState.REMOVED: StateRule(in_minimum=False, next=frozenset({SplitState.REMOVED})),
+}
+
+
+def may_follow(before: SplitState, after: SplitState) -> bool:
+    """Tell whether the plan after one that said ``before`` may say ``after``."""
+    return after in STATES[before].next

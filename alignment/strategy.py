@@ -1,0 +1,82 @@
+"""What the user says about event time: disorder, idleness and how far splits may drift apart.
+
+The vocabulary is Flink's: ``WatermarkStrategy``, ``forBoundedOutOfOrderness``, ``withIdleness``
+(FLIP-126) and ``withWatermarkAlignment`` (FLIP-182, FLIP-217).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from tidegate.errors import OptionError
+
+__all__ = ["WatermarkStrategy", "milliseconds"]
+
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def milliseconds(duration: timedelta) -> int:
+    """Return ``duration`` in whole milliseconds, rounded down."""
+    return duration // _MILLISECOND
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkStrategy:
+    """How a source derives its watermark and how it keeps its splits together.
+
+    Immutable; start from one of the three class methods and refine with ``with_...``.
+
+    out_of_orderness: how far a record may lie behind the greatest event time before it in its
+        split without being late; None: the source has no watermark of its own.
+    idle_timeout: for how long a split must have nothing to read before it stops holding others.
+    max_drift: how far past the slowest split's next record any split may be read; None: no bound.
+    """
+
+    out_of_orderness: timedelta | None = timedelta(0)
+    idle_timeout: timedelta = timedelta(minutes=1)
+    max_drift: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        if self.out_of_orderness is not None and self.out_of_orderness < timedelta(0):
+            raise OptionError(f"out-of-orderness is {self.out_of_orderness}, but it must be zero or more")
+        if self.idle_timeout <= timedelta(0):
+            raise OptionError(f"idle timeout is {self.idle_timeout}, but it must be more than zero")
+        if self.max_drift is not None and self.max_drift < _MILLISECOND:
+            raise OptionError(f"max drift is {self.max_drift}, but it must be at least one millisecond")
+
+    @classmethod
+    def for_bounded_out_of_orderness(cls, bound: timedelta) -> WatermarkStrategy:
+        """Let records of a split lie up to ``bound`` behind the greatest event time before them."""
+        return cls(out_of_orderness=bound)
+
+    @classmethod
+    def for_monotonous_timestamps(cls) -> WatermarkStrategy:
+        """Take it that event times never go back within a split."""
+        return cls(out_of_orderness=timedelta(0))
+
+    @classmethod
+    def no_watermarks(cls) -> WatermarkStrategy:
+        """Compute no watermark; alignment still works."""
+        return cls(out_of_orderness=None)
+
+    def with_idleness(self, timeout: timedelta) -> WatermarkStrategy:
+        """Let a split that had nothing to read for ``timeout`` stop holding the others."""
+        return replace(self, idle_timeout=timeout)
+
+    def with_watermark_alignment(self, *, max_drift: timedelta) -> WatermarkStrategy:
+        """Never read a split ``max_drift`` or more past the slowest split's next record.
+
+        In a back-fill ``max_drift`` is also the slice of event time that one batch covers.
+        """
+        return replace(self, max_drift=max_drift)
+
+    @property
+    def out_of_orderness_ms(self) -> int | None:
+        """The out-of-orderness in milliseconds; None without watermarks."""
+        return None if self.out_of_orderness is None else milliseconds(self.out_of_orderness)
+
+    @property
+    def max_drift_ms(self) -> int | None:
+        """The max drift in milliseconds; None without a bound."""
+        return None if self.max_drift is None else milliseconds(self.max_drift)
