@@ -17,6 +17,9 @@ the nearest valid name.  It never holds a secret.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 __all__ = [
     "CheckpointError",
     "ConnectorError",
@@ -27,6 +30,7 @@ __all__ = [
     "OptionError",
     "ServerError",
     "TidegateError",
+    "did_you_mean",
 ]
 
 
@@ -64,3 +68,10 @@ class ContractError(TidegateError):
 
 class ServerError(TidegateError):
     """A development server could not be resolved, started or stopped."""
+
+
+def did_you_mean(name: str, valid: Iterable[str]) -> str:
+    """Return "; did you mean 'x'?" for the valid name nearest to ``name``, or nothing."""
+    by_folded = {known.casefold(): known for known in valid}
+    nearest = difflib.get_close_matches(name.casefold(), by_folded, n=1)
+    return f"; did you mean {by_folded[nearest[0]]!r}?" if nearest else ""

@@ -1,0 +1,44 @@
+"""Packs the ranges of a batch into tasks (FLIP-27: assignSplits; here Spark schedules the tasks).
+
+Small ranges share a task, great ones are cut.  Every range may be cut anywhere, because a reader
+gives the same rows for it however it is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tidegate.alignment.splits import SplitRange
+from tidegate.readers.contract import ReadTask
+
+__all__ = ["assign"]
+
+_TASKS_PER_CORE = 3
+_SMALLEST_TASK = 20_000  # positions; below this a Spark task costs more than what it reads
+
+
+def assign(ranges: Collection[SplitRange], cores: int, min_tasks: int | None = None) -> list[ReadTask]:
+    """Return tasks of about even length that cover ``ranges`` exactly.
+
+    cores: how many tasks run at once; about three even tasks per core level out slow ones.
+    min_tasks: at least so many tasks, if there are as many positions (Spark: ``minPartitions``).
+    """
+    total = sum(r.end - r.start for r in ranges)
+    if not total:
+        return []
+    wanted = max(min(cores * _TASKS_PER_CORE, -(-total // _SMALLEST_TASK)), min_tasks or 1)
+    tasks: list[list[SplitRange]] = [[]]
+    # Each task ends where the running length passes the next multiple of total / wanted.
+    passed = 0
+    for piece in ranges:
+        start = piece.start
+        while start < piece.end:
+            task_end = len(tasks) * total // wanted
+            if task_end <= passed:
+                tasks.append([])
+                continue
+            end = min(piece.end, start + task_end - passed)
+            tasks[-1].append(SplitRange(piece.split_id, start, end))
+            passed += end - start
+            start = end
+    return [ReadTask(tuple(task)) for task in tasks if task]

@@ -1,0 +1,115 @@
+"""The offset JSON: what Spark keeps of a source in its checkpoint.
+
+    {"v": 1,                         version of this layout
+     "source": "kafka",              the connector that wrote it
+     "positions": {"orders-0": 17},  per split the next unread position
+     "starts": {"orders-0": 3},      only in the offset that a split first appears in
+     "bound": 1700000000000,         ms, exclusive: nothing at or after it was delivered
+     "watermark": 1699999999999,     ms, of the source
+     "idle": ["orders-1"],           splits that held nobody
+     "enumerator": {...}}            what the connector's enumerator needs beyond positions
+
+Keys without a value are left out and the order of keys is fixed, because for Spark an offset is
+new whenever its text is.  The first offset of a query is ``{"v": 1}`` and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidegate.alignment.planner import Progress
+from tidegate.alignment.splits import Positions, SplitId
+from tidegate.enumerators.contract import Json
+from tidegate.errors import CheckpointError
+
+__all__ = ["INITIAL_OFFSET", "VERSION", "Checkpoint"]
+
+VERSION = 1
+INITIAL_OFFSET: Json = {"v": VERSION}
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """An offset as objects.
+
+    progress: of the plan that the offset ends.
+    starts: of the splits that are new in this offset.
+    enumerator: the enumerator's snapshot.
+    """
+
+    progress: Progress = field(default_factory=lambda: Progress({}))
+    starts: Positions = field(default_factory=dict)
+    enumerator: Json | None = None
+
+    def to_json(self, source: str) -> Json:
+        """Return the offset JSON, canonical: equal checkpoints give equal texts."""
+        progress = self.progress
+        offset = {
+            "v": VERSION,
+            "source": source,
+            "positions": dict(sorted(progress.positions.items())),
+            "starts": dict(sorted(self.starts.items())) or None,
+            "bound": progress.bound_ms,
+            "watermark": progress.watermark_ms,
+            "idle": sorted(progress.idle) or None,
+            "enumerator": self.enumerator,
+        }
+        return {key: value for key, value in offset.items() if value is not None}
+
+    @classmethod
+    def from_json(cls, offset: Mapping[str, Any], source: str) -> Checkpoint:
+        """Read an offset JSON.  Raises CheckpointError when it is not one that ``source`` can go on from."""
+        version = offset.get("v")
+        if not isinstance(version, int):
+            raise CheckpointError(f"the checkpoint holds {_short(offset)}, which is no offset of a tidegate source")
+        if version > VERSION:
+            raise CheckpointError(
+                f"the checkpoint was written by a newer tidegate (layout {version}, this one reads up to {VERSION}); "
+                "upgrade tidegate, or start with a new checkpoint"
+            )
+        if offset == INITIAL_OFFSET:
+            return cls()
+        if offset.get("source") != source:
+            raise CheckpointError(
+                f"the checkpoint belongs to the source {offset.get('source')!r}, not to {source!r}; "
+                "start with a new checkpoint"
+            )
+        try:
+            return cls(
+                Progress(
+                    _positions(offset["positions"]),
+                    _optional_int(offset.get("bound")),
+                    _optional_int(offset.get("watermark")),
+                    frozenset(map(str, offset.get("idle", ()))),
+                ),
+                _positions(offset.get("starts", {})),
+                offset.get("enumerator"),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CheckpointError(f"the checkpoint holds a broken offset: {_short(offset)}") from error
+
+    def start_of(self, split: SplitId, before: Checkpoint) -> int:
+        """Return where the batch from ``before`` to this offset begins to read a split."""
+        position = before.progress.positions.get(split)
+        return self.starts[split] if position is None else position
+
+
+def _positions(found: Any) -> dict[SplitId, int]:
+    return {str(split): _int(position) for split, position in found.items()}
+
+
+def _int(found: Any) -> int:
+    if not isinstance(found, int) or isinstance(found, bool):
+        raise TypeError(found)
+    return found
+
+
+def _optional_int(found: Any) -> int | None:
+    return None if found is None else _int(found)
+
+
+def _short(offset: Mapping[str, Any]) -> str:
+    text = repr(dict(offset))
+    return text if len(text) <= 200 else text[:200] + "..."

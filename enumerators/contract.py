@@ -1,0 +1,80 @@
+"""The contract of a split enumerator: the half of a connector that runs on the driver.
+
+All methods are called from one thread of the query's planner process.  Each has its own deadline
+and its own retries: what it raises ends the query, and Spark sets no time limit of its own.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from tidegate.alignment.budget import Cost
+from tidegate.alignment.splits import Extent, Positions, SplitId, SplitRange
+
+__all__ = ["Json", "SplitEnumerator", "SupportsCost"]
+
+Json: TypeAlias = dict[str, Any]
+
+
+class SplitEnumerator(ABC):
+    """Discovers splits and says what of them can be read (FLIP-27: SplitEnumerator).
+
+    One instance per run of a query, made in the planner process.  The constructor opens nothing.
+    An enumerator that also has ``peek`` and ``latest`` (SupportsPeek), or ``lookup`` on top
+    (SupportsTimeIndex), can be aligned in event time.
+    """
+
+    @abstractmethod
+    def discover(self) -> Collection[SplitId]:
+        """Return all splits there are now.
+
+        Called at the start and then once per discovery interval.  A split that is missing from the
+        answer is removed: it is not read any further.  Raises ConnectorError when what the user
+        named does not exist.
+        """
+
+    @abstractmethod
+    def starts(self, splits: Collection[SplitId], *, first: bool) -> Positions:
+        """Return where reading of each split begins.
+
+        Called once in the life of a checkpoint for every split; the answer is stored in it.
+        first: the query begins with these splits; otherwise they appeared later, and are to be
+        read from their beginning, or their first records would be lost.
+        """
+
+    @abstractmethod
+    def stops(self, splits: Collection[SplitId]) -> Mapping[SplitId, int | None]:
+        """Return the configured end of each split, exclusive; None: it is read for ever.
+
+        Called once per run for every split.
+        """
+
+    @abstractmethod
+    def extents(self, splits: Collection[SplitId]) -> Mapping[SplitId, Extent]:
+        """Return what can be read of each split now.
+
+        Called before every plan, at most every 100 ms.  An end never goes back unless data was
+        lost.  A split that has just vanished may be left out.
+        """
+
+    def snapshot(self) -> Json | None:
+        """Return what a restart needs beyond positions; None: nothing.
+
+        Called once per plan, so it must be cheap, and equal as long as nothing changed: it is a
+        part of the offset, and another offset means another batch.  Small: Spark keeps the last
+        100 offsets.  Given back to ``Source.enumerator`` by the next run.
+        """
+        return None
+
+    def close(self) -> None:  # noqa: B027 - many enumerators hold nothing
+        """Free what is held.  Called at the end of the run, perhaps twice, perhaps never (SIGKILL)."""
+
+
+@runtime_checkable
+class SupportsCost(Protocol):
+    """Knows what ranges cost to read; without it positions count as rows."""
+
+    def cost(self, ranges: Mapping[SplitId, SplitRange]) -> Cost:
+        """Return the cost of the ranges.  Called several times per plan: no I/O."""

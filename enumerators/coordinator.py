@@ -1,0 +1,244 @@
+"""The source coordinator: from an enumerator and a plan to the offsets that Spark asks for.
+
+FLIP-27 calls it SourceCoordinator.  It lives in the planner process of a query, knows nothing of
+Spark, and holds only soft state: caches, idle timers, and the targets of a bounded run.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+
+from tidegate.alignment.budget import UNLIMITED, Budget, split_rows
+from tidegate.alignment.index import SupportsPeek, TimeIndex
+from tidegate.alignment.planner import Limits, Plan, Progress, plan
+from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, SplitRange
+from tidegate.alignment.states import SplitState
+from tidegate.alignment.strategy import WatermarkStrategy
+from tidegate.enumerators.assigner import assign
+from tidegate.enumerators.checkpoint import Checkpoint
+from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCost
+from tidegate.errors import ContractError
+from tidegate.readers.contract import ReadTask
+
+__all__ = ["CoordinatorSettings", "SourceCoordinator"]
+
+_LOG = logging.getLogger("tidegate.planner")
+_REFRESH_S = 0.1
+_DETAILED_SPLITS = 100  # beyond this a report counts splits instead of naming them
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorSettings:
+    """What a source tells its coordinator; see the options of the same names."""
+
+    watermarks: WatermarkStrategy
+    aligned: bool = True
+    fail_on_data_loss: bool = True
+    discovery_interval_s: float = 30.0
+    min_tasks: int | None = None
+
+
+class _IdleTimers:
+    """Since when each split has had nothing to read: a fact from its extent, not from rows seen."""
+
+    def __init__(self, timeout_s: float, clock: Callable[[], float]) -> None:
+        self._timeout_s, self._clock = timeout_s, clock
+        self._since: dict[SplitId, tuple[int, float]] = {}
+
+    def observe(self, positions: Positions, extents: Extents, idle_before: Collection[SplitId]) -> set[SplitId]:
+        """Return the splits that are idle now.  One that was idle before a restart still is, if nothing came."""
+        now = self._clock()
+        waiting: dict[SplitId, tuple[int, float]] = {}
+        for split, extent in extents.items():
+            if extent.settled and positions[split] >= extent.end:
+                end, since = self._since.get(split, (None, now - self._timeout_s if split in idle_before else now))
+                waiting[split] = (extent.end, now if end not in {None, extent.end} else since)
+        self._since = waiting
+        return {split for split, (_, since) in waiting.items() if now - since >= self._timeout_s}
+
+
+class SourceCoordinator:
+    """Answers Spark's questions for one run of one source.
+
+    source: the connector's name, written into every offset.
+    open_enumerator: called once, with the snapshot found in the start offset.
+    cores: how many tasks the cluster runs at once.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        open_enumerator: Callable[[Json | None], SplitEnumerator],
+        settings: CoordinatorSettings,
+        cores: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._source, self._open, self._settings, self._cores, self._clock = (
+            source,
+            open_enumerator,
+            settings,
+            cores,
+            clock,
+        )
+        self._timers = _IdleTimers(settings.watermarks.idle_timeout.total_seconds(), clock)
+        self._enumerator: SplitEnumerator | None = None
+        self._index: TimeIndex | None = None
+        self._splits: list[SplitId] = []
+        self._discovered_at = self._extents_at = float("-inf")
+        self._extents: Extents = {}
+        self._stops: dict[SplitId, int | None] = {}
+        self._targets: dict[SplitId, int] | None = None
+        self._bounded = False
+        self._report: Json | None = None
+
+    def bound_run(self) -> None:
+        """Fix the ends of this run at what can be read now (Trigger.AvailableNow)."""
+        self._bounded = True
+
+    def latest_offset(self, start: Json, budget: Budget = UNLIMITED, min_rows: int = 0) -> Json:
+        """Return the end of the next batch; ``start`` itself when there is nothing to do.
+
+        min_rows: plan no batch of fewer rows (ReadMinRows), unless the run is bounded.
+        """
+        before = Checkpoint.from_json(start, self._source)
+        enumerator, index = self._opened(before)
+        self._refresh(enumerator)
+        splits = set(self._splits)
+        new = [split for split in self._splits if split not in before.progress.positions]
+        first = not before.progress.positions
+        starts = self._starts(enumerator, new, first=first)
+        progress = replace(before.progress, positions={**before.progress.positions, **starts})
+        extents = {s: self._extent(s, extent, progress) for s, extent in self._extents.items() if s in splits}
+        idle = self._timers.observe(progress.positions, extents, before.progress.idle)
+        planned = plan(progress, extents, idle, None, index, self._limits(enumerator, budget))
+        self._describe(planned, extents)
+        rows = sum(r.end - r.start for r in planned.ranges.values())
+        if rows < min_rows and not self._bounded and not first:
+            return start
+        if planned.progress is progress and not starts:
+            return start
+        return Checkpoint(planned.progress, starts, enumerator.snapshot()).to_json(self._source)
+
+    def tasks(self, start: Json, end: Json) -> list[ReadTask]:
+        """Return the tasks of the batch between two offsets.  Pure: the same for the same offsets."""
+        before, after = Checkpoint.from_json(start, self._source), Checkpoint.from_json(end, self._source)
+        ranges = [
+            SplitRange(split, begin, position)
+            for split, position in after.progress.positions.items()
+            if (begin := after.start_of(split, before)) < position
+        ]
+        return assign(ranges, self._cores, self._settings.min_tasks)
+
+    def everything(self) -> list[ReadTask]:
+        """Return the tasks of a batch query: every split from its start to its stop or its present end."""
+        enumerator, _ = self._opened(Checkpoint())
+        self._refresh(enumerator)
+        starts = self._starts(enumerator, self._splits, first=True)
+        ends = {s: self._limited_end(s, extent) for s, extent in self._extents.items()}
+        ranges = [SplitRange(s, starts[s], ends[s]) for s in self._splits if s in ends and starts[s] < ends[s]]
+        return assign(ranges, self._cores, self._settings.min_tasks)
+
+    def report(self) -> Json | None:
+        """Return what the last plan decided, for people and progress bars; None before the first."""
+        return self._report
+
+    def close(self) -> None:
+        """Close the enumerator; may be called twice."""
+        if self._enumerator is not None:
+            self._enumerator.close()
+            self._enumerator = self._index = None
+
+    def _opened(self, before: Checkpoint) -> tuple[SplitEnumerator, TimeIndex]:
+        if self._enumerator is None or self._index is None:
+            self._enumerator = self._open(before.enumerator)
+            if not isinstance(self._enumerator, SupportsPeek):
+                raise ContractError(f"the enumerator of {self._source!r} has no peek() and latest()")
+            self._index = TimeIndex(self._enumerator)
+        return self._enumerator, self._index
+
+    def _refresh(self, enumerator: SplitEnumerator) -> None:
+        now = self._clock()
+        if now - self._discovered_at >= self._settings.discovery_interval_s and self._targets is None:
+            self._splits = sorted(enumerator.discover())
+            self._discovered_at, self._extents_at = now, float("-inf")
+            self._stops |= enumerator.stops([s for s in self._splits if s not in self._stops])
+        if now - self._extents_at >= _REFRESH_S:
+            self._extents = enumerator.extents(self._splits)
+            self._extents_at = now
+        if self._bounded and self._targets is None:
+            self._targets = {s: extent.end for s, extent in self._extents.items()}
+
+    def _starts(self, enumerator: SplitEnumerator, new: Collection[SplitId], *, first: bool) -> dict[SplitId, int]:
+        if not new:
+            return {}
+        starts = dict(enumerator.starts(new, first=first))
+        if first:
+            _LOG.info("%s begins with %d splits", self._source, len(starts))
+        else:
+            _LOG.warning("%s found new splits, read from their beginning: %s", self._source, _names(new))
+        # A start may have been resolved a moment after the extents that it is compared with.
+        self._extents_at = float("-inf")
+        self._extents = {s: self._grown(extent, starts.get(s)) for s, extent in self._extents.items()}
+        return starts
+
+    @staticmethod
+    def _grown(extent: Extent, start: int | None) -> Extent:
+        return extent if start is None or start <= extent.end else replace(extent, end=start)
+
+    def _extent(self, split: SplitId, extent: Extent, progress: Progress) -> Extent:
+        if self._targets is None or extent.end < progress.positions[split]:
+            return extent
+        return replace(extent, end=max(min(extent.end, self._targets[split]), progress.positions[split]))
+
+    def _limited_end(self, split: SplitId, extent: Extent) -> int:
+        stop = self._stops[split]
+        return extent.end if stop is None else min(extent.end, stop)
+
+    def _limits(self, enumerator: SplitEnumerator, budget: Budget) -> Limits:
+        strategy = self._settings.watermarks
+        return Limits(
+            aligned=self._settings.aligned,
+            max_drift_ms=strategy.max_drift_ms,
+            out_of_orderness_ms=strategy.out_of_orderness_ms,
+            budget=budget,
+            stops=self._stops,
+            bounded=self._bounded,
+            fail_on_data_loss=self._settings.fail_on_data_loss,
+            cost=enumerator.cost if isinstance(enumerator, SupportsCost) else split_rows,
+        )
+
+    def _describe(self, planned: Plan, extents: Extents) -> None:
+        """Keep the plan as the report, and log what a person should know."""
+        by_state: dict[SplitState, list[SplitId]] = {}
+        for split, said in planned.splits.items():
+            by_state.setdefault(said.state, []).append(split)
+        if removed := by_state.get(SplitState.REMOVED):
+            _LOG.warning("%s no longer finds splits, read no further: %s", self._source, _names(removed))
+        progress = planned.progress
+        late = [s for s, said in planned.splits.items() if said.late]
+        inexact = [s for s, said in planned.splits.items() if not said.exact]
+        remaining = {s: max(0, self._limited_end(s, e) - progress.positions.get(s, e.end)) for s, e in extents.items()}
+        counts = Counter({state.value: len(found) for state, found in by_state.items()})
+        report: Json = {
+            "watermark": progress.watermark_ms,
+            "bound": progress.bound_ms,
+            "low": planned.low_ms,
+            "splits": dict(sorted(counts.items())),
+            "rowsRemaining": sum(remaining.values()),
+            "lateSplits": len(late),
+            "inexactSplits": len(inexact),
+        }
+        if len(planned.splits) <= _DETAILED_SPLITS:
+            report["bySplit"] = {
+                s: [said.state.value, said.next_ms, remaining.get(s, 0)] for s, said in sorted(planned.splits.items())
+            }
+        self._report = report
+
+
+def _names(splits: Collection[SplitId], most: int = 5) -> str:
+    shown = ", ".join(sorted(splits)[:most])
+    return shown if len(splits) <= most else f"{shown} and {len(splits) - most} more"

@@ -1,0 +1,106 @@
+"""The Kafka enumerator: partitions as splits, offsets as positions, ListOffsets as the time index."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+
+from tidegate.alignment.splits import Extent, Head, Positions, SplitId
+from tidegate.enumerators.contract import SplitEnumerator
+from tidegate.enumerators.kafka_offsets import OffsetsSpec, resolve
+from tidegate.enumerators.kafka_subscription import Subscription, find_partitions
+from tidegate.enumerators.probing import last_before
+from tidegate.readers.kafka_client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient
+from tidegate.readers.kafka_config import KafkaConnectionConfig, TopicPartition
+
+__all__ = ["KafkaEnumerator"]
+
+_FIRST_CONTACT_S = 15.0
+_BEGINS_REFRESH_S = 5.0  # a reader notices a deleted record itself; this only notices it earlier
+
+
+class KafkaEnumerator(SplitEnumerator):
+    """Enumerates the partitions of a subscription and indexes them by record timestamp.
+
+    starting, stopping: where new queries begin and, if anywhere, end.
+    """
+
+    def __init__(
+        self,
+        config: KafkaConnectionConfig,
+        subscription: Subscription,
+        starting: OffsetsSpec,
+        stopping: OffsetsSpec | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = KafkaClient(config)
+        self._committed = config.isolation_level == "read_committed"
+        self._subscription, self._starting, self._stopping = subscription, starting, stopping
+        self._clock = clock
+        self._met = False
+        self._begins: dict[TopicPartition, int] = {}
+        self._begins_at = float("-inf")
+
+    def discover(self) -> Collection[SplitId]:
+        """Return the subscribed partitions; the first call fails fast when no broker is there."""
+        deadline_s = None if self._met else min(_FIRST_CONTACT_S, self._client.config.deadline_s)
+        found = find_partitions(self._subscription, self._client, deadline_s=deadline_s)
+        self._met = True
+        return [partition.split_id for partition in found]
+
+    def starts(self, splits: Collection[SplitId], *, first: bool) -> Positions:
+        """Resolve the starting offsets; partitions that appear later begin at their earliest offset."""
+        spec = self._starting if first else OffsetsSpec("startingOffsets", EARLIEST)
+        return _by_split(resolve(spec, _partitions(splits), self._client))
+
+    def stops(self, splits: Collection[SplitId]) -> Mapping[SplitId, int | None]:
+        """Resolve the ending offsets, if there are any."""
+        if self._stopping is None or not splits:
+            return dict.fromkeys(splits)
+        return _by_split(resolve(self._stopping, _partitions(splits), self._client))
+
+    def extents(self, splits: Collection[SplitId]) -> Mapping[SplitId, Extent]:
+        """Ask for the log's beginnings and ends; settled when no transaction is open."""
+        partitions = _partitions(splits)
+        now = self._clock()
+        if now - self._begins_at >= _BEGINS_REFRESH_S or any(p not in self._begins for p in partitions):
+            self._begins = self._offsets(partitions, EARLIEST)
+            self._begins_at = now
+        # The high watermarks come first: a transaction that ends in between only looks settled later.
+        high = self._client.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level="read_uncommitted")
+        ends = self._offsets(partitions, LATEST) if self._committed else {p: high[p][0] for p in partitions}
+        return {p.split_id: Extent(self._begins[p], ends[p], settled=ends[p] >= high[p][0]) for p in partitions}
+
+    def lookup(self, event_time_ms: int, splits: Collection[SplitId]) -> Mapping[SplitId, Head | None]:
+        """Find the first entry at or after a time; it may be a transaction marker."""
+        answers = self._client.list_offsets(dict.fromkeys(_partitions(splits), event_time_ms))
+        return {p.split_id: Head(offset, at) if offset >= 0 else None for p, (offset, at) in answers.items()}
+
+    def peek(self, positions: Positions) -> Mapping[SplitId, Head | None]:
+        """Look at the first record that the isolation level shows at or after each position."""
+        found = self._client.peek({TopicPartition.of(s): at for s, at in positions.items()})
+        return {p.split_id: Head(*seen) if seen is not None else None for p, seen in found.items()}
+
+    def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
+        """Ask for the greatest timestamp; where that is no record before the end, take the last record's."""
+        answers = self._client.list_offsets({TopicPartition.of(s): MAX_TIMESTAMP for s in ends})
+        candidates = {p.split_id: Head(*found) for p, found in answers.items() if 0 <= found[0] < ends[p.split_id]}
+        seen = self.peek({s: head.position for s, head in candidates.items()}) if candidates else {}
+        latest: dict[SplitId, int | None] = {s: h.event_time_ms for s, h in candidates.items() if seen[s] == h}
+        rest = {s: end for s, end in ends.items() if s not in latest}
+        return latest | last_before(self.peek, rest, {s: self._begins.get(TopicPartition.of(s), 0) for s in rest})
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _offsets(self, partitions: Collection[TopicPartition], point: int) -> dict[TopicPartition, int]:
+        return {p: offset for p, (offset, _) in self._client.list_offsets(dict.fromkeys(partitions, point)).items()}
+
+
+def _partitions(splits: Collection[SplitId]) -> list[TopicPartition]:
+    return [TopicPartition.of(split) for split in splits]
+
+
+def _by_split(offsets: Mapping[TopicPartition, int]) -> dict[SplitId, int]:
+    return {partition.split_id: offset for partition, offset in offsets.items()}
