@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId
-from tidegate.enumerators.contract import SplitEnumerator
+from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.enumerators.kafka_offsets import OffsetsSpec, resolve
 from tidegate.enumerators.kafka_subscription import Subscription, find_partitions
 from tidegate.enumerators.probing import last_before
@@ -31,11 +31,13 @@ class KafkaEnumerator(SplitEnumerator):
         subscription: Subscription,
         starting: OffsetsSpec,
         stopping: OffsetsSpec | None,
+        state: Json | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = KafkaClient(config)
         self._committed = config.isolation_level == "read_committed"
         self._subscription, self._starting, self._stopping = subscription, starting, stopping
+        self._cluster = state
         self._clock = clock
         self._met = False
         self._begins: dict[TopicPartition, int] = {}

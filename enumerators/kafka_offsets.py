@@ -77,8 +77,8 @@ def resolve(
             resolved[partition] = answer
         elif spec.without_record == "error":
             raise OptionError(
-                f"{spec.option} is {point.timestamp_ms}, but partition {partition.split_id} holds no record at or after "
-                "that time; set startingOffsetsByTimestampStrategy to latest to begin at its end"
+                f"{spec.option} is {point.timestamp_ms}, but partition {partition.split_id} holds no record so late; "
+                "set startingOffsetsByTimestampStrategy to latest to begin at its end"
             )
         else:
             resolved[partition] = client.list_offsets({partition: LATEST})[partition][0]

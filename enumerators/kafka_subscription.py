@@ -59,7 +59,8 @@ def find_partitions(
     for partition in subscription.partitions:
         if partition.partition not in topics[partition.topic]:
             raise ConnectorError(
-                f"topic {partition.topic!r} has no partition {partition.partition}; it has {_ids(topics[partition.topic])}"
+                f"topic {partition.topic!r} has no partition {partition.partition}, "
+                f"only {_ids(topics[partition.topic])}"
             )
     return list(subscription.partitions)
 

@@ -1,0 +1,210 @@
+"""The one bridge from a Source to PySpark's Python data source API (Spark 4.2+).
+
+What the comments below call a trap was found in Spark's code or by trying; docs/architecture.md
+has the list.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructField, StructType, TimestampType
+
+from tidegate.alignment.budget import Budget
+from tidegate.enumerators.checkpoint import INITIAL_OFFSET
+from tidegate.enumerators.contract import Json
+from tidegate.enumerators.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.errors import ContractError
+from tidegate.readers.contract import ReadTask
+from tidegate.sources.contract import Source
+
+__all__ = ["SOURCE_WATERMARK", "data_source_class", "schema_of"]
+
+SOURCE_WATERMARK = "source_watermark"
+_LOG = logging.getLogger("tidegate.planner")
+_EVERYTHING = 2**63 - 1
+
+
+def schema_of(source: Source) -> StructType:
+    """Return the columns of a source as Spark sees them."""
+    fields = list(source.row_schema.fields)
+    if source.include_source_watermark:
+        fields.append(StructField(SOURCE_WATERMARK, TimestampType()))
+    return StructType(fields)
+
+
+def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], cores: int) -> type[DataSource]:
+    """Return a class that ``spark.dataSource.register`` takes.
+
+    Made on the fly, so that it travels to other processes by value, with all that ``build`` holds.
+    cores: how many tasks run at once; the planner process cannot find out.
+    """
+
+    class TidegateDataSource(DataSource):
+        def __init__(self, options: Mapping[str, str]) -> None:
+            # Here a wrong option fails at load(); inside streamReader() Spark would lose the message.
+            self.source = build(options)
+
+        @classmethod
+        def name(cls) -> str:
+            return name
+
+        def schema(self) -> StructType:
+            return schema_of(self.source)
+
+        def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - PySpark's signature
+            return _BatchReader(self.source.as_batch(), cores)
+
+        def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - PySpark's
+            return _StreamReader(self.source, cores)
+
+    return TidegateDataSource
+
+
+class _TaskPartition(InputPartition):
+    """A task on its way to an executor, with the batch's watermark."""
+
+    def __init__(self, task: ReadTask, watermark_ms: int | None) -> None:
+        self.task, self.watermark_ms = task, watermark_ms
+
+
+def _coordinator(source: Source, cores: int) -> SourceCoordinator:
+    return SourceCoordinator(
+        source.connector,
+        source.enumerator,
+        CoordinatorSettings(
+            watermarks=source.watermarks,
+            aligned=source.alignment == "event-time",
+            fail_on_data_loss=source.fail_on_data_loss,
+            discovery_interval_s=source.discovery_interval.total_seconds(),
+            min_tasks=source.min_partitions,
+        ),
+        cores,
+    )
+
+
+def _read(source: Source, partition: _TaskPartition) -> Iterator[pa.RecordBatch]:
+    batches = source.reader().read(partition.task)
+    if not source.include_source_watermark:
+        yield from batches
+        return
+    for batch in batches:
+        yield batch.append_column(SOURCE_WATERMARK, _constant_timestamp(partition.watermark_ms, batch.num_rows))
+
+
+def _constant_timestamp(time_ms: int | None, rows: int) -> pa.Array:
+    kind = pa.timestamp("us", "UTC")
+    if time_ms is None:
+        return pa.nulls(rows, kind)
+    return pa.array(np.full(rows, time_ms * 1000, np.int64)).cast(kind)
+
+
+class _BatchReader(DataSourceReader):
+    def __init__(self, source: Source, cores: int) -> None:
+        self._source, self._cores = source, cores
+
+    def partitions(self) -> list[InputPartition]:
+        coordinator = _coordinator(self._source, self._cores)
+        try:
+            tasks = coordinator.everything()
+        finally:
+            coordinator.close()
+        # An empty list would become one partition None (trap); an empty task reads nothing.
+        return [_TaskPartition(task, None) for task in tasks or [ReadTask(())]]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(self._source, _as_task(partition))
+
+
+class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Lives in the planner process, and as a copy, which plans nothing, on the executors."""
+
+    def __init__(self, source: Source, cores: int) -> None:
+        self._source, self._cores = source, cores
+        self._planner: SourceCoordinator | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        # Asked twice in one run and again until batch 0 is committed (trap): a constant, without I/O.
+        return INITIAL_OFFSET
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        budget = self._source.budget
+        if budget.bytes is not None:
+            return ReadMaxBytes(budget.bytes)
+        if budget.files is not None:
+            return ReadMaxFiles(budget.files)
+        # Not ReadAllAvailable, so that latestOffset can tell Trigger.Once from no limit.
+        return ReadMaxRows(_EVERYTHING if budget.rows is None else budget.rows)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._coordinator().bound_run()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        budget, min_rows = Budget(), 0
+        match limit:
+            case ReadAllAvailable():
+                if self._source.watermarks.max_drift is not None:
+                    _LOG.warning("Trigger.Once reads one batch, up to the max drift only; use Trigger.AvailableNow")
+            case ReadMaxRows(max_rows):
+                budget = Budget(rows=max_rows)
+            case ReadMaxBytes(max_bytes):
+                budget = Budget(bytes=max_bytes)
+            case ReadMaxFiles(max_files):
+                budget = Budget(files=max_files)
+            case ReadMinRows(min_rows):
+                pass
+            case _:
+                raise ContractError(f"Spark asks for an unknown read limit: {limit!r}")
+        return self._coordinator().latest_offset(start, budget, min_rows)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        tasks = self._coordinator().tasks(start, end)
+        return [_TaskPartition(task, end.get("watermark")) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(self._source, _as_task(partition))
+
+    def reportLatestOffset(self) -> Json | None:  # noqa: N802
+        return None if self._planner is None else self._planner.report()
+
+    def stop(self) -> None:
+        if self._planner is not None:
+            self._planner.close()
+
+    def _coordinator(self) -> SourceCoordinator:
+        if self._planner is None:
+            # Spark ends this process with SIGTERM, and stop() is called only if that raises (trap).
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+            _log_to_stderr(self._source.log_level)
+            self._planner = _coordinator(self._source, self._cores)
+        return self._planner
+
+
+def _as_task(partition: InputPartition) -> _TaskPartition:
+    if not isinstance(partition, _TaskPartition):
+        raise ContractError(f"Spark handed over a partition that was not planned here: {partition!r}")
+    return partition
+
+
+def _log_to_stderr(level: str) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logger = logging.getLogger("tidegate")
+    logger.handlers[:] = [handler]
+    logger.setLevel(level)

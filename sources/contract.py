@@ -1,0 +1,162 @@
+"""The contract of a source: what a user configures and a connector author writes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+from typing_extensions import Self
+
+from tidegate.alignment.budget import Budget
+from tidegate.alignment.strategy import WatermarkStrategy
+from tidegate.enumerators.contract import Json, SplitEnumerator
+from tidegate.errors import OptionError, did_you_mean
+from tidegate.readers.contract import SplitReader
+from tidegate.sources.options import Duration, option_names, parse_duration, sentence
+
+__all__ = ["Source"]
+
+_WATERMARK_OPTIONS = ("maxDrift", "maxOutOfOrderness", "idleTimeout")
+
+
+class Source(BaseModel, ABC):
+    """A source is its options plus two factories (FLIP-27: Source).
+
+    Immutable and picklable: it travels to the planner process and to every executor.  It opens
+    nothing itself.  A connector subclasses it, adds fields, and sets ``connector``.  A field
+    ``max_drift`` is written ``maxDrift`` as a Spark option.
+
+    watermarks: disorder, idleness and max drift; as Spark options ``maxOutOfOrderness``,
+        ``idleTimeout`` and ``maxDrift``.
+    alignment: ``event-time`` cuts every batch at one event time; ``none`` shares it by backlog.
+    fail_on_data_loss: end the query when records that were never read are gone; else go on.
+    min_partitions: at least so many tasks for a batch.
+    include_source_watermark: add the column ``source_watermark``.
+    discovery_interval: how often new splits are looked for.
+    log_level: of what the planner writes to the driver's stderr.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    connector: ClassVar[str]
+    """The connector's name; its format in Spark is ``tidegate_<connector>``."""
+
+    watermarks: WatermarkStrategy = WatermarkStrategy()
+    alignment: Literal["event-time", "none"] = "event-time"
+    fail_on_data_loss: bool = True
+    min_partitions: PositiveInt | None = None
+    include_source_watermark: bool = False
+    discovery_interval: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(seconds=30)
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
+
+    if not TYPE_CHECKING:  # type checkers see the constructor that the fields make
+
+        def __init__(self, **fields: Any) -> None:
+            try:
+                super().__init__(**fields)
+            except ValidationError as error:
+                raise sentence(error, {name: name for name in type(self).model_fields}) from None
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str]) -> Self:
+        """Build the source from Spark's options, whose names are case-insensitive strings.
+
+        Raises OptionError, one sentence, for the first option that is unknown or malformed.
+        """
+        fields = cls.fields_from_options({name.lower(): value for name, value in options.items()})
+        source = cls.__new__(cls)
+        try:
+            # What BaseModel's own constructor does; ours would name fields, not options.
+            cls.__pydantic_validator__.validate_python(fields, self_instance=source)
+        except ValidationError as error:
+            raise sentence(error, option_names(cls)) from None
+        return source
+
+    @classmethod
+    def fields_from_options(cls, options: dict[str, str]) -> dict[str, Any]:
+        """Return the fields that lower-cased options stand for.
+
+        A connector whose options are not one to one with its fields takes its own out of
+        ``options`` first and hands the rest to this method.
+        """
+        fields: dict[str, Any] = {}
+        strategy = _strategy(
+            {name: options.pop(name.lower()) for name in _WATERMARK_OPTIONS if name.lower() in options}
+        )
+        if strategy is not None:
+            fields["watermarks"] = strategy
+        names = {option.lower(): field for field, option in option_names(cls).items() if field != "watermarks"}
+        for option, value in options.items():
+            if option not in names:
+                raise OptionError(f"there is no option {option!r}{did_you_mean(option, cls.valid_options())}")
+            fields[names[option]] = value
+        return fields
+
+    @classmethod
+    def valid_options(cls) -> list[str]:
+        """Return the names of all Spark options of this source."""
+        return [*(o for field, o in option_names(cls).items() if field != "watermarks"), *_WATERMARK_OPTIONS]
+
+    @property
+    @abstractmethod
+    def row_schema(self) -> StructType:
+        """The columns that the reader yields."""
+
+    @property
+    def budget(self) -> Budget:
+        """What one batch may read unless Spark says otherwise."""
+        return Budget()
+
+    def as_batch(self) -> Self:
+        """Return the source as a batch query reads it, where defaults differ."""
+        return self
+
+    @abstractmethod
+    def enumerator(self, state: Json | None) -> SplitEnumerator:
+        """Return a new enumerator; ``state`` is the snapshot that the start offset holds, if any.
+
+        Called once per run, in the planner process.
+        """
+
+    @abstractmethod
+    def reader(self) -> SplitReader:
+        """Return a new reader.  Called once per task, on an executor."""
+
+    def read_stream(self, spark: SparkSession) -> DataFrame:
+        """Return a streaming DataFrame of this source."""
+        from tidegate.sources.registration import register_source
+
+        return spark.readStream.format(register_source(spark, self)).load()
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """Return a batch DataFrame of what this source holds now."""
+        from tidegate.sources.registration import register_source
+
+        return spark.read.format(register_source(spark, self)).load()
+
+
+def _strategy(options: Mapping[str, str]) -> WatermarkStrategy | None:
+    if not options:
+        return None
+    durations = {name: _duration(name, value) for name, value in options.items()}
+    default = WatermarkStrategy()
+    try:
+        return WatermarkStrategy(
+            out_of_orderness=durations.get("maxOutOfOrderness", default.out_of_orderness),
+            idle_timeout=durations.get("idleTimeout", default.idle_timeout),
+            max_drift=durations.get("maxDrift", default.max_drift),
+        )
+    except OptionError as error:
+        raise OptionError(f"{error} (options {', '.join(_WATERMARK_OPTIONS)})") from None
+
+
+def _duration(name: str, value: str) -> timedelta:
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise OptionError(f"the option {name!r} is {value!r}: {error}") from None

@@ -1,0 +1,246 @@
+"""The Kafka source, under the option names of Spark's built-in one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from pydantic import AwareDatetime, BeforeValidator, Field, PositiveInt, model_validator
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+from typing_extensions import Self
+
+from tidegate.alignment.budget import Budget
+from tidegate.alignment.strategy import milliseconds
+from tidegate.enumerators.contract import Json, SplitEnumerator
+from tidegate.enumerators.kafka_enumerator import KafkaEnumerator
+from tidegate.enumerators.kafka_offsets import ByTimestamp, OffsetPoint, OffsetsSpec
+from tidegate.enumerators.kafka_subscription import Assign, Subscribe, SubscribePattern, Subscription
+from tidegate.errors import OptionError
+from tidegate.readers.contract import SplitReader
+from tidegate.readers.kafka_client import EARLIEST, LATEST
+from tidegate.readers.kafka_config import TopicPartition
+from tidegate.readers.kafka_reader import KafkaSplitReader
+from tidegate.sources.contract import Source
+from tidegate.sources.kafka_properties import connection_config
+from tidegate.sources.options import option_names
+
+__all__ = ["KafkaSource"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_PREFIX = "kafka."
+
+
+def _parsed_json(value: Any) -> Any:
+    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
+        return value
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"malformed JSON at character {error.pos}: {error.msg}") from None
+
+
+def _by_partition(value: Any) -> Any:
+    value = _parsed_json(value)
+    try:
+        return {str(topic): {int(p): int(at) for p, at in points.items()} for topic, points in value.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError('expected a number for every partition, such as {"orders": {"0": 23, "1": -2}}') from None
+
+
+def _offsets(value: Any) -> Any:
+    word = value.strip().lower() if isinstance(value, str) else None
+    if value is None or word in {"earliest", "latest"}:
+        return word
+    if word is not None and not word.startswith("{"):
+        raise ValueError('expected earliest, latest, or JSON such as {"orders": {"0": 23, "1": -2}}')
+    return _by_partition(value)
+
+
+def _time(value: Any) -> Any:
+    return int(value) if isinstance(value, str) and value.strip().isdecimal() else value
+
+
+def _topics(value: Any) -> Any:
+    return [topic.strip() for topic in value.split(",") if topic.strip()] if isinstance(value, str) else value
+
+
+Offsets: TypeAlias = Annotated[Literal["earliest", "latest"] | dict[str, dict[int, int]], BeforeValidator(_offsets)]
+Timestamps: TypeAlias = Annotated[dict[str, dict[int, int]], BeforeValidator(_by_partition)]
+Timestamp: TypeAlias = Annotated[int | AwareDatetime, BeforeValidator(_time)]
+
+
+class KafkaSource(Source):
+    """Reads Kafka topics, aligned by record timestamp.
+
+    As Spark options the names are those of Spark's built-in source, in camelCase.
+
+    bootstrap_servers: ``host:port``, several separated by commas; the option
+        ``kafka.bootstrap.servers``.
+    kafka: properties of the client without their prefix, such as ``{"isolation.level":
+        "read_committed"}``; the options ``kafka.*``.
+    subscribe, subscribe_pattern, assign: exactly one of them: topics, a regular expression that
+        whole topic names match, or partitions by topic.
+    starting_offsets: ``earliest``, ``latest``, or an offset for every partition (-2 earliest, -1
+        latest).  Default: ``latest`` for streams, ``earliest`` for batch.  Only new queries heed
+        it; partitions that appear later are read from their earliest offset.
+    starting_timestamp: begin at the first record at or after this time, in ms or as a datetime.
+    starting_offsets_by_timestamp: the same, per partition.
+    starting_offsets_by_timestamp_strategy: what a starting time past the last record means.
+    ending_offsets, ending_timestamp, ending_offsets_by_timestamp: where to stop, exclusive; resolved
+        once per run.  A stream without them never ends.
+    max_offsets_per_trigger: the most offsets that one batch covers.
+    include_headers: add the column ``headers``.
+    """
+
+    connector: ClassVar[str] = "kafka"
+
+    bootstrap_servers: Annotated[str, Field(min_length=1, serialization_alias="kafka.bootstrap.servers")]
+    kafka: Annotated[dict[str, Any], Field(repr=False, serialization_alias="kafka.*", default_factory=dict)]
+    subscribe: Annotated[tuple[str, ...] | None, BeforeValidator(_topics), Field(min_length=1)] = None
+    subscribe_pattern: str | None = None
+    assign: Annotated[dict[str, tuple[int, ...]] | None, BeforeValidator(_parsed_json), Field(min_length=1)] = None
+    starting_offsets: Offsets | None = None
+    starting_timestamp: Timestamp | None = None
+    starting_offsets_by_timestamp: Timestamps | None = None
+    starting_offsets_by_timestamp_strategy: Literal["error", "latest"] = "error"
+    ending_offsets: Offsets | None = None
+    ending_timestamp: Timestamp | None = None
+    ending_offsets_by_timestamp: Timestamps | None = None
+    max_offsets_per_trigger: PositiveInt | None = None
+    include_headers: bool = False
+
+    @classmethod
+    def fields_from_options(cls, options: dict[str, str]) -> dict[str, Any]:
+        """Gather ``kafka.*`` in one field."""
+        prefixed = [name for name in options if name.startswith(_PREFIX)]
+        properties = {name.removeprefix(_PREFIX): options.pop(name) for name in prefixed}
+        servers = properties.pop("bootstrap.servers", None)
+        fields = super().fields_from_options(options)
+        if servers is not None:
+            fields["bootstrap_servers"] = servers
+        return {**fields, "kafka": properties}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        self._only_one("subscribe", "subscribe_pattern", "assign", required=True)
+        self._only_one("starting_offsets", "starting_timestamp", "starting_offsets_by_timestamp")
+        self._only_one("ending_offsets", "ending_timestamp", "ending_offsets_by_timestamp")
+        if self.subscribe_pattern is not None:
+            try:
+                re.compile(self.subscribe_pattern)
+            except re.error as error:
+                raise ValueError(
+                    f"subscribePattern {self.subscribe_pattern!r} is no regular expression: {error}"
+                ) from None
+        if self.ending_offsets == "earliest":
+            raise ValueError("endingOffsets is 'earliest', before any record; allowed are latest and JSON")
+        connection_config(self.bootstrap_servers, self.kafka)
+        return self
+
+    def _only_one(self, *fields: str, required: bool = False) -> None:
+        names = option_names(type(self))
+        given = [names[field] for field in fields if getattr(self, field) is not None]
+        if len(given) > 1:
+            raise ValueError(f"the options {' and '.join(given)} exclude each other; set one of them")
+        if required and not given:
+            raise ValueError(f"one of the options {', '.join(names[field] for field in fields)} must be set")
+
+    @property
+    def row_schema(self) -> StructType:
+        """The columns of Spark's built-in Kafka source, types and nullability included."""
+        fields = [
+            StructField("key", BinaryType()),
+            StructField("value", BinaryType()),
+            StructField("topic", StringType()),
+            StructField("partition", IntegerType()),
+            StructField("offset", LongType()),
+            StructField("timestamp", TimestampType()),
+            StructField("timestampType", IntegerType()),
+        ]
+        if self.include_headers:
+            header = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+            fields.append(StructField("headers", ArrayType(header)))
+        return StructType(fields)
+
+    @property
+    def budget(self) -> Budget:
+        """At most ``max_offsets_per_trigger`` offsets."""
+        return Budget(rows=self.max_offsets_per_trigger)
+
+    def as_batch(self) -> Self:
+        """Begin at the earliest offsets unless told otherwise, as Spark's own batch source does."""
+        if self.starting_offsets == "latest":
+            raise OptionError(
+                "startingOffsets is 'latest', at which a batch query would read nothing; set earliest or JSON"
+            )
+        given = (self.starting_offsets, self.starting_timestamp, self.starting_offsets_by_timestamp)
+        return (
+            self
+            if any(start is not None for start in given)
+            else self.model_copy(update={"starting_offsets": "earliest"})
+        )
+
+    def enumerator(self, state: Json | None) -> SplitEnumerator:
+        """Enumerate the subscribed partitions."""
+        starting = _spec("starting", self.starting_offsets, self.starting_timestamp, self.starting_offsets_by_timestamp)
+        return KafkaEnumerator(
+            connection_config(self.bootstrap_servers, self.kafka),
+            self._subscription(),
+            replace(
+                starting or OffsetsSpec("startingOffsets", LATEST),
+                without_record=self.starting_offsets_by_timestamp_strategy,
+            ),
+            _spec("ending", self.ending_offsets, self.ending_timestamp, self.ending_offsets_by_timestamp),
+            state,
+        )
+
+    def reader(self) -> SplitReader:
+        """Read record batches straight into Arrow."""
+        return KafkaSplitReader(
+            connection_config(self.bootstrap_servers, self.kafka),
+            include_headers=self.include_headers,
+            fail_on_data_loss=self.fail_on_data_loss,
+        )
+
+    def _subscription(self) -> Subscription:
+        if self.subscribe is not None:
+            return Subscribe(self.subscribe)
+        if self.subscribe_pattern is not None:
+            return SubscribePattern(self.subscribe_pattern)
+        assigned = self.assign or {}
+        return Assign(tuple(TopicPartition(topic, p) for topic, partitions in assigned.items() for p in partitions))
+
+
+def _spec(
+    which: Literal["starting", "ending"], offsets: Offsets | None, timestamp: Timestamp | None, by: Timestamps | None
+) -> OffsetsSpec | None:
+    """Return the one point that was set of three; None: none was."""
+    if timestamp is not None:
+        since_epoch = timestamp if isinstance(timestamp, int) else milliseconds(timestamp - _EPOCH)
+        return OffsetsSpec(f"{which}Timestamp", ByTimestamp(since_epoch))
+    if by is not None:
+        return OffsetsSpec(f"{which}OffsetsByTimestamp", by_partition=_points(by, ByTimestamp))
+    if offsets is None:
+        return None
+    if isinstance(offsets, str):
+        return OffsetsSpec(f"{which}Offsets", EARLIEST if offsets == "earliest" else LATEST)
+    return OffsetsSpec(f"{which}Offsets", by_partition=_points(offsets, int))
+
+
+def _points(
+    by: Mapping[str, Mapping[int, int]], point: Callable[[int], OffsetPoint]
+) -> dict[TopicPartition, OffsetPoint]:
+    return {TopicPartition(topic, p): point(at) for topic, partitions in by.items() for p, at in partitions.items()}

@@ -1,0 +1,47 @@
+"""Makes sources known to a Spark session."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+
+from pyspark.sql import SparkSession
+
+from tidegate.sources.bridge import data_source_class
+from tidegate.sources.contract import Source
+from tidegate.sources.kafka import KafkaSource
+
+__all__ = ["register", "register_source"]
+
+_SOURCES: tuple[type[Source], ...] = (KafkaSource,)
+
+
+def register(spark: SparkSession) -> None:
+    """Register every source of tidegate with the session, as ``tidegate_kafka`` and so on.
+
+    Call it once per session.  On a local master the Python workers then also run this interpreter.
+    """
+    cores = _prepare(spark)
+    for source in _SOURCES:
+        name = f"tidegate_{source.connector}"
+        spark.dataSource.register(data_source_class(name, source.from_options, cores))
+
+
+def register_source(spark: SparkSession, source: Source) -> str:
+    """Register one configured source under a name of its own, and return the name.
+
+    The registered class carries the source by value; nothing of it stands in an option.
+    """
+    cores = _prepare(spark)
+    name = f"tidegate_{source.connector}_{uuid.uuid4().hex[:12]}"
+    spark.dataSource.register(data_source_class(name, lambda _: source, cores))
+    return name
+
+
+def _prepare(spark: SparkSession) -> int:
+    """Return how many tasks the session runs at once."""
+    context = spark.sparkContext
+    if str(context.master).startswith("local"):
+        # Python workers would take the python3 of the PATH, which need not be this one (trap).
+        context.pythonExec = sys.executable
+    return context.defaultParallelism
