@@ -1,4 +1,4 @@
-"""How much one batch may read, and the search for the event time up to which that suffices."""
+"""How much one batch may read, and the search for what suffices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from tidegate.alignment.splits import SplitId, SplitRange
 
-__all__ = ["UNLIMITED", "Budget", "Cost", "CostOf", "greatest_time_within", "share", "split_rows"]
+__all__ = ["UNLIMITED", "Budget", "Cost", "CostOf", "greatest_within", "share", "split_rows"]
+
+_PATIENCE = 10  # steps, after which a search is content with anything that fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What one batch may cost; None: no limit of that unit."""
+    """What one batch may cost; None: no limit of that unit.  A limit of zero counts as one."""
 
     rows: int | None = None
     bytes: int | None = None
@@ -40,27 +42,41 @@ CostOf = Callable[[Mapping[SplitId, SplitRange]], Cost]
 
 def split_rows(ranges: Mapping[SplitId, SplitRange]) -> Cost:
     """Count positions as rows: the cost where a connector knows no better."""
-    return Cost(rows=sum(r.end - r.start for r in ranges.values()))
+    return Cost(rows=sum([r.end - r.start for r in ranges.values()]))
 
 
-def greatest_time_within(used: Callable[[int], float], low_ms: int, high_ms: int, used_at_high: float) -> int | None:
-    """Return the greatest time in (low, high) whose batch fits the budget; None: none does.
+def greatest_within(
+    used: Callable[[int], float],
+    low: int,
+    high: int,
+    used_at_high: float,
+    sample: Callable[[int, int, float], int] | None = None,
+    enough: float = 7 / 8,
+) -> int | None:
+    """Return about the greatest number in (low, high) whose batch fits the budget; None: none does.
 
-    used: share of the budget that a batch cut at a time takes; not decreasing.  Costs a lookup, so
-        the search interpolates, halves every third step, is content with 7/8 of the budget, and
-        after ten steps with anything that fits.
-    used_at_high: the share at ``high_ms``; more than 1.
+    used: share of the budget that a batch takes; not decreasing.
+    used_at_high: the share at ``high``; more than 1.  That at ``low`` is 0.
+    sample: given low, high and a share, returns a number between them below which about that share
+        of the batch lies.  Asked once interpolation has missed, which takes evenly spread data.
+    enough: share of the budget with which the search is content, for each step may cost a request.
     """
     best, used_at_low, step = None, 0.0, 0
-    while high_ms - low_ms > 1 and (used_at_low < 7 / 8 if step < 10 else best is None):
-        # Aim a little under the budget: a guess that fits ends the search, one that does not repeats it.
-        aim = 0.5 if step % 3 == 2 else (15 / 16 - used_at_low) / (used_at_high - used_at_low)
-        guess = min(high_ms - 1, max(low_ms + 1, low_ms + int((high_ms - low_ms) * aim)))
+    while high - low > 1 and (used_at_low < enough if step < _PATIENCE else best is None):
+        # Between enough and all, so that a guess that is a little off still ends the search.
+        aim = ((enough + 1) / 2 - used_at_low) / (used_at_high - used_at_low)
+        if step % 4 == 3:
+            guess = (low + high) // 2
+        elif step > 0 and sample is not None:
+            guess = sample(low, high, aim)
+        else:
+            guess = low + int((high - low) * aim)
+        guess = min(high - 1, max(low + 1, guess))
         share_used = used(guess)
         if share_used <= 1:
-            best, low_ms, used_at_low = guess, guess, share_used
+            best, low, used_at_low = guess, guess, share_used
         else:
-            high_ms, used_at_high = guess, share_used
+            high, used_at_high = guess, share_used
         step += 1
     return best
 
@@ -71,9 +87,11 @@ def share(backlog: Mapping[SplitId, int], rows: int) -> dict[SplitId, int]:
     if rows >= total:
         return dict(backlog)
     shares: dict[SplitId, int] = {}
-    passed = 0
+    passed = given = 0
     for split, waiting in backlog.items():
-        # Rounding the running sum instead of each share loses nothing and keeps the order of splits.
-        shares[split] = (passed + waiting) * rows // total - passed * rows // total
+        # Rounding the running sum instead of each share gives out every row.
         passed += waiting
+        due = passed * rows // total
+        shares[split] = due - given
+        given = due
     return shares

@@ -1,21 +1,20 @@
-"""Where to cut splits at an event time: the time index and its blind spots.
+"""Asking a source where event times stand.
 
 A connector that knows where event times stand offers ``SupportsTimeIndex``; any other offers
-``SupportsPeek`` alone.  ``TimeIndex`` makes one thing of both for the planner.  It trusts no
-answer of a ``lookup`` that it has not seen to be a record (DESIGN rule "candidate"): a lookup is
-*blind* where it answers with a position that is already read, or with something that is no record
-(a Kafka transaction marker, which carries the wall clock).  Blind splits are bisected by peeks.
+``SupportsPeek`` alone.  ``TimeIndex`` makes one thing of both and remembers what it has seen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
-from tidegate.alignment.splits import Head, Positions, SplitId
+from tidegate.alignment.splits import Extent, Extents, Head, Positions, SplitId
+from tidegate.errors import ContractError
 
-__all__ = ["Cut", "Span", "SupportsPeek", "SupportsTimeIndex", "TimeIndex"]
+__all__ = ["SupportsPeek", "SupportsTimeIndex", "TimeIndex"]
+
+_Answer = TypeVar("_Answer")
 
 
 @runtime_checkable
@@ -50,188 +49,77 @@ class SupportsTimeIndex(SupportsPeek, Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The unread part of a split: its head, and the exclusive end up to which it may be read."""
-
-    head: Head
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """Where a batch ends within a split.
-
-    position: exclusive end of the batch; between the span's start and its end.
-    next_ms: event time of the first record after the cut, or a lower bound of it; None: the span
-        holds none.
-    exact: False when the cut was found by probing: then it is right up to the split's disorder.
-    """
-
-    position: int
-    next_ms: int | None
-    exact: bool = True
-
-
 class TimeIndex:
-    """Answers where to cut, for the planner.
+    """Asks a source, and remembers what it said of records.
 
-    Keeps what it has seen of records, to save requests and never to decide: an index that has
-    forgotten everything gives the same answers.
+    Memory saves requests and decides nothing: one that has forgotten everything answers the same.
     """
 
     def __init__(self, source: SupportsPeek) -> None:
         self._source = source
         self._lookup = source.lookup if isinstance(source, SupportsTimeIndex) else None
-        self._seen: dict[SplitId, dict[int, Head]] = {}
-        self._latest: dict[SplitId, tuple[int, int | None]] = {}
+        self._heads: dict[SplitId, dict[int, Head]] = {}
+        self._latest: dict[SplitId, tuple[Extent, int | None]] = {}
         self.lookups = 0
         self.peeks = 0
 
+    @property
+    def sees(self) -> bool:
+        """Whether the source can look up times at all."""
+        return self._lookup is not None
+
     def forget_before(self, positions: Positions) -> None:
-        """Drop what was seen of records that are read by now, and of splits that are gone."""
-        self._seen = {
-            split: kept
-            for split, heads in self._seen.items()
-            if split in positions
-            and (kept := {asked: head for asked, head in heads.items() if head.position >= positions[split]})
-        }
-        self._latest = {split: known for split, known in self._latest.items() if split in positions}
+        """Drop what is known of records that are read by now, and of splits that are gone."""
+        for split in self._heads.keys() - positions.keys():
+            del self._heads[split]
+        for split in self._latest.keys() - positions.keys():
+            del self._latest[split]
+        for split, heads in self._heads.items():
+            position = positions[split]
+            for asked in [asked for asked in heads if asked < position]:
+                del heads[asked]
 
     def heads(self, positions: Positions) -> dict[SplitId, Head | None]:
         """Return for each split its first record at or after the position; None: none yet."""
         known: dict[SplitId, Head | None] = {}
         unknown: dict[SplitId, int] = {}
         for split, position in positions.items():
-            seen = self._seen.get(split, {}).get(position)
-            if seen is None:
+            heads = self._heads.get(split)
+            head = None if heads is None else heads.get(position)
+            if head is None:
                 unknown[split] = position
             else:
-                known[split] = seen
+                known[split] = head
         if unknown:
             self.peeks += 1
-            for split, head in self._source.peek(unknown).items():
+            for split, head in _complete("peek", self._source.peek(unknown), unknown).items():
                 known[split] = head
                 if head is not None:
-                    heads = self._seen.setdefault(split, {})
+                    heads = self._heads.setdefault(split, {})
                     heads[unknown[split]] = heads[head.position] = head
         return known
 
-    def latest(self, ends: Positions) -> dict[SplitId, int | None]:
+    def latest(self, extents: Extents) -> dict[SplitId, int | None]:
         """Return for each split the greatest event time before its end; None: it holds no record."""
-        stale = {split: end for split, end in ends.items() if self._latest.get(split, (None,))[0] != end}
+        # Not by the end alone: records that were deleted since do not count any more.
+        stale = {s: extent.end for s, extent in extents.items() if self._latest.get(s, (None,))[0] != extent}
         if stale:
             self.lookups += 1
-            answers = self._source.latest(stale)
-            self._latest.update({split: (end, answers[split]) for split, end in stale.items()})
-        return {split: self._latest[split][1] for split in ends}
+            answers = _complete("latest", self._source.latest(stale), stale)
+            self._latest.update({s: (extents[s], answers[s]) for s in stale})
+        return {s: self._latest[s][1] for s in extents}
 
-    def candidates(self, event_time_ms: int, spans: Mapping[SplitId, Span], blind: set[SplitId]) -> dict[SplitId, Cut]:
-        """Return where each span is to be cut at an event time, not yet confirmed.
-
-        A split found blind on the way is added to ``blind``; splits in ``blind`` are probed.
-        """
-        cuts: dict[SplitId, Cut] = {}
-        asked = []
-        for split, span in spans.items():
-            if span.head.event_time_ms >= event_time_ms:
-                cuts[split] = Cut(span.start, span.head.event_time_ms)
-            elif self._lookup is None:
-                blind.add(split)
-            elif split not in blind:
-                asked.append(split)
-        if asked and self._lookup is not None:
-            self.lookups += 1
-            for split, found in self._lookup(event_time_ms, asked).items():
-                span = spans[split]
-                if found is None or found.position >= span.end:
-                    cuts[split] = Cut(span.end, None)
-                elif found.position > span.head.position:
-                    cuts[split] = Cut(found.position, found.event_time_ms)
-                else:
-                    blind.add(split)
-        cuts.update(self._probe(event_time_ms, {s: spans[s] for s in spans if s in blind and s not in cuts}))
-        return cuts
-
-    def confirm(self, cuts: Mapping[SplitId, Cut], spans: Mapping[SplitId, Span], blind: set[SplitId]) -> bool:
-        """Tell whether every cut that would pause its split stands at a record; if not, extend ``blind``."""
-        doubtful = {
-            split: cut.position
-            for split, cut in cuts.items()
-            if cut.exact and spans[split].start < cut.position < spans[split].end
-        }
-        heads = self.heads(doubtful)
-        wrong = [
-            split
-            for split, position in doubtful.items()
-            if (head := heads[split]) is None or head.position != position or head.event_time_ms != cuts[split].next_ms
-        ]
-        blind.update(wrong)
-        return not wrong
-
-    def _probe(self, event_time_ms: int, spans: Mapping[SplitId, Span]) -> dict[SplitId, Cut]:
-        """Cut spans by bisecting with peeks, all splits of a round in one request."""
-        probes = {split: _Bisection(span, event_time_ms) for split, span in spans.items()}
-        while True:
-            asked = {split: probe.question() for split, probe in probes.items() if not probe.done}
-            if not asked:
-                return {split: probe.cut() for split, probe in probes.items()}
-            heads = self.heads(asked)
-            for split in asked:
-                probes[split].answer(heads[split])
+    def lookup(self, event_time_ms: int, splits: Collection[SplitId]) -> Mapping[SplitId, Head | None]:
+        """Return the source's candidates for the first record at or after an event time."""
+        if self._lookup is None or not splits:
+            return {}
+        self.lookups += 1
+        return _complete("lookup", self._lookup(event_time_ms, splits), splits)
 
 
-class _Bisection:
-    """The search for a cut in one span: interpolates by event time, and halves when that is slow.
-
-    Between ``low``, a record before the time, and ``high``, from where on none before it was seen,
-    lies what is in doubt.  Depends on the span and the time alone, so that a restart cuts the same.
-    """
-
-    _FIRST_STEP = 2048
-    _GOOD_ENOUGH = 64
-
-    def __init__(self, span: Span, event_time_ms: int) -> None:
-        self._time_ms = event_time_ms
-        self._start = span.start
-        self._low = span.head
-        self._high = span.end
-        self._high_ms: int | None = None
-        self._asked = span.start
-        self._rounds = 0
-
-    @property
-    def done(self) -> bool:
-        """Nothing is in doubt any more, or so little that the next batch may have it."""
-        doubtful = self._high - self._low.position - 1
-        return doubtful <= (self._low.position - self._start) // self._GOOD_ENOUGH
-
-    def question(self) -> int:
-        """Return the position to peek at next."""
-        first, last = self._low.position + 1, self._high - 1
-        if self._high_ms is None:
-            # Nothing is known of the far side: gallop, so that a cut near the start costs few peeks.
-            self._asked = min(last, self._low.position + self._FIRST_STEP * 4**self._rounds)
-        elif self._rounds % 3 == 2:
-            self._asked = (first + last) // 2
-        else:
-            share = (self._time_ms - self._low.event_time_ms) / (self._high_ms - self._low.event_time_ms)
-            self._asked = first + int((last - first) * share)
-        self._rounds += 1
-        return self._asked
-
-    def answer(self, head: Head | None) -> None:
-        """Take the first record at or after the position that was asked for."""
-        if head is None or head.position >= self._high:
-            self._high = self._asked
-        elif head.event_time_ms >= self._time_ms:
-            self._high, self._high_ms = self._asked, head.event_time_ms
-        else:
-            self._low = head
-
-    def cut(self) -> Cut:
-        """Return the cut: not past a record that was seen at or after the time."""
-        if self._high - self._low.position > 1:
-            return Cut(self._low.position + 1, self._low.event_time_ms, exact=False)
-        return Cut(self._high, self._high_ms, exact=False)
+def _complete(method: str, answers: Mapping[SplitId, _Answer], asked: Collection[SplitId]) -> Mapping[SplitId, _Answer]:
+    """Return the answers, having checked that there is one for every split that was asked for."""
+    for split in asked:
+        if split not in answers:
+            raise ContractError(f"{method}() was asked for split {split!r} and answered only for others")
+    return answers

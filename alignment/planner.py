@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from tidegate.alignment.budget import UNLIMITED, Budget, CostOf, greatest_time_within, share, split_rows
-from tidegate.alignment.index import Cut, Span, TimeIndex
+from tidegate.alignment.batch import Cuts, at_ends, cut_at_one_time, cut_by_position
+from tidegate.alignment.budget import UNLIMITED, Budget, Cost, CostOf, split_rows
+from tidegate.alignment.cuts import Cut, Cutter, Span
+from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, SplitRange
 from tidegate.alignment.states import STATES, SplitState
-from tidegate.alignment.watermark import advance, combine, split_watermark
+from tidegate.alignment.watermark import combine, split_watermark
 from tidegate.errors import DataLossError
 
 __all__ = ["Limits", "Plan", "Progress", "SplitPlan", "plan"]
@@ -24,7 +26,8 @@ class Progress:
     """What a batch leaves behind, and all that the next plan needs to know of the past.
 
     positions: of every split, its next unread record.
-    bound_ms: no record at or after this time has been delivered; None: nothing was bounded yet.
+    bound_ms: the furthest event time at which batches have been cut: what is delivered lies before
+        it.  None: none was cut yet, or the last one read everything.
     watermark_ms: of the source; None: minus infinity.
     idle: the splits that were idle.
     """
@@ -111,12 +114,16 @@ def plan(
     that is left are gone, or when a split ends before its position.
     """
     board = _Board(progress, extents, idle, index, limits)
-    if limits.aligned:
-        low_ms, bound_ms = board.low_and_bound(group_low_ms)
-        time_ms, cuts = _cut_at_one_time(board, bound_ms)
+    low_ms, bound_ms = board.low_and_bound(group_low_ms) if limits.aligned else (None, None)
+    time_ms = None
+    if bound_ms is None and board.used(everything := at_ends(board.spans)) <= 1:
+        cuts = everything
+    elif limits.aligned:
+        time_ms, cuts = cut_at_one_time(
+            board.spans, Cutter(index, board.spans), board.past_all() if bound_ms is None else bound_ms, board.used
+        )
     else:
-        low_ms, bound_ms, time_ms = None, None, None
-        cuts = _cut_by_backlog(board)
+        cuts = board.with_next_times(cut_by_position(board.spans, everything, board.used))
     return board.conclude(cuts, time_ms, low_ms, bound_ms)
 
 
@@ -137,15 +144,20 @@ class _Board:
             for s, start in unread.items()
             if (head := heads[s]) is not None and head.position < self.ends[s]
         }
+        # Older than the watermark: read and reported, but no reason for others to wait.
+        watermark_ms = before.watermark_ms
+        self.late = {
+            s for s, span in self.spans.items() if watermark_ms is not None and span.head.event_time_ms <= watermark_ms
+        }
         # Positions without a record up to the end (markers, holes) are passed over at once.
         self.hollow = {s: Cut(self.ends[s], None) for s in unread if s not in self.spans}
-        at_end = [s for s, start in self.starts.items() if start >= self.ends[s]]
-        self.finished = {s for s in at_end if self._stop(s) == self.ends[s]}
-        self.idle = {s for s in at_end if s in idle and extents[s].settled} - self.finished
-        self.caught_up = {s for s in at_end if s not in self.idle and s not in self.finished} | self.hollow.keys()
-
-    def _stop(self, split: SplitId) -> int | None:
-        return self.limits.stops.get(split)
+        at_end = self.starts.keys() - unread.keys()
+        self.finished = {s for s in at_end if limits.stops.get(s) == self.ends[s]}
+        # Not one whose unread records were just deleted: it had something to read until now.
+        self.idle = {
+            s for s in at_end if s in idle and extents[s].settled and before.positions[s] >= self.ends[s]
+        } - self.finished
+        self.caught_up = (at_end | self.hollow.keys()) - self.idle - self.finished
 
     def _start(self, split: SplitId, position: int, extent: Extent) -> int:
         if extent.end < position:
@@ -161,70 +173,84 @@ class _Board:
         return max(position, extent.begin)
 
     def _end(self, split: SplitId, extent: Extent) -> int:
-        stop = self._stop(split)
+        stop = self.limits.stops.get(split)
         return extent.end if stop is None else min(extent.end, stop)
 
-    def late(self, split: SplitId) -> bool:
-        """Tell whether the split's head is older than the watermark: it is read, but holds nobody."""
-        watermark_ms = self.before.watermark_ms
-        return watermark_ms is not None and split in self.spans and self.spans[split].head.event_time_ms <= watermark_ms
-
-    def latest(self, splits: Collection[SplitId]) -> dict[SplitId, int | None]:
-        return self.index.latest({s: self.ends[s] for s in splits})
+    def latest(self, splits: Collection[SplitId]) -> dict[SplitId, int]:
+        """Return the greatest event time before the end of each split that holds a record."""
+        found = self.index.latest({s: Extent(self.extents[s].begin, self.ends[s]) for s in splits})
+        return {s: latest_ms for s, latest_ms in found.items() if latest_ms is not None}
 
     def low_and_bound(self, group_low_ms: int | None) -> tuple[int | None, int | None]:
         """Return the event time that holds the splits, and the bound (rules 1 and 2)."""
-        times = [span.head.event_time_ms for s, span in self.spans.items() if not self.late(s)]
+        times = [span.head.event_time_ms for s, span in self.spans.items() if s not in self.late]
         drift_ms = self.limits.max_drift_ms
         if drift_ms is None:
             return min(times, default=None), None
+        # Nothing at or before the watermark can be saved from being late by waiting for it.
+        watermark_ms = self.before.watermark_ms
+        in_time_ms = None if watermark_ms is None else watermark_ms + 1
         if not self.limits.bounded:
-            times += [t for t in self.latest(self.caught_up).values() if t is not None]
-        own_low_ms = min(times, default=None)
-        bounds = [self.before.bound_ms] if self.before.bound_ms is not None else []
-        if own_low_ms is not None:
-            bounds.append(own_low_ms + drift_ms)
-        bound_ms = max(bounds, default=None)
-        if group_low_ms is None:
-            return own_low_ms, bound_ms
-        group_bound_ms = group_low_ms + drift_ms
-        return (
-            group_low_ms if own_low_ms is None else min(own_low_ms, group_low_ms),
-            group_bound_ms if bound_ms is None else min(bound_ms, group_bound_ms),
-        )
+            caught_up = self.latest(self.caught_up).values()
+            times += caught_up if in_time_ms is None else [max(t, in_time_ms) for t in caught_up]
+        low_ms = min(times, default=None)
+        # Late splits alone hold nobody, but must be read, and not beyond the drift either.
+        held_ms = in_time_ms if low_ms is None else low_ms
+        bound_ms = _greatest(self.before.bound_ms, None if held_ms is None else held_ms + drift_ms)
+        if group_low_ms is not None:
+            low_ms = group_low_ms if low_ms is None else min(low_ms, group_low_ms)
+            group_bound_ms = group_low_ms + drift_ms
+            bound_ms = group_bound_ms if bound_ms is None else min(bound_ms, group_bound_ms)
+        return low_ms, bound_ms
+
+    def past_all(self) -> int:
+        """Return an event time after all that is unread: the bound where only the budget bounds."""
+        return 1 + max([span.head.event_time_ms for span in self.spans.values()] + [*self.latest(self.spans).values()])
 
     def ranges(self, cuts: Mapping[SplitId, Cut]) -> dict[SplitId, SplitRange]:
         starts = self.starts
         return {s: SplitRange(s, starts[s], cut.position) for s, cut in cuts.items() if cut.position > starts[s]}
 
-    def used(self, cuts: Mapping[SplitId, Cut]) -> float:
-        return self.limits.budget.used(self.limits.cost(self.ranges(cuts)))
+    def used(self, cuts: Cuts) -> float:
+        """Return what share of the budget the cuts take; holes before a head cost nothing."""
+        if self.limits.budget == UNLIMITED:
+            return 0.0
+        spans, cost = self.spans, self.limits.cost
+        if cost is split_rows:  # a search asks often and for all splits: without an object for each
+            rows = sum([max(0, cut.position - spans[s].head.position) for s, cut in cuts.items()])
+            return self.limits.budget.used(Cost(rows))
+        ranges = {
+            s: SplitRange(s, head, cut.position)
+            for s, cut in cuts.items()
+            if cut.position > (head := spans[s].head.position)
+        }
+        return self.limits.budget.used(cost(ranges))
 
-    def conclude(
-        self, cuts: Mapping[SplitId, Cut], time_ms: int | None, low_ms: int | None, bound_ms: int | None
-    ) -> Plan:
+    def with_next_times(self, cuts: Cuts) -> Cuts:
+        """Return cuts that were made without looking at times, with what follows them for the watermark."""
+        if self.limits.out_of_orderness_ms is None:
+            return cuts
+        heads = self.index.heads({s: cut.position for s, cut in cuts.items() if cut.position < self.spans[s].end})
+        return {
+            s: cut if (head := heads.get(s)) is None else Cut(cut.position, head.event_time_ms)
+            for s, cut in cuts.items()
+        }
+
+    def conclude(self, cuts: Cuts, time_ms: int | None, low_ms: int | None, bound_ms: int | None) -> Plan:
         """Turn cuts into ranges, new positions, states and the watermark."""
         all_cuts = {**self.hollow, **cuts}
         ranges = self.ranges(all_cuts)
         splits = {s: self._describe(s, all_cuts.get(s), s in ranges, bound_ms) for s in self.extents}
         splits.update({s: SplitPlan(SplitState.REMOVED) for s in self.before.positions if s not in self.extents})
+        reads_records = any(s in ranges for s in cuts)
+        cut_ms = None if time_ms is None else _greatest(self.before.bound_ms, time_ms)
         after = Progress(
             positions={s: all_cuts[s].position if s in all_cuts else start for s, start in self.starts.items()},
-            bound_ms=self._bound_after(time_ms) if cuts.keys() & ranges.keys() else self.before.bound_ms,
-            watermark_ms=advance(self.before.watermark_ms, self._watermark(splits, time_ms)),
+            bound_ms=cut_ms if reads_records else self.before.bound_ms,
+            watermark_ms=_greatest(self.before.watermark_ms, self._watermark(splits, time_ms)),
             idle=frozenset(self.idle),
         )
-        unchanged = (
-            not ranges
-            and after.positions.keys() == self.before.positions.keys()
-            and (after.watermark_ms, after.idle) == (self.before.watermark_ms, self.before.idle)
-        )
-        return Plan(ranges, self.before if unchanged else after, low_ms, splits)
-
-    def _bound_after(self, time_ms: int | None) -> int | None:
-        if time_ms is None or self.before.bound_ms is None:
-            return time_ms
-        return max(time_ms, self.before.bound_ms)
+        return Plan(ranges, self.before if after == self.before else after, low_ms, splits)
 
     def _describe(self, split: SplitId, cut: Cut | None, read: bool, bound_ms: int | None) -> SplitPlan:
         if cut is None:
@@ -238,98 +264,28 @@ class _Board:
         if not read:
             held = bound_ms is not None and self.spans[split].head.event_time_ms >= bound_ms
             state = SplitState.PAUSED if held else SplitState.UNREAD
-        return SplitPlan(state, cut.next_ms, self.late(split), cut.exact)
+        return SplitPlan(state, cut.next_ms, split in self.late, cut.exact)
 
     def _watermark(self, splits: Mapping[SplitId, SplitPlan], time_ms: int | None) -> int | None:
         disorder_ms = self.limits.out_of_orderness_ms
         if disorder_ms is None:
             return None
-        ahead = {s: said.next_ms for s, said in splits.items() if said.next_ms is not None}
-        reached = {s: next_ms if time_ms is None else min(time_ms, next_ms) for s, next_ms in ahead.items()}
-        # A split without a record so far says nothing (Beam issue 20908: it must not pin the watermark).
-        ended = self.latest([s for s in self.extents if s not in ahead])
-        reached.update({s: latest_ms for s, latest_ms in ended.items() if latest_ms is not None})
-        holding = [s for s in reached if STATES[splits[s].state].in_minimum]
-        released = [s for s in reached if not STATES[splits[s].state].in_minimum]
+        read_to_end = [s for s in self.extents if splits[s].next_ms is None]
+        reached = self.latest(read_to_end)
+        for split, said in splits.items():
+            if said.next_ms is not None:
+                reached[split] = said.next_ms if time_ms is None else min(time_ms, said.next_ms)
+        holding = {s for s, said in splits.items() if STATES[said.state].in_minimum}
+        # A split without a record says nothing (Beam issue 20908: it must not pin the watermark),
+        # unless its first records are there already and may only not be read yet.
+        if any(s in holding and s not in reached and not self.extents[s].settled for s in read_to_end):
+            return None
         return combine(
-            [split_watermark(reached[s], disorder_ms) for s in holding],
-            [split_watermark(reached[s], disorder_ms) for s in released],
+            [split_watermark(t, disorder_ms) for s, t in reached.items() if s in holding],
+            [split_watermark(t, disorder_ms) for s, t in reached.items() if s not in holding],
         )
 
 
-def _cut_at_one_time(board: _Board, bound_ms: int | None) -> tuple[int | None, dict[SplitId, Cut]]:
-    """Cut all splits at the bound or, where the budget is smaller, at the greatest time that fits.
-
-    Returns the time, None when all is read to the end without any, and the cuts.
-    """
-    if not board.spans:
-        return None, {}
-    blind: set[SplitId] = set()
-    while True:
-        time_ms, cuts = _choose_time(board, bound_ms, blind)
-        if board.index.confirm(cuts, board.spans, blind):
-            break
-    return time_ms, cuts if board.used(cuts) <= 1 else _cut_by_position(board, cuts)
-
-
-def _choose_time(board: _Board, bound_ms: int | None, blind: set[SplitId]) -> tuple[int | None, dict[SplitId, Cut]]:
-    tried: dict[int, dict[SplitId, Cut]] = {}
-
-    def used(time_ms: int) -> float:
-        tried[time_ms] = board.index.candidates(time_ms, board.spans, blind)
-        return board.used(tried[time_ms])
-
-    floor_ms = min(span.head.event_time_ms for span in board.spans.values())
-    if bound_ms is None:
-        everything = {s: Cut(span.end, None) for s, span in board.spans.items()}
-        if board.used(everything) <= 1:
-            return None, everything
-        bound_ms = 1 + max(floor_ms, *(t for t in board.latest(board.spans).values() if t is not None))
-    used_at_bound = used(bound_ms)
-    if used_at_bound <= 1 or bound_ms <= floor_ms + 1:
-        return bound_ms, tried[bound_ms]
-    time_ms = greatest_time_within(used, floor_ms, bound_ms, used_at_bound)
-    if time_ms is None:
-        time_ms = floor_ms + 1
-    return time_ms, tried[time_ms]
-
-
-def _cut_by_position(board: _Board, cuts: Mapping[SplitId, Cut]) -> dict[SplitId, Cut]:
-    """Shrink a batch that does not fit although it cannot be cut by time (rule 3), to one row at least.
-
-    A split cut so keeps the time of its head as the lower bound of what is next: the watermark waits.
-    """
-    backlog = {s: r.end - r.start for s, r in board.ranges(cuts).items()}
-
-    def shrunk(rows: int) -> dict[SplitId, Cut]:
-        shares = share(backlog, rows)
-        return {
-            s: cut
-            if shares.get(s, 0) == backlog.get(s, 0)
-            else Cut(board.starts[s] + shares[s], board.spans[s].head.event_time_ms, cut.exact)
-            for s, cut in cuts.items()
-        }
-
-    fits, too_many = 1, sum(backlog.values())
-    while too_many - fits > 1:
-        rows = (fits + too_many) // 2
-        if board.used(shrunk(rows)) <= 1:
-            fits = rows
-        else:
-            too_many = rows
-    return shrunk(fits)
-
-
-def _cut_by_backlog(board: _Board) -> dict[SplitId, Cut]:
-    """Share the budget by backlog, as Spark's own Kafka source does, whatever the event times."""
-    ends = {s: Cut(span.end, None) for s, span in board.spans.items()}
-    if board.used(ends) <= 1:
-        return ends
-    cuts = _cut_by_position(board, ends)
-    if board.limits.out_of_orderness_ms is None:
-        return cuts
-    heads = board.index.heads({s: cut.position for s, cut in cuts.items() if cut.position < board.spans[s].end})
-    return {
-        s: Cut(cut.position, head.event_time_ms) if (head := heads.get(s)) is not None else cut
-        for s, cut in cuts.items()
-    }
+def _greatest(*times_ms: int | None) -> int | None:
+    """Return the greatest of the times that there are."""
+    return max((t for t in times_ms if t is not None), default=None)

@@ -1,0 +1,73 @@
+"""Finding a time in a split by looking at single records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import isqrt
+
+from tidegate.alignment.splits import Head
+
+__all__ = ["Bisection"]
+
+_FIRST_STEP = 2048  # positions
+_STRIDE = 8
+_GOOD_ENOUGH = 16
+
+
+class Bisection:
+    """The search for the first record at or after an event time, in one split.
+
+    What is in doubt lies between ``low``, a record before the time, and ``high``, a position at
+    which no record before the time was seen.  Interpolates by event time, and halves now and then
+    because event times need not be spread evenly.
+
+    head: the first unread record; before the time.
+    end: exclusive.
+    known: peeks made earlier, as the position that was asked for and its answer.
+    """
+
+    def __init__(self, head: Head, end: int, event_time_ms: int, known: Iterable[tuple[int, Head | None]]) -> None:
+        self._time_ms = event_time_ms
+        self._first = head.position
+        self._low = head
+        self._high = end
+        self._high_ms: int | None = None
+        self._asked = 0
+        self._side = 0
+        self._step = _FIRST_STEP // _STRIDE
+        for position, found in sorted(known, key=lambda peek: peek[0]):
+            self.answer(position, found)
+
+    def question(self) -> int | None:
+        """Return the position to peek at next; None: the rest is too little to be worth a request."""
+        first, last = self._low.position + 1, self._high - 1
+        if last - first < (self._low.position - self._first) // _GOOD_ENOUGH:
+            return None
+        self._asked += 1
+        if self._high_ms is None:
+            # Nothing is known of the far side: gallop, so that a cut nearby costs few peeks.
+            self._step *= _STRIDE
+            return min(last, self._low.position + self._step)
+        if self._asked % 3 == 0:
+            return (first + last) // 2
+        share = (self._time_ms - self._low.event_time_ms) / (self._high_ms - self._low.event_time_ms)
+        # A guess that is a little off leaves all the rest in doubt; so overstep, to close in from both sides.
+        nudge = isqrt(last - first) * self._side
+        return min(last, max(first, first + int((last - first) * share) + nudge))
+
+    def answer(self, asked: int, head: Head | None) -> None:
+        """Take the first record at or after the position that was asked for."""
+        if asked >= self._high:
+            return  # behind a record at or past the time: disorder, which must not move the cut past it
+        if head is None or head.position >= self._high:
+            self._high = asked
+        elif head.event_time_ms >= self._time_ms:
+            self._high, self._high_ms, self._side = asked, head.event_time_ms, -1
+        elif head.position > self._low.position:
+            self._low, self._side = head, 1
+
+    def result(self) -> tuple[int, int | None]:
+        """Return where to cut, and the event time of what follows or a lower bound of it."""
+        if self._high - self._low.position > 1:
+            return self._low.position + 1, self._low.event_time_ms
+        return self._high, self._high_ms

@@ -1,0 +1,136 @@
+"""Cutting splits at an event time, whether the index sees or not.
+
+Every answer of a ``lookup`` is a candidate.  It is *blind* where it answers with a position that is
+already read, or with something that is no record (a Kafka transaction marker, which carries the
+wall clock).  Blind splits, and all splits of a source without an index, are bisected by peeks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from tidegate.alignment.bisection import Bisection
+from tidegate.alignment.index import TimeIndex
+from tidegate.alignment.splits import Head, Positions, SplitId
+
+__all__ = ["Cut", "Cutter", "Span"]
+
+_SPEAKERS = 16  # how many splits a sample asks
+
+
+class Span(NamedTuple):
+    """The unread part of a split: its head, and from where (the head or holes before it) to where it may be read.
+
+    start: inclusive.
+    end: exclusive; after the head.
+    """
+
+    head: Head
+    start: int
+    end: int
+
+
+class Cut(NamedTuple):
+    """Where a batch ends within a split.
+
+    position: exclusive end of the batch; between the span's start and its end.
+    next_ms: event time of the first record after the cut, or a lower bound of it; None: the span
+        holds none.
+    exact: False when the cut was found by probing: then it is right up to the split's disorder.
+    """
+
+    position: int
+    next_ms: int | None
+    exact: bool = True
+
+
+class Cutter:
+    """Cuts the spans of one plan at event times.
+
+    Made anew for every plan.  What it learns from one cut helps with the next, but it starts from
+    the spans alone: a restart asks the same questions and cuts the same.
+    """
+
+    def __init__(self, index: TimeIndex, spans: Mapping[SplitId, Span]) -> None:
+        self._index = index
+        self._spans = spans
+        self._blind: set[SplitId] = set() if index.sees else set(spans)
+        self._seen: dict[SplitId, list[tuple[int, Head | None]]] = {}
+
+    def candidates(self, event_time_ms: int) -> dict[SplitId, Cut]:
+        """Return where each span is to be cut at an event time, not yet confirmed."""
+        cuts: dict[SplitId, Cut] = {}
+        asked, probed = [], []
+        for split, span in self._spans.items():
+            if span.head.event_time_ms >= event_time_ms:
+                cuts[split] = Cut(span.start, span.head.event_time_ms)
+            elif split in self._blind:
+                probed.append(split)
+            else:
+                asked.append(split)
+        for split, found in self._index.lookup(event_time_ms, asked).items():
+            span = self._spans[split]
+            if found is None or found.position >= span.end:
+                cuts[split] = Cut(span.end, None)
+            elif found.position > span.head.position:
+                cuts[split] = Cut(found.position, found.event_time_ms)
+            else:
+                self._blind.add(split)
+                probed.append(split)
+        cuts.update(self._bisect(event_time_ms, probed))
+        return cuts
+
+    def confirm(self, cuts: Mapping[SplitId, Cut]) -> bool:
+        """Tell whether every cut stands at a record; a split whose cut does not is blind from now on."""
+        doubtful = {
+            split: cut.position
+            for split, cut in cuts.items()
+            if cut.exact and self._spans[split].start < cut.position < self._spans[split].end
+        }
+        heads = self._index.heads(doubtful)
+        wrong = [
+            split
+            for split, position in doubtful.items()
+            if (head := heads[split]) is None or (head.position, head.event_time_ms) != (position, cuts[split].next_ms)
+        ]
+        self._blind.update(wrong)
+        return not wrong
+
+    def sample(self, low: Mapping[SplitId, Cut], high: Mapping[SplitId, Cut], share: float) -> int | None:
+        """Return an event time before which about a share of the records between two cuts lies.
+
+        Peeks so far into each split and takes the median, weighted by what is between the cuts:
+        whatever way times are spread, the next cut there leaves much less in doubt.  The largest
+        splits speak for all.  None: nothing is between the cuts.
+
+        low: empty for the heads.
+        """
+        first = {s: max(span.head.position, low[s].position if low else 0) for s, span in self._spans.items()}
+        between = {s: width for s, cut in high.items() if (width := cut.position - first[s]) > 0}
+        largest = sorted(between, key=lambda s: (-between[s], s))[:_SPEAKERS]
+        heads = self._peek({s: first[s] + int(between[s] * share) for s in largest})
+        times = sorted((head.event_time_ms, between[s]) for s, head in heads.items() if head is not None)
+        remaining = sum(weight for _, weight in times) / 2
+        for time_ms, weight in times:
+            remaining -= weight
+            if remaining <= 0:
+                return time_ms
+        return None
+
+    def _peek(self, positions: Positions) -> dict[SplitId, Head | None]:
+        heads = self._index.heads(positions)
+        for split, position in positions.items():
+            self._seen.setdefault(split, []).append((position, heads[split]))
+        return heads
+
+    def _bisect(self, event_time_ms: int, splits: Collection[SplitId]) -> dict[SplitId, Cut]:
+        """Cut blind splits, all of a round in one request."""
+        searches = {}
+        for split in splits:
+            span = self._spans[split]
+            searches[split] = Bisection(span.head, span.end, event_time_ms, self._seen.get(split, ()))
+        while asked := {s: position for s, search in searches.items() if (position := search.question()) is not None}:
+            for split, head in self._peek(asked).items():
+                searches[split].answer(asked[split], head)
+        return {split: Cut(*search.result(), exact=False) for split, search in searches.items()}

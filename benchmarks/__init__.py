@@ -1,0 +1,1 @@
+"""Programs that measure.  Each runs with ``python -m benchmarks.<name>``."""

@@ -1,0 +1,63 @@
+"""What it takes to talk to a Kafka cluster, and how its partitions are named as splits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from tidegate.alignment.splits import SplitId
+from tidegate.errors import OptionError
+
+__all__ = ["IsolationLevel", "KafkaConnectionConfig", "TopicPartition"]
+
+IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
+
+
+class TopicPartition(NamedTuple):
+    """A Kafka partition; as a split it is named ``topic-partition``, as Kafka names its folder."""
+
+    topic: str
+    partition: int
+
+    @property
+    def split_id(self) -> SplitId:
+        """The name of this partition as a split."""
+        return f"{self.topic}-{self.partition}"
+
+    @classmethod
+    def of(cls, split_id: SplitId) -> TopicPartition:
+        """Return the partition that ``split_id`` names; the last dash separates, topics may hold more.
+
+        Raises OptionError if it names none.
+        """
+        topic, dash, partition = split_id.rpartition("-")
+        if not (topic and dash and partition.isdecimal()):
+            raise OptionError(f"{split_id!r} names no Kafka partition; expected 'topic-partition', such as 'orders-0'")
+        return cls(topic, int(partition))
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaConnectionConfig:
+    """How to reach a cluster and how to read from it; picklable, the same on the driver and the executors.
+
+    bootstrap_servers: ``host:port``, several separated by commas.
+    properties: what kafka-python's connections take under kafka-python's names (``security_protocol``,
+        ``sasl_mechanism``, ``ssl_cafile``, ``client_id``, ``request_timeout_ms`` ...).  They hold
+        secrets, so neither ``repr`` nor any error shows them.
+    isolation_level: whether records of open and of aborted transactions are seen.
+    check_crcs: verify the checksum of every record batch.
+    fetch_max_bytes: bytes of one fetch response; a single larger record batch still comes whole.
+    max_partition_fetch_bytes: the same limit for each partition in the response.
+    fetch_max_wait_ms: how long the broker may hold a fetch back while it has nothing to send.
+    deadline_s: seconds for one operation, retries included, while brokers are away.
+    """
+
+    bootstrap_servers: str
+    properties: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
+    isolation_level: IsolationLevel = "read_uncommitted"
+    check_crcs: bool = True
+    fetch_max_bytes: int = 4 << 20
+    max_partition_fetch_bytes: int = 4 << 20
+    fetch_max_wait_ms: int = 500
+    deadline_s: float = 60

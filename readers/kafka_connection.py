@@ -1,0 +1,178 @@
+"""One authenticated connection to one Kafka broker, for bulk reading.
+
+kafka-python connects: name resolution, proxies, TLS, the versions that the broker speaks, SASL.
+Then we take its socket over, because its event loop reads 4 KiB at a time and copies every byte
+several times, while a fetch response should go from the kernel into one buffer that is used again.
+A request is sent without waiting for its response: the kernel receives it while we decode the last.
+
+This module alone touches kafka-python's private parts.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import struct
+import traceback
+import warnings
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from kafka import errors as kafka_errors
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+
+from tidegate.errors import ConnectorError
+from tidegate.readers.retry import TransientError
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Mapping
+
+__all__ = ["BrokerConnection", "decode_response"]
+
+FRAME = struct.Struct(">i")
+LARGEST_FRAME = 2**31 - 1
+SMALLEST_BUFFER = 64 << 10
+
+# kafka-python logs each failed attempt as an error, though we try again and tell the user once.
+# Whoever wants its log sets the level before the first import.
+if (_log := logging.getLogger("kafka")).level == logging.NOTSET:
+    _log.setLevel(logging.CRITICAL)
+
+
+class BrokerConnection:
+    """A blocking socket to the broker at ``address`` (``host:port``); not for several threads.
+
+    ``properties`` are kafka-python's.  Connecting, authentication included, takes ``timeout_s`` at
+    most.  Raises TransientError if the broker cannot be reached and ConnectorError if it refuses
+    us.  A connection that is lost closes itself.
+    """
+
+    def __init__(self, address: str, properties: Mapping[str, Any], timeout_s: float) -> None:
+        self.address = address
+        properties = {"client_id": "tidegate", **properties}
+        self._client_id = properties["client_id"]
+        self._socket, self._versions = _connect(address, properties, timeout_s)
+        self._last_id = 0
+        self._awaited: deque[int] = deque()
+        self._buffer = memoryview(bytearray(SMALLEST_BUFFER))
+
+    def send(self, request: Any, timeout_s: float) -> int:
+        """Send one of kafka-python's requests, in the newest version both sides speak; return its id.
+
+        Raises TransientError if the connection is lost, ConnectorError if the broker is too old.
+        """
+        try:
+            request.API_VERSION = self._versions.api_version(request)
+        except kafka_errors.IncompatibleBrokerVersion as error:
+            raise ConnectorError(f"the Kafka broker {self.address} is too old: {error}") from error
+        self._last_id = (self._last_id + 1) % LARGEST_FRAME
+        request.with_header(correlation_id=self._last_id, client_id=self._client_id)
+        try:
+            self._socket.settimeout(timeout_s)
+            self._socket.sendall(request.encode(framed=True, header=True))
+        except OSError as error:
+            raise self._lost(error) from error
+        self._awaited.append(self._last_id)
+        return self._last_id
+
+    def receive(self, request_id: int, timeout_s: float) -> memoryview:
+        """Return the response to the request with that id, header included, without its length.
+
+        The bytes are valid until the next call.  Responses to earlier requests are dropped: who
+        asked for them no longer waits.  ``timeout_s`` counts from the last byte that arrived.
+        Raises TransientError if the connection is lost or this response was dropped.
+        """
+        if request_id not in self._awaited:
+            raise TransientError(f"the response of the Kafka broker {self.address} was dropped for a later one")
+        try:
+            self._socket.settimeout(timeout_s)
+            while True:
+                frame = self._receive_frame()
+                expected = self._awaited.popleft()
+                if FRAME.unpack_from(frame)[0] != expected:
+                    raise ConnectionAbortedError("it answered out of order")
+                if expected == request_id:
+                    return frame
+        except OSError as error:
+            raise self._lost(error) from error
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it has been closed, by us or by an error."""
+        return self._socket.fileno() < 0
+
+    def close(self) -> None:
+        """Close the socket; may be called again."""
+        self._socket.close()
+
+    def _receive_frame(self) -> memoryview:
+        self._fill(self._buffer[: FRAME.size])
+        (size,) = FRAME.unpack_from(self._buffer)
+        if size < FRAME.size:
+            raise ConnectionAbortedError(f"it sent a frame of {size} bytes")
+        if size > len(self._buffer):
+            self._buffer = memoryview(bytearray(size))
+        frame = self._buffer[:size]
+        self._fill(frame)
+        return frame
+
+    def _fill(self, part: memoryview) -> None:
+        while part:
+            received = self._socket.recv_into(part)
+            if not received:
+                raise ConnectionResetError("it closed the connection")
+            part = part[received:]
+
+    def _lost(self, error: OSError) -> TransientError:
+        self.close()
+        return TransientError(f"lost the Kafka broker {self.address}: {_reason(error)}")
+
+
+def decode_response(request: Any, frame: memoryview) -> Any:
+    """Return kafka-python's response to a request that was sent; ``frame`` is what came back."""
+    return request.header.get_response_class().decode(frame, header=True)
+
+
+def _connect(address: str, properties: Mapping[str, Any], timeout_s: float) -> tuple[socket.socket, Any]:
+    with warnings.catch_warnings():
+        # kafka-python leaves the sockets of failed attempts to the garbage collector.
+        warnings.simplefilter("ignore", ResourceWarning)
+        return _authenticate(address, properties, timeout_s)
+
+
+def _authenticate(address: str, properties: Mapping[str, Any], timeout_s: float) -> tuple[socket.socket, Any]:
+    net = NetworkSelector()
+    # A manager that knows one server only, and lives only until that connection is ready.
+    manager = KafkaConnectionManager(net, **{**properties, "bootstrap_servers": address})
+    timeout_ms = timeout_s * 1000
+    try:
+        (broker,) = manager.cluster.bootstrap_brokers()
+        connection = manager.get_connection(broker.node_id, timeout_ms=timeout_ms, refresh_metadata_on_err=False)
+        net.run(manager.wait_for, connection.init_future, timeout_ms)
+        transport = connection.transport
+        taken, transport._sock = transport._sock, None  # noqa: SLF001 - closing must spare the socket
+    except Exception as error:  # kafka-python lets errors of sockets, TLS and files through
+        traceback.clear_frames(error.__traceback__)
+        reason = _reason(error)
+        if _may_heal(error):
+            raise TransientError(f"cannot connect to {address}: {reason}") from error
+        raise ConnectorError(f"the Kafka broker {address} refused the connection: {reason}") from error
+    else:
+        return taken, connection.broker_version_data
+    finally:
+        manager.close()
+        net.close()
+
+
+def _may_heal(error: Exception) -> bool:
+    if isinstance(error.__context__, ssl.SSLCertVerificationError):
+        return False
+    return isinstance(error, kafka_errors.KafkaError) and error.retriable
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError | kafka_errors.KafkaTimeoutError):
+        return "it does not answer"
+    return str(error)

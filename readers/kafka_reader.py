@@ -1,0 +1,172 @@
+"""The Kafka split reader: exact ranges of partitions as Arrow batches, the next fetch under way."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from tidegate.errors import CorruptDataError, DataLossError
+from tidegate.readers.contract import ReadTask, SplitReader
+from tidegate.readers.kafka_batches import corruption_named, split_batches, visible_batches
+from tidegate.readers.kafka_config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.retry import Deadline, TransientError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from tidegate.alignment.splits import SplitRange
+    from tidegate.readers.kafka_batches import RecordBatch
+    from tidegate.readers.kafka_client import KafkaClient
+    from tidegate.readers.kafka_cluster import LeaderCall
+    from tidegate.readers.kafka_fetch import FetchedPartition
+
+__all__ = ["KafkaSplitReader"]
+
+log = logging.getLogger(__name__)
+
+MOST_IDLE_CLIENTS = 8
+FIRST_GUESS_BYTES_PER_RECORD = 1000.0
+MARGIN = 1.1
+
+
+class KafkaSplitReader(SplitReader):
+    """Reads ranges of Kafka partitions; opens nothing before ``read``, and is picklable.
+
+    include_headers: also deliver the column ``headers``.
+    fail_on_data_loss: raise DataLossError when records of a range have been deleted; otherwise warn
+        and go on with the first record that still exists.
+    max_batch_bytes: the greatest size of an Arrow batch, below 2 GiB; a larger record comes alone.
+
+    Whatever the size of a range, a task holds one fetch response (``max_partition_fetch_bytes``),
+    one decompressed record batch and two Arrow batches: the one that is filled and the one that the
+    consumer still has.  The next response waits in the kernel.  Only a record batch or a record
+    that is larger than these sizes takes more, as much as itself.
+    """
+
+    def __init__(
+        self,
+        config: KafkaConnectionConfig,
+        *,
+        include_headers: bool = False,
+        fail_on_data_loss: bool = True,
+        max_batch_bytes: int = 2 << 20,
+    ) -> None:
+        self._config = config
+        self._include_headers = include_headers
+        self._fail_on_data_loss = fail_on_data_loss
+        self._max_batch_bytes = max_batch_bytes
+
+    def read(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
+        """Yield the records of each range, one range after the other."""
+        with _idle_clients.lend(self._config) as client:
+            for each in task.ranges:
+                yield from self._read_range(client, each)
+
+    def _read_range(self, client: KafkaClient, wanted: SplitRange) -> Iterator[pa.RecordBatch]:
+        from tidegate.readers.kafka_records import RecordDecoder
+
+        partition = TopicPartition.of(wanted.split_id)
+        decoder = RecordDecoder(partition, include_headers=self._include_headers, max_batch_bytes=self._max_batch_bytes)
+        with corruption_named(wanted.split_id):
+            for start, batch in self._batches(client, partition, wanted):
+                yield from decoder.add(batch, start, wanted.end, check_crc=self._config.check_crcs)
+        yield from decoder.flush()
+
+    def _batches(
+        self, client: KafkaClient, partition: TopicPartition, wanted: SplitRange
+    ) -> Iterator[tuple[int, RecordBatch]]:
+        """Yield the visible batches that may hold records of the range, each with where its records count from.
+
+        A batch is valid until the next one is asked for.
+        """
+        position = wanted.start
+        bytes_per_record = FIRST_GUESS_BYTES_PER_RECORD
+        deadline = None
+        call = None
+
+        def fetch() -> LeaderCall[FetchedPartition | None]:
+            # What a response holds past the end of the range is sent for nothing.
+            return client.fetch(partition, position, int((wanted.end - position) * bytes_per_record))
+
+        while position < wanted.end:
+            fetched = (call or fetch()).result()[partition]
+            call = None
+            if fetched is None:
+                position = self._first_left(client, partition, position, wanted.end)
+                continue
+            batches = split_batches(fetched.records)
+            if not batches:
+                end = fetched.end(self._config.isolation_level)
+                if end >= wanted.end:
+                    return
+                # After a restart, the end may lag behind what it was when the range was planned.
+                deadline = deadline or self._deadline(wanted)
+                deadline.pause(TransientError(f"it ends at {end}"))
+                continue
+            first, position = position, batches[-1].last_offset + 1
+            if position <= first:
+                raise CorruptDataError(f"a fetch at offset {first} brought only earlier records")
+            bytes_per_record = MARGIN * len(fetched.records) / (position - first)
+            if position < wanted.end:
+                # It is on its way while these batches are decoded and their rows are taken.
+                call = fetch()
+            for batch in visible_batches(batches, fetched.aborted):
+                yield first, batch
+
+    def _deadline(self, wanted: SplitRange) -> Deadline:
+        operation = f"read {wanted.split_id} up to {wanted.end} from Kafka at {self._config.bootstrap_servers}"
+        return Deadline(operation, self._config.deadline_s)
+
+    def _first_left(self, client: KafkaClient, partition: TopicPartition, position: int, end: int) -> int:
+        """Return where to go on from a position that is out of range, at most ``end``."""
+        log_start, log_end = client.log_range(partition)
+        sentence = (
+            f"records {position} to {end} of {partition.split_id} are wanted, "
+            f"but its log reaches from {log_start} to {log_end}"
+        )
+        if self._fail_on_data_loss:
+            raise DataLossError(f"{sentence} (failOnDataLoss)")
+        log.warning("%s; what is gone is skipped", sentence)
+        return min(log_start, end) if log_start > position else end
+
+
+class _ClientPool:
+    """Clients, with their open connections, that wait for the next task of this worker process."""
+
+    def __init__(self) -> None:
+        self._process_id = os.getpid()
+        self._idle: list[KafkaClient] = []
+
+    @contextmanager
+    def lend(self, config: KafkaConnectionConfig) -> Iterator[KafkaClient]:
+        """Lend a client for ``config`` to one reader at a time."""
+        from tidegate.readers.kafka_client import KafkaClient
+
+        if self._process_id != os.getpid():
+            # Spark forks its workers: this process must not talk through its parent's sockets.
+            self.close()
+            self._process_id = os.getpid()
+        client = next((each for each in self._idle if each.config == config), None)
+        if client is None:
+            client = KafkaClient(config)
+        else:
+            self._idle.remove(client)
+        try:
+            yield client
+        finally:
+            self._idle.append(client)
+            if len(self._idle) > MOST_IDLE_CLIENTS:
+                self._idle.pop(0).close()
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+
+_idle_clients = _ClientPool()
+atexit.register(_idle_clients.close)

@@ -1,0 +1,78 @@
+"""Trying again: one operation, its deadline, and growing pauses between the attempts."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from typing import TYPE_CHECKING
+
+from tidegate.errors import ConnectorError, DeadlineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Deadline", "TransientError"]
+
+FIRST_PAUSE_S = 0.05
+LONGEST_PAUSE_S = 2.0
+
+
+class TransientError(ConnectorError):
+    """The other side failed in a way that may heal; the one who holds the Deadline decides.
+
+    ``grace_s`` is how long it may take to heal; after that, trying on is pointless.
+    """
+
+    def __init__(self, message: str, grace_s: float = math.inf) -> None:
+        super().__init__(message)
+        self.grace_s = grace_s
+
+
+class Deadline:
+    """The time that one operation has, retries included.
+
+    operation: completes the sentence "cannot ..." and names the servers.
+    seconds: how long the operation may take, from now on.
+
+    Errors that no retry heals must not come here: let them pass.
+    """
+
+    def __init__(
+        self,
+        operation: str,
+        seconds: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._operation = operation
+        self._seconds = seconds
+        self._clock = clock
+        self._sleep = sleep
+        self._started = clock()
+        self._pause_s = FIRST_PAUSE_S
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds left, at least a thousandth, so that it serves as a socket's time-out."""
+        return max(0.001, self._seconds - self._elapsed_s)
+
+    @property
+    def _elapsed_s(self) -> float:
+        return self._clock() - self._started
+
+    def pause(self, cause: TransientError) -> None:
+        """Sleep before the next attempt, each time longer, with jitter.
+
+        Raises DeadlineError when no time is left and ConnectorError when the cause has had its
+        grace; both say in one sentence what could not be done and why.
+        """
+        # The cause is told in the sentence: a chain of tracebacks would repeat it as noise.
+        if self._elapsed_s >= cause.grace_s:
+            raise ConnectorError(f"cannot {self._operation}: {cause}") from None
+        if self._elapsed_s >= self._seconds:
+            raise DeadlineError(f"cannot {self._operation} within {self._seconds:g} s: {cause}") from None
+        jitter = random.uniform(0.8, 1.2)  # noqa: S311 - nothing secret
+        self._sleep(min(self._pause_s * jitter, self.remaining_s))
+        self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)

@@ -1,0 +1,113 @@
+"""Kafka record batches (magic 2), encoded a whole batch at a time with NumPy.
+
+The format is that of KIP-98: a header, and records whose numbers are zigzag varints relative to it.
+One array holds one record a row and one possible byte a column, a mask tells which bytes are real,
+and selecting by the mask joins the rows.  That is some millions of records a second.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+import cramjam
+import google_crc32c
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["CODECS", "encode_batch"]
+
+Bytes = NDArray[np.uint8]
+Column = tuple[Bytes, NDArray[np.bool_]]
+
+# base offset, length, leader epoch, magic, CRC-32C | attributes, last offset delta, first timestamp,
+# last timestamp, producer id, producer epoch, first sequence, number of records
+BEFORE_CRC = struct.Struct(">qiibI")
+AFTER_CRC = struct.Struct(">hiqqqhii")
+LENGTH_STARTS_AT = 12
+MAGIC = 2
+NONE = -1
+
+XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+XERIAL_BLOCK = 32 * 1024
+
+
+def _snappy(records: bytes) -> bytes:
+    """Compress as Kafka's Java clients do: blocks of raw Snappy in the framing of snappy-java."""
+    blocks = [bytes(cramjam.snappy.compress_raw(records[at : at + XERIAL_BLOCK])) for at in _steps(records)]
+    return XERIAL_HEADER + b"".join(struct.pack(">i", len(block)) + block for block in blocks)
+
+
+def _steps(records: bytes) -> range:
+    return range(0, len(records), XERIAL_BLOCK)
+
+
+def _lz4(records: bytes) -> bytes:
+    """Compress to an LZ4 frame of independent blocks, the only ones that Kafka reads."""
+    compressor = cramjam.lz4.Compressor(block_linked=False)
+    compressor.compress(records)
+    return bytes(compressor.finish())
+
+
+# The order gives the codec's number in the batch's attributes.
+CODECS: dict[str, Callable[[bytes], bytes]] = {
+    "none": bytes,
+    "gzip": lambda records: bytes(cramjam.gzip.compress(records)),
+    "snappy": _snappy,
+    "lz4": _lz4,
+    "zstd": lambda records: bytes(cramjam.zstd.compress(records)),
+}
+
+
+def encode_batch(timestamps_ms: NDArray[np.int64], keys: Bytes | None, values: Bytes, compression: str) -> bytes:
+    """Return one record batch with base offset 0, as a producer sends it.
+
+    ``timestamps_ms`` are n event times in any order, ``keys`` (None: null keys) and ``values`` are
+    arrays of n rows of bytes, and ``compression`` is a name in CODECS.
+    """
+    count = len(timestamps_ms)
+    first = timestamps_ms[0]
+    body = [
+        _constant(count, 0),  # the attributes, all unused
+        _varints(timestamps_ms - first),
+        _varints(np.arange(count)),
+        *_blob(count, keys),
+        *_blob(count, values),
+        _constant(count, 0),  # no headers
+    ]
+    lengths = np.sum([mask.sum(axis=1) for _, mask in body], axis=0)
+    columns = [_varints(lengths), *body]
+    records = np.hstack([cells for cells, _ in columns])[np.hstack([mask for _, mask in columns])].tobytes()
+
+    attributes = list(CODECS).index(compression)
+    checked = AFTER_CRC.pack(attributes, count - 1, first, timestamps_ms.max(), NONE, NONE, NONE, count) + CODECS[
+        compression
+    ](records)
+    length = BEFORE_CRC.size - LENGTH_STARTS_AT + len(checked)
+    return BEFORE_CRC.pack(0, length, NONE, MAGIC, google_crc32c.value(checked)) + checked
+
+
+def _blob(count: int, rows: Bytes | None) -> list[Column]:
+    """Return the columns of a length and of the bytes; a length of -1 alone means null."""
+    if rows is None:
+        return [_constant(count, 1)]
+    return [_varints(np.full(count, rows.shape[1])), (rows, np.ones(rows.shape, bool))]
+
+
+def _constant(count: int, byte: int) -> Column:
+    return np.full((count, 1), byte, np.uint8), np.ones((count, 1), bool)
+
+
+def _varints(numbers: NDArray[np.int64]) -> Column:
+    """Return zigzag varints: seven bits a byte, the lowest first, the top bit set if more follow."""
+    zigzag = ((numbers << 1) ^ (numbers >> 63)).astype(np.uint64)
+    width = max(1, -(-int(zigzag.max()).bit_length() // 7))
+    shifted: NDArray[Any] = zigzag[:, None] >> np.arange(0, 7 * (width + 1), 7, dtype=np.uint64)
+    more = shifted[:, 1:] != 0
+    cells = (shifted[:, :-1] & 0x7F).astype(np.uint8) | (more * np.uint8(0x80))
+    mask = shifted[:, :-1] != 0
+    mask[:, 0] = True
+    return cells, mask

@@ -1,0 +1,45 @@
+"""The program that cleans up when the process that started it is gone.
+
+:mod:`tidegate.servers.process` runs this file by its path, with isolated Python and in a session
+of its own.  It makes a folder, prints its path, and reads lines from its standard input: ``+7``
+makes it guard process group 7, ``-7`` lets go of it.  At the end of the input it kills all guarded
+groups and removes the folder.
+
+The end of the input is what makes this robust: the kernel closes the pipe however its writer ends,
+also by SIGKILL.  ``PR_SET_PDEATHSIG`` would need no second process, but it is Linux's alone, fires
+when the *thread* that started the child ends, and removes no folder.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from contextlib import suppress
+
+KILL_SECONDS = 10.0
+
+
+def main(parent: str, prefix: str) -> None:
+    """Guard until the end of the standard input; ``parent`` is the folder to make the folder in."""
+    folder = tempfile.mkdtemp(dir=parent, prefix=prefix)
+    groups: set[int] = set()
+    with suppress(BrokenPipeError):
+        print(folder, flush=True)  # noqa: T201
+    for line in sys.stdin:
+        (groups.add if line[0] == "+" else groups.discard)(int(line[1:]))
+    for group in groups:
+        with suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+    # A killed process may write a last file while the folder is being removed.
+    deadline = time.monotonic() + KILL_SECONDS
+    while os.path.exists(folder) and time.monotonic() < deadline:  # noqa: PTH110 - a quick start matters here
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(0.01)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

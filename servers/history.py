@@ -1,0 +1,132 @@
+"""Synthetic history: millions of records of given event times, laid down fast."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.errors import ServerError
+from tidegate.servers.batches import CODECS, encode_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Rows", "write_history"]
+
+Bytes = NDArray[np.uint8]
+Rows = Bytes | Callable[[int, int], Bytes]
+
+IN_FLIGHT = 4  # kafka-python refuses the fifth request to a node
+ALL_REPLICAS = -1
+ZSTD_VERSION = 7  # of the ProduceRequest: the first that may carry every codec
+LAST_NAMED_VERSION = 12  # later ones name topics by id
+
+
+def write_history(  # noqa: PLR0913 - all but the address have defaults
+    bootstrap_servers: str,
+    topic: str,
+    partition: int,
+    timestamps_ms: NDArray[np.int64],
+    *,
+    values: Rows | None = None,
+    keys: Rows | None = None,
+    value_size: int = 100,
+    compression: str = "none",
+    records_per_batch: int = 4000,
+    seed: int = 0,
+) -> None:
+    """Append one record for each timestamp, in their order, and return when all are stored.
+
+    ``timestamps_ms`` are milliseconds since 1970 in any order.  ``values`` and ``keys`` give as many
+    rows of bytes: an array with a record a row, or a function that returns the rows from one number
+    up to another (exclusive), which saves memory.  Without ``values`` there are ``value_size`` bytes
+    of which half are random, so that they compress about two to one; ``seed`` makes them
+    repeatable.  Without ``keys`` the keys are null.  ``compression`` is none, gzip, snappy, lz4 or
+    zstd.  A batch must stay below the topic's ``max.message.bytes`` (1 MiB).
+
+    Raises ServerError if the compression is unknown or the broker refuses a batch.
+    """
+    if compression not in CODECS:
+        raise ServerError(f"compression={compression!r} must be one of {', '.join(CODECS)}.")
+    rows = _half_random(value_size, seed) if values is None else values
+    times = np.asarray(timestamps_ms, np.int64)
+    spans = ((start, min(start + records_per_batch, len(times))) for start in range(0, len(times), records_per_batch))
+    batches = (
+        encode_batch(
+            times[start:stop], None if keys is None else _take(keys, start, stop), _take(rows, start, stop), compression
+        )
+        for start, stop in spans
+    )
+    _produce(bootstrap_servers, topic, partition, batches)
+
+
+def _take(rows: Rows, start: int, stop: int) -> Bytes:
+    return rows(start, stop) if callable(rows) else rows[start:stop]
+
+
+def _half_random(size: int, seed: int) -> Callable[[int, int], Bytes]:
+    def rows(start: int, stop: int) -> Bytes:
+        made = np.full((stop - start, size), ord("."), np.uint8)
+        made[:, : size // 2] = np.random.default_rng([seed, start]).integers(
+            0, 256, (stop - start, size // 2), np.uint8
+        )
+        return made
+
+    return rows
+
+
+def _produce(bootstrap_servers: str, topic: str, partition: int, batches: Iterable[bytes]) -> None:
+    """Send batches as they are, which kafka-python's producer cannot do.
+
+    This alone knows kafka-python's insides: the admin client's connection manager sends any request
+    to any node, and the batches are encoded on its loop while the broker works on the last ones.
+    """
+    from kafka import KafkaAdminClient
+    from kafka.errors import for_code
+    from kafka.protocol.producer import ProduceRequest
+
+    with KafkaAdminClient(bootstrap_servers=bootstrap_servers) as admin:
+        manager = admin._manager  # noqa: SLF001
+        leader = _leader(admin.describe_topics([topic]), partition)
+
+        def request(batch: bytes) -> Any:
+            topic_data = ProduceRequest.TopicProduceData
+            data = topic_data(
+                name=topic, partition_data=[topic_data.PartitionProduceData(index=partition, records=batch)]
+            )
+            return ProduceRequest(
+                transactional_id=None,
+                acks=ALL_REPLICAS,
+                timeout_ms=30_000,
+                topic_data=[data],
+                min_version=ZSTD_VERSION,
+                max_version=LAST_NAMED_VERSION,
+            )
+
+        async def settle(answer: Any) -> None:
+            result = (await answer).responses[0].partition_responses[0]
+            if result.error_code:
+                reason = f"{for_code(result.error_code).__name__}: {result.error_message}"
+                raise ServerError(f"Kafka refused a batch of records for {topic}-{partition} ({reason}).")
+
+        async def send() -> None:
+            pending: deque[Any] = deque()
+            for batch in batches:
+                pending.append(manager.send(request(batch), node_id=leader))
+                if len(pending) == IN_FLIGHT:
+                    await settle(pending.popleft())
+            while pending:
+                await settle(pending.popleft())
+
+        manager.run(send)
+
+
+def _leader(topics: list[dict[str, Any]], partition: int) -> int:
+    for each in topics[0]["partitions"]:
+        if each["partition_index"] == partition:
+            return int(each["leader_id"])
+    raise ServerError(f"Topic {topics[0]['name']} has no partition {partition}.")

@@ -1,0 +1,71 @@
+"""What an installed PySpark brings along for running Java programs: its Java and its jars.
+
+Nothing here imports PySpark or starts Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from tidegate.errors import ServerError
+
+__all__ = ["find_java", "java_command", "spark_jars"]
+
+OLDEST_JAVA = 17  # of Spark 4 and of the Kafka 4 broker alike
+
+
+def find_java() -> str:
+    """Return the path of the ``java`` that Spark would start: ``JAVA_HOME``'s, else the ``PATH``'s.
+
+    Raises ServerError if there is none, or if it is older than Java 17.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=Path(home, "bin")) if home else shutil.which("java")
+    if found is None:
+        where = f"JAVA_HOME={home} holds no bin/java" if home else "JAVA_HOME is unset and the PATH holds no java"
+        raise ServerError(f"Java {OLDEST_JAVA} or newer is needed, as for Spark, but {where}.")
+    version = _major_version(found)
+    if version < OLDEST_JAVA:
+        raise ServerError(f"Java {OLDEST_JAVA} or newer is needed, as for Spark, but {found} is Java {version}.")
+    return found
+
+
+def java_command(temporary: Path) -> list[str]:
+    """Return the start of a command line for a Java program that may be killed at any time.
+
+    Its temporary files, which are mostly unpacked native libraries, go to the folder ``temporary``.
+    """
+    return [find_java(), "-XX:-UsePerfData", f"-Djava.io.tmpdir={temporary}"]
+
+
+@lru_cache
+def _major_version(java: str) -> int:
+    banner = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(?:1\.)?(\d+)', banner)
+    if found is None:
+        raise ServerError(f"{java} does not tell its version: {banner.strip()!r}.")
+    return int(found[1])
+
+
+def spark_jars(*patterns: str) -> list[Path]:
+    """Return the jars of the installed PySpark that match, at least one for each file name pattern.
+
+    Raises ServerError if PySpark is missing or lacks one of them.
+    """
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise ServerError("PySpark is needed for its jars, but it is not installed.")
+    folder = Path(spec.origin).parent / "jars"
+    jars: list[Path] = []
+    for pattern in patterns:
+        matches = sorted(folder.glob(pattern))
+        if not matches:
+            raise ServerError(f"PySpark's folder {folder} holds no {pattern}.")
+        jars += matches
+    return jars

@@ -1,0 +1,252 @@
+"""A real Apache Kafka cluster (KRaft) for development, demonstrations and tests."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import signal
+import socket
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidegate.errors import ServerError
+from tidegate.servers.java import java_command, spark_jars
+from tidegate.servers.maven import find_jars
+from tidegate.servers.process import Process, Sandbox
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from types import TracebackType
+
+    from kafka import KafkaAdminClient
+    from typing_extensions import Self
+
+__all__ = ["KafkaServer"]
+
+COORDINATE = "org.apache.kafka:kafka_2.13:4.1.1"
+HOST = "127.0.0.1"
+JVM_OPTIONS = ["-Xmx1g", "-Dlog4j2.level=WARN"]
+LOGGING_JARS = ["slf4j-api-2*.jar", "log4j-slf4j2-impl-*.jar", "log4j-api-2*.jar", "log4j-core-*.jar"]
+FOREVER = "-1"
+ANY_DISTANCE_MS = str(2**63 - 1)
+
+DEFAULTS: dict[str, str] = {
+    # History keeps its own times: with Kafka's defaults, old records are deleted within minutes,
+    # and records stamped more than an hour ahead are refused.
+    "log.retention.ms": FOREVER,
+    "log.retention.bytes": FOREVER,
+    "log.message.timestamp.before.max.ms": ANY_DISTANCE_MS,
+    "log.message.timestamp.after.max.ms": ANY_DISTANCE_MS,
+    # A misspelt topic is an error rather than a new topic.
+    "auto.create.topics.enable": "false",
+    # One broker must be enough, and small internal topics make the first group and the first
+    # transaction quick.
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    # After a kill, the controller refuses the new broker until the old one's session has expired.
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "500",
+}
+
+
+class KafkaServer:
+    """Apache Kafka in KRaft mode on free ports of 127.0.0.1; use it as a context manager.
+
+    ``brokers`` is their number; their node ids are 1, 2, ... and the first is also the only
+    controller, so the others may be killed while the cluster goes on.  ``properties`` are added to
+    ``server.properties`` and win over the defaults, which keep every record for ever and accept
+    every timestamp.  ``folder`` keeps the data after :meth:`stop`, for a later server with the same
+    number of brokers; without it the data is in a temporary folder that goes with the server.
+
+    The jars come from Maven Central on first use, or from the folder that ``KAFKA_LIBS`` names.
+    No process, port or temporary folder is left behind, however our own process ends.
+    """
+
+    def __init__(
+        self,
+        *,
+        brokers: int = 1,
+        properties: Mapping[str, str] | None = None,
+        folder: str | Path | None = None,
+        timeout_seconds: float = 60,
+    ) -> None:
+        self._properties = dict(properties or {})
+        self._folder = None if folder is None else Path(folder).absolute()
+        self._timeout_seconds = timeout_seconds
+        controller_port, *ports = _free_ports(1 + brokers)
+        self._controller = f"{HOST}:{controller_port}"
+        self._ports = dict(enumerate(ports, start=1))
+        self._running: dict[int, Process] = {}
+        self._sandbox: Sandbox | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The brokers' addresses, ``host:port`` joined by commas; they stay the same over restarts."""
+        return ",".join(f"{HOST}:{port}" for port in self._ports.values())
+
+    @property
+    def pids(self) -> dict[int, int]:
+        """The process id of each running broker, by node id."""
+        return {node: process.pid for node, process in self._running.items() if process.exit_code is None}
+
+    def start(self) -> Self:
+        """Start the brokers that do not run and return when all are ready.
+
+        Raises ServerError if the jars or Java are missing, or if a broker is not ready in time.
+        """
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def kill(self, node: int | None = None) -> None:
+        """Kill one broker, or all, with SIGKILL, as a crash would; the data stays for :meth:`restart`."""
+        for each in self.pids if node is None else [node]:
+            self._running[each].end()
+
+    def restart(self, node: int | None = None) -> None:
+        """Kill what still runs of one broker, or of all, and start again: same ports, same data."""
+        self.kill(node)
+        self.start()
+
+    def stop(self) -> None:
+        """End all processes and remove the temporary folder; may be called again.
+
+        With a ``folder`` of the caller's the brokers are shut down in order, so that the next start
+        need not recover.
+        """
+        if self._sandbox is None:
+            return
+        sandbox, self._sandbox = self._sandbox, None
+        running, self._running = self._running, {}
+        with sandbox:
+            if self._folder is not None:
+                for node in sorted(running, reverse=True):  # the controller last: the others ask it for leave
+                    running[node].end(signal.SIGTERM, self._timeout_seconds)
+
+    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+        """Create a topic of one replica and return when it can be used; ``configs`` are Kafka's for a topic.
+
+        Raises ``kafka.errors.TopicAlreadyExistsError``, among others.
+        """
+        with self._admin() as admin:
+            topic = {"num_partitions": partitions, "replication_factor": 1, "configs": dict(configs or {})}
+            admin.create_topics({name: topic})
+            self._await(partial(_has_leaders, admin, name, partitions))
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """Grow a topic to ``total`` partitions and return when they can be used; the new ones are empty."""
+        with self._admin() as admin:
+            admin.create_partitions({name: total})
+            self._await(partial(_has_leaders, admin, name, total))
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _start(self) -> None:
+        libraries = find_jars(COORDINATE, override="KAFKA_LIBS")
+        self._sandbox = self._sandbox or Sandbox(prefix="tidegate-kafka-")
+        temporary = self._sandbox.folder / "tmp"
+        temporary.mkdir(exist_ok=True)
+        # Kafka logs through SLF4J but depends on no backend, hence Spark's; it comes first, because
+        # its SLF4J is the newer one.
+        classpath = ":".join([*map(str, spark_jars(*LOGGING_JARS)), f"{libraries}/*"])
+        java = [*java_command(temporary), *JVM_OPTIONS, "-classpath", classpath]
+
+        home = self._folder or self._sandbox.folder
+        settings = {node: self._write_settings(node, home) for node in self._ports if node not in self.pids}
+        self._format(self._sandbox, java, settings.values())
+        for node, path in settings.items():
+            self._running[node] = self._sandbox.spawn([*java, "kafka.Kafka", str(path)], path.with_name("broker.log"))
+        for node in settings:
+            self._await(partial(_accepts, self._ports[node]), node)
+        with self._admin() as admin:
+            for node in settings:
+                self._await(partial(_serves, admin, node), node)
+
+    def _format(self, sandbox: Sandbox, java: list[str], settings: Iterable[Path]) -> None:
+        cluster_id = secrets.token_hex(11)  # 22 characters, the length of Kafka's own ids
+        format_command = [*java, "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config"]
+        formats = [
+            sandbox.spawn([*format_command, str(path)], path.with_name("format.log"))
+            for path in settings
+            if not (path.parent / "data" / "meta.properties").exists()
+        ]
+        for process in formats:
+            if process.wait(self._timeout_seconds) != 0:
+                raise ServerError(f"Kafka's storage could not be formatted{process.last_lines()}")
+
+    def _await(self, ready: Callable[[], bool], node: int = 1) -> None:
+        self._running[node].wait_until(ready, self._timeout_seconds)
+
+    def _write_settings(self, node: int, home: Path) -> Path:
+        folder = home / f"broker-{node}"
+        folder.mkdir(parents=True, exist_ok=True)
+        listeners = {"PLAINTEXT": f"{HOST}:{self._ports[node]}"}
+        if node == 1:
+            listeners["CONTROLLER"] = self._controller
+        settings = {
+            **DEFAULTS,
+            **self._properties,
+            "node.id": node,
+            "process.roles": "broker,controller" if node == 1 else "broker",
+            "controller.quorum.voters": f"1@{self._controller}",
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listeners": ",".join(f"{name}://{address}" for name, address in listeners.items()),
+            "log.dirs": folder / "data",
+        }
+        path = folder / "server.properties"
+        path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        return path
+
+    def _admin(self) -> KafkaAdminClient:
+        from kafka import KafkaAdminClient
+
+        return KafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
+
+
+def _free_ports(count: int) -> list[int]:
+    """Return free ports below the range of which the system gives ports to outgoing connections.
+
+    In that range, a client that tries to connect again while the broker is down may be given the
+    broker's own port, connect to itself, and keep the broker from coming back.
+    """
+    ports: set[int] = set()
+    while len(ports) < count:
+        port = random.randrange(10_000, 32_000)  # noqa: S311 - nothing secret
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((HOST, port))
+            ports.add(port)
+    return sorted(ports)
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((HOST, port)) == 0
+
+
+def _serves(admin: KafkaAdminClient, node: int) -> bool:
+    """Tell whether the controller lets a broker serve; one that starts is fenced at first."""
+    brokers = admin.describe_cluster()["brokers"]
+    return any(broker["broker_id"] == node and not broker["is_fenced"] for broker in brokers)
+
+
+def _has_leaders(admin: KafkaAdminClient, topic: str, partitions: int) -> bool:
+    known = admin.describe_topics([topic])[0]["partitions"]
+    return len([partition for partition in known if partition["leader_id"] >= 0]) == partitions

@@ -1,0 +1,70 @@
+"""Jars of Maven Central, resolved by the Ivy in PySpark's own jars and cached per user.
+
+Ivy is run as it is: its default resolver is Maven Central, and proxies and certificates are those
+of the user's JVM (``JAVA_TOOL_OPTIONS``).
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from tidegate.errors import ServerError
+from tidegate.servers.java import java_command, spark_jars
+from tidegate.servers.process import Sandbox
+
+__all__ = ["find_jars"]
+
+RESOLVE_SECONDS = 600
+
+
+def find_jars(coordinate: str, override: str) -> Path:
+    """Return the folder of the jars of ``group:artifact:version`` with all that it depends on.
+
+    ``override`` names an environment variable that may point to such a folder; it is then returned,
+    and nothing is downloaded.  Otherwise the folder is taken from the user's cache, which is filled
+    on first use.  Several processes may do so at once: a folder appears whole or not at all.
+
+    Raises ServerError if the override holds no such jar, or if Maven Central cannot be reached.
+    """
+    group, artifact, version = coordinate.split(":")
+    chosen = os.environ.get(override)
+    if chosen:
+        if not any(Path(chosen).glob(f"{artifact}-*.jar")):
+            raise ServerError(f"{override}={chosen} must be a folder of jars, but it holds no {artifact}-*.jar.")
+        return Path(chosen)
+    folder = _cache() / group / artifact / version
+    if not folder.is_dir():
+        _download(coordinate, folder, override)
+    return folder
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "tidegate", "maven")
+
+
+def _download(coordinate: str, folder: Path, override: str) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # A sibling of the folder, since only a rename within one file system is atomic.  Ivy's own cache
+    # is made in it too: two Ivys that share one may each see the other's half-written files.
+    with Sandbox(folder.parent, prefix=".resolving-") as sandbox:
+        staged = sandbox.folder / "jars"
+        command = [*java_command(sandbox.folder), "-jar", str(spark_jars("ivy-*.jar")[0])]
+        command += ["-cache", str(sandbox.folder / "ivy"), "-dependency", *coordinate.split(":")]
+        command += ["-confs", "default", "-types", "jar", "bundle"]
+        command += ["-retrieve", f"{staged}/[artifact]-[revision](-[classifier]).[ext]"]
+        process = sandbox.spawn(command, sandbox.folder / "ivy.log")
+        if process.wait(RESOLVE_SECONDS) != 0:
+            raise ServerError(
+                f"{coordinate} could not be resolved from Maven Central ({_reason(process.log.read_text())}): give "
+                f"Java its proxy in JAVA_TOOL_OPTIONS, or let {override} point to a folder that holds the jars."
+            )
+        with suppress(OSError):  # another process was faster, and its folder is as good
+            staged.rename(folder)
+
+
+def _reason(log: str) -> str:
+    """Return Ivy's first error, which is indented below the headline of its summary."""
+    errors = log.partition(":::: ERRORS\n")[2] or log.partition(":::: WARNINGS\n")[2] or log
+    return errors.partition("\n")[0].strip() or "Ivy gives no reason"

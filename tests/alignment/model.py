@@ -1,0 +1,312 @@
+"""A world to plan in, and an oracle that judges plans by looking at every single record.
+
+Nothing here shares code with the planner: a log knows its whole future, and each rule is checked
+by brute force over records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
+
+from tidegate.alignment.budget import UNLIMITED
+from tidegate.alignment.index import TimeIndex
+from tidegate.alignment.planner import Limits, Plan, Progress, plan
+from tidegate.alignment.splits import Extent, Head, SplitRange
+from tidegate.alignment.states import SplitState, may_follow
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a log holds at a position; seen: a record to align by, not a marker or the like."""
+
+    position: int
+    time_ms: int
+    seen: bool = True
+
+
+@dataclass
+class Log:
+    """One split: its entries for all its life, of which those before ``end`` can be read now."""
+
+    entries: list[Entry]
+    begin: int = 0
+    end: int = 0
+    settled: bool = True
+
+    @property
+    def last(self) -> int:
+        return self.entries[-1].position + 1 if self.entries else 0
+
+    def append(self, count: int) -> None:
+        """Make ``count`` more entries readable."""
+        coming = [e for e in self.entries if e.position >= self.end]
+        if coming:
+            self.end = coming[min(count, len(coming)) - 1].position + 1
+
+    def records(self, start: int = 0, end: int | None = None) -> list[Entry]:
+        start = max(start, self.begin)
+        return [e for e in self.entries if e.seen and e.position >= start and (end is None or e.position < end)]
+
+
+def log(*times_ms: int, start: int = 0, readable: bool = True) -> Log:
+    """Make a log of records without holes."""
+    made = Log([Entry(start + i, t) for i, t in enumerate(times_ms)], begin=start, end=start)
+    if readable:
+        made.end = max(made.last, start)
+    return made
+
+
+class PeekOnly:
+    """A source without an index.
+
+    lazy_latest: answer ``latest`` by the last record instead of by the greatest time.
+    """
+
+    def __init__(self, logs: Mapping[str, Log], *, lazy_latest: bool = False) -> None:
+        self.logs = logs
+        self.lazy_latest = lazy_latest
+
+    def peek(self, positions: Mapping[str, int]) -> dict[str, Head | None]:
+        found = {s: self.logs[s].records(p, self.logs[s].end) for s, p in positions.items()}
+        return {s: Head(r[0].position, r[0].time_ms) if r else None for s, r in found.items()}
+
+    def latest(self, ends: Mapping[str, int]) -> dict[str, int | None]:
+        answers: dict[str, int | None] = {}
+        for split, end in ends.items():
+            times = [e.time_ms for e in self.logs[split].records(0, end)]
+            answers[split] = None if not times else times[-1] if self.lazy_latest else max(times)
+        return answers
+
+
+class KafkaLike(PeekOnly):
+    """A source whose index finds the first entry of the whole log, transaction markers included."""
+
+    def lookup(self, event_time_ms: int, splits: Collection[str]) -> dict[str, Head | None]:
+        answers: dict[str, Head | None] = {}
+        for split in splits:
+            log = self.logs[split]
+            found = [e for e in log.entries if log.begin <= e.position < log.end and e.time_ms >= event_time_ms]
+            answers[split] = Head(found[0].position, found[0].time_ms) if found else None
+        return answers
+
+
+class World:
+    """Runs plans against logs and judges each by brute force.
+
+    sighted: the index sees, so that cuts must be exact.
+    """
+
+    def __init__(
+        self,
+        logs: Mapping[str, Log],
+        limits: Limits,
+        *,
+        source: type[PeekOnly] = KafkaLike,
+        sighted: bool = True,
+        lazy_latest: bool = False,
+        starts: Mapping[str, int] | None = None,
+    ) -> None:
+        self.logs = dict(logs)
+        self.limits = limits
+        self.sighted = sighted
+        self.lazy_latest = lazy_latest
+        self.source = source(self.logs, lazy_latest=lazy_latest)
+        self.index = TimeIndex(self.source)
+        self.starts = {s: (starts or {}).get(s, log.begin) for s, log in self.logs.items()}
+        self.progress = Progress(dict(self.starts))
+        self.delivered: dict[str, list[Entry]] = {s: [] for s in self.logs}
+        self.lost: dict[str, set[int]] = {s: set() for s in self.logs}
+        self.states: dict[str, SplitState] = {}
+        self.quiet: set[str] = set()
+        self.group_low_ms: int | None = None
+        self.plans: list[Plan] = []
+
+    # What may happen between two plans.
+
+    def restart(self) -> None:
+        self.index = TimeIndex(self.source)
+
+    def discover(self, split: str, log: Log) -> None:
+        self.logs[split] = log
+        self.source.logs = self.logs
+        self.starts[split] = log.begin
+        self.delivered[split], self.lost[split] = [], set()
+        self.progress = Progress(
+            {**self.progress.positions, split: log.begin},
+            self.progress.bound_ms,
+            self.progress.watermark_ms,
+            self.progress.idle,
+        )
+
+    def trim(self, split: str, begin: int) -> None:
+        log = self.logs[split]
+        begin = min(begin, log.end)
+        self.lost[split] |= {e.position for e in log.records(self.progress.positions[split], begin)}
+        log.begin = max(log.begin, begin)
+
+    def remove(self, split: str) -> None:
+        del self.logs[split]
+        self.source.logs = self.logs
+
+    # One plan, and the judgement on it.
+
+    def plan(self) -> Plan:
+        extents = {s: Extent(log.begin, log.end, log.settled) for s, log in self.logs.items()}
+        arguments = (self.progress, extents, frozenset(self.quiet), self.group_low_ms)
+        planned = plan(*arguments, self.index, self.limits)
+        assert plan(*arguments, TimeIndex(self.source), self.limits) == planned, "a restart plans something else"
+        self._judge(planned)
+        for split, r in planned.ranges.items():
+            self.delivered[split] += self.logs[split].records(r.start, r.end)
+        self.states = {s: said.state for s, said in planned.splits.items() if said.state is not SplitState.REMOVED}
+        self.progress = planned.progress
+        self.plans.append(planned)
+        return planned
+
+    def drain(self) -> int:
+        """Plan until nothing changes any more; return the number of plans that did something."""
+        most = 10 + 3 * sum(len(log.entries) for log in self.logs.values())
+        for count in range(most):
+            before = self.progress
+            if self.plan().progress is before:
+                return count
+        raise AssertionError(f"no end after {most} plans: {self.progress}")
+
+    def read(self, split: str) -> list[int]:
+        return [e.time_ms for e in self.delivered[split]]
+
+    def end_of(self, split: str) -> int:
+        stop = self.limits.stops.get(split)
+        return self.logs[split].end if stop is None else min(stop, self.logs[split].end)
+
+    def unread(self, split: str, *, at: Progress | None = None) -> list[Entry]:
+        """Return the unread records that may be read now."""
+        return self.logs[split].records((at or self.progress).positions[split], self.end_of(split))
+
+    def _finished(self, split: str) -> bool:
+        stop = self.limits.stops.get(split)
+        position = max(self.progress.positions[split], self.logs[split].begin)
+        return stop is not None and position >= self.end_of(split) == stop
+
+    def _is_quiet(self, split: str) -> bool:
+        log = self.logs[split]
+        return split in self.quiet and log.settled and self.progress.positions[split] >= self.end_of(split)
+
+    def bound(self) -> int | None:
+        """Return the time that no record of the next batch may reach; None: there is none."""
+        drift_ms = self.limits.max_drift_ms
+        if not self.limits.aligned or drift_ms is None:
+            return None
+        watermark_ms = -(10**18) if self.progress.watermark_ms is None else self.progress.watermark_ms
+        holds = []
+        for split in self.logs:
+            waiting = self.unread(split)
+            if waiting:
+                if waiting[0].time_ms > watermark_ms:
+                    holds.append(waiting[0].time_ms)
+            elif not (self.limits.bounded or self._is_quiet(split) or self._finished(split)):
+                known = self.source.latest({split: self.end_of(split)})[split]
+                if known is not None:
+                    holds.append(max(known, watermark_ms + 1))
+        low_ms = min(holds, default=watermark_ms + 1)
+        bounds = [low_ms + drift_ms]
+        if self.progress.bound_ms is not None:
+            bounds.append(self.progress.bound_ms)
+        own_ms = max(bounds)
+        return own_ms if self.group_low_ms is None else min(own_ms, self.group_low_ms + drift_ms)
+
+    def _judge(self, planned: Plan) -> None:
+        before, after = self.progress, planned.progress
+        batch = {s: self.logs[s].records(r.start, r.end) for s, r in planned.ranges.items()}
+        bound_ms = self.bound()
+        self._judge_positions(planned)
+        self._judge_size(planned, batch, bound_ms)
+        if self.sighted and bound_ms is not None:
+            self._judge_bound(planned, batch, bound_ms)
+        self._judge_watermark(planned)
+        self._judge_states(planned, bound_ms)
+        if after == before:
+            assert after is before, "nothing changed, but there is a new offset"
+        same = (after.watermark_ms, after.idle, dict(after.positions)) == (
+            before.watermark_ms,
+            before.idle,
+            dict(before.positions),
+        )
+        assert not same or after is before, "only the bound changed, but there is a new offset"
+
+    def _judge_positions(self, planned: Plan) -> None:
+        for split, log in self.logs.items():
+            old, new = max(self.progress.positions[split], log.begin), planned.progress.positions[split]
+            r = planned.ranges.get(split)
+            if r is None:
+                assert new == old
+            else:
+                assert (r.split_id, r.start, r.end) == (split, old, new)
+                assert old < new <= self.end_of(split)
+        assert planned.progress.positions.keys() == self.logs.keys()
+
+    def _judge_size(self, planned: Plan, batch: Mapping[str, list[Entry]], bound_ms: int | None) -> None:
+        due = [
+            split for split in self.logs if (w := self.unread(split)) and (bound_ms is None or w[0].time_ms < bound_ms)
+        ]
+        records = sum(map(len, batch.values()))
+        if due:
+            assert records, f"no progress although {due} are unread and nothing holds them"
+        spent = {s: SplitRange(s, b[0].position, planned.ranges[s].end) for s, b in batch.items() if b}
+        if records > 1:
+            assert self.limits.budget.used(self.limits.cost(spent)) <= 1, "over budget"
+
+    def _judge_bound(self, planned: Plan, batch: Mapping[str, list[Entry]], bound_ms: int) -> None:
+        # In disorder, a lookup may find what is read already; such a split is probed, and may overshoot.
+        exact = {split for split, said in planned.splits.items() if said.exact} & self.logs.keys()
+        times = [e.time_ms for split in exact for e in batch.get(split, [])]
+        assert all(t < bound_ms for t in times), "a record at or past the bound was read"
+        assert planned.progress.bound_ms is None or all(t < planned.progress.bound_ms for t in times)
+        if self.limits.budget == UNLIMITED:
+            for split in exact:
+                due = list(takewhile(lambda entry: entry.time_ms < bound_ms, self.unread(split)))
+                assert due == batch.get(split, []), "without a budget all before the bound is read"
+
+    def _judge_watermark(self, planned: Plan) -> None:
+        before_ms, after_ms = self.progress.watermark_ms, planned.progress.watermark_ms
+        disorder_ms = self.limits.out_of_orderness_ms
+        if before_ms is not None:
+            assert after_ms is not None
+            assert after_ms >= before_ms, "the watermark went back"
+        if after_ms is None or after_ms == before_ms or disorder_ms is None:
+            return
+        leaving = {SplitState.IDLE, SplitState.FINISHED, SplitState.REMOVED}
+        for split, log in self.logs.items():
+            end = self.end_of(split)
+            if planned.splits[split].state in leaving or not (log.records(0, end) or not log.settled):
+                continue
+            stop = self.limits.stops.get(split)
+            for entry in log.records(planned.progress.positions[split], stop):
+                past = [e.time_ms for e in log.records(0, entry.position)]
+                if not past or entry.time_ms >= max(past) - disorder_ms:
+                    assert entry.time_ms > after_ms, f"{entry} of {split} was in order and would now be late"
+
+    def _judge_states(self, planned: Plan, bound_ms: int | None) -> None:
+        assert planned.splits.keys() == self.logs.keys() | self.progress.positions.keys()
+        for split, said in planned.splits.items():
+            was = self.states.get(split)
+            assert was is None or may_follow(was, said.state), f"{split}: {was} -> {said.state}"
+            assert said.state is self._state(split, planned, bound_ms)
+        in_order = all(a.time_ms <= b.time_ms for log in self.logs.values() for a, b in pairwise(log.entries))
+        if self.sighted and in_order:
+            assert all(said.exact for said in planned.splits.values())
+
+    def _state(self, split: str, planned: Plan, bound_ms: int | None) -> SplitState:
+        if split not in self.logs:
+            return SplitState.REMOVED
+        waiting = self.unread(split)
+        if split in planned.ranges:
+            return SplitState.READING
+        if waiting:
+            held = bound_ms is not None and waiting[0].time_ms >= bound_ms
+            return SplitState.PAUSED if held else SplitState.UNREAD
+        if self._finished(split):
+            return SplitState.FINISHED
+        return SplitState.IDLE if self._is_quiet(split) else SplitState.CAUGHT_UP

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidegate.alignment.bisection import Bisection
+from tidegate.alignment.splits import Head
+
+STEPS = st.lists(st.sampled_from([0, 0, 1, 1, 2, 30, 5000]), min_size=1, max_size=200)
+
+
+def run(times: list[int], time_ms: int, known: list[tuple[int, Head | None]]) -> tuple[tuple[int, int | None], int]:
+    search = Bisection(Head(0, times[0]), len(times), time_ms, known)
+    rounds = 0
+    while (position := search.question()) is not None:
+        assert 0 < position < len(times)
+        search.answer(position, Head(position, times[position]))
+        rounds += 1
+    return search.result(), rounds
+
+
+@settings(max_examples=800, deadline=None, derandomize=True)
+@given(STEPS, st.integers(1, 20_000), st.sets(st.integers(1, 199)))
+def test_in_an_ordered_split_the_cut_is_never_past_the_time_and_little_short_of_it(
+    steps: list[int], time_ms: int, peeked: set[int]
+) -> None:
+    times = [sum(steps[:i]) for i in range(len(steps))]
+    if times[0] >= time_ms:
+        return
+    known: list[tuple[int, Head | None]] = [(p, Head(p, times[p])) for p in peeked if p < len(times)]
+    (position, next_ms), _ = run(times, time_ms, known)
+    right = bisect_left(times, time_ms)
+    assert right - right // 16 - 1 <= position <= right
+    if position == right:
+        assert next_ms in {None, times[position] if position < len(times) else None, times[position - 1]}
+    if next_ms is not None:
+        assert next_ms <= (times[position] if position < len(times) else next_ms)
+
+
+@settings(max_examples=800, deadline=None, derandomize=True)
+@given(st.lists(st.integers(0, 100), min_size=2, max_size=100), st.integers(1, 100))
+def test_in_disorder_the_cut_is_not_past_a_record_that_was_seen_to_be_too_new(times: list[int], time_ms: int) -> None:
+    times[0] = 0
+    seen: list[tuple[int, int]] = []
+    search = Bisection(Head(0, 0), len(times), time_ms, ())
+    while (position := search.question()) is not None:
+        seen.append((position, times[position]))
+        search.answer(position, Head(position, times[position]))
+    cut, _ = search.result()
+    assert 0 < cut <= len(times)
+    assert all(position >= cut for position, found in seen if found >= time_ms)
+
+
+def test_what_was_seen_behind_a_record_that_is_too_new_does_not_count() -> None:
+    search = Bisection(Head(0, 0), 10, 5, [(6, Head(6, 1)), (3, Head(3, 9))])
+    while (position := search.question()) is not None:
+        assert position < 3
+        search.answer(position, Head(position, 0))
+    assert search.result() == (3, 9)
+
+
+def test_evenly_spread_times_take_a_handful_of_rounds() -> None:
+    times = list(range(0, 10_000_000, 7))
+    rounds = [run(times, time_ms, [])[1] for time_ms in (70, 7_000, 700_000, 5_000_000, 9_999_000)]
+    assert max(rounds) <= 11
+
+
+def test_bursts_and_equal_times_take_no_more_than_halving() -> None:
+    burst = [*range(0, 1000, 100), *[5000] * 500_000, *range(10_000, 500_000, 10), *[10**9] * 400_000]
+    rounds = [run(burst, time_ms, [])[1] for time_ms in (500, 5000, 5001, 250_000, 10**9)]
+    assert max(rounds) <= 40

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from bisect import bisect_left
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidegate.alignment.budget import UNLIMITED, Budget, Cost, greatest_within, share, split_rows
+from tidegate.alignment.splits import SplitRange
+
+PROFILE = settings(max_examples=500, deadline=None, derandomize=True)
+
+
+@pytest.mark.parametrize(
+    ("budget", "cost", "used"),
+    [
+        (UNLIMITED, Cost(10**9, 10**9, 10**9), 0.0),
+        (Budget(rows=10), Cost(rows=5), 0.5),
+        (Budget(rows=10), Cost(rows=10), 1.0),
+        (Budget(rows=10, bytes=100), Cost(rows=5, bytes=150), 1.5),
+        (Budget(files=4), Cost(rows=10**9, files=1), 0.25),
+        (Budget(rows=0), Cost(rows=1), 1.0),
+    ],
+)
+def test_the_scarcest_unit_counts(budget: Budget, cost: Cost, used: float) -> None:
+    assert budget.used(cost) == used
+
+
+def test_positions_count_as_rows() -> None:
+    assert split_rows({"a": SplitRange("a", 3, 10), "b": SplitRange("b", 0, 1)}) == Cost(rows=8)
+
+
+@PROFILE
+@given(st.dictionaries(st.text(max_size=2), st.integers(0, 1000), min_size=1), st.integers(0, 3000))
+def test_shares_give_out_every_row_in_proportion(backlog: dict[str, int], rows: int) -> None:
+    shares = share(backlog, rows)
+    total = sum(backlog.values())
+    assert sum(shares.values()) == min(rows, total)
+    for split, waiting in backlog.items():
+        assert 0 <= shares[split] <= waiting
+        if rows < total:
+            assert abs(shares[split] - waiting * rows / total) < 1
+
+
+TIMES = st.lists(st.integers(1, 10**6) | st.integers(500, 510), min_size=2, max_size=60).map(sorted)
+
+
+@PROFILE
+@given(TIMES, st.integers(1, 60), st.booleans())
+def test_the_search_finds_a_time_that_fits_well_whenever_one_does(times: list[int], rows: int, sampled: bool) -> None:
+    asked: list[int] = []
+
+    def used(time_ms: int) -> float:
+        asked.append(time_ms)
+        return bisect_left(times, time_ms) / rows
+
+    def sample(low: int, high: int, share: float) -> int:
+        between = [t for t in times if low <= t < high]
+        return between[int(len(between) * share)] if between else low
+
+    high = times[-1] + 1
+    used_at_high = used(high)
+    if used_at_high <= 1:
+        return
+    found = greatest_within(used, times[0], high, used_at_high, sample if sampled else None)
+    assert all(times[0] < t < high for t in asked[1:])
+    if found is None:
+        assert used(times[0] + 1) > 1, "the least time would have fitted"
+        return
+    assert used(found) <= 1
+    steps = len(asked) - 2
+    if steps < 10:
+        assert used(found) >= 7 / 8 or used(found + 1) > 1, "there is more to be had"
+
+
+def test_the_search_is_patient_only_for_ten_steps() -> None:
+    asked: list[int] = []
+
+    def used(time_ms: int) -> float:
+        asked.append(time_ms)
+        return 0.5 if time_ms < 2**59 + 12345 else 1.5
+
+    assert greatest_within(used, 0, 2**60, 1.5) is not None
+    assert len(asked) == 10
+
+
+def test_nothing_between_two_neighbours_is_searched() -> None:
+    assert greatest_within(lambda _: 0.0, 5, 6, 2.0) is None

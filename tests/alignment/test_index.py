@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import pytest
+
+from tests.alignment.model import Entry, KafkaLike, Log, PeekOnly, log
+from tidegate.alignment.cuts import Cut, Cutter, Span
+from tidegate.alignment.index import SupportsPeek, SupportsTimeIndex, TimeIndex
+from tidegate.alignment.splits import Extent, Head
+from tidegate.errors import ContractError
+
+
+def cutter(source: PeekOnly, starts: Mapping[str, int] | None = None) -> tuple[Cutter, TimeIndex]:
+    index = TimeIndex(source)
+    positions = {s: (starts or {}).get(s, 0) for s in source.logs}
+    heads = index.heads(positions)
+    spans = {s: Span(head, positions[s], source.logs[s].end) for s, head in heads.items() if head is not None}
+    return Cutter(index, spans), index
+
+
+class TestTimeIndex:
+    def test_abilities_are_told_by_methods(self) -> None:
+        assert isinstance(KafkaLike({}), SupportsTimeIndex)
+        assert isinstance(PeekOnly({}), SupportsPeek)
+        assert not isinstance(PeekOnly({}), SupportsTimeIndex)
+
+    def test_a_record_is_peeked_at_once(self) -> None:
+        index = TimeIndex(KafkaLike({"a": log(5, 6)}))
+        assert [index.heads({"a": 1}) for _ in range(3)] == [{"a": Head(1, 6)}] * 3
+        assert index.peeks == 1
+
+    def test_a_record_behind_a_hole_is_known_under_both_positions(self) -> None:
+        index = TimeIndex(KafkaLike({"a": Log([Entry(0, 5), Entry(9, 6)], end=10)}))
+        assert index.heads({"a": 3}) == index.heads({"a": 9}) == {"a": Head(9, 6)}
+        assert index.peeks == 1
+
+    def test_the_end_is_asked_for_again(self) -> None:
+        logs = {"a": log(5, 6, readable=False)}
+        index = TimeIndex(KafkaLike(logs))
+        assert index.heads({"a": 0}) == {"a": None}
+        logs["a"].append(1)
+        assert index.heads({"a": 0}) == {"a": Head(0, 5)}
+
+    def test_what_is_read_and_who_is_gone_is_forgotten(self) -> None:
+        index = TimeIndex(KafkaLike({"a": log(5, 6), "b": log(7)}))
+        index.heads({"a": 0, "b": 0})
+        index.heads({"a": 1})
+        index.forget_before({"a": 1})
+        index.heads({"a": 1})
+        assert index.peeks == 2
+        index.heads({"a": 0, "b": 0})
+        assert index.peeks == 3
+
+    def test_the_latest_time_is_asked_for_once_per_extent(self) -> None:
+        index = TimeIndex(KafkaLike({"a": log(5, 9, 6)}))
+        assert index.latest({"a": Extent(0, 3)}) == index.latest({"a": Extent(0, 3)}) == {"a": 9}
+        assert index.lookups == 1
+        assert index.latest({"a": Extent(0, 1)}) == {"a": 5}
+
+    def test_the_latest_time_is_asked_for_again_after_records_were_deleted(self) -> None:
+        # Or a planner that lives would hold the others for a record that a restarted one cannot see.
+        logs = {"a": log(5, 9)}
+        index = TimeIndex(KafkaLike(logs))
+        assert index.latest({"a": Extent(0, 2)}) == {"a": 9}
+        logs["a"].begin = 2
+        assert index.latest({"a": Extent(2, 2)}) == {"a": None}
+
+    def test_a_source_that_leaves_a_split_out_breaks_its_contract(self) -> None:
+        class Forgetful(PeekOnly):
+            def peek(self, _positions: Mapping[str, int]) -> dict[str, Head | None]:
+                return {}
+
+            def latest(self, _ends: Mapping[str, int]) -> dict[str, int | None]:
+                return {}
+
+            def lookup(self, _event_time_ms: int, _splits: Collection[str]) -> dict[str, Head | None]:
+                return {}
+
+        index = TimeIndex(Forgetful({}))
+        with pytest.raises(ContractError, match=r"peek\(\).*'a'"):
+            index.heads({"a": 0})
+        with pytest.raises(ContractError, match=r"latest\(\).*'a'"):
+            index.latest({"a": Extent(0, 1)})
+        with pytest.raises(ContractError, match=r"lookup\(\).*'a'"):
+            index.lookup(0, ["a"])
+
+
+class TestCutter:
+    def test_a_cut_lies_at_the_first_record_at_or_after_the_time(self) -> None:
+        cuts, _ = cutter(KafkaLike({"a": log(0, 5, 5, 9)}))
+        assert cuts.candidates(5) == {"a": Cut(1, 5)}
+        assert cuts.candidates(6) == {"a": Cut(3, 9)}
+
+    def test_a_head_at_or_after_the_time_needs_no_lookup(self) -> None:
+        cuts, index = cutter(KafkaLike({"a": log(5, 6)}))
+        assert cuts.candidates(5) == {"a": Cut(0, 5)}
+        assert index.lookups == 0
+
+    def test_without_such_a_record_the_cut_is_the_end(self) -> None:
+        cuts, _ = cutter(KafkaLike({"a": log(5, 6)}))
+        assert cuts.candidates(7) == {"a": Cut(2, None)}
+
+    def test_a_record_that_came_after_the_extent_was_taken_does_not_move_the_end(self) -> None:
+        source = KafkaLike({"a": log(5, 6, 7, 8, readable=False)})
+        source.logs["a"].append(2)
+        cuts, _ = cutter(source)
+        source.logs["a"].append(2)
+        assert cuts.candidates(8) == {"a": Cut(2, None)}
+
+    def test_a_marker_at_the_cut_is_found_out(self) -> None:
+        cuts, _ = cutter(
+            KafkaLike({"a": Log([Entry(0, 0), Entry(1, 99, seen=False), Entry(2, 5), Entry(3, 50)], end=4)})
+        )
+        first = cuts.candidates(40)
+        assert first == {"a": Cut(1, 99)}
+        assert not cuts.confirm(first)
+        second = cuts.candidates(40)
+        assert second == {"a": Cut(3, 50, exact=False)}
+        assert cuts.confirm(second)
+
+    def test_a_record_that_is_read_already_is_found_out(self) -> None:
+        cuts, _ = cutter(KafkaLike({"a": log(100, 0, 5, 50)}), {"a": 1})
+        assert cuts.candidates(40) == {"a": Cut(3, 50, exact=False)}
+
+    def test_a_sample_tells_where_the_records_are(self) -> None:
+        times = [*range(100), *[1000] * 800, *range(2000, 2100)]
+        cuts, _ = cutter(KafkaLike({"a": log(*times), "b": log(*times), "tiny": log(0, 5)}))
+        assert cuts.sample({}, cuts.candidates(2100), 0.5) == 1000
+
+    def test_a_sample_of_nothing_is_none(self) -> None:
+        cuts, _ = cutter(KafkaLike({"a": log(5, 6)}))
+        assert cuts.sample({}, cuts.candidates(5), 0.5) is None
+
+    def test_what_one_bisection_saw_serves_the_next(self) -> None:
+        cuts, index = cutter(PeekOnly({"a": log(*range(3000))}))
+        cuts.candidates(1500)
+        cold = index.peeks
+        cuts.candidates(1400)
+        assert index.peeks - cold < cold

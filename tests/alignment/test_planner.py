@@ -1,0 +1,428 @@
+"""The rules of a plan, one by one, on worlds small enough to follow by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from tests.alignment.model import Entry, Log, PeekOnly, World, log
+from tidegate.alignment.budget import Budget, Cost
+from tidegate.alignment.planner import Limits
+from tidegate.alignment.splits import SplitRange
+from tidegate.alignment.states import SplitState
+from tidegate.errors import DataLossError
+
+WALL_CLOCK_MS = 10**9
+
+
+def states(world: World) -> dict[str, SplitState]:
+    return {s: said.state for s, said in world.plans[-1].splits.items()}
+
+
+class TestLow:
+    """Rule 1: low is the least head time of what is unread, and of who may still deliver."""
+
+    def test_the_slowest_head_sets_the_bound_and_who_is_past_it_is_paused(self) -> None:
+        world = World({"slow": log(0, 19, 20), "fast": log(20, 21)}, Limits(max_drift_ms=20))
+        planned = world.plan()
+        assert (planned.low_ms, planned.progress.bound_ms) == (0, 20)
+        assert (world.read("slow"), world.read("fast")) == ([0, 19], [])
+        assert states(world) == {"slow": SplitState.READING, "fast": SplitState.PAUSED}
+        world.plan()
+        assert (world.read("slow"), world.read("fast")) == ([0, 19, 20], [20, 21])
+
+    def test_a_gap_longer_than_the_drift_stops_nobody(self) -> None:
+        # With last-read times instead of heads, both splits would wait for each other.
+        world = World({"a": log(0, 1000), "b": log(1, 2000)}, Limits(max_drift_ms=10, bounded=True))
+        world.drain()
+        assert (world.read("a"), world.read("b")) == ([0, 1000], [1, 2000])
+
+    def test_a_caught_up_split_holds_the_others_at_its_last_event_time_until_it_is_idle(self) -> None:
+        world = World({"quiet": log(0), "busy": log(0, 9, 10)}, Limits(max_drift_ms=10))
+        world.drain()
+        assert world.read("busy") == [0, 9]
+        assert states(world) == {"quiet": SplitState.CAUGHT_UP, "busy": SplitState.PAUSED}
+        world.quiet.add("quiet")
+        world.drain()
+        assert world.read("busy") == [0, 9, 10]
+
+    def test_a_split_that_never_had_a_record_holds_nobody(self) -> None:
+        # Beam issue 20908: an empty partition pinned the watermark of all.
+        world = World({"empty": log(), "busy": log(0, 100)}, Limits(max_drift_ms=10))
+        world.plan()
+        world.plan()
+        assert world.read("busy") == [0, 100]
+        assert world.progress.watermark_ms == 99
+
+    def test_a_late_split_is_read_and_reported_but_holds_nobody(self) -> None:
+        world = World({"a": log(0, 100, 105, 120)}, Limits(max_drift_ms=10))
+        world.plan()
+        world.plan()
+        assert world.progress.watermark_ms == 109
+        world.discover("late", log(50, 60))
+        planned = world.plan()
+        assert planned.splits["late"].late
+        assert (planned.low_ms, planned.progress.bound_ms) == (120, 130)
+        assert (world.read("late"), world.read("a")) == ([50, 60], [0, 100, 105, 120])
+
+    def test_late_splits_alone_are_read_slice_by_slice_too(self) -> None:
+        # Without a bound of an earlier run there was no low, hence no bound: the slice overshot, and
+        # with a budget the bound then lay in the past, where it paused the split for ever.
+        world = World({"a": log(1000)}, Limits())
+        world.plan()
+        assert (world.progress.watermark_ms, world.progress.bound_ms) == (999, None)
+        world.discover("late", log(5, 6, 1099, 1100))
+        world.limits = Limits(max_drift_ms=100, bounded=True, budget=Budget(rows=1))
+        assert [world.plan().low_ms for _ in range(3)] == [None, None, 1099]
+        assert world.read("late") == [5, 6, 1099]
+        world.drain()
+        assert world.read("late") == [5, 6, 1099, 1100]
+
+    def test_late_splits_alone_do_not_overshoot(self) -> None:
+        world = World({"a": log(1000)}, Limits())
+        world.plan()
+        world.discover("late", log(5, 1099, 1100))
+        world.limits = Limits(max_drift_ms=100, bounded=True)
+        assert world.plan().progress.bound_ms == 1100
+        assert world.read("late") == [5, 1099]
+
+    def test_a_caught_up_split_that_is_late_holds_nobody_below_the_watermark(self) -> None:
+        world = World({"a": log(0, 1000, 1001, readable=False), "late": log(5, readable=False)}, Limits())
+        world.logs["a"].append(2)
+        world.quiet.update({"a", "late"})
+        world.drain()
+        assert world.progress.watermark_ms == 999
+        world.quiet.clear()
+        world.logs["late"].append(1)
+        world.drain()
+        world.limits = Limits(max_drift_ms=2)
+        world.logs["a"].append(1)
+        world.drain()
+        assert (world.read("late"), world.read("a")) == ([5], [0, 1000, 1001])
+
+
+class TestBound:
+    """Rule 2: the bound is low + drift, and comes down only through the group."""
+
+    def test_without_a_drift_everything_is_read_at_once(self) -> None:
+        world = World({"a": log(0, 10**9), "b": log(5)}, Limits())
+        assert world.plan().progress.bound_ms is None
+        assert (world.read("a"), world.read("b")) == ([0, 10**9], [5])
+
+    def test_the_bound_does_not_fall_when_a_slower_split_appears(self) -> None:
+        world = World({"a": log(100, 105, 120)}, Limits(max_drift_ms=10, out_of_orderness_ms=None))
+        world.plan()
+        world.discover("slower", log(50, 109, 110))
+        planned = world.plan()
+        assert (planned.low_ms, planned.progress.bound_ms) == (50, 110)
+        assert world.read("slower") == [50, 109]
+
+    def test_a_batch_that_is_cut_earlier_by_its_budget_leaves_the_bound_where_it_was(self) -> None:
+        world = World({"a": log(100, 105)}, Limits(max_drift_ms=10, out_of_orderness_ms=None))
+        world.plan()
+        world.discover("slower", log(50, 51, 52))
+        world.limits = replace(world.limits, budget=Budget(rows=1))
+        world.plan()
+        assert world.read("slower") == [50]
+        assert world.progress.bound_ms == 110
+
+    def test_the_group_lowers_the_bound_and_then_ranges_are_empty_not_negative(self) -> None:
+        world = World({"a": log(100, 105, 120)}, Limits(max_drift_ms=10))
+        world.plan()
+        world.group_low_ms = 0
+        planned = world.plan()
+        assert planned.low_ms == 0
+        assert not planned.ranges
+        assert planned.progress.bound_ms == 110
+        assert states(world) == {"a": SplitState.PAUSED}
+
+    def test_the_group_does_not_raise_the_bound(self) -> None:
+        world = World({"a": log(100, 105, 120)}, Limits(max_drift_ms=10))
+        world.group_low_ms = 10_000
+        world.plan()
+        assert world.read("a") == [100, 105]
+
+
+class TestBudget:
+    """Rule 3: the greatest time that fits, else T = low + 1 ms and cuts by position."""
+
+    def test_the_cut_is_by_time_when_a_time_fits(self) -> None:
+        world = World({"a": log(*range(0, 100, 2)), "b": log(*range(0, 100, 5))}, Limits(budget=Budget(rows=14)))
+        world.plan()
+        assert (len(world.read("a")), len(world.read("b"))) == (9, 4)
+        assert world.progress.bound_ms in {17, 18}
+
+    def test_equal_times_are_cut_by_position_and_the_watermark_waits_for_them(self) -> None:
+        world = World({"a": log(*[5] * 7), "b": log(9)}, Limits(budget=Budget(rows=3)))
+        for read, watermark_ms in ((3, 4), (6, 4)):
+            world.plan()
+            assert len(world.read("a")) == read
+            assert world.progress.watermark_ms == watermark_ms
+        assert world.read("b") == []
+
+    def test_a_hole_longer_than_the_budget_costs_nothing(self) -> None:
+        hole = Log([Entry(0, 1), Entry(1_000_000, 2), Entry(1_000_001, 3)], end=1_000_002)
+        world = World({"a": hole}, Limits(budget=Budget(rows=2)))
+        assert world.drain() == 2
+        assert world.read("a") == [1, 2, 3]
+
+    def test_a_record_dearer_than_the_budget_is_read_alone(self) -> None:
+        def cost(ranges: Mapping[str, SplitRange]) -> Cost:
+            return Cost(bytes=sum(100 * (r.end - r.start) for r in ranges.values()))
+
+        world = World({"a": log(1, 1, 2), "b": log(1)}, Limits(budget=Budget(bytes=50), cost=cost))
+        assert [sum(r.end - r.start for r in world.plan().ranges.values()) for _ in range(4)] == [1, 1, 1, 1]
+
+    def test_the_scarcest_unit_decides(self) -> None:
+        def cost(ranges: Mapping[str, SplitRange]) -> Cost:
+            return Cost(rows=sum(r.end - r.start for r in ranges.values()), files=len(ranges))
+
+        logs = {f"s{i}": log(i * 10, i * 10 + 1) for i in range(5)}
+        world = World(logs, Limits(budget=Budget(rows=100, files=2), cost=cost))
+        assert set(world.plan().ranges) == {"s0", "s1"}
+
+    def test_without_alignment_the_budget_is_shared_by_backlog(self) -> None:
+        world = World(
+            {"a": log(*range(30)), "b": log(*range(1000, 1010))}, Limits(aligned=False, budget=Budget(rows=8))
+        )
+        planned = world.plan()
+        assert (len(world.read("a")), len(world.read("b"))) == (6, 2)
+        assert (planned.low_ms, planned.progress.bound_ms) == (None, None)
+        assert planned.progress.watermark_ms == 5
+
+
+class TestEnds:
+    """Rule 4: targets of a bounded run, and configured ends."""
+
+    def test_in_a_bounded_run_a_split_at_its_target_holds_the_watermark_but_not_the_bound(self) -> None:
+        world = World({"short": log(0), "long": log(0, 100, 200)}, Limits(max_drift_ms=10, bounded=True))
+        world.drain()
+        assert world.read("long") == [0, 100, 200]
+        assert states(world)["short"] is SplitState.CAUGHT_UP
+        assert world.progress.watermark_ms == -1
+
+    def test_a_split_at_its_configured_end_leaves_bound_and_watermark(self) -> None:
+        world = World({"a": log(0, 1, 2), "b": log(0, 100)}, Limits(max_drift_ms=10, stops={"a": 2, "b": None}))
+        world.drain()
+        assert (world.read("a"), world.read("b")) == ([0, 1], [0, 100])
+        assert states(world) == {"a": SplitState.FINISHED, "b": SplitState.CAUGHT_UP}
+        assert world.progress.watermark_ms == 99
+
+    def test_a_split_short_of_its_configured_end_is_not_finished(self) -> None:
+        world = World({"a": log(0, 1)}, Limits(stops={"a": 5}))
+        world.drain()
+        assert states(world) == {"a": SplitState.CAUGHT_UP}
+
+    def test_a_removed_split_is_named_once_and_then_forgotten(self) -> None:
+        world = World({"a": log(0), "b": log(500)}, Limits())
+        world.plan()
+        world.remove("a")
+        assert world.plan().splits["a"].state is SplitState.REMOVED
+        assert world.progress.positions == {"b": 1}
+        assert world.progress.watermark_ms == 499
+        assert "a" not in world.plan().splits
+
+
+def test_disorder_after_the_cut_waits_for_the_next_batch_and_is_in_time() -> None:
+    """Rule 5."""
+    world = World({"a": log(0, 12, 8, 13)}, Limits(max_drift_ms=10, out_of_orderness_ms=5))
+    world.plan()
+    assert world.read("a") == [0]
+    assert world.progress.watermark_ms == 10 - 5 - 1
+    world.plan()
+    assert world.read("a") == [0, 12, 8, 13]
+
+
+def test_the_watermark_of_a_caught_up_split_is_its_greatest_event_time_not_the_cut() -> None:
+    world = World({"a": log(0, 7, 5)}, Limits(max_drift_ms=1000, out_of_orderness_ms=3))
+    world.plan()
+    assert world.progress.watermark_ms == 7 - 3 - 1
+
+
+class TestBlindness:
+    """Rule 6: what a lookup answers is a candidate."""
+
+    def transactional(self, commits: int = 3) -> Log:
+        entries = []
+        for i in range(commits * 10):
+            marker = i % 10 == 9
+            entries.append(Entry(i, WALL_CLOCK_MS if marker else i * 10, seen=not marker))
+        return Log(entries, end=commits * 10)
+
+    def test_a_transactional_back_fill_advances_past_its_commit_markers(self) -> None:
+        # The first marker answers every lookup: cut there, a batch would hold one transaction, and
+        # the split would seem to stand at the time of the clock.
+        world = World({"a": self.transactional()}, Limits(max_drift_ms=150, bounded=True), sighted=False)
+        planned = world.plan()
+        assert world.read("a") == [t for t in range(0, 150, 10) if t != 90]
+        assert not planned.splits["a"].exact
+        world.drain()
+        assert len(world.read("a")) == 27
+
+    def test_an_aborted_or_ignored_record_at_the_cut_blinds_it_too(self) -> None:
+        blind = Log([Entry(0, 0), Entry(1, 15, seen=False), Entry(2, 5), Entry(3, 9), Entry(4, 20)], end=5)
+        world = World({"a": blind}, Limits(max_drift_ms=10, bounded=True), sighted=False)
+        assert not world.plan().splits["a"].exact
+        assert world.read("a") == [0, 5, 9]
+
+    def test_a_lookup_that_answers_with_what_is_read_is_blind(self) -> None:
+        world = World({"a": log(1000, 1, 2, 3, 50)}, Limits(max_drift_ms=10, bounded=True), starts={"a": 1})
+        assert not world.plan().splits["a"].exact
+        assert world.read("a") == [1, 2, 3]
+
+    def test_only_the_blind_split_is_probed(self) -> None:
+        world = World({"a": self.transactional(), "b": log(0, 100, 200)}, Limits(max_drift_ms=150), sighted=False)
+        planned = world.plan()
+        assert (planned.splits["a"].exact, planned.splits["b"].exact) == (False, True)
+        assert world.read("b") == [0, 100]
+
+    def test_a_marker_that_is_read_still_blinds_until_the_time_asked_for_has_passed_its_clock(self) -> None:
+        # A lookup searches the whole log, what is read included.
+        entries = [Entry(0, 0), Entry(1, 150, seen=False), Entry(2, 5), Entry(3, 100), Entry(4, 200), Entry(5, 300)]
+        world = World({"a": Log(entries, end=6)}, Limits(max_drift_ms=10, bounded=True), sighted=False)
+        assert [world.plan().splits["a"].exact for _ in range(3)] == [False, False, True]
+
+    def test_a_source_without_an_index_is_aligned_by_peeks(self) -> None:
+        world = World(
+            {"a": log(*range(100)), "b": log(50, 60)}, Limits(max_drift_ms=20), source=PeekOnly, sighted=False
+        )
+        world.plan()
+        assert world.read("a") == list(range(20))
+        assert world.index.lookups == 0
+
+    def test_a_probed_split_that_is_also_cut_by_position_is_still_inexact(self) -> None:
+        world = World({"a": log(*[5] * 7)}, Limits(budget=Budget(rows=3)), source=PeekOnly, sighted=False)
+        assert not world.plan().splits["a"].exact
+        assert world.read("a") == [5, 5, 5]
+
+    def test_markers_alone_are_passed_over_at_once(self) -> None:
+        markers = Log([Entry(i, WALL_CLOCK_MS, seen=False) for i in range(3)], end=3)
+        world = World({"a": markers, "b": log(0, 100)}, Limits(max_drift_ms=10), sighted=False)
+        world.drain()
+        assert world.progress.positions == {"a": 3, "b": 2}
+
+
+class TestDataLoss:
+    """Rule 7: extents that do not fit positions, and what may not be read yet."""
+
+    def test_deleted_unread_records_are_an_error(self) -> None:
+        world = World({"a": log(0, 1, 2)}, Limits())
+        world.trim("a", 2)
+        with pytest.raises(DataLossError, match="positions 0 to 1 of split 'a' are gone"):
+            world.plan()
+
+    def test_deleted_unread_records_are_skipped_when_the_user_says_so(self) -> None:
+        world = World({"a": log(0, 1, 2)}, Limits(fail_on_data_loss=False))
+        world.trim("a", 2)
+        world.plan()
+        assert world.read("a") == [2]
+
+    def test_what_was_skipped_is_remembered_even_if_nothing_is_left(self) -> None:
+        world = World({"a": log(0, 1, 2)}, Limits(fail_on_data_loss=False))
+        world.trim("a", 3)
+        assert world.plan().progress.positions == {"a": 3}
+        world.limits = Limits()
+        world.plan()
+
+    @pytest.mark.parametrize("fail_on_data_loss", [True, False])
+    def test_a_split_that_ends_before_its_position_is_always_an_error(self, fail_on_data_loss: bool) -> None:
+        world = World({"a": log(0, 1, 2)}, Limits(fail_on_data_loss=fail_on_data_loss))
+        world.plan()
+        world.logs["a"].end = 1
+        with pytest.raises(DataLossError, match="ends at position 1, before position 3"):
+            world.plan()
+
+    def test_a_split_whose_unread_records_were_deleted_is_not_idle_at_once(self) -> None:
+        # FLINK-35886, FLINK-36751: who is paused has something to read and is not idle.
+        world = World({"a": log(0), "b": log(0, 100)}, Limits(max_drift_ms=10, fail_on_data_loss=False))
+        world.drain()
+        assert states(world)["b"] is SplitState.PAUSED
+        world.trim("b", 2)
+        world.quiet.add("b")
+        world.plan()
+        assert states(world)["b"] is SplitState.CAUGHT_UP
+
+    def test_a_paused_split_is_never_idle(self) -> None:
+        world = World({"a": log(0), "b": log(0, 100)}, Limits(max_drift_ms=10))
+        world.quiet.add("b")
+        world.plan()
+        assert world.plan().splits["b"].state is SplitState.PAUSED
+        assert world.progress.idle == frozenset()
+
+    def test_an_unsettled_split_is_held_and_never_idle(self) -> None:
+        world = World({"open": log(0), "b": log(0, 100)}, Limits(max_drift_ms=10))
+        world.logs["open"].settled = False
+        world.quiet.add("open")
+        world.drain()
+        assert world.read("b") == [0]
+        assert states(world)["open"] is SplitState.CAUGHT_UP
+
+    def test_a_first_transaction_that_is_still_open_holds_the_watermark(self) -> None:
+        # Its records are there, and nothing is known of their times.
+        world = World({"open": log(50, readable=False), "b": log(0, 100)}, Limits())
+        world.logs["open"].settled = False
+        world.plan()
+        assert world.progress.watermark_ms is None
+        world.logs["open"].settled = True
+        world.logs["open"].append(1)
+        world.plan()
+        assert world.progress.watermark_ms == 49
+
+
+class TestNothingNew:
+    """Rule 8: Spark runs a batch whenever the offset differs."""
+
+    def test_a_plan_that_changes_nothing_returns_the_very_progress(self) -> None:
+        world = World({"a": log(0), "b": log(100)}, Limits(max_drift_ms=10))
+        world.plan()
+        assert world.plan().progress is world.plan().progress
+
+    def test_an_idle_flag_alone_is_progress(self) -> None:
+        world = World({"a": log(0), "b": log(0)}, Limits())
+        world.drain()
+        before = world.progress
+        world.quiet.add("a")
+        assert world.plan().progress is not before
+        assert world.progress.idle == {"a"}
+
+    def test_a_new_split_alone_is_progress(self) -> None:
+        world = World({"a": log(0)}, Limits())
+        world.drain()
+        before = world.progress
+        world.discover("b", log())
+        world.plan()
+        assert world.progress is not before
+        assert world.progress.positions == {"a": 1, "b": 0}
+
+
+class TestIdleness:
+    def test_idle_splits_leave_the_watermark(self) -> None:
+        world = World({"a": log(0), "b": log(0, 100)}, Limits())
+        world.drain()
+        assert world.progress.watermark_ms == -1
+        world.quiet.add("a")
+        world.plan()
+        assert world.progress.watermark_ms == 99
+
+    @pytest.mark.parametrize("order", ["ab", "ba"])
+    def test_the_last_watermark_does_not_depend_on_the_order_of_going_idle(self, order: str) -> None:
+        # FLINK-38454
+        world = World({"a": log(0), "b": log(100)}, Limits())
+        for split in order:
+            world.quiet.add(split)
+            world.drain()
+        assert world.progress.watermark_ms == 99
+
+    def test_a_split_that_wakes_holds_again_and_the_watermark_stays(self) -> None:
+        world = World({"a": log(0, 50, readable=False), "b": log(100)}, Limits())
+        world.logs["a"].append(1)
+        world.quiet.add("a")
+        world.drain()
+        assert world.progress.watermark_ms == 99
+        world.quiet.clear()
+        world.logs["a"].append(1)
+        planned = world.plan()
+        assert planned.splits["a"].late
+        assert planned.progress.watermark_ms == 99

@@ -1,0 +1,189 @@
+"""Whole runs over generated worlds, each plan judged by the brute-force oracle in ``model``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.alignment.model import Entry, KafkaLike, Log, PeekOnly, World
+from tidegate.alignment.budget import Budget
+from tidegate.alignment.planner import Limits
+
+WALL_CLOCK_MS = 10**7
+
+GAPS = st.sampled_from([0, 0, 0, 1, 1, 2, 3, 7, 40, 900])
+HOLES = st.sampled_from([1, 1, 1, 1, 2, 9])
+KINDS = st.sampled_from(["record", "record", "record", "marker", "ignored", "aborted"])
+
+
+@st.composite
+def logs(draw: st.DrawFn, *, disorder_ms: int, clean: bool) -> Log:
+    """Draw a log, part of which is readable."""
+    now_ms = draw(st.sampled_from([0, 0, 5, 1000, 100_000]))
+    position = begin = draw(st.sampled_from([0, 0, 50]))
+    entries = []
+    for gap, hole in draw(st.lists(st.tuples(GAPS, HOLES), max_size=12)):
+        now_ms += gap
+        position += hole - 1
+        kind = "record" if clean else draw(KINDS)
+        time_ms = now_ms - draw(st.integers(0, disorder_ms))
+        if kind in {"marker", "ignored"}:
+            time_ms = draw(st.sampled_from([-1, WALL_CLOCK_MS]))
+        entries.append(Entry(position, time_ms, kind == "record"))
+        position += 1
+    made = Log(entries, begin=begin, end=begin)
+    made.append(draw(st.integers(0, 12)))
+    return made
+
+
+BUDGETS = st.sampled_from(
+    [Budget(), Budget(), Budget(rows=1), Budget(rows=2), Budget(rows=5), Budget(rows=20), Budget(files=1)]
+)
+
+
+@st.composite
+def limits(draw: st.DrawFn, *, disorder_ms: int | None) -> Limits:
+    return Limits(
+        aligned=draw(st.sampled_from([True, True, True, False])),
+        max_drift_ms=draw(st.sampled_from([None, 1, 2, 10, 1000])),
+        out_of_orderness_ms=disorder_ms,
+        budget=draw(BUDGETS),
+        bounded=draw(st.booleans()),
+        fail_on_data_loss=False,
+    )
+
+
+WHATS = (
+    *("nothing", "nothing", "append", "append", "append", "quiet", "wake", "settle"),
+    *("discover", "remove", "trim", "restart", "group", "change limits"),
+)
+EVENTS = st.lists(st.tuples(st.sampled_from(WHATS), st.integers(0, 5), st.integers(0, 12)), max_size=14)
+
+
+@st.composite
+def worlds(draw: st.DrawFn, *, clean: bool, source: type[PeekOnly]) -> tuple[World, list[Log], list[Limits]]:
+    """Draw a world, the splits that are still to be discovered, and what the user may change."""
+    disorder_ms = draw(st.sampled_from([0, 0, 1, 5, 60]))
+    wanted_ms = draw(st.sampled_from([disorder_ms, disorder_ms, disorder_ms, 2, None]))
+    found = draw(st.lists(logs(disorder_ms=disorder_ms, clean=clean), min_size=1, max_size=4))
+    hidden = draw(st.lists(logs(disorder_ms=disorder_ms, clean=clean), max_size=2))
+    named = {f"s{i}": log for i, log in enumerate(found)}
+    begun = draw(limits(disorder_ms=wanted_ms))
+    if draw(st.booleans()):
+        stops = {s: draw(st.sampled_from([None, log.begin, log.begin + 3, log.last])) for s, log in named.items()}
+        begun = replace(begun, stops=stops)
+    world = World(named, begun, source=source, sighted=clean, lazy_latest=draw(st.booleans()))
+    others = draw(st.lists(limits(disorder_ms=draw(st.sampled_from([wanted_ms, 7]))), max_size=2))
+    return world, hidden, [replace(other, stops=begun.stops) for other in others]
+
+
+def happen(world: World, event: tuple[str, int, int], hidden: list[Log], changes: list[Limits]) -> None:
+    """Let one thing happen between two plans."""
+    what, which, amount = event
+    names = sorted(world.logs)
+    split = names[which % len(names)]
+    log = world.logs[split]
+
+    def append() -> None:
+        world.quiet.discard(split)
+        log.append(amount)
+
+    def settle() -> None:
+        log.settled = amount % 2 == 0
+
+    def discover() -> None:
+        if hidden:
+            world.discover(f"late{len(hidden)}", hidden.pop())
+
+    def remove() -> None:
+        if len(names) > 1:
+            world.remove(split)
+
+    def group() -> None:
+        world.group_low_ms = (-5, 0, 3, 500, 2000, 200_000, None, None, None, None, None, None, None)[amount]
+
+    def change_limits() -> None:
+        world.restart()
+        if changes:
+            world.states = {}  # another run: what was finished before need not be now
+            world.limits = changes.pop()
+
+    effects: dict[str, Callable[[], object]] = {
+        "nothing": lambda: None,
+        "append": append,
+        "quiet": lambda: world.quiet.add(split),
+        "wake": lambda: world.quiet.discard(split),
+        "settle": settle,
+        "discover": discover,
+        "remove": remove,
+        "trim": lambda: world.trim(split, log.begin + amount),
+        "restart": world.restart,
+        "group": group,
+        "change limits": change_limits,
+    }
+    effects[what]()
+
+
+def live_through(scene: tuple[World, list[Log], list[Limits]], events: list[tuple[str, int, int]]) -> None:
+    world, hidden, changes = scene
+    world.plan()
+    for event in events:
+        happen(world, event, hidden, changes)
+        world.plan()
+    # Whatever was in the way goes away, and then everything must be read.
+    world.group_low_ms = None
+    for split, log in world.logs.items():
+        log.append(len(log.entries))
+        log.settled = True
+        world.quiet.add(split)
+    world.drain()
+    for split, log in world.logs.items():
+        lost = world.lost[split]
+        stop = world.limits.stops.get(split)
+        due = [
+            e
+            for e in log.entries
+            if e.seen and world.starts[split] <= e.position and (stop is None or e.position < stop)
+        ]
+        assert [e for e in due if e.position not in lost] == world.delivered[split], "not exactly once"
+    _judge_last_watermark(world)
+
+
+def _judge_last_watermark(world: World) -> None:
+    """With all splits idle or finished, the watermark has come up to the last record but the disorder."""
+    ends = {s: world.end_of(s) for s in world.logs}
+    last_ms = [t for t in world.source.latest(ends).values() if t is not None]
+    disorder_ms = world.limits.out_of_orderness_ms
+    if disorder_ms is not None and last_ms:
+        assert world.progress.watermark_ms is not None
+        assert world.progress.watermark_ms >= max(last_ms) - disorder_ms - 1
+
+
+PROFILE = settings(max_examples=700, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+
+
+@PROFILE
+@given(worlds(clean=True, source=KafkaLike), EVENTS)
+def test_an_index_that_sees_is_obeyed_to_the_record(
+    scene: tuple[World, list[Log], list[Limits]], events: list[tuple[str, int, int]]
+) -> None:
+    live_through(scene, events)
+
+
+@PROFILE
+@given(worlds(clean=False, source=KafkaLike), EVENTS)
+def test_an_index_that_is_blinded_by_markers_loses_nothing(
+    scene: tuple[World, list[Log], list[Limits]], events: list[tuple[str, int, int]]
+) -> None:
+    live_through(scene, events)
+
+
+@PROFILE
+@given(worlds(clean=False, source=PeekOnly), EVENTS)
+def test_a_source_without_an_index_loses_nothing(
+    scene: tuple[World, list[Log], list[Limits]], events: list[tuple[str, int, int]]
+) -> None:
+    live_through(scene, events)

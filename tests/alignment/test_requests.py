@@ -1,0 +1,83 @@
+"""What plans cost in requests to the source: the currency of a planner."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from itertools import accumulate
+from statistics import mean
+
+import pytest
+
+from benchmarks.plan import HOUR_MS, LookupLogs, SortedLogs
+from tidegate.alignment.budget import Budget
+from tidegate.alignment.index import TimeIndex
+from tidegate.alignment.planner import Limits, Progress, plan
+
+DAY_MS = 24 * HOUR_MS
+
+
+def smooth(dice: random.Random, count: int) -> list[int]:
+    return list(accumulate(int(dice.expovariate(count / DAY_MS)) for _ in range(count)))
+
+
+def bursty(dice: random.Random, count: int) -> list[int]:
+    bursts = [dice.randrange(DAY_MS) for _ in range(6)]
+    times = [dice.choice(bursts) + dice.randrange(60_000) for _ in range(count * 3 // 4)]
+    return sorted(times + [dice.randrange(DAY_MS) for _ in range(count // 4)])
+
+
+def hourly(dice: random.Random, count: int) -> list[int]:
+    return sorted(HOUR_MS * dice.randrange(24) + dice.choice([0, 0, dice.randrange(HOUR_MS)]) for _ in range(count))
+
+
+def requests(
+    kind: type[SortedLogs], shape: Callable[[random.Random, int], list[int]], limits: Limits
+) -> tuple[float, float]:
+    """Return how many lookups and peeks a plan of a cold planner takes, on average over a back-fill."""
+    dice = random.Random(7)
+    logs = kind({f"p{i}": shape(dice, 5_000) for i in range(8)})
+    progress = Progress(dict.fromkeys(logs.times, 0))
+    lookups, peeks = [], []
+    while True:
+        index = TimeIndex(logs)
+        planned = plan(progress, logs.extents, frozenset(logs.times), None, index, limits)
+        if not planned.ranges:
+            assert progress.positions == dict.fromkeys(logs.times, 5000)
+            return mean(lookups), mean(peeks)
+        lookups.append(index.lookups)
+        peeks.append(index.peeks)
+        progress = planned.progress
+
+
+@pytest.mark.parametrize(("shape", "most"), [(smooth, 1.5), (bursty, 1.5), (hourly, 1.5)])
+def test_a_slice_takes_one_lookup(shape: Callable[[random.Random, int], list[int]], most: float) -> None:
+    lookups, peeks = requests(LookupLogs, shape, Limits(max_drift_ms=HOUR_MS, bounded=True))
+    assert lookups <= most
+    assert peeks <= 2
+
+
+@pytest.mark.parametrize(("shape", "most"), [(smooth, 3), (bursty, 5), (hourly, 4)])
+@pytest.mark.parametrize("drift_ms", [HOUR_MS, None])
+def test_a_budget_takes_few_lookups(
+    shape: Callable[[random.Random, int], list[int]], most: float, drift_ms: int | None
+) -> None:
+    limits = Limits(max_drift_ms=drift_ms, bounded=True, budget=Budget(rows=800))
+    lookups, _ = requests(LookupLogs, shape, limits)
+    assert lookups <= most + (drift_ms is None)  # the latest event times bound what has no drift
+
+
+@pytest.mark.parametrize(("shape", "most"), [(smooth, 9), (bursty, 13), (hourly, 11)])
+def test_a_slice_of_a_source_without_an_index_takes_a_handful_of_peeks(
+    shape: Callable[[random.Random, int], list[int]], most: float
+) -> None:
+    _, peeks = requests(SortedLogs, shape, Limits(max_drift_ms=HOUR_MS, bounded=True))
+    assert peeks <= most
+
+
+@pytest.mark.parametrize(("shape", "most"), [(smooth, 15), (bursty, 28), (hourly, 26)])
+def test_a_budget_without_an_index_reuses_what_the_plan_has_peeked_at(
+    shape: Callable[[random.Random, int], list[int]], most: float
+) -> None:
+    _, peeks = requests(SortedLogs, shape, Limits(max_drift_ms=HOUR_MS, bounded=True, budget=Budget(rows=800)))
+    assert peeks <= most

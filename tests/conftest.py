@@ -1,0 +1,34 @@
+"""Fixtures that start real things once for the whole run: Spark, and a Kafka broker."""
+
+
+import pytest
+from pyspark.sql import SparkSession
+
+import tidegate
+from tidegate.servers import KafkaServer
+
+
+@pytest.fixture(scope="session")
+def kafka():
+    """One broker for all tests; a test that kills it restarts it."""
+    with KafkaServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    """A session on two cores with every source registered."""
+    home = tmp_path_factory.mktemp("spark")
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("tidegate tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(home / "warehouse"))
+        .config("spark.driver.host", "127.0.0.1")
+        .getOrCreate()
+    )
+    tidegate.register(session)
+    yield session
+    session.stop()

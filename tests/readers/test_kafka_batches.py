@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import struct
+
+import cramjam
+import pytest
+
+from tests.readers.lab import HEADER, Record, encode, reseal
+from tidegate.errors import CorruptDataError
+from tidegate.readers.kafka_batches import split_batches, visible_batches
+
+TRANSACTIONAL, CONTROL = 0x10, 0x20
+RECORDS = [Record(value=b"v" * 1000)] * 50
+
+
+def batch(base_offset: int, count: int, producer_id: int = -1, attributes: int = 0, key: bytes | None = None) -> bytes:
+    plain = encode([Record(key=key)] * count)
+    plain = struct.pack(">q", base_offset) + plain[8:43] + struct.pack(">q", producer_id) + plain[51:]
+    return reseal(plain, attributes)
+
+
+def marker(offset: int, producer_id: int, *, commit: bool) -> bytes:
+    return batch(offset, 1, producer_id, TRANSACTIONAL | CONTROL, key=struct.pack(">hh", 0, commit))
+
+
+def test_whole_batches_are_found_and_the_cut_one_is_left() -> None:
+    whole = batch(10, 3) + batch(13, 2)
+    for cut in range(len(batch(15, 4))):
+        found = split_batches(memoryview(whole + batch(15, 4)[:cut]))
+        assert [(each.base_offset, each.last_offset) for each in found] == [(10, 12), (13, 14)]
+    assert split_batches(memoryview(b"")) == []
+
+
+def test_a_transaction_is_aborted_from_its_first_offset_to_its_marker() -> None:
+    log = [
+        batch(0, 2, 7, TRANSACTIONAL),  # committed by the marker at 2
+        marker(2, 7, commit=True),
+        batch(3, 2, 7, TRANSACTIONAL),  # aborted
+        batch(5, 2, 8, TRANSACTIONAL),  # another producer
+        batch(7, 1, 7),  # the same producer, but outside any transaction
+        marker(8, 7, commit=False),
+        batch(9, 2, 7, TRANSACTIONAL),
+        batch(11, 1),
+    ]
+    batches = split_batches(memoryview(b"".join(log)))
+    assert [each.base_offset for each in visible_batches(batches, [(7, 3)])] == [0, 5, 7, 9, 11]
+    assert [each.base_offset for each in visible_batches(batches, [])] == [0, 3, 5, 7, 9, 11]
+    assert [each.base_offset for each in visible_batches(batches, [(8, 5), (7, 9)])] == [0, 3, 7, 11]
+
+
+@pytest.mark.parametrize("at", [21, 40, HEADER, HEADER + 500])
+def test_a_flipped_bit_is_found(at: int) -> None:
+    data = bytearray(encode(RECORDS))
+    data[at] ^= 1
+    (each,) = split_batches(memoryview(data))
+    with pytest.raises(CorruptDataError, match="checksum of the record batch at offset 0"):
+        each.records(check_crc=True)
+    each.records(check_crc=False)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_what_cannot_be_decompressed_is_corrupt(codec: str) -> None:
+    good = encode(RECORDS, codec)
+    (each,) = split_batches(memoryview(good))
+    assert each.records(check_crc=True).tobytes() == encode(RECORDS)[HEADER:]
+    for bad in (good[:-9], good[: HEADER + 20], good[:HEADER], good[:HEADER] + b"\xff" * 40):
+        (each,) = split_batches(memoryview(reseal(bad)))
+        with pytest.raises(CorruptDataError, match="cannot be decompressed"):
+            each.records(check_crc=True)
+
+
+def test_snappy_may_come_without_framing() -> None:
+    plain = encode(RECORDS)
+    raw = plain[:HEADER] + bytes(cramjam.snappy.compress_raw(plain[HEADER:]))
+    (each,) = split_batches(memoryview(reseal(raw, attributes=2)))
+    assert each.records(check_crc=True).tobytes() == plain[HEADER:]
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "message"),
+    [(16, b"\x01", "message format 1"), (8, b"\x00\x00\x00\x05", "impossible"), (23, b"\xff", "impossible")],
+)
+def test_an_impossible_header_is_corrupt(at: int, value: bytes, message: str) -> None:
+    data = encode(RECORDS)
+    data = data[:at] + value + data[at + len(value) :]
+    with pytest.raises(CorruptDataError, match=message):
+        split_batches(memoryview(data))
+
+
+def test_an_unknown_codec_is_corrupt() -> None:
+    (each,) = split_batches(memoryview(reseal(encode(RECORDS), attributes=7)))
+    with pytest.raises(CorruptDataError, match="codec 7"):
+        each.records(check_crc=True)

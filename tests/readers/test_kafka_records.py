@@ -1,0 +1,167 @@
+"""The decoder on bytes of all kinds: what is well formed comes out whole, all else is called corrupt."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.readers.lab import HEADER, Record, encode, reseal, rows
+from tidegate.errors import CorruptDataError
+from tidegate.readers.kafka_batches import RecordBatch, split_batches
+from tidegate.readers.kafka_config import TopicPartition
+from tidegate.readers.kafka_records import RecordDecoder, first_record
+
+ORDERS = TopicPartition("orders", 3)
+FOREVER = 2**63 - 1
+
+texts = st.none() | st.binary(max_size=300)
+records = st.builds(
+    Record,
+    st.integers(-(2**40), 2**42),
+    texts,
+    texts,
+    st.lists(st.tuples(st.text(max_size=5), texts), max_size=3),
+)
+
+
+def split(data: bytes) -> RecordBatch:
+    (batch,) = split_batches(memoryview(data))
+    return batch
+
+
+def decode(
+    batches: list[RecordBatch], start: int = 0, end: int = FOREVER, *, check_crc: bool = True, **options: Any
+) -> list[dict[str, Any]]:
+    decoder = RecordDecoder(ORDERS, **{"include_headers": True, "max_batch_bytes": 10_000, **options})
+    found = []
+    for batch in batches:
+        found += [*decoder.add(batch, start, end, check_crc=check_crc)]
+    return rows([*found, *decoder.flush()])
+
+
+def expected(offset: int, record: Record) -> dict[str, Any]:
+    return {
+        "key": record.key,
+        "value": record.value,
+        "topic": "orders",
+        "partition": 3,
+        "offset": offset,
+        "timestamp": record.timestamp,
+        "timestampType": 0,
+        "headers": [{"key": key, "value": value} for key, value in record.headers] or None,
+    }
+
+
+@settings(deadline=None)
+@given(
+    st.lists(records, min_size=1, max_size=30),
+    st.integers(-2, 32),
+    st.integers(-2, 32),
+    st.sampled_from([50, 500, 100_000]),
+)
+def test_well_formed_records_come_out_whole_and_trimmed(
+    written: list[Record], start: int, end: int, max_batch_bytes: int
+) -> None:
+    found = decode([split(encode(written))], start, end, max_batch_bytes=max_batch_bytes)
+    assert found == [expected(offset, record) for offset, record in enumerate(written) if start <= offset < end]
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(records, min_size=1, max_size=5), st.data())
+def test_damaged_records_are_decoded_or_corrupt_and_never_crash(written: list[Record], data: st.DataObject) -> None:
+    body = bytearray(encode(written)[HEADER:])
+    if data.draw(st.booleans()):
+        body = body[: data.draw(st.integers(0, len(body)))]
+    for _ in range(data.draw(st.integers(0, 3)) if body else 0):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    check_damaged(bytes(body))
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.binary(max_size=200))
+@example(b"\xff" * 20)
+@example(b"\x80" * 9 + b"\x01")
+@example(b"\x14\x00\x00\x00\x01\x01" + b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01")  # as many headers as can be
+def test_any_bytes_are_decoded_or_corrupt_and_never_crash(body: bytes) -> None:
+    check_damaged(body)
+
+
+def check_damaged(body: bytes) -> None:
+    batch = split(reseal(encode([Record()])[:HEADER] + body))
+    batch = replace(batch, last_offset=FOREVER)
+    for include_headers in (False, True):
+        decoder = RecordDecoder(ORDERS, include_headers=include_headers, max_batch_bytes=500)
+        with suppress(CorruptDataError):
+            assert all(each.num_rows for each in decoder.add(batch, -(2**62), FOREVER, check_crc=True))
+        assert all(each.num_rows for each in decoder.flush())
+    with suppress(CorruptDataError):
+        first_record(batch, 1, check_crc=True)
+
+
+def test_small_batches_are_merged_and_large_ones_are_cut() -> None:
+    small = [replace(split(encode([Record(value=b"v")])), base_offset=at, last_offset=at) for at in range(100)]
+    decoder = RecordDecoder(ORDERS, include_headers=False, max_batch_bytes=1_000_000)
+    assert [each for batch in small for each in decoder.add(batch, 0, 100, check_crc=True)] == []
+    assert [each.num_rows for each in decoder.flush()] == [100]
+    assert [*decoder.flush()] == []
+
+    decoder = RecordDecoder(ORDERS, include_headers=False, max_batch_bytes=10_000)
+    large = split(encode([Record(value=b"v" * 100)] * 1000))
+    found = [*decoder.add(large, 0, 1000, check_crc=True), *decoder.flush()]
+    assert sum(each.num_rows for each in found) == 1000
+    assert all(each.nbytes <= 10_000 for each in found)
+
+
+def test_a_batch_outside_the_range_is_not_even_checked() -> None:
+    broken = bytearray(encode([Record()] * 5))
+    broken[HEADER] ^= 1
+    assert decode([split(bytes(broken))], 5, 10) == []
+    assert decode([split(bytes(broken))], -5, 0) == []
+    with pytest.raises(CorruptDataError):
+        decode([split(bytes(broken))], 4, 10)
+
+
+def test_a_time_beyond_arrow_is_corrupt() -> None:
+    batch = split(encode([Record(2**62)]))
+    with pytest.raises(CorruptDataError, match="impossible field"):
+        decode([batch])
+
+
+def test_the_first_record_from_a_position_on() -> None:
+    batch = split(encode([Record(100 + each) for each in range(10)], "gzip"))
+    assert first_record(batch, -5, check_crc=True) == (0, 100)
+    assert first_record(batch, 7, check_crc=True) == (7, 107)
+    assert first_record(batch, 10, check_crc=True) is None
+    assert first_record(replace(batch, append_time_ms=5), 7, check_crc=True) == (7, 5)
+    assert first_record(replace(batch, last_offset=20), 15, check_crc=True) is None
+
+
+def run(code: str, **environment: str) -> None:
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **environment})
+
+
+def test_importing_does_not_compile() -> None:
+    run("import tidegate.readers.kafka_records as k; assert not k._fill.signatures and not k._find.signatures")
+
+
+def test_the_decoder_works_where_nothing_can_be_cached() -> None:
+    code = "import numpy, tidegate.readers.kafka_records as k; assert not k._find(numpy.empty(0, numpy.uint8), 0, 0)[0]"
+    run(code, NUMBA_CACHE_LOCATOR_CLASSES="UserProvidedCacheLocator", NUMBA_CACHE_DIR="")
+
+
+def test_columns_do_not_share_memory_with_the_fetch() -> None:
+    data = bytearray(encode([Record(value=b"before")]))
+    decoder = RecordDecoder(ORDERS, include_headers=False, max_batch_bytes=1000)
+    list(decoder.add(split_batches(memoryview(data))[0], 0, 1, check_crc=True))
+    np.frombuffer(data, np.uint8)[:] = 0
+    (batch,) = decoder.flush()
+    assert batch.column("value").to_pylist() == [b"before"]

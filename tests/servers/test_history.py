@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+
+from tidegate.errors import ServerError
+from tidegate.servers import write_history
+from tidegate.servers.batches import CODECS
+
+if TYPE_CHECKING:
+    from kafka.consumer.fetcher import ConsumerRecord
+
+    from tidegate.servers import KafkaServer
+
+DISORDERED_MS = np.array([5_000, 4_999, 0, 2**41, 7_000, 6_000, 2**40 + 1], np.int64)
+
+
+def consume(server: KafkaServer, topic: str, count: int) -> list[ConsumerRecord]:
+    consumer = KafkaConsumer(
+        bootstrap_servers=server.bootstrap_servers, auto_offset_reset="earliest", consumer_timeout_ms=20_000
+    )
+    try:
+        consumer.assign([TopicPartition(topic, 0)])
+        assert consumer.end_offsets([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): count}
+        return list(islice(consumer, count))
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("compression", CODECS)
+def test_what_is_written_is_read_back(kafka: KafkaServer, compression: str) -> None:
+    topic = f"codec-{compression}"
+    # The broker unpacks and stores the records plain: its own decoders judge ours, and kafka-python
+    # reads them without the packages that its decoders need.
+    kafka.create_topic(topic, configs={"compression.type": "uncompressed"})
+    count = 1000
+    times = np.resize(DISORDERED_MS, count)
+    keys = np.arange(count, dtype=np.uint64).view(np.uint8).reshape(count, 8)
+    values = np.random.default_rng(1).integers(0, 256, (count, 300), np.uint8)
+    values[:, 100:] = 7
+
+    write_history(
+        kafka.bootstrap_servers,
+        topic,
+        0,
+        times,
+        keys=keys,
+        values=lambda start, stop: values[start:stop],
+        compression=compression,
+        records_per_batch=333,
+    )
+
+    records = consume(kafka, topic, count)
+    assert [record.offset for record in records] == list(range(count))
+    assert [record.timestamp for record in records] == times.tolist()
+    assert [record.key for record in records] == [key.tobytes() for key in keys]
+    assert [record.value for record in records] == [value.tobytes() for value in values]
+
+
+def test_without_values_they_are_half_random_and_repeatable(kafka: KafkaServer) -> None:
+    kafka.create_topic("made-up")
+    for _ in range(2):
+        write_history(kafka.bootstrap_servers, "made-up", 0, DISORDERED_MS, value_size=20, seed=3)
+    records = consume(kafka, "made-up", 2 * len(DISORDERED_MS))
+    values = [record.value for record in records]
+    assert {record.key for record in records} == {None}
+    assert all(len(value) == 20 and value.endswith(b"." * 10) for value in values)
+    assert values[: len(DISORDERED_MS)] == values[len(DISORDERED_MS) :]
+    assert len(set(values)) == len(DISORDERED_MS)
+
+
+def test_compressed_batches_are_stored_as_they_are_sent(kafka: KafkaServer) -> None:
+    kafka.create_topic("as-sent")
+    write_history(kafka.bootstrap_servers, "as-sent", 0, DISORDERED_MS, compression="gzip")
+    assert [record.timestamp for record in consume(kafka, "as-sent", len(DISORDERED_MS))] == DISORDERED_MS.tolist()
+
+
+def test_a_batch_that_is_too_large_is_refused(kafka: KafkaServer) -> None:
+    kafka.create_topic("too-large", configs={"max.message.bytes": "1000"})
+    with pytest.raises(ServerError, match=r"refused a batch of records for too-large-0 \(MessageSizeTooLargeError"):
+        write_history(kafka.bootstrap_servers, "too-large", 0, np.zeros(100, np.int64))
+
+
+def test_wrong_arguments_are_named(kafka: KafkaServer) -> None:
+    kafka.create_topic("one-partition")
+    with pytest.raises(ServerError, match=r"compression='brotli' must be one of none, gzip, snappy, lz4, zstd\."):
+        write_history(kafka.bootstrap_servers, "one-partition", 0, DISORDERED_MS, compression="brotli")
+    with pytest.raises(ServerError, match="one-partition has no partition 7"):
+        write_history(kafka.bootstrap_servers, "one-partition", 7, DISORDERED_MS)

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import socket
+from datetime import datetime, timezone
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+from tidegate.errors import ServerError
+from tidegate.servers import KafkaServer
+from tidegate.servers.maven import find_jars
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def produce(server: KafkaServer, topic: str, *records: tuple[bytes, int]) -> None:
+    producer = KafkaProducer(bootstrap_servers=server.bootstrap_servers)
+    try:
+        for value, timestamp_ms in records:
+            producer.send(topic, value, timestamp_ms=timestamp_ms).get(timeout=30)
+    finally:
+        producer.close()
+
+
+def consume(server: KafkaServer, topic: str, count: int) -> list[tuple[bytes, int]]:
+    consumer = KafkaConsumer(
+        bootstrap_servers=server.bootstrap_servers, auto_offset_reset="earliest", consumer_timeout_ms=20_000
+    )
+    try:
+        consumer.assign([TopicPartition(topic, 0)])
+        return [(record.value, record.timestamp) for record in islice(consumer, count)]
+    finally:
+        consumer.close()
+
+
+def listens(server: KafkaServer) -> bool:
+    host, port = server.bootstrap_servers.split(":")
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) == 0
+
+
+@pytest.mark.parametrize("year", [1971, 2099])
+def test_records_of_any_time_are_kept(kafka: KafkaServer, year: int) -> None:
+    topic = f"year-{year}"
+    timestamp_ms = int(datetime(year, 1, 1, tzinfo=timezone.utc).timestamp() * 1000)
+    kafka.create_topic(topic)
+    produce(kafka, topic, (b"a", timestamp_ms), (b"b", timestamp_ms + 1))
+    assert consume(kafka, topic, 2) == [(b"a", timestamp_ms), (b"b", timestamp_ms + 1)]
+
+
+def test_a_topic_grows(kafka: KafkaServer) -> None:
+    kafka.create_topic("grows", partitions=2)
+    kafka.add_partitions("grows", total=5)
+    consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers)
+    try:
+        assert consumer.partitions_for_topic("grows") == {0, 1, 2, 3, 4}
+    finally:
+        consumer.close()
+
+
+def test_a_killed_broker_comes_back_with_its_data_and_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with KafkaServer() as server:
+        address, pids = server.bootstrap_servers, server.pids
+        server.create_topic("survives")
+        produce(server, "survives", (b"before", 1000))
+        server.kill()
+        assert not server.pids
+        assert not listens(server)
+        server.restart()
+        assert server.bootstrap_servers == address
+        assert server.pids != pids
+        assert consume(server, "survives", 1) == [(b"before", 1000)]
+    server.stop()
+    assert not server.pids
+    assert not listens(server)
+    assert not list(tmp_path.iterdir())
+
+
+def test_several_brokers_share_the_partitions_and_one_may_die(tmp_path: Path) -> None:
+    with KafkaServer(brokers=2, folder=tmp_path) as server:
+        server.create_topic("shared", partitions=4)
+        consumer = KafkaConsumer(bootstrap_servers=server.bootstrap_servers)
+        try:
+            consumer.partitions_for_topic("shared")
+            assert {broker.node_id for broker in consumer._client.cluster.brokers()} == {1, 2}
+        finally:
+            consumer.close()
+        server.kill(2)
+        assert set(server.pids) == {1}
+        server.restart(2)
+        assert set(server.pids) == {1, 2}
+
+
+def test_a_folder_of_the_callers_keeps_the_data_for_the_next_server(tmp_path: Path) -> None:
+    with KafkaServer(folder=tmp_path) as first:
+        first.create_topic("kept")
+        produce(first, "kept", (b"still here", 1000))
+    with KafkaServer(folder=tmp_path) as second:
+        assert consume(second, "kept", 1) == [(b"still here", 1000)]
+
+
+def test_given_jars_are_used_and_nothing_is_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = tmp_path / "given"
+    given.symlink_to(find_jars("org.apache.kafka:kafka_2.13:4.1.1", override="KAFKA_LIBS"))
+    monkeypatch.setenv("KAFKA_LIBS", str(given))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with KafkaServer() as server:
+        assert listens(server)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_given_jars_that_are_not_kafkas_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_LIBS", str(tmp_path))
+    with pytest.raises(ServerError, match=f"KAFKA_LIBS={tmp_path} must be a folder of jars, but it holds no kafka"):
+        KafkaServer().start()
+
+
+def test_a_broker_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(ServerError, match=r"(?s)its log ends with:.*num\.network\.threads"):
+        KafkaServer(properties={"num.network.threads": "none"}).start()
+    assert not list(tmp_path.iterdir())

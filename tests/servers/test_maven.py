@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidegate.errors import ServerError
+from tidegate.servers.java import find_java, spark_jars
+from tidegate.servers.maven import find_jars
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SMALL = "org.slf4j:slf4j-api:2.0.17"  # depends on nothing
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "tidegate" / "maven" / "org.slf4j" / "slf4j-api"
+
+
+def test_an_unreachable_registry_is_told_in_one_sentence(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=1")
+    with pytest.raises(ServerError, match="could not be resolved from Maven Central") as raised:
+        find_jars(SMALL, override="SLF4J_LIBS")
+    sentence = str(raised.value)
+    assert "Connection refused" in sentence
+    assert "SLF4J_LIBS" in sentence
+    assert "\n" not in sentence
+    assert not list(cache.iterdir())
+
+
+def test_two_at_once_share_one_whole_folder_and_the_next_reuses_it(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ThreadPoolExecutor() as pool:
+        folders = {each.result() for each in [pool.submit(find_jars, SMALL, "SLF4J_LIBS") for _ in range(2)]}
+    assert folders == {cache / "2.0.17"}
+    assert [path.name for path in cache.rglob("*")] == ["2.0.17", "slf4j-api-2.0.17.jar"]
+
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")  # what is there needs no Java
+    assert {find_jars(SMALL, "SLF4J_LIBS")} == folders
+
+
+def test_missing_java_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    with pytest.raises(ServerError, match="Java 17 or newer is needed, as for Spark, but JAVA_HOME=/nowhere holds no"):
+        find_java()
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(ServerError, match="the PATH holds no java"):
+        find_java()
+
+
+def test_an_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_402\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(ServerError, match="is Java 8"):
+        find_java()
+
+
+def test_a_jar_that_pyspark_lacks_is_named() -> None:
+    with pytest.raises(ServerError, match=r"holds no no-such-\*\.jar"):
+        spark_jars("no-such-*.jar")

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidegate.errors import ServerError
+from tidegate.servers.process import Sandbox
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SERVE = """
+import sys
+from tidegate.servers import KafkaServer
+with KafkaServer() as server:
+    print(server.bootstrap_servers, server.pids[1], flush=True)
+    sys.stdin.read()
+"""
+
+FORGET = """
+from pathlib import Path
+from tidegate.servers.process import Sandbox
+sandbox = Sandbox()
+print(sandbox.spawn(["sleep", "60"], sandbox.folder / "log").pid)
+"""
+
+
+def await_that(condition: Callable[[], bool], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def is_gone(pid: int) -> bool:
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)  # noqa: S607
+    return state.stdout.strip()[:1] in ("", "Z")
+
+
+def is_free(address: str) -> bool:
+    host, port = address.split(":")
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) != 0
+
+
+@pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_nothing_is_left_when_the_parent_is_ended_by(sig: signal.Signals, tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    ) as parent:
+        assert parent.stdout is not None
+        address, pid = parent.stdout.readline().split()
+        assert not is_free(address)
+        assert list(tmp_path.iterdir())
+        parent.send_signal(sig)
+        parent.wait()
+        await_that(lambda: is_gone(int(pid)))
+        await_that(lambda: is_free(address))
+        await_that(lambda: not list(tmp_path.iterdir()))
+
+
+def test_nothing_is_left_when_the_interpreter_exits_without_closing(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    pid = subprocess.run([sys.executable, "-c", FORGET], capture_output=True, check=True, env=environment).stdout
+    await_that(lambda: is_gone(int(pid)))
+    await_that(lambda: not list(tmp_path.iterdir()))
+
+
+def test_children_of_children_end_too(tmp_path: Path) -> None:
+    with Sandbox(tmp_path) as sandbox:
+        process = sandbox.spawn(["sh", "-c", "sleep 60 & echo $!; wait"], sandbox.folder / "log")
+        process.wait_until(lambda: process.log.read_text().endswith("\n"), 10)
+        grandchild = int(process.log.read_text())
+        assert not is_gone(grandchild)
+    await_that(lambda: is_gone(grandchild))
+
+
+def test_a_process_that_ends_early_shows_the_end_of_its_log(tmp_path: Path) -> None:
+    with Sandbox(tmp_path) as sandbox:
+        process = sandbox.spawn(["sh", "-c", "echo no such thing; exit 3"], sandbox.folder / "thing.log")
+        with pytest.raises(ServerError, match=r"\(thing\) ended with code 3 .*\nno such thing"):
+            process.wait_until(lambda: False, 10)
+
+
+def test_a_process_that_is_never_ready_meets_the_deadline(tmp_path: Path) -> None:
+    with Sandbox(tmp_path) as sandbox:
+        process = sandbox.spawn(["sleep", "60"], sandbox.folder / "thing.log")
+        with pytest.raises(ServerError, match=r"not ready after 0\.1 s; its log is empty"):
+            process.wait_until(lambda: False, 0.1)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ServerError, match=r"No folder could be made in .*missing"):
+        Sandbox(tmp_path / "missing")

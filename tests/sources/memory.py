@@ -1,0 +1,109 @@
+"""A source of rows held in a file, with its own enumerator and reader and no line of Kafka code.
+
+Planner, driver and executors are different processes, so the splits live in a JSON file that tests
+append to: {"a": [[position, event_time_ms], ...], ...}.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+
+from tidegate.alignment.budget import Budget
+from tidegate.alignment.splits import Extent, Head
+from tidegate.enumerators.contract import SplitEnumerator
+from tidegate.enumerators.probing import ReaderPeek
+from tidegate.readers.contract import SplitReader
+from tidegate.sources.contract import Source
+
+SCHEMA = pa.schema(
+    [
+        pa.field("split", pa.string()),
+        pa.field("position", pa.int64()),
+        pa.field("timestamp", pa.timestamp("us", "UTC")),
+    ]
+)
+
+
+def append(path, **splits):
+    """Add records, given as lists of event times in ms, to the end of splits."""
+    logs = load(path)
+    for name, times in splits.items():
+        log = logs.setdefault(name, [])
+        first = log[-1][0] + 1 if log else 0
+        log.extend([first + i, at] for i, at in enumerate(times))
+    new = Path(path).with_suffix(".new")
+    new.write_text(json.dumps(logs))
+    new.replace(path)
+
+
+def load(path):
+    return json.loads(Path(path).read_text()) if Path(path).exists() else {}
+
+
+class MemoryReader(SplitReader):
+    def __init__(self, path):
+        self.path = path
+
+    def read(self, task):
+        logs = load(self.path)
+        for each in task.ranges:
+            rows = [(each.split_id, p, t * 1000) for p, t in logs[each.split_id] if each.start <= p < each.end]
+            for i in range(0, len(rows), 1000):
+                columns = zip(*rows[i : i + 1000], strict=True)
+                yield pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+
+
+class MemoryEnumerator(ReaderPeek, SplitEnumerator):
+    def __init__(self, path):
+        super().__init__(MemoryReader(path), self._head)
+        self.path = path
+
+    @staticmethod
+    def _head(batch):
+        return Head(batch["position"][0].as_py(), batch["timestamp"][0].value // 1000) if batch.num_rows else None
+
+    def discover(self):
+        return load(self.path).keys()
+
+    def starts(self, splits, *, first):
+        return dict.fromkeys(splits, 0)
+
+    def stops(self, splits):
+        return dict.fromkeys(splits)
+
+    def extents(self, splits):
+        logs = load(self.path)
+        self.known = {s: Extent(0, logs[s][-1][0] + 1 if logs[s] else 0) for s in splits}
+        return self.known
+
+
+class MemorySource(Source):
+    connector: ClassVar[str] = "memory"
+
+    path: str
+    max_rows_per_trigger: int | None = None
+
+    @property
+    def row_schema(self):
+        return StructType(
+            [
+                StructField("split", StringType()),
+                StructField("position", LongType()),
+                StructField("timestamp", TimestampType()),
+            ]
+        )
+
+    @property
+    def budget(self):
+        return Budget(rows=self.max_rows_per_trigger)
+
+    def enumerator(self, state):
+        return MemoryEnumerator(self.path)
+
+    def reader(self):
+        return MemoryReader(self.path)
