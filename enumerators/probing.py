@@ -24,19 +24,22 @@ class ReaderPeek:
     reader: reads lazily; only its first batches are taken.
     first_record: the position and event time of the first record in a batch to align by; None: it
         holds none.
+
+    ``known_extents`` is what the enumerator's ``extents`` last returned, and is set by it: peeks read
+    up to there.
     """
 
     def __init__(self, reader: SplitReader, first_record: FirstRecord) -> None:
         self._reader, self._first_record = reader, first_record
-        self.extents: Extents = {}
+        self.known_extents: Extents = {}
 
     def peek(self, positions: Positions) -> Mapping[SplitId, Head | None]:
         """Return for each split its first record at or after the position, up to its extent."""
-        return {split: self._first(split, position, self.extents[split].end) for split, position in positions.items()}
+        return {split: self._first(split, position, self.known_extents[split].end) for split, position in positions.items()}
 
     def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
         """Return the event time of the last record before each end."""
-        return last_before(self.peek, ends, {split: self.extents[split].begin for split in ends})
+        return last_before(self.peek, ends, {split: self.known_extents[split].begin for split in ends})
 
     def _first(self, split: SplitId, position: int, end: int) -> Head | None:
         batches = self._reader.read(ReadTask((SplitRange(split, position, end),)))

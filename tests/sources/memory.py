@@ -78,8 +78,8 @@ class MemoryEnumerator(ReaderPeek, SplitEnumerator):
 
     def extents(self, splits):
         logs = load(self.path)
-        self.known = {s: Extent(0, logs[s][-1][0] + 1 if logs[s] else 0) for s in splits}
-        return self.known
+        self.known_extents = {s: Extent(0, logs[s][-1][0] + 1 if logs[s] else 0) for s in splits}
+        return self.known_extents
 
 
 class MemorySource(Source):
