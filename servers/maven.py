@@ -19,9 +19,10 @@ __all__ = ["find_jars"]
 RESOLVE_SECONDS = 600
 
 
-def find_jars(coordinate: str, override: str) -> Path:
+def find_jars(coordinate: str, override: str, *, transitive: bool = True) -> Path:
     """Return the folder of the jars of ``group:artifact:version`` with all that it depends on.
 
+    ``transitive=False`` leaves out what it depends on.
     ``override`` names an environment variable that may point to such a folder; it is then returned,
     and nothing is downloaded.  Otherwise the folder is taken from the user's cache, which is filled
     on first use.  Several processes may do so at once: a folder appears whole or not at all.
@@ -34,9 +35,9 @@ def find_jars(coordinate: str, override: str) -> Path:
         if not any(Path(chosen).glob(f"{artifact}-*.jar")):
             raise ServerError(f"{override}={chosen} must be a folder of jars, but it holds no {artifact}-*.jar.")
         return Path(chosen)
-    folder = _cache() / group / artifact / version
+    folder = _cache() / group / artifact / (version if transitive else f"{version}-alone")
     if not folder.is_dir():
-        _download(coordinate, folder, override)
+        _download(coordinate, folder, override, transitive=transitive)
     return folder
 
 
@@ -44,7 +45,7 @@ def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "tidegate", "maven")
 
 
-def _download(coordinate: str, folder: Path, override: str) -> None:
+def _download(coordinate: str, folder: Path, override: str, *, transitive: bool) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     # A sibling of the folder, since only a rename within one file system is atomic.  Ivy's own cache
     # is made in it too: two Ivys that share one may each see the other's half-written files.
@@ -53,6 +54,7 @@ def _download(coordinate: str, folder: Path, override: str) -> None:
         command = [*java_command(sandbox.folder), "-jar", str(spark_jars("ivy-*.jar")[0])]
         command += ["-cache", str(sandbox.folder / "ivy"), "-dependency", *coordinate.split(":")]
         command += ["-confs", "default", "-types", "jar", "bundle"]
+        command += [] if transitive else ["-notransitive"]
         command += ["-retrieve", f"{staged}/[artifact]-[revision](-[classifier]).[ext]"]
         process = sandbox.spawn(command, sandbox.folder / "ivy.log")
         if process.wait(RESOLVE_SECONDS) != 0:

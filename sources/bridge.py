@@ -7,9 +7,11 @@ has the list.
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,7 @@ from tidegate.alignment.budget import Budget
 from tidegate.enumerators.checkpoint import INITIAL_OFFSET
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.coordinator import CoordinatorSettings, SourceCoordinator
-from tidegate.errors import ContractError
+from tidegate.errors import ContractError, TidegateError
 from tidegate.readers.contract import ReadTask
 from tidegate.sources.contract import Source
 
@@ -59,7 +61,8 @@ def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], c
     class TidegateDataSource(DataSource):
         def __init__(self, options: Mapping[str, str]) -> None:
             # Here a wrong option fails at load(); inside streamReader() Spark would lose the message.
-            self.source = build(options)
+            with _in_one_sentence():
+                self.source = build(options)
 
         @classmethod
         def name(cls) -> str:
@@ -69,7 +72,8 @@ def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], c
             return schema_of(self.source)
 
         def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - PySpark's signature
-            return _BatchReader(self.source.as_batch(), cores)
+            with _in_one_sentence():
+                return _BatchReader(self.source.as_batch(), cores)
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - PySpark's
             return _StreamReader(self.source, cores)
@@ -100,12 +104,13 @@ def _coordinator(source: Source, cores: int) -> SourceCoordinator:
 
 
 def _read(source: Source, partition: _TaskPartition) -> Iterator[pa.RecordBatch]:
-    batches = source.reader().read(partition.task)
-    if not source.include_source_watermark:
-        yield from batches
-        return
-    for batch in batches:
-        yield batch.append_column(SOURCE_WATERMARK, _constant_timestamp(partition.watermark_ms, batch.num_rows))
+    with _in_one_sentence():
+        for batch in source.reader().read(partition.task):
+            yield (
+                batch
+                if not source.include_source_watermark
+                else batch.append_column(SOURCE_WATERMARK, _constant_timestamp(partition.watermark_ms, batch.num_rows))
+            )
 
 
 def _constant_timestamp(time_ms: int | None, rows: int) -> pa.Array:
@@ -115,16 +120,29 @@ def _constant_timestamp(time_ms: int | None, rows: int) -> pa.Array:
     return pa.array(np.full(rows, time_ms * 1000, np.int64)).cast(kind)
 
 
+@contextmanager
+def _in_one_sentence() -> Iterator[None]:
+    """Let Spark show an error that is not a bug as its sentence, without a stack trace.
+
+    Spark looks at the variable when the exception reaches it, and then ends the worker process.
+    """
+    try:
+        yield
+    except ContractError:
+        raise
+    except TidegateError:
+        if not _LOG.isEnabledFor(logging.DEBUG):
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
+
+
 class _BatchReader(DataSourceReader):
     def __init__(self, source: Source, cores: int) -> None:
         self._source, self._cores = source, cores
 
     def partitions(self) -> list[InputPartition]:
-        coordinator = _coordinator(self._source, self._cores)
-        try:
+        with _in_one_sentence(), closing(_coordinator(self._source, self._cores)) as coordinator:
             tasks = coordinator.everything()
-        finally:
-            coordinator.close()
         # An empty list would become one partition None (trap); an empty task reads nothing.
         return [_TaskPartition(task, None) for task in tasks or [ReadTask(())]]
 
@@ -171,10 +189,12 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 pass
             case _:
                 raise ContractError(f"Spark asks for an unknown read limit: {limit!r}")
-        return self._coordinator().latest_offset(start, budget, min_rows)
+        with _in_one_sentence():
+            return self._coordinator().latest_offset(start, budget, min_rows)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        tasks = self._coordinator().tasks(start, end)
+        with _in_one_sentence():
+            tasks = self._coordinator().tasks(start, end)
         return [_TaskPartition(task, end.get("watermark")) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,72 @@
+"""The two sides of every comparison in one Spark session: this source and Spark's built-in one."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import tidegate
+from tidegate.servers.maven import find_jars
+
+__all__ = ["BUILT_IN", "TIDEGATE", "alternate", "session", "spread"]
+
+TIDEGATE = "tidegate_kafka"
+BUILT_IN = "kafka"
+
+# Resolved one by one: what they depend on lies in PySpark already.
+_BUILT_IN_JARS = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+    "org.apache.kafka:kafka-clients:3.9.1",
+    "org.apache.commons:commons-pool2:2.12.0",
+)
+
+
+def session(cores: int = 2) -> SparkSession:
+    """Return a local session that has both sources."""
+    jars = [jar for each in _BUILT_IN_JARS for jar in _jars(each)]
+    spark = (
+        SparkSession.builder.master(f"local[{cores}]")
+        .appName("tidegate benchmark")
+        .config("spark.jars", ",".join(str(jar) for jar in jars))
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.memory", "4g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", str(cores))
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.streaming.numRecentProgressUpdates", "10000")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    tidegate.register(spark)
+    return spark
+
+
+def alternate(runs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Return the seconds of each run in every round, after one round that does not count.
+
+    The order turns round every time, so that what the machine does besides falls on all alike.
+    """
+    taken: dict[str, list[float]] = {name: [] for name in runs}
+    names = list(runs)
+    for number in range(rounds + 1):
+        for name in names if number % 2 else reversed(names):
+            begun = time.perf_counter()
+            runs[name]()
+            if number:
+                taken[name].append(time.perf_counter() - begun)
+    return taken
+
+
+def spread(seconds: list[float]) -> str:
+    """Return the median with the least and the greatest, as text."""
+    return f"{statistics.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f})"
+
+
+def _jars(coordinate: str) -> list[Path]:
+    return list(find_jars(coordinate, "SPARK_KAFKA_LIBS", transitive=False).glob("*.jar"))
