@@ -25,6 +25,7 @@ def spark(tmp_path_factory):
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.streaming.numRecentProgressUpdates", "10000")
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
         .config("spark.driver.host", "127.0.0.1")
         .getOrCreate()

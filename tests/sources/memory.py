@@ -55,7 +55,9 @@ class MemoryReader(SplitReader):
             rows = [(each.split_id, p, t * 1000) for p, t in logs[each.split_id] if each.start <= p < each.end]
             for i in range(0, len(rows), 1000):
                 columns = zip(*rows[i : i + 1000], strict=True)
-                yield pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+                yield pa.record_batch(
+                    [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+                )
 
 
 class MemoryEnumerator(ReaderPeek, SplitEnumerator):

@@ -1,0 +1,88 @@
+"""Kills the driver at random moments, again and again, and compares what it wrote with the topic.
+
+python -m tests.sources.kills [--kills 20] [--seed 0]
+"""
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tests.sources.streams import HOUR, NOON, even_times, every, new_topic
+from tidegate.servers import KafkaServer
+
+COUNTS = (20_000, 20_000, 4_000)
+
+
+def start_driver(servers, topic, out, *master):
+    """Start the driver in a process group of its own, its Java included."""
+    with (Path(out) / "driver.log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.sources.driver", servers, topic, str(out), *master],
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def commits(out):
+    return len(list(Path(out, "checkpoint", "commits").glob("[0-9]*")))
+
+
+def kill_while_it_works(driver, out, dice):
+    """Kill the driver some time after its next commit; return whether it still ran."""
+    before = commits(out)
+    while commits(out) == before and driver.poll() is None:
+        time.sleep(0.02)
+    time.sleep(dice.uniform(0, 0.6))  # the random moment itself
+    alive = driver.poll() is None
+    if alive:
+        os.killpg(driver.pid, signal.SIGKILL)
+    driver.wait()
+    return alive
+
+
+def written(spark, out):
+    """Return all records in the output, as sorted (partition, offset)."""
+    rows = spark.read.parquet(f"{out}/data").select("partition", "offset").collect()
+    return sorted((row["partition"], row["offset"]) for row in rows)
+
+
+def survive(kafka, spark, out, kills, seed):
+    """Kill the driver so many times, let it end in peace, and return how often it was really killed.
+
+    Raises AssertionError unless the output then equals the topic.
+    """
+    dice = random.Random(seed)
+    history = even_times(NOON, NOON + 12 * HOUR, COUNTS[0])
+    late = even_times(NOON + 11 * HOUR, NOON + 12 * HOUR, COUNTS[2])
+    topic = new_topic(kafka, history, history, late)
+    killed = sum(
+        kill_while_it_works(start_driver(kafka.bootstrap_servers, topic, out), out, dice) for _ in range(kills)
+    )
+    driver = start_driver(kafka.bootstrap_servers, topic, out)
+    assert driver.wait(180) == 0, Path(out, "driver.log").read_text()[-3000:]
+    assert written(spark, out) == every(COUNTS)
+    return killed
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    with KafkaServer() as kafka, tempfile.TemporaryDirectory() as out:
+        spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+        killed = survive(kafka, spark, out, arguments.kills, arguments.seed)
+        print(f"killed {killed} times; every one of {sum(COUNTS):,} records was written exactly once")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Streaming queries for tests: run to the end, seen batch by batch."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from contextlib import contextmanager
+
+import numpy as np
+
+from tidegate import KafkaSource
+from tidegate.servers import write_history
+
+MINUTE = 60_000
+HOUR = 60 * MINUTE
+NOON = 1_700_049_600_000  # of 15 November 2023
+_NAMES = (f"sources-{number}" for number in itertools.count())
+
+
+def even_times(begin, end, count):
+    """Return ``count`` times in ms that divide [begin, end) evenly."""
+    return np.linspace(begin, end, count, endpoint=False).astype(np.int64)
+
+
+def new_topic(kafka, *partitions, **configs):
+    """Create a topic that holds records of the given event times, a list per partition."""
+    topic = next(_NAMES)
+    kafka.create_topic(topic, len(partitions), {name.replace("_", "."): value for name, value in configs.items()})
+    append(kafka, topic, dict(enumerate(partitions)))
+    return topic
+
+
+def append(kafka, topic, partitions):
+    """Write records of the given event times to partitions."""
+    for partition, times in partitions.items():
+        if len(times):
+            write_history(kafka.bootstrap_servers, topic, partition, np.asarray(times, np.int64))
+
+
+def kafka_source(server, topic, **fields):
+    return KafkaSource(bootstrap_servers=server.bootstrap_servers, subscribe=[topic], **fields)
+
+
+def finish(query, seconds=120):
+    """Wait for the end of a bounded query, and fail where it fails."""
+    if not query.awaitTermination(seconds):
+        query.stop()
+        raise AssertionError(f"the query did not end within {seconds} s: {query.lastProgress}")
+
+
+def available_now(frame, checkpoint, on_batch=None):
+    """Read all there is; return the rows of every batch that had any, as dicts of the selected columns."""
+    batches = {}
+
+    def keep(batch, number):
+        batches[number] = [row.asDict() for row in batch.collect()]
+        if on_batch is not None:
+            on_batch(number)
+
+    query = start(frame, checkpoint, keep, availableNow=True)
+    finish(query)
+    return Run(query, {number: rows for number, rows in batches.items() if rows})
+
+
+def start(frame, checkpoint, on_batch, **trigger):
+    writer = frame.writeStream.foreachBatch(on_batch).option("checkpointLocation", str(checkpoint))
+    return (writer.trigger(**trigger) if trigger else writer).start()
+
+
+@contextmanager
+def running(query):
+    """Stop the query at the end."""
+    try:
+        yield query
+    finally:
+        query.stop()
+
+
+class Run:
+    """What a finished query read.
+
+    rows: by batch; batches without rows are left out.
+    """
+
+    def __init__(self, query, rows):
+        self.rows = rows
+        self.progress = {p.batchId: p for p in query.recentProgress}
+
+    @property
+    def all_rows(self):
+        return [row for rows in self.rows.values() for row in rows]
+
+    def offsets(self):
+        """Return which records were read, as sorted (partition, offset)."""
+        return sorted((row["partition"], row["offset"]) for row in self.all_rows)
+
+    def bound(self, batch):
+        """Return the bound in the batch's end offset."""
+        return parsed(self.progress[batch].sources[0].endOffset)["bound"]
+
+    def watermark_before(self, batch):
+        """Return the source's watermark in the batch's start offset; None: there was none."""
+        start_offset = self.progress[batch].sources[0].startOffset
+        return (parsed(start_offset) or {}).get("watermark")
+
+
+def parsed(offset):
+    return offset if isinstance(offset, dict) else json.loads(offset)
+
+
+def milliseconds(timestamp):
+    """Return the epoch milliseconds of a collected timestamp, which PySpark gives in local time."""
+    return int(timestamp.timestamp() * 1000 + 0.5)
+
+
+def every(counts):
+    """Return all records of partitions that hold so many, as sorted (partition, offset)."""
+    return [(partition, offset) for partition, count in enumerate(counts) for offset in range(count)]
