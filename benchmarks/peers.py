@@ -5,14 +5,13 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 import tidegate
 from tidegate.servers.maven import find_jars
 
-__all__ = ["BUILT_IN", "TIDEGATE", "alternate", "session", "spread"]
+__all__ = ["BUILT_IN", "TIDEGATE", "alternate", "built_in_jars", "session", "spread"]
 
 TIDEGATE = "tidegate_kafka"
 BUILT_IN = "kafka"
@@ -26,13 +25,21 @@ _BUILT_IN_JARS = (
 )
 
 
+def built_in_jars() -> str:
+    """Return the jars of Spark's built-in Kafka source as ``spark.jars`` takes them.
+
+    ``SPARK_KAFKA_LIBS`` may point to a folder that holds them.
+    """
+    folders = [find_jars(each, "SPARK_KAFKA_LIBS", transitive=False) for each in _BUILT_IN_JARS]
+    return ",".join(sorted({str(jar) for folder in folders for jar in folder.glob("*.jar")}))
+
+
 def session(cores: int = 2) -> SparkSession:
     """Return a local session that has both sources."""
-    jars = [jar for each in _BUILT_IN_JARS for jar in _jars(each)]
     spark = (
         SparkSession.builder.master(f"local[{cores}]")
         .appName("tidegate benchmark")
-        .config("spark.jars", ",".join(str(jar) for jar in jars))
+        .config("spark.jars", built_in_jars())
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.memory", "4g")
         .config("spark.ui.enabled", "false")
@@ -66,7 +73,3 @@ def alternate(runs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str
 def spread(seconds: list[float]) -> str:
     """Return the median with the least and the greatest, as text."""
     return f"{statistics.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f})"
-
-
-def _jars(coordinate: str) -> list[Path]:
-    return list(find_jars(coordinate, "SPARK_KAFKA_LIBS", transitive=False).glob("*.jar"))

@@ -55,8 +55,8 @@ class SplitEnumerator(ABC):
     def extents(self, splits: Collection[SplitId]) -> Mapping[SplitId, Extent]:
         """Return what can be read of each split now.
 
-        Called before every plan, at most every 100 ms.  An end never goes back unless data was
-        lost.  A split that has just vanished may be left out.
+        Called before every plan; while nothing comes, that is every 100 ms.  An end never goes back
+        unless data was lost.  A split that has just vanished may be left out.
         """
 
     def snapshot(self) -> Json | None:

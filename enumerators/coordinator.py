@@ -27,7 +27,7 @@ from tidegate.readers.contract import ReadTask
 __all__ = ["CoordinatorSettings", "SourceCoordinator"]
 
 _LOG = logging.getLogger("tidegate.planner")
-_REFRESH_S = 0.1
+_POLL_INTERVAL_S = 0.1  # Spark itself asks about 90 times a second while nothing comes
 _DETAILED_SPLITS = 100  # beyond this a report counts splits instead of naming them
 
 
@@ -76,14 +76,10 @@ class SourceCoordinator:
         settings: CoordinatorSettings,
         cores: int,
         clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._source, self._open, self._settings, self._cores, self._clock = (
-            source,
-            open_enumerator,
-            settings,
-            cores,
-            clock,
-        )
+        self._source, self._open, self._settings, self._cores = source, open_enumerator, settings, cores
+        self._clock, self._sleep = clock, sleep
         self._timers = _IdleTimers(settings.watermarks.idle_timeout.total_seconds(), clock)
         self._enumerator: SplitEnumerator | None = None
         self._index: TimeIndex | None = None
@@ -93,6 +89,7 @@ class SourceCoordinator:
         self._stops: dict[SplitId, int | None] = {}
         self._targets: dict[SplitId, int] | None = None
         self._bounded = False
+        self._nothing_came = False
         self._report: Json | None = None
 
     def bound_run(self) -> None:
@@ -106,6 +103,8 @@ class SourceCoordinator:
         """
         before = Checkpoint.from_json(start, self._source)
         enumerator, index = self._opened(before)
+        if self._nothing_came:
+            self._sleep(max(0.0, self._extents_at + _POLL_INTERVAL_S - self._clock()))
         self._refresh(enumerator)
         splits = set(self._splits)
         new = [split for split in self._splits if split not in before.progress.positions]
@@ -117,9 +116,9 @@ class SourceCoordinator:
         planned = plan(progress, extents, idle, None, index, self._limits(enumerator, budget))
         self._describe(planned, extents)
         rows = sum(r.end - r.start for r in planned.ranges.values())
-        if rows < min_rows and not self._bounded and not first:
-            return start
-        if planned.progress is progress and not starts:
+        held = rows < min_rows and not self._bounded and not first
+        self._nothing_came = held or (planned.progress is progress and not starts)
+        if self._nothing_came:
             return start
         return Checkpoint(planned.progress, starts, enumerator.snapshot()).to_json(self._source)
 
@@ -164,11 +163,10 @@ class SourceCoordinator:
         now = self._clock()
         if now - self._discovered_at >= self._settings.discovery_interval_s and self._targets is None:
             self._splits = sorted(enumerator.discover())
-            self._discovered_at, self._extents_at = now, float("-inf")
+            self._discovered_at = now
             self._stops |= enumerator.stops([s for s in self._splits if s not in self._stops])
-        if now - self._extents_at >= _REFRESH_S:
-            self._extents = enumerator.extents(self._splits)
-            self._extents_at = now
+        self._extents = enumerator.extents(self._splits)
+        self._extents_at = now
         if self._bounded and self._targets is None:
             self._targets = {s: extent.end for s, extent in self._extents.items()}
 
@@ -181,7 +179,6 @@ class SourceCoordinator:
         else:
             _LOG.warning("%s found new splits, read from their beginning: %s", self._source, _names(new))
         # A start may have been resolved a moment after the extents that it is compared with.
-        self._extents_at = float("-inf")
         self._extents = {s: self._grown(extent, starts.get(s)) for s, extent in self._extents.items()}
         return starts
 
@@ -199,6 +196,9 @@ class SourceCoordinator:
         return extent.end if stop is None else min(extent.end, stop)
 
     def _limits(self, enumerator: SplitEnumerator, budget: Budget) -> Limits:
+        counts = isinstance(enumerator, SupportsCost)
+        if not counts and (budget.bytes is not None or budget.files is not None):
+            raise ContractError(f"the enumerator of {self._source!r} has no cost(), so that only rows can be limited")
         strategy = self._settings.watermarks
         return Limits(
             aligned=self._settings.aligned,

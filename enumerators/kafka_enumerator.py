@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId
 from tidegate.enumerators.contract import Json, SplitEnumerator
@@ -16,7 +15,6 @@ from tidegate.readers.kafka_config import KafkaConnectionConfig, TopicPartition
 __all__ = ["KafkaEnumerator"]
 
 _FIRST_CONTACT_S = 15.0
-_BEGINS_REFRESH_S = 5.0  # a reader notices a deleted record itself; this only notices it earlier
 
 
 class KafkaEnumerator(SplitEnumerator):
@@ -32,16 +30,13 @@ class KafkaEnumerator(SplitEnumerator):
         starting: OffsetsSpec,
         stopping: OffsetsSpec | None,
         state: Json | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = KafkaClient(config)
         self._committed = config.isolation_level == "read_committed"
         self._subscription, self._starting, self._stopping = subscription, starting, stopping
         self._cluster = state
-        self._clock = clock
         self._met = False
         self._begins: dict[TopicPartition, int] = {}
-        self._begins_at = float("-inf")
 
     def discover(self) -> Collection[SplitId]:
         """Return the subscribed partitions; the first call fails fast when no broker is there."""
@@ -64,10 +59,7 @@ class KafkaEnumerator(SplitEnumerator):
     def extents(self, splits: Collection[SplitId]) -> Mapping[SplitId, Extent]:
         """Ask for the log's beginnings and ends; settled when no transaction is open."""
         partitions = _partitions(splits)
-        now = self._clock()
-        if now - self._begins_at >= _BEGINS_REFRESH_S or any(p not in self._begins for p in partitions):
-            self._begins = self._offsets(partitions, EARLIEST)
-            self._begins_at = now
+        self._begins = self._offsets(partitions, EARLIEST)
         # The high watermarks come first: a transaction that ends in between only looks settled later.
         high = self._client.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level="read_uncommitted")
         ends = self._offsets(partitions, LATEST) if self._committed else {p: high[p][0] for p in partitions}
@@ -85,12 +77,14 @@ class KafkaEnumerator(SplitEnumerator):
 
     def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
         """Ask for the greatest timestamp; where that is no record before the end, take the last record's."""
+        begins = {split: self._begins.get(TopicPartition.of(split), 0) for split in ends}
         answers = self._client.list_offsets({TopicPartition.of(s): MAX_TIMESTAMP for s in ends})
-        candidates = {p.split_id: Head(*found) for p, found in answers.items() if 0 <= found[0] < ends[p.split_id]}
+        # Kafka may also name a record that is deleted by now.
+        candidates = {s: Head(*found) for p, found in answers.items() if begins[s := p.split_id] <= found[0] < ends[s]}
         seen = self.peek({s: head.position for s, head in candidates.items()}) if candidates else {}
         latest: dict[SplitId, int | None] = {s: h.event_time_ms for s, h in candidates.items() if seen[s] == h}
         rest = {s: end for s, end in ends.items() if s not in latest}
-        return latest | last_before(self.peek, rest, {s: self._begins.get(TopicPartition.of(s), 0) for s in rest})
+        return latest | last_before(self.peek, rest, begins)
 
     def close(self) -> None:
         """Close the connections."""

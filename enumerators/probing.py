@@ -35,7 +35,9 @@ class ReaderPeek:
 
     def peek(self, positions: Positions) -> Mapping[SplitId, Head | None]:
         """Return for each split its first record at or after the position, up to its extent."""
-        return {split: self._first(split, position, self.known_extents[split].end) for split, position in positions.items()}
+        return {
+            split: self._first(split, position, self.known_extents[split].end) for split, position in positions.items()
+        }
 
     def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
         """Return the event time of the last record before each end."""

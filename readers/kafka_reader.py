@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
-import os
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tidegate.errors import CorruptDataError, DataLossError
 from tidegate.readers.contract import ReadTask, SplitReader
 from tidegate.readers.kafka_batches import corruption_named, split_batches, visible_batches
 from tidegate.readers.kafka_config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka_pool import idle_clients
 from tidegate.readers.retry import Deadline, TransientError
 
 if TYPE_CHECKING:
@@ -29,7 +27,6 @@ __all__ = ["KafkaSplitReader"]
 
 log = logging.getLogger(__name__)
 
-MOST_IDLE_CLIENTS = 8
 FIRST_GUESS_BYTES_PER_RECORD = 1000.0
 MARGIN = 1.1
 
@@ -63,7 +60,7 @@ class KafkaSplitReader(SplitReader):
 
     def read(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
         """Yield the records of each range, one range after the other."""
-        with _idle_clients.lend(self._config) as client:
+        with idle_clients.lend(self._config) as client:
             for each in task.ranges:
                 yield from self._read_range(client, each)
 
@@ -133,40 +130,3 @@ class KafkaSplitReader(SplitReader):
             raise DataLossError(f"{sentence} (failOnDataLoss)")
         log.warning("%s; what is gone is skipped", sentence)
         return min(log_start, end) if log_start > position else end
-
-
-class _ClientPool:
-    """Clients, with their open connections, that wait for the next task of this worker process."""
-
-    def __init__(self) -> None:
-        self._process_id = os.getpid()
-        self._idle: list[KafkaClient] = []
-
-    @contextmanager
-    def lend(self, config: KafkaConnectionConfig) -> Iterator[KafkaClient]:
-        """Lend a client for ``config`` to one reader at a time."""
-        from tidegate.readers.kafka_client import KafkaClient
-
-        if self._process_id != os.getpid():
-            # Spark forks its workers: this process must not talk through its parent's sockets.
-            self.close()
-            self._process_id = os.getpid()
-        client = next((each for each in self._idle if each.config == config), None)
-        if client is None:
-            client = KafkaClient(config)
-        else:
-            self._idle.remove(client)
-        try:
-            yield client
-        finally:
-            self._idle.append(client)
-            if len(self._idle) > MOST_IDLE_CLIENTS:
-                self._idle.pop(0).close()
-
-    def close(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
-
-
-_idle_clients = _ClientPool()
-atexit.register(_idle_clients.close)

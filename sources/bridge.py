@@ -174,6 +174,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._coordinator().bound_run()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        coordinator = self._coordinator()
         budget, min_rows = Budget(), 0
         match limit:
             case ReadAllAvailable():
@@ -190,7 +191,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             case _:
                 raise ContractError(f"Spark asks for an unknown read limit: {limit!r}")
         with _in_one_sentence():
-            return self._coordinator().latest_offset(start, budget, min_rows)
+            return coordinator.latest_offset(start, budget, min_rows)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         with _in_one_sentence():

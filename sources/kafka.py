@@ -108,7 +108,7 @@ class KafkaSource(Source):
     connector: ClassVar[str] = "kafka"
 
     bootstrap_servers: Annotated[str, Field(min_length=1, serialization_alias="kafka.bootstrap.servers")]
-    kafka: Annotated[dict[str, Any], Field(repr=False, serialization_alias="kafka.*", default_factory=dict)]
+    kafka: dict[str, Any] = Field(default_factory=dict, repr=False, serialization_alias="kafka.*")
     subscribe: Annotated[tuple[str, ...] | None, BeforeValidator(_topics), Field(min_length=1)] = None
     subscribe_pattern: str | None = None
     assign: Annotated[dict[str, tuple[int, ...]] | None, BeforeValidator(_parsed_json), Field(min_length=1)] = None

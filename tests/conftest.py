@@ -1,10 +1,10 @@
 """Fixtures that start real things once for the whole run: Spark, and a Kafka broker."""
 
-
 import pytest
 from pyspark.sql import SparkSession
 
 import tidegate
+from benchmarks.peers import built_in_jars
 from tidegate.servers import KafkaServer
 
 
@@ -17,12 +17,14 @@ def kafka():
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
-    """A session on two cores with every source registered."""
+    """A session on two cores with every source registered, and Spark's built-in Kafka source to compare with."""
     home = tmp_path_factory.mktemp("spark")
     session = (
         SparkSession.builder.master("local[2]")
         .appName("tidegate tests")
+        .config("spark.jars", built_in_jars())
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.streaming.numRecentProgressUpdates", "10000")

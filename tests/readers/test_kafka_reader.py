@@ -20,6 +20,7 @@ from tidegate.readers import kafka_reader
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka_client import KafkaClient
 from tidegate.readers.kafka_config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka_pool import ClientPool, idle_clients
 from tidegate.readers.kafka_reader import KafkaSplitReader
 from tidegate.servers import KafkaServer
 from tidegate.servers.history import write_history
@@ -133,7 +134,7 @@ def test_bytes_changed_on_disk_are_corrupt(lab: Lab, monkeypatch: pytest.MonkeyP
 def test_connections_outlive_a_read_and_are_not_shared(lab: Lab) -> None:
     topic = small_batches(lab, 200)
     config = lab.config(properties={"client_id": topic})
-    pool = kafka_reader._idle_clients
+    pool = idle_clients
 
     def idle() -> list[Any]:
         return [each for each in pool._idle if each.config == config]
@@ -153,6 +154,20 @@ def test_connections_outlive_a_read_and_are_not_shared(lab: Lab) -> None:
     next(abandoned)
     abandoned.close()
     assert offsets(lab.read(topic, 50, 150, config=config)) == list(range(50, 150))
+
+
+def test_connections_are_closed_when_no_read_needs_them_for_a_while(lab: Lab) -> None:
+    pool = ClientPool(idle_seconds=0.05)
+    partition = TopicPartition(lab.new_topic(), 0)
+    with pool.lend(lab.config()) as client:
+        client.log_range(partition)
+    connections = client._cluster._connections
+    assert connections
+    while connections:
+        pass
+    with pool.lend(lab.config()) as client:
+        assert client.log_range(partition) == (0, 0)
+    pool.close()
 
 
 def count_rows(config: KafkaConnectionConfig, split: SplitRange) -> int:

@@ -1,11 +1,16 @@
 """The bridge serves any source: here one that shares no code with Kafka's."""
 
+import signal
 from datetime import timedelta
+from itertools import chain
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows, ReadMinRows
 
 from tests.sources.memory import MemorySource, append
 from tidegate import WatermarkStrategy
+from tidegate.errors import ContractError
+from tidegate.sources.bridge import data_source_class
 
 HOUR = 3_600_000
 
@@ -70,8 +75,8 @@ def test_a_second_run_reads_only_what_came_since(spark, path, tmp_path):
     append(path, a=range(10, 13), c=range(4))
     second, _ = run(source.read_stream(spark), tmp_path)
     assert all(len(batch) <= 7 for batch in first + second)
-    assert sorted(sum(first, [])) == [*(("a", i) for i in range(10)), *(("b", i) for i in range(10))]
-    assert sorted(sum(second, [])) == [*(("a", i) for i in range(10, 13)), *(("c", i) for i in range(4))]
+    assert sorted(chain(*first)) == [*(("a", i) for i in range(10)), *(("b", i) for i in range(10))]
+    assert sorted(chain(*second)) == [*(("a", i) for i in range(10, 13)), *(("c", i) for i in range(4))]
 
 
 def test_the_source_watermark_is_a_column_of_every_row(spark, path, tmp_path):
@@ -96,5 +101,71 @@ def test_the_report_of_the_plan_stands_in_sparks_progress(spark, path, tmp_path)
     assert '"rowsRemaining":0' in report.replace(" ", "")
 
 
-def test_no_planner_process_is_left_after_stop(spark, path, tmp_path):
-    append(path, a=range(10))
+@pytest.fixture
+def stream_reader(path):
+    """Make what Spark's planner process makes, and put back the signal handler that it installs."""
+    made = []
+    handler = signal.getsignal(signal.SIGTERM)
+
+    def make(**fields):
+        kind = data_source_class("memory", lambda _: MemorySource(path=path, **fields), cores=2)
+        source = kind({})
+        made.append(source.streamReader(source.schema()))
+        return made[-1]
+
+    yield make
+    for reader in made:
+        reader.stop()
+    signal.signal(signal.SIGTERM, handler)
+
+
+def rows_planned(reader, limit, start=None):
+    start = start or reader.initialOffset()
+    end = reader.latestOffset(start, limit)
+    tasks = [partition.task for partition in reader.partitions(start, end)]
+    return sum(each.end - each.start for task in tasks for each in task.ranges)
+
+
+@pytest.mark.parametrize(
+    ("limit", "rows"),
+    [
+        (ReadAllAvailable(), 1000),
+        (ReadMaxRows(10), 10),
+        (ReadMinRows(10), 1000),
+    ],
+)
+def test_a_batch_heeds_every_read_limit_of_spark(stream_reader, path, limit, rows):
+    append(path, a=range(500), b=range(500))
+    assert rows_planned(stream_reader(), limit) == rows
+
+
+@pytest.mark.parametrize("limit", [ReadMaxBytes(10), ReadMaxFiles(10)])
+def test_a_limit_that_a_source_knows_no_cost_for_is_refused(stream_reader, path, limit):
+    append(path, a=range(500))
+    with pytest.raises(ContractError, match="cost"):
+        rows_planned(stream_reader(), limit)
+
+
+def test_a_minimum_of_rows_holds_back_a_batch_that_is_smaller(stream_reader, path):
+    append(path, a=range(100))
+    reader = stream_reader()
+    first = reader.latestOffset(reader.initialOffset(), ReadMinRows(50))
+    append(path, a=range(100, 120))
+    held = reader.latestOffset(first, ReadMinRows(50))
+    assert held == first
+
+
+def test_the_default_limit_is_that_of_the_source(stream_reader):
+    assert stream_reader(max_rows_per_trigger=7).getDefaultReadLimit() == ReadMaxRows(7)
+    assert isinstance(stream_reader().getDefaultReadLimit(), ReadMaxRows)
+
+
+def test_trigger_once_with_a_max_drift_warns_that_it_ends_early(stream_reader, path, capfd):
+    append(path, a=[h * HOUR for h in range(10)])
+    drift = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=2))
+    assert rows_planned(stream_reader(watermarks=drift), ReadAllAvailable()) == 2
+    assert "use Trigger.AvailableNow" in capfd.readouterr().err
+
+
+def test_the_initial_offset_is_a_constant_and_needs_no_source(stream_reader):
+    assert stream_reader().initialOffset() == stream_reader().initialOffset() == {"v": 1}

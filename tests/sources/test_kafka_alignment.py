@@ -6,7 +6,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 from kafka import KafkaProducer
-from pyspark.sql import functions as F
+from pyspark.sql.functions import window
 
 from tests.sources.streams import (
     HOUR,
@@ -50,7 +50,7 @@ def test_a_windowed_count_over_skewed_history_loses_no_row(spark, kafka, tmp_pat
     query = (
         source.read_stream(spark)
         .withWatermark("timestamp", "1 minute")
-        .groupBy(F.window("timestamp", "5 minutes"))
+        .groupBy(window("timestamp", "5 minutes"))
         .count()
         .writeStream.format("memory")
         .queryName("skewed")
@@ -112,7 +112,7 @@ def test_at_the_live_edge_a_producer_that_trails_within_the_drift_loses_no_row(s
         kafka_source(kafka, topic, **aligned(10))
         .read_stream(spark)
         .withWatermark("timestamp", "11 minutes")
-        .groupBy(F.window("timestamp", "1 minute"))
+        .groupBy(window("timestamp", "1 minute"))
         .count()
         .writeStream.format("noop")
         .outputMode("append")

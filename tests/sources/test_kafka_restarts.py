@@ -4,8 +4,19 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from tests.sources import kills
-from tests.sources.streams import HOUR, NOON, append, available_now, even_times, every, finish, kafka_source, new_topic
-from tests.sources.streams import running, start
+from tests.sources.streams import (
+    HOUR,
+    NOON,
+    append,
+    available_now,
+    even_times,
+    every,
+    finish,
+    kafka_source,
+    new_topic,
+    running,
+    start,
+)
 from tidegate.servers import KafkaServer
 
 

@@ -1,0 +1,72 @@
+"""What is left of a query when it ends: nothing. And where it runs: also on a cluster."""
+
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.sources import kills
+from tests.sources.streams import HOUR, NOON, even_times, every, finish, kafka_source, new_topic, running, start
+
+pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="looks at processes as Linux shows them")
+
+ESTABLISHED = "01"
+
+
+def planners():
+    """Return the planner processes of all queries on this machine."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended
+            if b"python_streaming_source_runner" in (folder / "cmdline").read_bytes():
+                found.add(int(folder.name))
+    return found
+
+
+def connections(server):
+    """Return how many connections lead to the server, from whatever process."""
+    port = f"{int(server.bootstrap_servers.rpartition(':')[2]):04X}"
+    lines = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
+    return sum(state == ESTABLISHED and remote.endswith(f":{port}") for _, _, remote, state, *_ in lines)
+
+
+def await_nothing_left(kafka, planners_before):
+    """Wait for the end of planners and connections, a while after which readers close idle ones."""
+    deadline = time.monotonic() + 30
+    while planners() - planners_before or connections(kafka):
+        assert time.monotonic() < deadline, (planners() - planners_before, connections(kafka))
+        time.sleep(0.05)
+
+
+def test_after_stop_no_planner_process_and_no_connection_is_left(spark, kafka, tmp_path):
+    topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 100))
+    planners_before = planners()
+    frame = kafka_source(kafka, topic, starting_offsets="earliest").read_stream(spark)
+    read = []
+    with running(start(frame, tmp_path, lambda batch, _: read.append(batch.count()))) as query:
+        query.processAllAvailable()
+        assert sum(read) == 100
+        assert planners() - planners_before
+        assert connections(kafka)
+    await_nothing_left(kafka, planners_before)
+
+
+def test_a_failed_query_leaves_nothing_either(spark, kafka, tmp_path):
+    topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 100))
+    planners_before = planners()
+
+    def fail(batch, number):
+        raise RuntimeError(f"batch {number} is refused")
+
+    query = start(kafka_source(kafka, topic, starting_offsets="earliest").read_stream(spark), tmp_path, fail)
+    with pytest.raises(Exception, match="is refused"):
+        finish(query)
+    await_nothing_left(kafka, planners_before)
+
+
+def test_a_cluster_of_worker_processes_reads_the_same(spark, kafka, tmp_path):
+    topic = new_topic(kafka, even_times(NOON, NOON + 2 * HOUR, 3000), even_times(NOON, NOON + HOUR, 500))
+    driver = kills.start_driver(kafka.bootstrap_servers, topic, tmp_path, "local-cluster[2,1,1024]")
+    assert driver.wait(180) == 0, (tmp_path / "driver.log").read_text()[-3000:]
+    assert kills.written(spark, tmp_path) == every([3000, 500])
