@@ -19,7 +19,7 @@ from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, Split
 from tidegate.alignment.states import SplitState
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.assigner import assign
-from tidegate.enumerators.checkpoint import Checkpoint
+from tidegate.enumerators.checkpoint import INITIAL_OFFSET, Checkpoint
 from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCost
 from tidegate.errors import ContractError
 from tidegate.readers.contract import ReadTask
@@ -108,7 +108,7 @@ class SourceCoordinator:
         self._refresh(enumerator)
         splits = set(self._splits)
         new = [split for split in self._splits if split not in before.progress.positions]
-        first = not before.progress.positions
+        first = start == INITIAL_OFFSET
         starts = self._starts(enumerator, new, first=first)
         progress = replace(before.progress, positions={**before.progress.positions, **starts})
         extents = {s: self._extent(s, extent, progress) for s, extent in self._extents.items() if s in splits}
@@ -116,8 +116,9 @@ class SourceCoordinator:
         planned = plan(progress, extents, idle, None, index, self._limits(enumerator, budget))
         self._describe(planned, extents)
         rows = sum(r.end - r.start for r in planned.ranges.values())
-        held = rows < min_rows and not self._bounded and not first
-        self._nothing_came = held or (planned.progress is progress and not starts)
+        held = rows < min_rows and not self._bounded
+        # The first offset always differs, or the starts would not be fixed.
+        self._nothing_came = not first and (held or (planned.progress is progress and not starts))
         if self._nothing_came:
             return start
         return Checkpoint(planned.progress, starts, enumerator.snapshot()).to_json(self._source)

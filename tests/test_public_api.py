@@ -1,0 +1,50 @@
+"""The shape of the public face: what it has, that it is documented, and what importing it costs."""
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import tidegate
+
+NAMES = {
+    "CheckpointError",
+    "ConnectorError",
+    "ContractError",
+    "CorruptDataError",
+    "DataLossError",
+    "DeadlineError",
+    "KafkaSource",
+    "OptionError",
+    "ServerError",
+    "Source",
+    "TidegateError",
+    "WatermarkStrategy",
+    "register",
+}
+
+
+def test_the_public_names_are_these():
+    assert set(tidegate.__all__) == NAMES
+    assert all(hasattr(tidegate, name) for name in NAMES)
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_every_public_name_and_its_methods_are_documented(name):
+    public = getattr(tidegate, name)
+    assert inspect.getdoc(public)
+    if inspect.isclass(public):
+        own = [m for n, m in vars(public).items() if not n.startswith(("_", "model_")) and callable(m)]
+        assert [method.__name__ for method in own if not inspect.getdoc(method)] == []
+
+
+def test_every_error_is_a_tidegate_error():
+    errors = [getattr(tidegate, name) for name in NAMES if name.endswith("Error")]
+    assert all(issubclass(error, tidegate.TidegateError) for error in errors)
+
+
+def test_importing_it_loads_no_numba_no_pandas_and_no_kafka():
+    """What only some processes need is loaded by those."""
+    probe = "import sys, tidegate; print([m for m in ('numba', 'pandas', 'boto3') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout == "[]\n"
