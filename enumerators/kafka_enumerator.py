@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId
@@ -9,18 +10,22 @@ from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.enumerators.kafka_offsets import OffsetsSpec, resolve
 from tidegate.enumerators.kafka_subscription import Subscription, find_partitions
 from tidegate.enumerators.probing import last_before
+from tidegate.errors import CheckpointError
 from tidegate.readers.kafka_client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient
 from tidegate.readers.kafka_config import KafkaConnectionConfig, TopicPartition
 
 __all__ = ["KafkaEnumerator"]
 
-_FIRST_CONTACT_S = 15.0
+_LOG = logging.getLogger("tidegate.planner")
+_FIRST_CONTACT_S = 5.0
 
 
 class KafkaEnumerator(SplitEnumerator):
     """Enumerates the partitions of a subscription and indexes them by record timestamp.
 
     starting, stopping: where new queries begin and, if anywhere, end.
+    state: the last run's snapshot, which names the cluster that the checkpoint's offsets belong to.
+    fail_on_data_loss: refuse to go on with another cluster.
     """
 
     def __init__(
@@ -30,11 +35,14 @@ class KafkaEnumerator(SplitEnumerator):
         starting: OffsetsSpec,
         stopping: OffsetsSpec | None,
         state: Json | None = None,
+        *,
+        fail_on_data_loss: bool = True,
     ) -> None:
         self._client = KafkaClient(config)
         self._committed = config.isolation_level == "read_committed"
         self._subscription, self._starting, self._stopping = subscription, starting, stopping
-        self._cluster = state
+        self._cluster_id: str | None = (state or {}).get("cluster")
+        self._fail_on_data_loss = fail_on_data_loss
         self._met = False
         self._begins: dict[TopicPartition, int] = {}
 
@@ -42,7 +50,9 @@ class KafkaEnumerator(SplitEnumerator):
         """Return the subscribed partitions; the first call fails fast when no broker is there."""
         deadline_s = None if self._met else min(_FIRST_CONTACT_S, self._client.config.deadline_s)
         found = find_partitions(self._subscription, self._client, deadline_s=deadline_s)
-        self._met = True
+        if not self._met:
+            self._met = True
+            self._recognise_cluster()
         return [partition.split_id for partition in found]
 
     def starts(self, splits: Collection[SplitId], *, first: bool) -> Positions:
@@ -86,9 +96,27 @@ class KafkaEnumerator(SplitEnumerator):
         rest = {s: end for s, end in ends.items() if s not in latest}
         return latest | last_before(self.peek, rest, begins)
 
+    def snapshot(self) -> Json | None:
+        """Name the cluster, for offsets mean nothing on another one."""
+        return None if self._cluster_id is None else {"cluster": self._cluster_id}
+
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+    def _recognise_cluster(self) -> None:
+        before, now = self._cluster_id, self._client.cluster_id
+        if now is None:
+            return
+        if before not in {None, now}:
+            sentence = f"the checkpoint's offsets are of the Kafka cluster {before}, but {now} answers"
+            if self._fail_on_data_loss:
+                raise CheckpointError(
+                    f"{sentence} at {self._client.config.bootstrap_servers}; start with a new checkpoint, "
+                    "or set failOnDataLoss to false once if the new cluster holds the same offsets"
+                )
+            _LOG.warning("%s; it is taken to hold the same offsets", sentence)
+        self._cluster_id = now
 
     def _offsets(self, partitions: Collection[TopicPartition], point: int) -> dict[TopicPartition, int]:
         return {p: offset for p, (offset, _) in self._client.list_offsets(dict.fromkeys(partitions, point)).items()}

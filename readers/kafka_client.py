@@ -54,6 +54,11 @@ class KafkaClient:
         self.config = config
         self._cluster = KafkaCluster(config)
 
+    @property
+    def cluster_id(self) -> str | None:
+        """The id that the cluster has given itself; None before the first answer, or if it has none."""
+        return self._cluster.cluster_id
+
     def partitions(
         self, topics: Collection[str] | None = None, *, deadline_s: float | None = None
     ) -> dict[str, tuple[int, ...]]:

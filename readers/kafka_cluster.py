@@ -35,6 +35,7 @@ class KafkaCluster:
         self._config = config
         self._connections: dict[str, BrokerConnection] = {}
         self._leaders: dict[TopicPartition, str | None] = {}
+        self.cluster_id: str | None = None
 
     def deadline(self, purpose: str, seconds: float | None = None) -> Deadline:
         """Return the time for one operation, from now on."""
@@ -97,6 +98,7 @@ class KafkaCluster:
                 failures = (_failure(topic.error_code, f"topic {topic.name}") for topic in known)
                 failure = next(filter(None, failures), None)
                 if failure is None:
+                    self.cluster_id = response.cluster_id
                     return response
                 cause = failure
             deadline.pause(cause)

@@ -205,6 +205,7 @@ class KafkaSource(Source):
             ),
             _spec("ending", self.ending_offsets, self.ending_timestamp, self.ending_offsets_by_timestamp),
             state,
+            fail_on_data_loss=self.fail_on_data_loss,
         )
 
     def reader(self) -> SplitReader:
