@@ -46,6 +46,7 @@ _READING: dict[str, tuple[str, Callable[[str], Any]]] = {
 # How to connect: kafka-python's own names, but for dots.
 _CONNECTING: dict[str, Callable[[str], Any]] = {
     "client.id": str,
+    "request.timeout.ms": _natural,
     "security.protocol": _one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     "sasl.mechanism": str,
     "sasl.plain.username": str,
@@ -60,6 +61,23 @@ _CONNECTING: dict[str, Callable[[str], Any]] = {
     "ssl.crlfile": str,
     "ssl.check.hostname": _boolean,
     "proxy.url": str,
+}
+
+# What users of the Java client are used to, and what stands for it here.
+_OF_JAVA_ONLY = {
+    "sasl.jaas.config": "set kafka.sasl.plain.username and kafka.sasl.plain.password",
+    "ssl.truststore.location": "set kafka.ssl.cafile to a PEM file",
+    "ssl.truststore.password": "set kafka.ssl.cafile to a PEM file",
+    "ssl.keystore.location": "set kafka.ssl.certfile and kafka.ssl.keyfile to PEM files",
+    "ssl.keystore.password": "set kafka.ssl.certfile and kafka.ssl.keyfile to PEM files",
+    "ssl.key.password": "set kafka.ssl.password",
+    "ssl.endpoint.identification.algorithm": "set kafka.ssl.check.hostname",
+    "group.id": "positions stand in Spark's checkpoint, and no consumer group takes part",
+    "enable.auto.commit": "positions stand in Spark's checkpoint",
+    "auto.offset.reset": "set startingOffsets",
+    "max.poll.records": "set maxOffsetsPerTrigger",
+    "key.deserializer": "keys are binary; cast them in Spark",
+    "value.deserializer": "values are binary; cast them in Spark",
 }
 
 
@@ -77,6 +95,8 @@ def connection_config(bootstrap_servers: str, properties: Mapping[str, Any]) -> 
             reading[field] = _converted(name, value, convert)
         elif name in _CONNECTING:
             connecting[name.replace(".", "_")] = _converted(name, value, _CONNECTING[name])
+        elif name in _OF_JAVA_ONLY:
+            raise OptionError(f"the option 'kafka.{name}' is of Kafka's Java client; here, {_OF_JAVA_ONLY[name]}")
         else:
             raise OptionError(
                 f"there is no option 'kafka.{name}'{did_you_mean(f'kafka.{name}', [f'kafka.{n}' for n in known()])}"
