@@ -28,6 +28,7 @@ __all__ = ["KafkaServer"]
 COORDINATE = "org.apache.kafka:kafka_2.13:4.1.1"
 HOST = "127.0.0.1"
 JVM_OPTIONS = ["-Xmx1g", "-Dlog4j2.level=WARN"]
+LATEST = -1  # as an offset, in Kafka's protocol
 LOGGING_JARS = ["slf4j-api-2*.jar", "log4j-slf4j2-impl-*.jar", "log4j-api-2*.jar", "log4j-core-*.jar"]
 FOREVER = "-1"
 ANY_DISTANCE_MS = str(2**63 - 1)
@@ -142,13 +143,13 @@ class KafkaServer:
         with self._admin() as admin:
             topic = {"num_partitions": partitions, "replication_factor": 1, "configs": dict(configs or {})}
             admin.create_topics({name: topic})
-            self._await(partial(_has_leaders, admin, name, partitions))
+            self._await(partial(_serves_topic, admin, name, partitions))
 
     def add_partitions(self, name: str, total: int) -> None:
         """Grow a topic to ``total`` partitions and return when they can be used; the new ones are empty."""
         with self._admin() as admin:
             admin.create_partitions({name: total})
-            self._await(partial(_has_leaders, admin, name, total))
+            self._await(partial(_serves_topic, admin, name, total))
 
     def __enter__(self) -> Self:
         return self.start()
@@ -247,6 +248,15 @@ def _serves(admin: KafkaAdminClient, node: int) -> bool:
     return any(broker["broker_id"] == node and not broker["is_fenced"] for broker in brokers)
 
 
-def _has_leaders(admin: KafkaAdminClient, topic: str, partitions: int) -> bool:
+def _serves_topic(admin: KafkaAdminClient, topic: str, partitions: int) -> bool:
+    """Tell whether all partitions have leaders that know so; the controller names them a little before."""
+    from kafka import TopicPartition
+    from kafka.errors import KafkaError
+
     known = admin.describe_topics([topic])[0]["partitions"]
-    return len([partition for partition in known if partition["leader_id"] >= 0]) == partitions
+    if len([partition for partition in known if partition["leader_id"] >= 0]) < partitions:
+        return False
+    with suppress(KafkaError):
+        admin.list_partition_offsets({TopicPartition(topic, partition): LATEST for partition in range(partitions)})
+        return True
+    return False

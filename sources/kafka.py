@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
@@ -54,6 +54,8 @@ def _parsed_json(value: Any) -> Any:
 
 def _by_partition(value: Any) -> Any:
     value = _parsed_json(value)
+    if value is None:
+        return None
     try:
         return {str(topic): {int(p): int(at) for p, at in points.items()} for topic, points in value.items()}
     except (AttributeError, TypeError, ValueError):
@@ -74,7 +76,19 @@ def _time(value: Any) -> Any:
 
 
 def _topics(value: Any) -> Any:
-    return [topic.strip() for topic in value.split(",") if topic.strip()] if isinstance(value, str) else value
+    if isinstance(value, str):
+        return tuple(topic.strip() for topic in value.split(",") if topic.strip())
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _assigned(value: Any) -> Any:
+    value = _parsed_json(value)
+    if value is None:
+        return None
+    try:
+        return {str(topic): tuple(map(int, partitions)) for topic, partitions in value.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError('expected the partitions of every topic, such as {"orders": [0, 1]}') from None
 
 
 Offsets: TypeAlias = Annotated[Literal["earliest", "latest"] | dict[str, dict[int, int]], BeforeValidator(_offsets)]
@@ -109,9 +123,9 @@ class KafkaSource(Source):
 
     bootstrap_servers: Annotated[str, Field(min_length=1, serialization_alias="kafka.bootstrap.servers")]
     kafka: dict[str, Any] = Field(default_factory=dict, repr=False, serialization_alias="kafka.*")
-    subscribe: Annotated[tuple[str, ...] | None, BeforeValidator(_topics), Field(min_length=1)] = None
+    subscribe: Annotated[Sequence[str] | None, BeforeValidator(_topics), Field(min_length=1)] = None
     subscribe_pattern: str | None = None
-    assign: Annotated[dict[str, tuple[int, ...]] | None, BeforeValidator(_parsed_json), Field(min_length=1)] = None
+    assign: Annotated[dict[str, Sequence[int]] | None, BeforeValidator(_assigned), Field(min_length=1)] = None
     starting_offsets: Offsets | None = None
     starting_timestamp: Timestamp | None = None
     starting_offsets_by_timestamp: Timestamps | None = None
@@ -218,7 +232,7 @@ class KafkaSource(Source):
 
     def _subscription(self) -> Subscription:
         if self.subscribe is not None:
-            return Subscribe(self.subscribe)
+            return Subscribe(tuple(self.subscribe))
         if self.subscribe_pattern is not None:
             return SubscribePattern(self.subscribe_pattern)
         assigned = self.assign or {}

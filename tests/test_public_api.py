@@ -44,7 +44,18 @@ def test_every_error_is_a_tidegate_error():
     assert all(issubclass(error, tidegate.TidegateError) for error in errors)
 
 
-def test_importing_it_loads_no_numba_no_pandas_and_no_kafka():
-    """What only some processes need is loaded by those."""
-    probe = "import sys, tidegate; print([m for m in ('numba', 'pandas', 'boto3') if m in sys.modules])"
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        ("import tidegate.cli", ["pyspark", "numba", "pandas", "kafka", "pydantic"]),
+        ("from tidegate import register, KafkaSource", ["numba", "pandas", "boto3"]),
+    ],
+)
+def test_nothing_is_imported_before_it_is_needed(statement, absent):
+    probe = f"import sys; {statement}; print([m for m in {absent} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'KafkaSorce'"):
+        tidegate.KafkaSorce  # noqa: B018 - reading it is the test

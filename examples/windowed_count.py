@@ -1,0 +1,17 @@
+"""Counts a topic's rows by 5 minutes of event time: windowed_count.py BOOTSTRAP_SERVERS TOPIC."""
+
+import sys
+
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import window
+
+import tidegate
+
+servers, topic = sys.argv[1:]
+spark = SparkSession.builder.config("spark.sql.shuffle.partitions", 4).getOrCreate()
+tidegate.register(spark)
+rows = spark.readStream.format("tidegate_kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
+history = rows.option("startingOffsets", "earliest").option("maxDrift", "1 hour").load()
+counts = history.withWatermark("timestamp", "1 minute").groupBy(window("timestamp", "5 minutes")).count()
+counts.writeStream.format("memory").queryName("counts").trigger(availableNow=True).start().awaitTermination()
+spark.table("counts").selectExpr("count(*) AS windows", "sum(count) AS rows").show()

@@ -1,0 +1,38 @@
+"""Numbers, times and durations as people read them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+__all__ = ["clock_time", "count", "share", "span"]
+
+
+def count(number: float) -> str:
+    """Return a whole number with its thousands set apart."""
+    return f"{number:,.0f}"
+
+
+def share(part: int, whole: int) -> str:
+    """Return a part as a percentage that is 0 or 100 only when it is all or nothing."""
+    if whole == 0 or part in {0, whole}:
+        return "100 %" if part else "0 %"
+    return f"{min(max(100 * part / whole, 0.1), 99.9):.1f} %"
+
+
+def clock_time(time_ms: int) -> str:
+    """Return an event time as date and time of day in UTC."""
+    return datetime.fromtimestamp(time_ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def span(duration_ms: float) -> str:
+    """Return a duration in its two greatest units; days from the second on."""
+    seconds = round(duration_ms / 1000)
+    for unit, length, least, below, part in (
+        ("d", 86_400, 172_800, "h", 3600),
+        ("h", 3600, 3600, "min", 60),
+        ("min", 60, 60, "s", 1),
+    ):
+        if seconds >= least:
+            rest = seconds % length // part
+            return f"{seconds // length} {unit} {rest} {below}" if rest else f"{seconds // length} {unit}"
+    return f"{seconds} s"

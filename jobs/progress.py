@@ -1,0 +1,91 @@
+"""How far a run has come in event time.  Pure arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tidegate.alignment.splits import SplitId
+from tidegate.jobs.figures import clock_time, count, share, span
+from tidegate.jobs.survey import Stretch
+from tidegate.jobs.watch import BatchProgress
+
+__all__ = ["Standing", "standing"]
+
+_PAUSED = "paused"
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a run stands in event time.
+
+    at_ms: no unread record is older, disorder aside.
+    done_ms, left_ms: of the event time from the run's first record to its last.
+    rows, rows_left: read by this run, and still to read.
+    rows_per_s: lately.
+    slowest: the split that holds the others, and the event time of its next record.
+    paused: the splits that wait for the slowest.
+    """
+
+    at_ms: int
+    done_ms: int
+    left_ms: int
+    rows: int
+    rows_left: int
+    rows_per_s: float = 0.0
+    slowest: tuple[SplitId, int] | None = None
+    paused: tuple[SplitId, ...] = ()
+
+    @property
+    def headline(self) -> str:
+        """How far it has come."""
+        whole = self.done_ms + self.left_ms
+        percent = share(self.done_ms, whole) if whole else "100 %"
+        return f"{percent} · {clock_time(self.at_ms)} · {span(self.done_ms)} done, {span(self.left_ms)} left"
+
+    @property
+    def details(self) -> str:
+        """How fast it goes, and who waits for whom."""
+        parts = [f"{count(self.rows)} rows", f"{count(self.rows_per_s)} rows/s"]
+        if self.slowest is not None:
+            parts.append(f"slowest {self.slowest[0]} at {clock_time(self.slowest[1])}")
+        if self.paused:
+            more = len(self.paused) - _NAMED
+            parts.append(f"paused {', '.join(self.paused[:_NAMED])}" + (f" and {more} more" if more > 0 else ""))
+        return " · ".join(parts)
+
+
+def standing(stretches: Mapping[SplitId, Stretch], recent: Sequence[BatchProgress], rows: int) -> Standing:
+    """Return where a run stands.
+
+    stretches: what was to read when it began; with at least one record.
+    recent: the last batches it has done, over which its speed is taken.
+    rows: read by all its batches.
+    """
+    begin_ms = min(s.begin_ms for s in stretches.values() if s.begin_ms is not None)
+    end_ms = max(s.end_ms for s in stretches.values() if s.end_ms is not None)
+    whole_ms = max(0, end_ms - begin_ms)
+    if not recent:
+        return Standing(begin_ms, 0, whole_ms, 0, sum(stretch.rows for stretch in stretches.values()))
+    last = recent[-1]
+    unread = [(said.next_ms, s) for s, said in last.splits.items() if said.rows_left and said.next_ms is not None]
+    slowest = min(unread, default=None)
+    if slowest is not None:
+        at_ms = slowest[0]
+    elif last.rows_left and last.bound_ms is not None:  # too many splits to be told of each
+        at_ms = last.bound_ms
+    else:
+        at_ms = end_ms
+    done_ms = min(max(at_ms - begin_ms, 0), whole_ms)
+    seconds = sum(batch.seconds for batch in recent)
+    return Standing(
+        at_ms,
+        done_ms,
+        whole_ms - done_ms,
+        rows,
+        last.rows_left,
+        sum(batch.rows for batch in recent) / seconds if seconds else 0.0,
+        None if slowest is None else (slowest[1], slowest[0]),
+        tuple(s for s, said in last.splits.items() if said.state == _PAUSED),
+    )

@@ -1,0 +1,48 @@
+"""The jobs as a person sees them: what happens now on stderr, what came of it on stdout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Column, Table
+
+from tidegate.jobs.arguments import BackfillArguments
+from tidegate.jobs.backfill import backfill
+from tidegate.jobs.demo import Demo, run_demo
+from tidegate.jobs.page import COLUMNS, page, row
+
+__all__ = ["show_backfill", "show_demo"]
+
+
+def show_backfill(arguments: BackfillArguments, out: Path, master: str) -> None:
+    """Run the back-fill with its progress, and print its summary."""
+    summary = backfill(arguments, out, Console(stderr=True), master=master)
+    table = Table.grid(padding=(0, 2))
+    for name, value in summary.lines():
+        table.add_row(name, value)
+    Console(soft_wrap=True, highlight=False).print(table)
+
+
+def show_demo(rows: int, html: Path) -> None:
+    """Run the demonstration; print its table and, as the last line, the path of the page it wrote."""
+    errors = Console(stderr=True)
+    if errors.is_terminal:
+        with errors.status("") as status:
+            result = run_demo(rows, status.update)
+    else:
+        result = run_demo(rows, errors.print)
+    html.parent.mkdir(parents=True, exist_ok=True)
+    html.write_text(page(result), encoding="utf-8")
+    output = Console()
+    output.print(_table(result))
+    output.print(html.absolute(), soft_wrap=True, highlight=False)
+
+
+def _table(result: Demo) -> Table:
+    """Lay the runs side by side: a terminal is narrow."""
+    names, *figures = zip(COLUMNS, *(row(run) for run in result.runs), strict=True)
+    table = Table(names[0], *(Column(name, justify="right") for name in names[1:]))
+    for cells in figures:
+        table.add_row(*cells)
+    return table

@@ -1,0 +1,56 @@
+"""Every example runs as it stands."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyarrow import dataset
+
+from tests.sources.streams import HOUR, NOON, even_times, new_topic
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ROWS = 3_600
+
+
+@pytest.fixture(scope="module")
+def topic(kafka):
+    times = even_times(NOON, NOON + 3 * HOUR, ROWS // 2)
+    return new_topic(kafka, times, times)
+
+
+@pytest.fixture
+def run(kafka, topic):
+    def run(name, *arguments):
+        ended = subprocess.run(
+            [sys.executable, EXAMPLES / name, kafka.bootstrap_servers, topic, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert ended.returncode == 0, ended.stderr[-3000:]
+        return ended.stdout
+
+    return run
+
+
+def test_backfill_writes_the_topic_to_parquet(run, tmp_path):
+    run("backfill.py", tmp_path / "out")
+    assert dataset.dataset(tmp_path / "out", format="parquet").count_rows() == ROWS
+
+
+def test_windowed_count_loses_nothing_but_what_is_in_the_last_window(run):
+    windows, rows = (int(cell) for cell in run("windowed_count.py").splitlines()[3].split("|")[1:3])
+    assert windows == 35
+    assert rows == ROWS * 35 / 36
+
+
+def test_batch_counts_every_partition(run):
+    assert [line.replace(" ", "") for line in run("batch.py").splitlines()[3:5]] == ["|0|1800|", "|1|1800|"]
+
+
+def test_examples_are_short():
+    for script in EXAMPLES.glob("*.py"):
+        statements = [line for line in script.read_text().splitlines() if line.strip()]
+        assert len(statements) <= 15 or script.name == "typed.py", script.name

@@ -1,0 +1,103 @@
+"""What a person's mistakes on the command line end in: one sentence."""
+
+import sys
+
+import pytest
+
+from tests.sources.streams import NOON, new_topic
+from tidegate.cli import main
+from tidegate.jobs.failures import cause
+from tidegate.jobs.watch import watch
+
+
+@pytest.fixture
+def tidegate(monkeypatch, capsys):
+    """Run the command line in this process; return its exit code and what it wrote to stdout and stderr."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["tidegate", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        output, errors = capsys.readouterr()
+        return end.value.code, output, errors
+
+    return run
+
+
+@pytest.fixture
+def backfill(tidegate, kafka, tmp_path):
+    def run(*arguments, topic="orders", servers=kafka.bootstrap_servers):
+        given = ("--bootstrap-servers", servers, "--topic", topic, "--max-drift", "1 hour", "--out", tmp_path / "out")
+        code, output, _ = tidegate("backfill", *given, *arguments)
+        assert output == ""
+        assert not (tmp_path / "out").exists()
+        return code
+
+    return run
+
+
+def test_help_names_every_command(tidegate):
+    code, output, _ = tidegate("--help")
+    assert code == 0
+    for command in ("backfill", "demo", "kafka"):
+        assert command in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--max-drift", "60"), "tidegate: --max-drift is '60': a duration needs a unit"),
+        (("--from", "yesterday"), "tidegate: --from is 'yesterday', but a time is expected"),
+        (("--kafka", "isolation.levle=x"), "did you mean 'kafka.isolation.level'?"),
+    ],
+)
+def test_a_malformed_option_is_one_sentence(backfill, arguments, sentence):
+    assert sentence in str(backfill(*arguments))
+
+
+def test_a_misspelt_topic_is_one_sentence(backfill, kafka):
+    topic = new_topic(kafka, [NOON])
+    assert f"did you mean {topic!r}?" in str(backfill(topic=topic.replace("s", "z", 1)))
+
+
+def test_a_wrong_server_is_one_sentence_within_its_deadline(backfill):
+    sentence = backfill("--kafka", "default.api.timeout.ms=500", servers="127.0.0.1:1")
+    assert str(sentence).startswith("tidegate: cannot reach Kafka at 127.0.0.1:1")
+
+
+def test_a_topic_without_records_needs_no_spark(tidegate, kafka, tmp_path):
+    given = ("--bootstrap-servers", kafka.bootstrap_servers, "--topic", new_topic(kafka, []), "--max-drift", "1 hour")
+    code, output, errors = tidegate("backfill", *given, "--out", tmp_path / "out")
+    assert (code, errors) == (0, "")
+    assert "0 rows" in output
+
+
+def test_a_source_that_fails_inside_spark_is_named_by_its_own_sentence(spark, kafka, tmp_path):
+    frame = (
+        spark.readStream.format("tidegate_kafka")
+        .option("kafka.bootstrap.servers", kafka.bootstrap_servers)
+        .option("subscribe", "no-such-topic")
+        .load()
+    )
+    query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
+    with pytest.raises(Exception, match="no-such-topic") as failure:
+        list(watch(spark, query.start))
+    found = cause(failure.value)
+    assert str(found).startswith(f"topic 'no-such-topic' does not exist at {kafka.bootstrap_servers}")
+    assert type(found).__name__ == "ConnectorError"
+
+
+def test_what_is_no_error_of_ours_has_no_sentence():
+    assert cause(RuntimeError("disk full")) is None
+    assert cause(RuntimeError("tidegate.errors.annotations: x")) is None
+
+
+def test_a_demo_of_too_few_rows_is_refused(tidegate):
+    code, _, _ = tidegate("demo", "--rows", 3)
+    assert str(code) == "tidegate: --rows is 3, but the demonstration needs at least 1,000"
+
+
+@pytest.mark.parametrize("topic", ["orders:0", "orders:many", ":4"])
+def test_a_malformed_topic_is_one_sentence(tidegate, topic):
+    code, _, _ = tidegate("kafka", "--topic", topic)
+    assert f"--topic is {topic!r}, but NAME or NAME:PARTITIONS is expected" in str(code)
