@@ -13,20 +13,23 @@ from tidegate.readers.contract import ReadTask
 
 __all__ = ["assign"]
 
-_TASKS_PER_CORE = 3
-_SMALLEST_TASK = 20_000  # positions; below this a Spark task costs more than what it reads
+# A Spark task with a Python reader costs some 50 ms besides its rows (benchmarks/README.md).
+_WAVES = 3  # uneven tasks level out, where there is enough to do for several tasks a core
+_LARGE_TASK = 100_000  # positions
+_SMALL_TASK = 10_000  # positions; less is not worth a core of its own
 
 
 def assign(ranges: Collection[SplitRange], cores: int, min_tasks: int | None = None) -> list[ReadTask]:
     """Return tasks of about even length that cover ``ranges`` exactly.
 
-    cores: how many tasks run at once; about three even tasks per core level out slow ones.
+    cores: how many tasks run at once.  A small batch is one task, a larger one a task for each core,
+        a large one several.
     min_tasks: at least so many tasks, if there are as many positions (Spark: ``minPartitions``).
     """
     total = sum(r.end - r.start for r in ranges)
     if not total:
         return []
-    wanted = max(min(cores * _TASKS_PER_CORE, -(-total // _SMALLEST_TASK)), min_tasks or 1)
+    wanted = max(min(cores, -(-total // _SMALL_TASK)), min(cores * _WAVES, -(-total // _LARGE_TASK)), min_tasks or 1)
     tasks: list[list[SplitRange]] = [[]]
     # Each task ends where the running length passes the next multiple of total / wanted.
     passed = 0

@@ -41,6 +41,10 @@ def test_there_are_three_tasks_a_core_at_most_unless_more_are_asked_for(lengths,
     assert min(min_tasks or 1, sum(lengths)) <= len(tasks) <= max(3 * cores, min_tasks or 1)
 
 
+def test_a_batch_of_medium_size_is_a_task_for_each_core():
+    assert lengths_of(assign(ranges_of([100_000, 60_000]), cores=4)) == [40_000] * 4
+
+
 def test_small_ranges_share_a_task():
     assert len(assign(ranges_of([10] * 100), cores=4)) == 1
 
