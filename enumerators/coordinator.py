@@ -190,7 +190,9 @@ class SourceCoordinator:
     def _extent(self, split: SplitId, extent: Extent, progress: Progress) -> Extent:
         if self._targets is None or extent.end < progress.positions[split]:
             return extent
-        return replace(extent, end=max(min(extent.end, self._targets[split]), progress.positions[split]))
+        # A split that had no extent at the run's start, and has one now, is left to the next run.
+        target = self._targets.get(split, extent.begin)
+        return replace(extent, end=max(min(extent.end, target), progress.positions[split]))
 
     def _limited_end(self, split: SplitId, extent: Extent) -> int:
         stop = self._stops[split]
