@@ -47,18 +47,17 @@ class _IdleTimers:
 
     def __init__(self, timeout_s: float, clock: Callable[[], float]) -> None:
         self._timeout_s, self._clock = timeout_s, clock
-        self._since: dict[SplitId, tuple[int, float]] = {}
+        self._since: dict[SplitId, float] = {}
 
     def observe(self, positions: Positions, extents: Extents, idle_before: Collection[SplitId]) -> set[SplitId]:
         """Return the splits that are idle now.  One that was idle before a restart still is, if nothing came."""
         now = self._clock()
-        waiting: dict[SplitId, tuple[int, float]] = {}
-        for split, extent in extents.items():
-            if extent.settled and positions[split] >= extent.end:
-                end, since = self._since.get(split, (None, now - self._timeout_s if split in idle_before else now))
-                waiting[split] = (extent.end, now if end not in {None, extent.end} else since)
-        self._since = waiting
-        return {split for split, (_, since) in waiting.items() if now - since >= self._timeout_s}
+        self._since = {
+            split: self._since.get(split, now - self._timeout_s if split in idle_before else now)
+            for split, extent in extents.items()
+            if extent.settled and positions[split] >= extent.end
+        }
+        return {split for split, since in self._since.items() if now - since >= self._timeout_s}
 
 
 class SourceCoordinator:

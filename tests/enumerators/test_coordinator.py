@@ -44,10 +44,13 @@ def test_the_first_offset_fixes_the_starts_and_differs_even_when_there_is_nothin
 
 
 def test_a_source_without_any_split_still_gets_past_its_first_offset():
-    run = coordinator(Logs())
-    first = run.latest_offset(INITIAL_OFFSET)
+    logs = Logs()
+    logs.starting = "latest"
+    first = coordinator(logs).latest_offset(INITIAL_OFFSET)
     assert first != INITIAL_OFFSET
-    assert run.latest_offset(first) == first
+    assert coordinator(logs).latest_offset(first) == first
+    logs.times["a"] = [1, 2]
+    assert drain(coordinator(logs), first)[0] == [("a", 0), ("a", 1)]
 
 
 def test_starts_stand_in_the_offset_once():
@@ -157,7 +160,12 @@ class TestIdleness:
         run = coordinator(logs, clock, watermarks=IDLE_AFTER_5_S)
         _, last = drain(run, INITIAL_OFFSET)
         clock.sleep(60)
-        assert self.idle(run, last) == ["a"]
+        last = run.latest_offset(last)
+        assert last["idle"] == ["a"]
+        logs.unsettled = set()
+        assert run.latest_offset(last) == last
+        clock.sleep(6)
+        assert self.idle(run, last) == ["a", "b"]
 
     def test_a_split_with_unread_records_is_never_idle(self):
         logs, clock = Logs(a=[1], b=[100]), Clock()
@@ -196,6 +204,7 @@ class TestAvailableNow:
         clock.sleep(100)
         rest, last = drain(run, first)
         assert sorted(found + rest) == expected
+        assert "c" not in last["positions"]
         following = coordinator(logs, clock, watermarks=DRIFT_10)
         following.bound_run()
         more, _ = drain(following, last)
