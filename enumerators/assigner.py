@@ -30,6 +30,7 @@ def assign(ranges: Collection[SplitRange], cores: int, min_tasks: int | None = N
     if not total:
         return []
     wanted = max(min(cores, -(-total // _SMALL_TASK)), min(cores * _WAVES, -(-total // _LARGE_TASK)), min_tasks or 1)
+    wanted = min(wanted, total)
     tasks: list[list[SplitRange]] = [[]]
     # Each task ends where the running length passes the next multiple of total / wanted.
     passed = 0

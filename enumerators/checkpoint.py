@@ -15,6 +15,7 @@ new whenever its text is.  The first offset of a query is ``{"v": 1}`` and nothi
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,7 +55,7 @@ class Checkpoint:
             "bound": progress.bound_ms,
             "watermark": progress.watermark_ms,
             "idle": sorted(progress.idle) or None,
-            "enumerator": self.enumerator,
+            "enumerator": _canonical(self.enumerator),
         }
         return {key: value for key, value in offset.items() if value is not None}
 
@@ -62,7 +63,7 @@ class Checkpoint:
     def from_json(cls, offset: Mapping[str, Any], source: str) -> Checkpoint:
         """Read an offset JSON.  Raises CheckpointError when it is not one that ``source`` can go on from."""
         version = offset.get("v")
-        if not isinstance(version, int):
+        if not isinstance(version, int) or isinstance(version, bool) or version < 1:
             raise CheckpointError(f"the checkpoint holds {_short(offset)}, which is no offset of a tidegate source")
         if version > VERSION:
             raise CheckpointError(
@@ -82,18 +83,25 @@ class Checkpoint:
                     _positions(offset["positions"]),
                     _optional_int(offset.get("bound")),
                     _optional_int(offset.get("watermark")),
-                    frozenset(map(str, offset.get("idle", ()))),
+                    frozenset(_names(offset.get("idle", []))),
                 ),
                 _positions(offset.get("starts", {})),
-                offset.get("enumerator"),
+                _optional_json(offset.get("enumerator")),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CheckpointError(f"the checkpoint holds a broken offset: {_short(offset)}") from error
 
     def start_of(self, split: SplitId, before: Checkpoint) -> int:
-        """Return where the batch from ``before`` to this offset begins to read a split."""
-        position = before.progress.positions.get(split)
-        return self.starts[split] if position is None else position
+        """Return where the batch from ``before`` to this offset begins to read a split.
+
+        Raises CheckpointError when neither offset says so.
+        """
+        position = before.progress.positions.get(split, self.starts.get(split))
+        if position is None:
+            raise CheckpointError(
+                f"the checkpoint reads split {split!r} without saying from where: an offset is broken"
+            )
+        return position
 
 
 def _positions(found: Any) -> dict[SplitId, int]:
@@ -108,6 +116,22 @@ def _int(found: Any) -> int:
 
 def _optional_int(found: Any) -> int | None:
     return None if found is None else _int(found)
+
+
+def _names(found: Any) -> list[SplitId]:
+    if not isinstance(found, list):
+        raise TypeError(found)
+    return list(map(str, found))
+
+
+def _optional_json(found: Any) -> Json | None:
+    if not isinstance(found, dict | None):
+        raise TypeError(found)
+    return found
+
+
+def _canonical(snapshot: Json | None) -> Any:
+    return json.loads(json.dumps(snapshot, sort_keys=True))
 
 
 def _short(offset: Mapping[str, Any]) -> str:

@@ -106,7 +106,8 @@ class SourceCoordinator:
             self._sleep(max(0.0, self._extents_at + _POLL_INTERVAL_S - self._clock()))
         self._refresh(enumerator)
         splits = set(self._splits)
-        new = [split for split in self._splits if split not in before.progress.positions]
+        # A split of which nothing is known yet waits: its start would be stored without a position.
+        new = [s for s in self._splits if s in self._extents and s not in before.progress.positions]
         first = start == INITIAL_OFFSET
         starts = self._starts(enumerator, new, first=first)
         progress = replace(before.progress, positions={**before.progress.positions, **starts})
@@ -117,7 +118,7 @@ class SourceCoordinator:
         rows = sum(r.end - r.start for r in planned.ranges.values())
         held = rows < min_rows and not self._bounded
         # The first offset always differs, or the starts would not be fixed.
-        self._nothing_came = not first and (held or (planned.progress is progress and not starts))
+        self._nothing_came = not first and (held or planned.progress == before.progress)
         if self._nothing_came:
             return start
         return Checkpoint(planned.progress, starts, enumerator.snapshot()).to_json(self._source)
@@ -162,7 +163,7 @@ class SourceCoordinator:
     def _refresh(self, enumerator: SplitEnumerator) -> None:
         now = self._clock()
         if now - self._discovered_at >= self._settings.discovery_interval_s and self._targets is None:
-            self._splits = sorted(enumerator.discover())
+            self._splits = sorted(set(enumerator.discover()))
             self._discovered_at = now
             self._stops |= enumerator.stops([s for s in self._splits if s not in self._stops])
         self._extents = enumerator.extents(self._splits)

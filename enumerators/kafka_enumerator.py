@@ -44,16 +44,17 @@ class KafkaEnumerator(SplitEnumerator):
         self._cluster_id: str | None = (state or {}).get("cluster")
         self._fail_on_data_loss = fail_on_data_loss
         self._met = False
+        self._found: list[TopicPartition] = []
         self._begins: dict[TopicPartition, int] = {}
 
     def discover(self) -> Collection[SplitId]:
         """Return the subscribed partitions; the first call fails fast when no broker is there."""
         deadline_s = None if self._met else min(_FIRST_CONTACT_S, self._client.config.deadline_s)
-        found = find_partitions(self._subscription, self._client, deadline_s=deadline_s)
+        self._found = find_partitions(self._subscription, self._client, deadline_s=deadline_s)
         if not self._met:
             self._met = True
             self._recognise_cluster()
-        return [partition.split_id for partition in found]
+        return [partition.split_id for partition in self._found]
 
     def starts(self, splits: Collection[SplitId], *, first: bool) -> Positions:
         """Resolve the starting offsets; partitions that appear later begin at their earliest offset."""
@@ -64,7 +65,7 @@ class KafkaEnumerator(SplitEnumerator):
         """Resolve the ending offsets, if there are any."""
         if self._stopping is None or not splits:
             return dict.fromkeys(splits)
-        return _by_split(resolve(self._stopping, _partitions(splits), self._client))
+        return _by_split(resolve(self._stopping, _partitions(splits), self._client, self._found))
 
     def extents(self, splits: Collection[SplitId]) -> Mapping[SplitId, Extent]:
         """Ask for the log's beginnings and ends; settled when no transaction is open."""

@@ -52,18 +52,24 @@ class OffsetsSpec:
 
 
 def resolve(
-    spec: OffsetsSpec, partitions: Collection[TopicPartition], client: KafkaClient
+    spec: OffsetsSpec,
+    partitions: Collection[TopicPartition],
+    client: KafkaClient,
+    known: Collection[TopicPartition] | None = None,
 ) -> dict[TopicPartition, int]:
     """Return the offset of each partition that ``spec`` stands for now.
+
+    known: all partitions that are read, if ``partitions`` are only some of them.
 
     Raises OptionError when it names a partition that does not exist, an offset past the end, or,
     with ``without_record="error"``, a time past the last record.
     """
-    unknown = spec.by_partition.keys() - set(partitions)
+    known = partitions if known is None else known
+    unknown = spec.by_partition.keys() - set(known)
     if unknown:
         raise OptionError(
             f"{spec.option} names partition {min(unknown).split_id}, which is not among those that are read: "
-            f"{', '.join(sorted(p.split_id for p in partitions)[:10])}"
+            f"{', '.join(sorted(p.split_id for p in known)[:10])}"
         )
     points = {p: spec.point(p) for p in partitions}
     asked = {p: at.timestamp_ms if isinstance(at, ByTimestamp) else min(at, LATEST) for p, at in points.items()}

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AwareDatetime, BeforeValidator, Field, PositiveInt, model_validator
+from pydantic import Field, PositiveInt, model_validator
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -23,77 +20,31 @@ from pyspark.sql.types import (
 from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
-from tidegate.alignment.strategy import milliseconds
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.enumerators.kafka_enumerator import KafkaEnumerator
-from tidegate.enumerators.kafka_offsets import ByTimestamp, OffsetPoint, OffsetsSpec
+from tidegate.enumerators.kafka_offsets import OffsetsSpec
 from tidegate.enumerators.kafka_subscription import Assign, Subscribe, SubscribePattern, Subscription
 from tidegate.errors import OptionError
 from tidegate.readers.contract import SplitReader
-from tidegate.readers.kafka_client import EARLIEST, LATEST
+from tidegate.readers.kafka_client import LATEST
 from tidegate.readers.kafka_config import TopicPartition
 from tidegate.readers.kafka_reader import KafkaSplitReader
 from tidegate.sources.contract import Source
+from tidegate.sources.kafka_positions import (
+    Offsets,
+    Partitions,
+    Timestamp,
+    Timestamps,
+    Topics,
+    names_point,
+    offsets_spec,
+)
 from tidegate.sources.kafka_properties import connection_config
 from tidegate.sources.options import option_names
 
 __all__ = ["KafkaSource"]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _PREFIX = "kafka."
-
-
-def _parsed_json(value: Any) -> Any:
-    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
-        return value
-    try:
-        return json.loads(value)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"malformed JSON at character {error.pos}: {error.msg}") from None
-
-
-def _by_partition(value: Any) -> Any:
-    value = _parsed_json(value)
-    if value is None:
-        return None
-    try:
-        return {str(topic): {int(p): int(at) for p, at in points.items()} for topic, points in value.items()}
-    except (AttributeError, TypeError, ValueError):
-        raise ValueError('expected a number for every partition, such as {"orders": {"0": 23, "1": -2}}') from None
-
-
-def _offsets(value: Any) -> Any:
-    word = value.strip().lower() if isinstance(value, str) else None
-    if value is None or word in {"earliest", "latest"}:
-        return word
-    if word is not None and not word.startswith("{"):
-        raise ValueError('expected earliest, latest, or JSON such as {"orders": {"0": 23, "1": -2}}')
-    return _by_partition(value)
-
-
-def _time(value: Any) -> Any:
-    return int(value) if isinstance(value, str) and value.strip().isdecimal() else value
-
-
-def _topics(value: Any) -> Any:
-    if isinstance(value, str):
-        return tuple(topic.strip() for topic in value.split(",") if topic.strip())
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _assigned(value: Any) -> Any:
-    value = _parsed_json(value)
-    if value is None:
-        return None
-    try:
-        return {str(topic): tuple(map(int, partitions)) for topic, partitions in value.items()}
-    except (AttributeError, TypeError, ValueError):
-        raise ValueError('expected the partitions of every topic, such as {"orders": [0, 1]}') from None
-
-
-Offsets: TypeAlias = Annotated[Literal["earliest", "latest"] | dict[str, dict[int, int]], BeforeValidator(_offsets)]
-Timestamps: TypeAlias = Annotated[dict[str, dict[int, int]], BeforeValidator(_by_partition)]
-Timestamp: TypeAlias = Annotated[int | AwareDatetime, BeforeValidator(_time)]
 
 
 class KafkaSource(Source):
@@ -123,9 +74,9 @@ class KafkaSource(Source):
 
     bootstrap_servers: Annotated[str, Field(min_length=1, serialization_alias="kafka.bootstrap.servers")]
     kafka: dict[str, Any] = Field(default_factory=dict, repr=False, serialization_alias="kafka.*")
-    subscribe: Annotated[Sequence[str] | None, BeforeValidator(_topics), Field(min_length=1)] = None
+    subscribe: Annotated[Topics | None, Field(min_length=1)] = None
     subscribe_pattern: str | None = None
-    assign: Annotated[dict[str, Sequence[int]] | None, BeforeValidator(_assigned), Field(min_length=1)] = None
+    assign: Annotated[Partitions | None, Field(min_length=1)] = None
     starting_offsets: Offsets | None = None
     starting_timestamp: Timestamp | None = None
     starting_offsets_by_timestamp: Timestamps | None = None
@@ -159,8 +110,8 @@ class KafkaSource(Source):
                 raise ValueError(
                     f"subscribePattern {self.subscribe_pattern!r} is no regular expression: {error}"
                 ) from None
-        if self.ending_offsets == "earliest":
-            raise ValueError("endingOffsets is 'earliest', before any record; allowed are latest and JSON")
+        if names_point(self.ending_offsets, "earliest"):
+            raise ValueError("endingOffsets says earliest (-2), before any record; allowed are latest and offsets")
         connection_config(self.bootstrap_servers, self.kafka)
         return self
 
@@ -196,9 +147,9 @@ class KafkaSource(Source):
 
     def as_batch(self) -> Self:
         """Begin at the earliest offsets unless told otherwise, as Spark's own batch source does."""
-        if self.starting_offsets == "latest":
+        if names_point(self.starting_offsets, "latest"):
             raise OptionError(
-                "startingOffsets is 'latest', at which a batch query would read nothing; set earliest or JSON"
+                "startingOffsets says latest (-1), from where a batch query would read nothing; set earliest or offsets"
             )
         given = (self.starting_offsets, self.starting_timestamp, self.starting_offsets_by_timestamp)
         return (
@@ -209,7 +160,9 @@ class KafkaSource(Source):
 
     def enumerator(self, state: Json | None) -> SplitEnumerator:
         """Enumerate the subscribed partitions."""
-        starting = _spec("starting", self.starting_offsets, self.starting_timestamp, self.starting_offsets_by_timestamp)
+        starting = offsets_spec(
+            "starting", self.starting_offsets, self.starting_timestamp, self.starting_offsets_by_timestamp
+        )
         return KafkaEnumerator(
             connection_config(self.bootstrap_servers, self.kafka),
             self._subscription(),
@@ -217,7 +170,7 @@ class KafkaSource(Source):
                 starting or OffsetsSpec("startingOffsets", LATEST),
                 without_record=self.starting_offsets_by_timestamp_strategy,
             ),
-            _spec("ending", self.ending_offsets, self.ending_timestamp, self.ending_offsets_by_timestamp),
+            offsets_spec("ending", self.ending_offsets, self.ending_timestamp, self.ending_offsets_by_timestamp),
             state,
             fail_on_data_loss=self.fail_on_data_loss,
         )
@@ -237,25 +190,3 @@ class KafkaSource(Source):
             return SubscribePattern(self.subscribe_pattern)
         assigned = self.assign or {}
         return Assign(tuple(TopicPartition(topic, p) for topic, partitions in assigned.items() for p in partitions))
-
-
-def _spec(
-    which: Literal["starting", "ending"], offsets: Offsets | None, timestamp: Timestamp | None, by: Timestamps | None
-) -> OffsetsSpec | None:
-    """Return the one point that was set of three; None: none was."""
-    if timestamp is not None:
-        since_epoch = timestamp if isinstance(timestamp, int) else milliseconds(timestamp - _EPOCH)
-        return OffsetsSpec(f"{which}Timestamp", ByTimestamp(since_epoch))
-    if by is not None:
-        return OffsetsSpec(f"{which}OffsetsByTimestamp", by_partition=_points(by, ByTimestamp))
-    if offsets is None:
-        return None
-    if isinstance(offsets, str):
-        return OffsetsSpec(f"{which}Offsets", EARLIEST if offsets == "earliest" else LATEST)
-    return OffsetsSpec(f"{which}Offsets", by_partition=_points(offsets, int))
-
-
-def _points(
-    by: Mapping[str, Mapping[int, int]], point: Callable[[int], OffsetPoint]
-) -> dict[TopicPartition, OffsetPoint]:
-    return {TopicPartition(topic, p): point(at) for topic, partitions in by.items() for p, at in partitions.items()}

@@ -85,11 +85,26 @@ def test_the_other_ways_to_subscribe(other):
         ({"failOnDataLoss": "perhaps"}, "the option 'failOnDataLoss' is 'perhaps': Input should be a valid boolean"),
         ({"alignment": "event_time"}, "the option 'alignment' is 'event_time': Input should be 'event-time' or 'none'"),
         ({"logLevel": "LOUD"}, "Input should be 'DEBUG', 'INFO', 'WARNING' or 'ERROR'"),
-        ({"startingOffsets": "first"}, "the option 'startingOffsets' is 'first': expected earliest, latest, or JSON"),
-        ({"startingOffsets": '{"orders": 5}'}, "expected a number for every partition"),
+        (
+            {"startingOffsets": "first"},
+            "the option 'startingOffsets' is 'first': expected earliest, latest, or an offset",
+        ),
+        ({"startingOffsets": '{"orders": 5}'}, "expected an offset of 0 or more, -2 (earliest) or -1 (latest) for"),
+        ({"startingOffsets": '{"orders": {"0": -3}}'}, "expected an offset of 0 or more"),
+        ({"startingOffsets": '{"orders": {"0": 1.5}}'}, "expected an offset of 0 or more"),
+        ({"startingOffsets": '{"orders": {"0": true}}'}, "expected an offset of 0 or more"),
+        ({"startingOffsets": '{"orders": {"-1": 5}}'}, "expected an offset of 0 or more"),
+        ({"startingOffsets": '{"orders": {"0": 5, "0": 6}}'}, "it names '0' twice"),
+        ({"startingOffsets": "{}"}, "it names no partition"),
+        ({"endingOffsets": '{"orders": {}}'}, "it names no partition"),
+        ({"endingOffsets": '{"orders": {"0": -2}}'}, "endingOffsets says earliest (-2), before any record"),
+        ({"startingTimestamp": "-1"}, "the option 'startingTimestamp' is '-1': expected a time in milliseconds since"),
+        ({"endingTimestamp": "-2"}, "the option 'endingTimestamp' is '-2': expected a time in milliseconds since 1970"),
+        ({"startingOffsetsByTimestamp": '{"orders": {"0": -1}}'}, "expected a time in milliseconds since 1970 for"),
+        ({"endingOffsetsByTimestamp": "{}"}, "it names no partition"),
         ({"startingOffsets": '{"orders": {"0": '}, "malformed JSON at character"),
         ({"startingTimestamp": "yesterday"}, "the option 'startingTimestamp' is 'yesterday'"),
-        ({"endingOffsets": "earliest"}, "endingOffsets is 'earliest', before any record"),
+        ({"endingOffsets": "earliest"}, "endingOffsets says earliest (-2), before any record"),
         ({"startingOffsets": "latest", "startingTimestamp": "5"}, "startingOffsets and startingTimestamp exclude"),
         ({"subscribePattern": "o.*"}, "the options subscribe and subscribePattern exclude each other"),
         ({"kafka__isolation__level": "committed"}, "expected read_uncommitted or read_committed"),
@@ -120,12 +135,22 @@ def test_a_wrong_option_gets_one_sentence(options, sentence):
         ({"kafka.bootstrap.servers": "here", "subscribe": " , "}, "the option 'subscribe'"),
         ({"kafka.bootstrap.servers": "here", "subscribePattern": "("}, "subscribePattern '(' is no regular expression"),
         ({"kafka.bootstrap.servers": "here", "assign": "orders"}, "the option 'assign' is 'orders'"),
+        ({"kafka.bootstrap.servers": "here", "assign": '{"orders": "12"}'}, "expected the partitions of every topic"),
+        ({"kafka.bootstrap.servers": "here", "assign": '{"orders": [-1]}'}, "expected the partitions of every topic"),
+        ({"kafka.bootstrap.servers": "here", "assign": '{"orders": []}'}, "it names no partition of 'orders'"),
+        ({"kafka.bootstrap.servers": "here", "assign": "{}"}, "the option 'assign' is '{}'"),
     ],
 )
 def test_what_is_missing_is_named(options, sentence):
     with pytest.raises(OptionError) as raised:
         KafkaSource.from_options(options)
     assert sentence in str(raised.value)
+
+
+def test_what_is_named_twice_is_read_once():
+    assert of(subscribe="orders,orders").subscribe == ("orders",)
+    source = KafkaSource(bootstrap_servers="here:9092", assign={"orders": [0, 1, 0]})
+    assert source.assign == {"orders": (0, 1)}
 
 
 def test_in_python_errors_name_the_fields():
