@@ -7,133 +7,81 @@ others are to do; they look at nothing else.  The rules are numbered as in ``doc
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from math import inf
+from typing import NamedTuple
 
 from tidegate.alignment.batch import Cuts, at_ends, cut_at_one_time, cut_by_position
-from tidegate.alignment.budget import UNLIMITED, Budget, Cost, CostOf, split_rows
+from tidegate.alignment.budget import UNLIMITED, Cost, split_rows
 from tidegate.alignment.cuts import Cut, Cutter, Span
+from tidegate.alignment.group import UNGROUPED, AlignmentGroup
 from tidegate.alignment.index import TimeIndex
-from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, SplitRange
+from tidegate.alignment.plan import Limits, Plan, Progress, SplitPlan
+from tidegate.alignment.splits import Extent, Extents, SplitId, SplitRange
 from tidegate.alignment.states import STATES, SplitState
 from tidegate.alignment.watermark import combine, split_watermark
-from tidegate.errors import DataLossError
+from tidegate.errors import DataLossError, LateDataError
 
-__all__ = ["Limits", "Plan", "Progress", "SplitPlan", "plan"]
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What a batch leaves behind, and all that the next plan needs to know of the past.
-
-    positions: of every split, its next unread record.
-    bound_ms: the furthest event time at which batches have been cut: what is delivered lies before
-        it.  None: none was cut yet, or the last one read everything.
-    watermark_ms: of the source; None: minus infinity.
-    idle: the splits that were idle.
-    """
-
-    positions: Positions
-    bound_ms: int | None = None
-    watermark_ms: int | None = None
-    idle: frozenset[SplitId] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What bounds a batch.
-
-    aligned: cut all splits at one event time; False: share the budget by backlog.
-    max_drift_ms: how far past the lowest head any split may be read; None: no bound.
-    out_of_orderness_ms: None: no watermark is wanted.
-    budget: what a batch may cost.
-    stops: configured ends, exclusive; a split without an entry, or with None, has none.
-    bounded: extents do not grow in this run (Trigger.AvailableNow): a split that is read to its
-        extent no longer bounds the others, though it still holds the watermark.
-    fail_on_data_loss: raise, or skip what is gone.
-    cost: of ranges; the default counts positions as rows.
-    """
-
-    aligned: bool = True
-    max_drift_ms: int | None = None
-    out_of_orderness_ms: int | None = 0
-    budget: Budget = UNLIMITED
-    stops: Mapping[SplitId, int | None] = field(default_factory=dict)
-    bounded: bool = False
-    fail_on_data_loss: bool = True
-    cost: CostOf = split_rows
-
-
-@dataclass(frozen=True, slots=True)
-class SplitPlan:
-    """What the plan says of one split.
-
-    next_ms: event time of its next record after the batch, or a lower bound of it; None: none is known.
-    late: its head is older than the source's watermark.
-    exact: False when the cut was found by probing.
-    """
-
-    state: SplitState
-    next_ms: int | None = None
-    late: bool = False
-    exact: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What the batch reads, where that leaves the source, and why.
-
-    ranges: only splits that give records; empty when there is nothing to read.
-    progress: identical to the old one when the plan reads nothing and moves neither the watermark
-        nor an idle flag (rule 8).
-    low_ms: the lowest event time that held the bound; None: nothing did.
-    splits: the state of every split, removed ones included.
-    """
-
-    ranges: Mapping[SplitId, SplitRange]
-    progress: Progress
-    low_ms: int | None
-    splits: Mapping[SplitId, SplitPlan]
+__all__ = ["plan"]
 
 
 def plan(
     progress: Progress,
     extents: Extents,
     idle: Collection[SplitId],
-    group_low_ms: int | None,
+    group: AlignmentGroup | None,
     index: TimeIndex,
     limits: Limits,
+    *,
+    added: Collection[SplitId] = (),
 ) -> Plan:
     """Decide one micro-batch.
 
     progress: as the last plan left it, with the starts of new splits among its positions.
     extents: of all splits there are now, taken before anything is asked of ``index``.
     idle: splits that have had nothing to read for the idle timeout; others in it are ignored.
-    group_low_ms: the lowest event time of the alignment group's other members; None: no group.
+    group: None: the source is in none.
+    added: splits that were not there when the query began, and are new to this plan.
 
     Called at every trigger.  Raises DataLossError when records between a position and the data
-    that is left are gone, or when a split ends before its position.
+    that is left are gone, or when a split ends before its position; LateDataError when a split is
+    late and ``limits`` do not allow it.
     """
-    board = _Board(progress, extents, idle, index, limits)
-    low_ms, bound_ms = board.low_and_bound(group_low_ms) if limits.aligned else (None, None)
+    board = _Board(progress, extents, index, limits, group, idle=idle, added=added)
+    hold = board.hold() if limits.aligned else _Hold()
     time_ms = None
-    if bound_ms is None and board.used(everything := at_ends(board.spans)) <= 1:
+    if hold.bound_ms is None and board.used(everything := at_ends(board.spans)) <= 1:
         cuts = everything
     elif limits.aligned:
-        time_ms, cuts = cut_at_one_time(
-            board.spans, Cutter(index, board.spans), board.past_all() if bound_ms is None else bound_ms, board.used
-        )
+        bound_ms = board.past_all() if hold.bound_ms is None else hold.bound_ms
+        time_ms, cuts = cut_at_one_time(board.spans, Cutter(index, board.spans), bound_ms, board.used)
     else:
         cuts = board.with_next_times(cut_by_position(board.spans, everything, board.used))
-    return board.conclude(cuts, time_ms, low_ms, bound_ms)
+    return board.conclude(cuts, time_ms, hold)
+
+
+class _Hold(NamedTuple):
+    """How far a batch may go, and because of whom."""
+
+    low_ms: int | None = None
+    bound_ms: int | None = None
+    held_by: str | None = None
 
 
 class _Board:
     """The splits as one plan sees them: where each may be read from and to, and its head."""
 
     def __init__(
-        self, before: Progress, extents: Extents, idle: Collection[SplitId], index: TimeIndex, limits: Limits
+        self,
+        before: Progress,
+        extents: Extents,
+        index: TimeIndex,
+        limits: Limits,
+        group: AlignmentGroup | None,
+        *,
+        idle: Collection[SplitId],
+        added: Collection[SplitId],
     ) -> None:
-        self.before, self.extents, self.index, self.limits = before, extents, index, limits
+        self.before, self.extents, self.index, self.limits, self.group = before, extents, index, limits, group
         self.starts = {s: self._start(s, before.positions[s], extent) for s, extent in extents.items()}
         self.ends = {s: self._end(s, extent) for s, extent in extents.items()}
         index.forget_before(self.starts)
@@ -144,11 +92,14 @@ class _Board:
             for s, start in unread.items()
             if (head := heads[s]) is not None and head.position < self.ends[s]
         }
-        # Older than the watermark: read and reported, but no reason for others to wait.
         watermark_ms = before.watermark_ms
-        self.late = {
+        self.overdue = {
             s for s, span in self.spans.items() if watermark_ms is not None and span.head.event_time_ms <= watermark_ms
         }
+        self.late = {s for s in self.overdue if s in before.late or s in added or s in before.idle}
+        if self.late and limits.late_splits == "fail":
+            raise self._late_data_error(min(self.late))
+        self.catching_up = self.late if limits.late_splits == "catch-up" else set()
         # Positions without a record up to the end (markers, holes) are passed over at once.
         self.hollow = {s: Cut(self.ends[s], None) for s in unread if s not in self.spans}
         at_end = self.starts.keys() - unread.keys()
@@ -181,27 +132,39 @@ class _Board:
         found = self.index.latest({s: Extent(self.extents[s].begin, self.ends[s]) for s in splits})
         return {s: latest_ms for s, latest_ms in found.items() if latest_ms is not None}
 
-    def low_and_bound(self, group_low_ms: int | None) -> tuple[int | None, int | None]:
-        """Return the event time that holds the splits, and the bound (rules 1 and 2)."""
-        times = [span.head.event_time_ms for s, span in self.spans.items() if s not in self.late]
+    def _late_data_error(self, split: SplitId) -> LateDataError:
+        return LateDataError(
+            f"split {split!r} was found with records of {self.spans[split].head.event_time_ms} ms, older than the "
+            f"source's watermark of {self.before.watermark_ms} ms: they are late; set lateSplits to admit or catch-up"
+        )
+
+    def hold(self) -> _Hold:
+        """Return what holds the splits, and the bound (rules 1 and 2)."""
+        times = {
+            s: span.head.event_time_ms for s, span in self.spans.items() if s not in self.overdue - self.catching_up
+        }
         drift_ms = self.limits.max_drift_ms
         if drift_ms is None:
-            return min(times, default=None), None
+            low_ms, held_by = _lowest(times)
+            return _Hold(low_ms, self.limits.horizon_ms, held_by)
         # Nothing at or before the watermark can be saved from being late by waiting for it.
         watermark_ms = self.before.watermark_ms
         in_time_ms = None if watermark_ms is None else watermark_ms + 1
         if not self.limits.bounded:
-            caught_up = self.latest(self.caught_up).values()
-            times += caught_up if in_time_ms is None else [max(t, in_time_ms) for t in caught_up]
-        low_ms = min(times, default=None)
-        # Late splits alone hold nobody, but must be read, and not beyond the drift either.
+            for split, latest_ms in self.latest(self.caught_up).items():
+                times[split] = latest_ms if in_time_ms is None else max(latest_ms, in_time_ms)
+        low_ms, held_by = _lowest(times)
+        # Splits that are overdue alone hold nobody, but must be read, and not beyond the drift either.
         held_ms = in_time_ms if low_ms is None else low_ms
-        bound_ms = _greatest(self.before.bound_ms, None if held_ms is None else held_ms + drift_ms)
-        if group_low_ms is not None:
-            low_ms = group_low_ms if low_ms is None else min(low_ms, group_low_ms)
-            group_bound_ms = group_low_ms + drift_ms
-            bound_ms = group_bound_ms if bound_ms is None else min(bound_ms, group_bound_ms)
-        return low_ms, bound_ms
+        own_bound_ms = None if held_ms is None else held_ms + drift_ms
+        if not self.catching_up:
+            own_bound_ms = _greatest(self.before.bound_ms, own_bound_ms)
+        others = UNGROUPED if self.group is None else self.group.bound(low_ms, self.before.bound_ms)
+        bounds = [(own_bound_ms, held_by), (others.bound_ms, others.held_by), (self.limits.horizon_ms, held_by)]
+        bound_ms, held_by = min(
+            ((at_ms, by) for at_ms, by in bounds if at_ms is not None), key=lambda found: found[0], default=(None, None)
+        )
+        return _Hold(min((t for t in (low_ms, others.low_ms) if t is not None), default=None), bound_ms, held_by)
 
     def past_all(self) -> int:
         """Return an event time after all that is unread: the bound where only the budget bounds."""
@@ -236,23 +199,45 @@ class _Board:
             for s, cut in cuts.items()
         }
 
-    def conclude(self, cuts: Cuts, time_ms: int | None, low_ms: int | None, bound_ms: int | None) -> Plan:
+    def conclude(self, cuts: Cuts, time_ms: int | None, hold: _Hold) -> Plan:
         """Turn cuts into ranges, new positions, states and the watermark."""
         all_cuts = {**self.hollow, **cuts}
         ranges = self.ranges(all_cuts)
-        splits = {s: self._describe(s, all_cuts.get(s), s in ranges, bound_ms) for s in self.extents}
+        late_rows = self._late_rows(cuts)
+        splits = {
+            s: self._describe(s, all_cuts.get(s), s in ranges, hold.bound_ms, late_rows.get(s, 0)) for s in self.extents
+        }
         splits.update({s: SplitPlan(SplitState.REMOVED) for s in self.before.positions if s not in self.extents})
+        positions = {s: all_cuts[s].position if s in all_cuts else start for s, start in self.starts.items()}
         reads_records = any(s in ranges for s in cuts)
         cut_ms = None if time_ms is None else _greatest(self.before.bound_ms, time_ms)
+        reached = self._reached(splits)
+        watermark_ms = _greatest(self.before.watermark_ms, self._watermark(splits, reached, time_ms))
+        late = {
+            s for s in self.before.late | self.late if watermark_ms is not None and reached.get(s, inf) <= watermark_ms
+        }
         after = Progress(
-            positions={s: all_cuts[s].position if s in all_cuts else start for s, start in self.starts.items()},
+            positions=positions,
             bound_ms=cut_ms if reads_records else self.before.bound_ms,
-            watermark_ms=_greatest(self.before.watermark_ms, self._watermark(splits, time_ms)),
+            watermark_ms=watermark_ms,
             idle=frozenset(self.idle),
+            late=frozenset(late),
+            ended=bool(positions) and all(position == self.limits.stops.get(s) for s, position in positions.items()),
         )
-        return Plan(ranges, self.before if after == self.before else after, low_ms, splits)
+        next_low_ms = self._next_low(splits, reached, after)
+        return Plan(
+            ranges, self.before if after == self.before else after, hold.low_ms, hold.held_by, next_low_ms, splits
+        )
 
-    def _describe(self, split: SplitId, cut: Cut | None, read: bool, bound_ms: int | None) -> SplitPlan:
+    def _late_rows(self, cuts: Cuts) -> dict[SplitId, int]:
+        """Return for each split with a head that is overdue how many positions the batch reads before others."""
+        if not self.overdue or self.before.watermark_ms is None:
+            return {}
+        spans = {s: self.spans[s] for s in self.overdue}
+        in_time = Cutter(self.index, spans).candidates(self.before.watermark_ms + 1)
+        return {s: max(0, min(cuts[s].position, in_time[s].position) - span.head.position) for s, span in spans.items()}
+
+    def _describe(self, split: SplitId, cut: Cut | None, read: bool, bound_ms: int | None, late_rows: int) -> SplitPlan:
         if cut is None:
             state = SplitState.CAUGHT_UP
             if split in self.finished:
@@ -264,26 +249,54 @@ class _Board:
         if not read:
             held = bound_ms is not None and self.spans[split].head.event_time_ms >= bound_ms
             state = SplitState.PAUSED if held else SplitState.UNREAD
-        return SplitPlan(state, cut.next_ms, split in self.late, cut.exact)
+        return SplitPlan(state, cut.next_ms, late_rows, cut.exact)
 
-    def _watermark(self, splits: Mapping[SplitId, SplitPlan], time_ms: int | None) -> int | None:
+    def _reached(self, splits: Mapping[SplitId, SplitPlan]) -> dict[SplitId, int]:
+        """Return up to which event time each split has been read after the batch, its unread records in order."""
+        if self.limits.out_of_orderness_ms is None and self.group is None:
+            return {}
+        reached = self.latest([s for s in self.extents if splits[s].next_ms is None])
+        return reached | {s: said.next_ms for s, said in splits.items() if said.next_ms is not None}
+
+    def _watermark(
+        self, splits: Mapping[SplitId, SplitPlan], reached: Mapping[SplitId, int], time_ms: int | None
+    ) -> int | None:
         disorder_ms = self.limits.out_of_orderness_ms
         if disorder_ms is None:
             return None
-        read_to_end = [s for s in self.extents if splits[s].next_ms is None]
-        reached = self.latest(read_to_end)
-        for split, said in splits.items():
-            if said.next_ms is not None:
-                reached[split] = said.next_ms if time_ms is None else min(time_ms, said.next_ms)
         holding = {s for s, said in splits.items() if STATES[said.state].in_minimum}
         # A split without a record says nothing (Beam issue 20908: it must not pin the watermark),
         # unless its first records are there already and may only not be read yet.
-        if any(s in holding and s not in reached and not self.extents[s].settled for s in read_to_end):
+        if any(s in holding and s not in reached and not extent.settled for s, extent in self.extents.items()):
             return None
+        watermarks = {
+            s: split_watermark(
+                at_ms if time_ms is None or splits[s].next_ms is None else min(time_ms, at_ms), disorder_ms
+            )
+            for s, at_ms in reached.items()
+        }
         return combine(
-            [split_watermark(t, disorder_ms) for s, t in reached.items() if s in holding],
-            [split_watermark(t, disorder_ms) for s, t in reached.items() if s not in holding],
+            [watermark_ms for s, watermark_ms in watermarks.items() if s in holding],
+            [watermark_ms for s, watermark_ms in watermarks.items() if s not in holding],
         )
+
+    def _next_low(
+        self, splits: Mapping[SplitId, SplitPlan], reached: Mapping[SplitId, int], after: Progress
+    ) -> int | None:
+        """Return what ``hold`` would find after this batch, if nothing came in between."""
+        in_time_ms = None if after.watermark_ms is None else after.watermark_ms + 1
+        times = []
+        for split, at_ms in reached.items():
+            if splits[split].next_ms is not None:
+                if in_time_ms is None or at_ms >= in_time_ms or split in self.catching_up:
+                    times.append(at_ms)
+            elif STATES[splits[split].state].in_minimum and not self.limits.bounded:
+                times.append(at_ms if in_time_ms is None else max(at_ms, in_time_ms))
+        return min(times, default=None)
+
+
+def _lowest(times: Mapping[SplitId, int]) -> tuple[int | None, SplitId | None]:
+    return min(((at_ms, split) for split, at_ms in times.items()), default=(None, None))
 
 
 def _greatest(*times_ms: int | None) -> int | None:

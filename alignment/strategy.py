@@ -14,6 +14,7 @@ from tidegate.errors import OptionError
 __all__ = ["WatermarkStrategy", "milliseconds"]
 
 _MILLISECOND = timedelta(milliseconds=1)
+_LONGEST_NAME = 64
 
 
 def milliseconds(duration: timedelta) -> int:
@@ -31,11 +32,18 @@ class WatermarkStrategy:
         split without being late; None: the source has no watermark of its own.
     idle_timeout: for how long a split must have nothing to read before it stops holding others.
     max_drift: how far past the slowest split's next record any split may be read; None: no bound.
+    group: the slowest split is sought among those of all sources of the application that name this
+        group; None: among those of this source.
+    group_priority: sources of the group with a higher one are read first.
+    group_members: how many sources the group has; None: nobody waits for those that come later.
     """
 
     out_of_orderness: timedelta | None = timedelta(0)
     idle_timeout: timedelta = timedelta(minutes=1)
     max_drift: timedelta | None = None
+    group: str | None = None
+    group_priority: int = 0
+    group_members: int | None = None
 
     def __post_init__(self) -> None:
         if self.out_of_orderness is not None and self.out_of_orderness < timedelta(0):
@@ -44,6 +52,16 @@ class WatermarkStrategy:
             raise OptionError(f"idle timeout is {self.idle_timeout}, but it must be more than zero")
         if self.max_drift is not None and self.max_drift < _MILLISECOND:
             raise OptionError(f"max drift is {self.max_drift}, but it must be at least one millisecond")
+        if self.group is None and (self.group_priority or self.group_members is not None):
+            raise OptionError("a priority or a number of members is set, but no alignment group")
+        if self.group is not None and self.max_drift is None:
+            raise OptionError(f"the alignment group is {self.group!r}, but a group needs a max drift")
+        if self.group is not None and not 0 < len(self.group) <= _LONGEST_NAME:
+            raise OptionError(
+                f"the alignment group is {self.group!r}, but it must have 1 to {_LONGEST_NAME} characters"
+            )
+        if self.group_members is not None and self.group_members < 1:
+            raise OptionError(f"the alignment group has {self.group_members} members, but it must have at least one")
 
     @classmethod
     def for_bounded_out_of_orderness(cls, bound: timedelta) -> WatermarkStrategy:
@@ -64,12 +82,20 @@ class WatermarkStrategy:
         """Let a split that had nothing to read for ``timeout`` stop holding the others."""
         return replace(self, idle_timeout=timeout)
 
-    def with_watermark_alignment(self, *, max_drift: timedelta) -> WatermarkStrategy:
+    def with_watermark_alignment(
+        self, *, max_drift: timedelta, group: str | None = None, priority: int = 0, members: int | None = None
+    ) -> WatermarkStrategy:
         """Never read a split ``max_drift`` or more past the slowest split's next record.
 
         In a back-fill ``max_drift`` is also the slice of event time that one batch covers.
+
+        group: keep together with all sources of the application that name this group, in the same
+            query or in others; all need the same max drift.
+        priority: read a source with a higher one first, such as a dimension that facts are joined to.
+        members: how many sources the group has; until all are there, nobody reads, but no longer
+            than 10 seconds.
         """
-        return replace(self, max_drift=max_drift)
+        return replace(self, max_drift=max_drift, group=group, group_priority=priority, group_members=members)
 
     @property
     def out_of_orderness_ms(self) -> int | None:

@@ -19,7 +19,8 @@ from itertools import accumulate
 
 from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.alignment.index import TimeIndex
-from tidegate.alignment.planner import Limits, Progress, plan
+from tidegate.alignment.plan import Limits, Progress
+from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import Extent, Head
 
 HOUR_MS = 3_600_000

@@ -7,6 +7,10 @@
      "bound": 1700000000000,         ms, exclusive: nothing at or after it was delivered
      "watermark": 1699999999999,     ms, of the source
      "idle": ["orders-1"],           splits that held nobody
+     "late": ["orders-2"],           splits that came behind the watermark and have not caught up
+     "ended": true,                  all splits are at their configured ends
+     "group": {...},                 who this source is in its alignment group, and who else is there
+     "waits": 1,                     how often in a row a bounded run has waited for its group
      "enumerator": {...}}            what the connector's enumerator needs beyond positions
 
 Keys without a value are left out and the order of keys is fixed, because for Spark an offset is
@@ -20,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidegate.alignment.planner import Progress
+from tidegate.alignment.plan import Progress
 from tidegate.alignment.splits import Positions, SplitId
 from tidegate.enumerators.contract import Json
 from tidegate.errors import CheckpointError
@@ -38,11 +42,15 @@ class Checkpoint:
     progress: of the plan that the offset ends.
     starts: of the splits that are new in this offset.
     enumerator: the enumerator's snapshot.
+    group: the membership's snapshot.
+    waits: since the last batch that did anything else.
     """
 
     progress: Progress = field(default_factory=lambda: Progress({}))
     starts: Positions = field(default_factory=dict)
     enumerator: Json | None = None
+    group: Json | None = None
+    waits: int = 0
 
     def to_json(self, source: str) -> Json:
         """Return the offset JSON, canonical: equal checkpoints give equal texts."""
@@ -55,6 +63,10 @@ class Checkpoint:
             "bound": progress.bound_ms,
             "watermark": progress.watermark_ms,
             "idle": sorted(progress.idle) or None,
+            "late": sorted(progress.late) or None,
+            "ended": progress.ended or None,
+            "group": _canonical(self.group),
+            "waits": self.waits or None,
             "enumerator": _canonical(self.enumerator),
         }
         return {key: value for key, value in offset.items() if value is not None}
@@ -84,9 +96,13 @@ class Checkpoint:
                     _optional_int(offset.get("bound")),
                     _optional_int(offset.get("watermark")),
                     frozenset(_names(offset.get("idle", []))),
+                    frozenset(_names(offset.get("late", []))),
+                    bool(offset.get("ended", False)),
                 ),
                 _positions(offset.get("starts", {})),
                 _optional_json(offset.get("enumerator")),
+                _optional_json(offset.get("group")),
+                _int(offset.get("waits", 0)),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CheckpointError(f"the checkpoint holds a broken offset: {_short(offset)}") from error

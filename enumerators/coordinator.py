@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from tidegate.alignment.budget import UNLIMITED, Budget, split_rows
 from tidegate.alignment.index import SupportsPeek, TimeIndex
-from tidegate.alignment.planner import Limits, Plan, Progress, plan
+from tidegate.alignment.plan import LateSplits, Limits, Plan, Progress
+from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, SplitRange
 from tidegate.alignment.states import SplitState
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.assigner import assign
 from tidegate.enumerators.checkpoint import INITIAL_OFFSET, Checkpoint
 from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCost
+from tidegate.enumerators.group_folder import GroupFolder
+from tidegate.enumerators.report import Reporter
+from tidegate.enumerators.retention import RetentionWatch
 from tidegate.errors import ContractError
 from tidegate.readers.contract import ReadTask
 
@@ -28,7 +31,6 @@ __all__ = ["CoordinatorSettings", "SourceCoordinator"]
 
 _LOG = logging.getLogger("tidegate.planner")
 _POLL_INTERVAL_S = 0.1  # Spark itself asks about 90 times a second while nothing comes
-_DETAILED_SPLITS = 100  # beyond this a report counts splits instead of naming them
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class CoordinatorSettings:
     watermarks: WatermarkStrategy
     aligned: bool = True
     fail_on_data_loss: bool = True
+    late_splits: LateSplits = "admit"
     discovery_interval_s: float = 30.0
     min_tasks: int | None = None
 
@@ -66,6 +69,7 @@ class SourceCoordinator:
     source: the connector's name, written into every offset.
     open_enumerator: called once, with the snapshot found in the start offset.
     cores: how many tasks the cluster runs at once.
+    group: None: the source is in none.
     """
 
     def __init__(
@@ -74,11 +78,16 @@ class SourceCoordinator:
         open_enumerator: Callable[[Json | None], SplitEnumerator],
         settings: CoordinatorSettings,
         cores: int,
+        *,
+        group: GroupFolder | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._source, self._open, self._settings, self._cores = source, open_enumerator, settings, cores
-        self._clock, self._sleep = clock, sleep
+        self._group, self._clock, self._sleep, self._wall_clock = group, clock, sleep, wall_clock
+        self._reporter, self._retention = Reporter(source), RetentionWatch()
+        self._lookups = self._peeks = 0
         self._timers = _IdleTimers(settings.watermarks.idle_timeout.total_seconds(), clock)
         self._enumerator: SplitEnumerator | None = None
         self._index: TimeIndex | None = None
@@ -89,6 +98,7 @@ class SourceCoordinator:
         self._targets: dict[SplitId, int] | None = None
         self._bounded = False
         self._nothing_came = False
+        self._planned_low_ms: int | None = None
         self._report: Json | None = None
 
     def bound_run(self) -> None:
@@ -105,26 +115,44 @@ class SourceCoordinator:
         if self._nothing_came:
             self._sleep(max(0.0, self._extents_at + _POLL_INTERVAL_S - self._clock()))
         self._refresh(enumerator)
-        splits = set(self._splits)
+        first = start == INITIAL_OFFSET
         # A split of which nothing is known yet waits: its start would be stored without a position.
         new = [s for s in self._splits if s in self._extents and s not in before.progress.positions]
-        first = start == INITIAL_OFFSET
         starts = self._starts(enumerator, new, first=first)
         progress = replace(before.progress, positions={**before.progress.positions, **starts})
-        extents = {s: self._extent(s, extent, progress) for s, extent in self._extents.items() if s in splits}
+        extents = {s: self._extent(s, extent, progress) for s, extent in self._extents.items() if s in self._splits}
         idle = self._timers.observe(progress.positions, extents, before.progress.idle)
-        planned = plan(progress, extents, idle, None, index, self._limits(enumerator, budget))
-        self._describe(planned, extents)
+        limits = self._limits(enumerator, budget)
+        if self._group is not None:
+            self._group.join(before.group)
+        while True:
+            planned = plan(progress, extents, idle, self._group, index, limits, added=() if first else new)
+            nothing = not first and planned.progress == before.progress
+            held_by = self._held_by_group(planned, extents) if nothing and self._bounded else None
+            if held_by is None or self._group is None or not self._group.wait(held_by):
+                break
+        self._describe(planned, extents, index)
         rows = sum(r.end - r.start for r in planned.ranges.values())
         held = rows < min_rows and not self._bounded
-        # The first offset always differs, or the starts would not be fixed.
-        self._nothing_came = not first and (held or planned.progress == before.progress)
+        # The first offset always differs, or the starts would not be fixed; a bounded run would end
+        # with an offset that repeats, and must not while others hold it.
+        self._nothing_came = not first and held_by is None and (held or nothing)
         if self._nothing_came:
             return start
-        return Checkpoint(planned.progress, starts, enumerator.snapshot()).to_json(self._source)
+        self._planned_low_ms = planned.next_low_ms
+        return Checkpoint(
+            planned.progress,
+            starts,
+            enumerator.snapshot(),
+            None if self._group is None else self._group.snapshot(),
+            0 if held_by is None else before.waits + 1,
+        ).to_json(self._source)
 
     def tasks(self, start: Json, end: Json) -> list[ReadTask]:
-        """Return the tasks of the batch between two offsets.  Pure: the same for the same offsets."""
+        """Return the tasks of the batch between two offsets: the same for the same offsets."""
+        if self._group is not None and self._planned_low_ms is not None:
+            # Spark has stored the offset by now: whatever comes, this batch will be read.
+            self._group.tell(self._planned_low_ms)
         before, after = Checkpoint.from_json(start, self._source), Checkpoint.from_json(end, self._source)
         ranges = [
             SplitRange(split, begin, position)
@@ -151,6 +179,8 @@ class SourceCoordinator:
         if self._enumerator is not None:
             self._enumerator.close()
             self._enumerator = self._index = None
+        if self._group is not None:
+            self._group.leave()
 
     def _opened(self, before: Checkpoint) -> tuple[SplitEnumerator, TimeIndex]:
         if self._enumerator is None or self._index is None:
@@ -178,7 +208,7 @@ class SourceCoordinator:
         if first:
             _LOG.info("%s begins with %d splits", self._source, len(starts))
         else:
-            _LOG.warning("%s found new splits, read from their beginning: %s", self._source, _names(new))
+            self._reporter.new_splits(new)
         # A start may have been resolved a moment after the extents that it is compared with.
         self._extents = {s: self._grown(extent, starts.get(s)) for s, extent in self._extents.items()}
         return starts
@@ -193,6 +223,11 @@ class SourceCoordinator:
         # A split that had no extent at the run's start, and has one now, is left to the next run.
         target = self._targets.get(split, extent.begin)
         return replace(extent, end=max(min(extent.end, target), progress.positions[split]))
+
+    @staticmethod
+    def _held_by_group(planned: Plan, extents: Extents) -> str | None:
+        paused = any(said.state is SplitState.PAUSED for said in planned.splits.values())
+        return planned.held_by if paused and planned.held_by not in extents else None
 
     def _limited_end(self, split: SplitId, extent: Extent) -> int:
         stop = self._stops[split]
@@ -211,37 +246,18 @@ class SourceCoordinator:
             stops=self._stops,
             bounded=self._bounded,
             fail_on_data_loss=self._settings.fail_on_data_loss,
+            late_splits=self._settings.late_splits,
             cost=enumerator.cost if isinstance(enumerator, SupportsCost) else split_rows,
         )
 
-    def _describe(self, planned: Plan, extents: Extents) -> None:
-        """Keep the plan as the report, and log what a person should know."""
-        by_state: dict[SplitState, list[SplitId]] = {}
-        for split, said in planned.splits.items():
-            by_state.setdefault(said.state, []).append(split)
-        if removed := by_state.get(SplitState.REMOVED):
-            _LOG.warning("%s no longer finds splits, read no further: %s", self._source, _names(removed))
-        progress = planned.progress
-        late = [s for s, said in planned.splits.items() if said.late]
-        inexact = [s for s, said in planned.splits.items() if not said.exact]
-        remaining = {s: max(0, self._limited_end(s, e) - progress.positions.get(s, e.end)) for s, e in extents.items()}
-        counts = Counter({state.value: len(found) for state, found in by_state.items()})
-        report: Json = {
-            "watermark": progress.watermark_ms,
-            "bound": progress.bound_ms,
-            "low": planned.low_ms,
-            "splits": dict(sorted(counts.items())),
-            "rowsRemaining": sum(remaining.values()),
-            "lateSplits": len(late),
-            "inexactSplits": len(inexact),
-        }
-        if len(planned.splits) <= _DETAILED_SPLITS:
-            report["bySplit"] = {
-                s: [said.state.value, said.next_ms, remaining.get(s, 0)] for s, said in sorted(planned.splits.items())
-            }
-        self._report = report
-
-
-def _names(splits: Collection[SplitId], most: int = 5) -> str:
-    shown = ", ".join(sorted(splits)[:most])
-    return shown if len(splits) <= most else f"{shown} and {len(splits) - most} more"
+    def _describe(self, planned: Plan, extents: Extents, index: TimeIndex) -> None:
+        now_s, positions = self._clock(), planned.progress.positions
+        ends = {s: self._limited_end(s, extent) for s, extent in extents.items()}
+        self._report = self._reporter.report(
+            planned,
+            ends,
+            int(self._wall_clock() * 1000),
+            self._retention.seconds_left(now_s, positions, extents),
+            {"lookups": index.lookups - self._lookups, "peeks": index.peeks - self._peeks},
+        )
+        self._lookups, self._peeks = index.lookups, index.peeks

@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,15 +33,30 @@ from tidegate.alignment.budget import Budget
 from tidegate.enumerators.checkpoint import INITIAL_OFFSET
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.group_folder import GroupFolder
+from tidegate.enumerators.report_note import ReportNote
+from tidegate.enumerators.state_folder import StateFolder
 from tidegate.errors import ContractError, TidegateError
 from tidegate.readers.contract import ReadTask
 from tidegate.sources.contract import Source
 
-__all__ = ["SOURCE_WATERMARK", "data_source_class", "schema_of"]
+__all__ = ["SOURCE_WATERMARK", "Driver", "data_source_class", "schema_of"]
 
 SOURCE_WATERMARK = "source_watermark"
 _LOG = logging.getLogger("tidegate.planner")
 _EVERYTHING = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Driver:
+    """What the planner process cannot find out by itself.
+
+    cores: how many tasks run at once.
+    application_id: of the Spark application.
+    """
+
+    cores: int
+    application_id: str
 
 
 def schema_of(source: Source) -> StructType:
@@ -51,11 +67,10 @@ def schema_of(source: Source) -> StructType:
     return StructType(fields)
 
 
-def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], cores: int) -> type[DataSource]:
+def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], driver: Driver) -> type[DataSource]:
     """Return a class that ``spark.dataSource.register`` takes.
 
     Made on the fly, so that it travels to other processes by value, with all that ``build`` holds.
-    cores: how many tasks run at once; the planner process cannot find out.
     """
 
     class TidegateDataSource(DataSource):
@@ -73,10 +88,10 @@ def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], c
 
         def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - PySpark's signature
             with _in_one_sentence():
-                return _BatchReader(self.source.as_batch(), cores)
+                return _BatchReader(self.source.as_batch(), driver)
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - PySpark's
-            return _StreamReader(self.source, cores)
+            return _StreamReader(self.source, driver)
 
     return TidegateDataSource
 
@@ -88,7 +103,7 @@ class _TaskPartition(InputPartition):
         self.task, self.watermark_ms = task, watermark_ms
 
 
-def _coordinator(source: Source, cores: int) -> SourceCoordinator:
+def _coordinator(source: Source, driver: Driver, group: GroupFolder | None = None) -> SourceCoordinator:
     return SourceCoordinator(
         source.connector,
         source.enumerator,
@@ -96,10 +111,24 @@ def _coordinator(source: Source, cores: int) -> SourceCoordinator:
             watermarks=source.watermarks,
             aligned=source.alignment == "event-time",
             fail_on_data_loss=source.fail_on_data_loss,
+            late_splits=source.late_splits,
             discovery_interval_s=source.discovery_interval.total_seconds(),
             min_tasks=source.min_partitions,
         ),
-        cores,
+        driver.cores,
+        group=group,
+    )
+
+
+def _group(source: Source, driver: Driver) -> GroupFolder | None:
+    strategy = source.watermarks
+    if strategy.group is None or strategy.max_drift_ms is None:
+        return None
+    return GroupFolder(
+        StateFolder.of_application(driver.application_id).within("groups", strategy.group),
+        strategy.max_drift_ms,
+        strategy.group_priority,
+        strategy.group_members,
     )
 
 
@@ -137,11 +166,11 @@ def _in_one_sentence() -> Iterator[None]:
 
 
 class _BatchReader(DataSourceReader):
-    def __init__(self, source: Source, cores: int) -> None:
-        self._source, self._cores = source, cores
+    def __init__(self, source: Source, driver: Driver) -> None:
+        self._source, self._driver = source, driver
 
     def partitions(self) -> list[InputPartition]:
-        with _in_one_sentence(), closing(_coordinator(self._source, self._cores)) as coordinator:
+        with _in_one_sentence(), closing(_coordinator(self._source, self._driver)) as coordinator:
             tasks = coordinator.everything()
         # An empty list would become one partition None (trap); an empty task reads nothing.
         return [_TaskPartition(task, None) for task in tasks or [ReadTask(())]]
@@ -153,9 +182,10 @@ class _BatchReader(DataSourceReader):
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Lives in the planner process, and as a copy, which plans nothing, on the executors."""
 
-    def __init__(self, source: Source, cores: int) -> None:
-        self._source, self._cores = source, cores
+    def __init__(self, source: Source, driver: Driver) -> None:
+        self._source, self._driver = source, driver
         self._planner: SourceCoordinator | None = None
+        self._report_note: ReportNote | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         # Asked twice in one run and again until batch 0 is committed (trap): a constant, without I/O.
@@ -191,7 +221,9 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             case _:
                 raise ContractError(f"Spark asks for an unknown read limit: {limit!r}")
         with _in_one_sentence():
-            return coordinator.latest_offset(start, budget, min_rows)
+            offset = coordinator.latest_offset(start, budget, min_rows)
+        self._note().write(coordinator.report())
+        return offset
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         with _in_one_sentence():
@@ -202,18 +234,26 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _read(self._source, _as_task(partition))
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802
-        return None if self._planner is None else self._planner.report()
+        report = None if self._planner is None else self._planner.report()
+        return None if report is None else {**report, "planner": self._note().planner_id}
 
     def stop(self) -> None:
         if self._planner is not None:
             self._planner.close()
+            self._note().remove()
+
+    def _note(self) -> ReportNote:
+        if self._report_note is None:
+            application = StateFolder.of_application(self._driver.application_id)
+            self._report_note = ReportNote(application, self._source.connector, self._source.reads)
+        return self._report_note
 
     def _coordinator(self) -> SourceCoordinator:
         if self._planner is None:
             # Spark ends this process with SIGTERM, and stop() is called only if that raises (trap).
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
             _log_to_stderr(self._source.log_level)
-            self._planner = _coordinator(self._source, self._cores)
+            self._planner = _coordinator(self._source, self._driver, _group(self._source, self._driver))
         return self._planner
 
 

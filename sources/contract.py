@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
+from tidegate.alignment.plan import LateSplits
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.errors import OptionError, did_you_mean
@@ -21,7 +22,15 @@ from tidegate.sources.options import Duration, option_names, parse_duration, sen
 
 __all__ = ["Source"]
 
-_WATERMARK_OPTIONS = ("maxDrift", "maxOutOfOrderness", "idleTimeout")
+# The fields of the watermark strategy, as Spark options.
+_WATERMARK_OPTIONS = {
+    "maxDrift": "max_drift",
+    "maxOutOfOrderness": "out_of_orderness",
+    "idleTimeout": "idle_timeout",
+    "alignmentGroup": "group",
+    "alignmentPriority": "group_priority",
+    "alignmentMembers": "group_members",
+}
 
 
 class Source(BaseModel, ABC):
@@ -31,9 +40,12 @@ class Source(BaseModel, ABC):
     nothing itself.  A connector subclasses it, adds fields, and sets ``connector``.  A field
     ``max_drift`` is written ``maxDrift`` as a Spark option.
 
-    watermarks: disorder, idleness and max drift; as Spark options ``maxOutOfOrderness``,
-        ``idleTimeout`` and ``maxDrift``.
+    watermarks: disorder, idleness and alignment; as Spark options ``maxOutOfOrderness``,
+        ``idleTimeout``, ``maxDrift``, ``alignmentGroup``, ``alignmentPriority``, ``alignmentMembers``.
     alignment: ``event-time`` cuts every batch at one event time; ``none`` shares it by backlog.
+    late_splits: what becomes of a split that comes during the run, or wakes from idle, with records
+        older than the watermark: ``admit`` reads it at once, and its rows are late; ``catch-up`` lets
+        the others wait for it; ``fail`` ends the query.
     fail_on_data_loss: end the query when records that were never read are gone; else go on.
     min_partitions: at least so many tasks for a batch.
     include_source_watermark: add the column ``source_watermark``.
@@ -48,11 +60,21 @@ class Source(BaseModel, ABC):
 
     watermarks: WatermarkStrategy = WatermarkStrategy()
     alignment: Literal["event-time", "none"] = "event-time"
+    late_splits: LateSplits = "admit"
     fail_on_data_loss: bool = True
     min_partitions: PositiveInt | None = None
     include_source_watermark: bool = False
     discovery_interval: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(seconds=30)
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
+
+    @model_validator(mode="after")
+    def _alignable(self) -> Self:
+        drift = self.watermarks.max_drift
+        if self.alignment == "none" and drift is not None:
+            raise ValueError("maxDrift needs alignment 'event-time', but it is 'none'")
+        if self.late_splits == "catch-up" and drift is None:
+            raise ValueError("lateSplits is 'catch-up', which needs maxDrift")
+        return self
 
     if not TYPE_CHECKING:  # type checkers see the constructor that the fields make
 
@@ -112,6 +134,11 @@ class Source(BaseModel, ABC):
         """What one batch may read unless Spark says otherwise."""
         return Budget()
 
+    @property
+    def reads(self) -> str:
+        """What is read, for people: shown by ``tidegate watch``.  Holds no secret."""
+        return self.connector
+
     def as_batch(self) -> Self:
         """Return the source as a batch query reads it, where defaults differ."""
         return self
@@ -143,20 +170,24 @@ class Source(BaseModel, ABC):
 def _strategy(options: Mapping[str, str]) -> WatermarkStrategy | None:
     if not options:
         return None
-    durations = {name: _duration(name, value) for name, value in options.items()}
-    default = WatermarkStrategy()
+    fields = {_WATERMARK_OPTIONS[name]: _watermark_option(name, value) for name, value in options.items()}
     try:
-        return WatermarkStrategy(
-            out_of_orderness=durations.get("maxOutOfOrderness", default.out_of_orderness),
-            idle_timeout=durations.get("idleTimeout", default.idle_timeout),
-            max_drift=durations.get("maxDrift", default.max_drift),
-        )
+        return WatermarkStrategy(**fields)
     except OptionError as error:
         raise OptionError(f"{error} (options {', '.join(_WATERMARK_OPTIONS)})") from None
 
 
-def _duration(name: str, value: str) -> timedelta:
+def _watermark_option(name: str, value: str) -> Any:
     try:
-        return parse_duration(value)
+        if name == "alignmentGroup":
+            return value
+        return _whole(value) if name in {"alignmentPriority", "alignmentMembers"} else parse_duration(value)
     except ValueError as error:
         raise OptionError(f"the option {name!r} is {value!r}: {error}") from None
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError("expected a whole number") from None

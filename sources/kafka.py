@@ -145,6 +145,12 @@ class KafkaSource(Source):
         """At most ``max_offsets_per_trigger`` offsets."""
         return Budget(rows=self.max_offsets_per_trigger)
 
+    @property
+    def reads(self) -> str:
+        """The topics and the servers."""
+        topics = self.subscribe_pattern or ", ".join(self.subscribe or self.assign or ())
+        return f"{topics} at {self.bootstrap_servers}"
+
     def as_batch(self) -> Self:
         """Begin at the earliest offsets unless told otherwise, as Spark's own batch source does."""
         if names_point(self.starting_offsets, "latest"):

@@ -7,7 +7,7 @@ import uuid
 
 from pyspark.sql import SparkSession
 
-from tidegate.sources.bridge import data_source_class
+from tidegate.sources.bridge import Driver, data_source_class
 from tidegate.sources.contract import Source
 from tidegate.sources.kafka import KafkaSource
 
@@ -21,10 +21,10 @@ def register(spark: SparkSession) -> None:
 
     Call it once per session.  On a local master the Python workers then also run this interpreter.
     """
-    cores = _prepare(spark)
+    driver = _prepare(spark)
     for source in _SOURCES:
         name = f"tidegate_{source.connector}"
-        spark.dataSource.register(data_source_class(name, source.from_options, cores))
+        spark.dataSource.register(data_source_class(name, source.from_options, driver))
 
 
 def register_source(spark: SparkSession, source: Source) -> str:
@@ -32,16 +32,16 @@ def register_source(spark: SparkSession, source: Source) -> str:
 
     The registered class carries the source by value; nothing of it stands in an option.
     """
-    cores = _prepare(spark)
+    driver = _prepare(spark)
     name = f"tidegate_{source.connector}_{uuid.uuid4().hex[:12]}"
-    spark.dataSource.register(data_source_class(name, lambda _: source, cores))
+    spark.dataSource.register(data_source_class(name, lambda _: source, driver))
     return name
 
 
-def _prepare(spark: SparkSession) -> int:
-    """Return how many tasks the session runs at once."""
+def _prepare(spark: SparkSession) -> Driver:
+    """Return what planners need to know of the session."""
     context = spark.sparkContext
     if str(context.master).startswith("local"):
         # Python workers would take the python3 of the PATH, which need not be this one (trap).
         context.pythonExec = sys.executable
-    return context.defaultParallelism
+    return Driver(context.defaultParallelism, str(context.applicationId))

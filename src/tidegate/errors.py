@@ -4,6 +4,7 @@
     ├── OptionError           the caller: an option is unknown, malformed or contradictory
     ├── CheckpointError       the caller: a checkpoint of another source or of a newer version
     ├── DataLossError         the data: records that were promised are gone
+    ├── LateDataError         the data: records are older than the watermark, and that is not allowed
     ├── CorruptDataError      the data: what was read cannot be what was written
     ├── ConnectorError        the other side: it refused, or did not answer before the deadline
     │   └── DeadlineError
@@ -27,6 +28,7 @@ __all__ = [
     "CorruptDataError",
     "DataLossError",
     "DeadlineError",
+    "LateDataError",
     "OptionError",
     "ServerError",
     "TidegateError",
@@ -48,6 +50,10 @@ class CheckpointError(TidegateError):
 
 class DataLossError(TidegateError):
     """Records between a position and the data that is still there are gone (``failOnDataLoss``)."""
+
+
+class LateDataError(TidegateError):
+    """A split was found whose records are older than the watermark (``lateSplits`` is ``fail``)."""
 
 
 class CorruptDataError(TidegateError):

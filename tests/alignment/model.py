@@ -7,12 +7,14 @@ by brute force over records.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 
 from tidegate.alignment.budget import UNLIMITED
+from tidegate.alignment.group import GroupBound
 from tidegate.alignment.index import TimeIndex
-from tidegate.alignment.planner import Limits, Plan, Progress, plan
+from tidegate.alignment.plan import Limits, Plan, Progress
+from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import Extent, Head, SplitRange
 from tidegate.alignment.states import SplitState, may_follow
 
@@ -24,6 +26,17 @@ class Entry:
     position: int
     time_ms: int
     seen: bool = True
+
+
+@dataclass(frozen=True)
+class FixedGroup:
+    """A group whose other members have always the same low."""
+
+    low_ms: int
+    drift_ms: int | None
+
+    def bound(self, low_ms: int | None, stored_bound_ms: int | None) -> GroupBound:
+        return GroupBound(self.low_ms, self.low_ms + (self.drift_ms or 0), "another")
 
 
 @dataclass
@@ -121,6 +134,8 @@ class World:
         self.states: dict[str, SplitState] = {}
         self.quiet: set[str] = set()
         self.group_low_ms: int | None = None
+        self.added: set[str] = set()
+        self.late: set[str] = set()
         self.plans: list[Plan] = []
 
     # What may happen between two plans.
@@ -133,12 +148,8 @@ class World:
         self.source.logs = self.logs
         self.starts[split] = log.begin
         self.delivered[split], self.lost[split] = [], set()
-        self.progress = Progress(
-            {**self.progress.positions, split: log.begin},
-            self.progress.bound_ms,
-            self.progress.watermark_ms,
-            self.progress.idle,
-        )
+        self.added.add(split)
+        self.progress = replace(self.progress, positions={**self.progress.positions, split: log.begin})
 
     def trim(self, split: str, begin: int) -> None:
         log = self.logs[split]
@@ -154,14 +165,18 @@ class World:
 
     def plan(self) -> Plan:
         extents = {s: Extent(log.begin, log.end, log.settled) for s, log in self.logs.items()}
-        arguments = (self.progress, extents, frozenset(self.quiet), self.group_low_ms)
-        planned = plan(*arguments, self.index, self.limits)
-        assert plan(*arguments, TimeIndex(self.source), self.limits) == planned, "a restart plans something else"
+        group = None if self.group_low_ms is None else FixedGroup(self.group_low_ms, self.limits.max_drift_ms)
+        self.late = self._late()
+        arguments = (self.progress, extents, frozenset(self.quiet), group)
+        planned = plan(*arguments, self.index, self.limits, added=self.added)
+        again = plan(*arguments, TimeIndex(self.source), self.limits, added=self.added)
+        assert again == planned, "a restart plans something else"
         self._judge(planned)
         for split, r in planned.ranges.items():
             self.delivered[split] += self.logs[split].records(r.start, r.end)
         self.states = {s: said.state for s, said in planned.splits.items() if said.state is not SplitState.REMOVED}
         self.progress = planned.progress
+        self.added = set()
         self.plans.append(planned)
         return planned
 
@@ -185,6 +200,14 @@ class World:
         """Return the unread records that may be read now."""
         return self.logs[split].records((at or self.progress).positions[split], self.end_of(split))
 
+    def _late(self) -> set[str]:
+        """Return the splits with unread records that came, or woke, behind the watermark and still are."""
+        watermark_ms = self.progress.watermark_ms
+        behind = {
+            s for s in self.logs if watermark_ms is not None and (w := self.unread(s)) and w[0].time_ms <= watermark_ms
+        }
+        return behind & (self.progress.late | self.added | self.progress.idle)
+
     def _finished(self, split: str) -> bool:
         stop = self.limits.stops.get(split)
         position = max(self.progress.positions[split], self.logs[split].begin)
@@ -199,12 +222,13 @@ class World:
         drift_ms = self.limits.max_drift_ms
         if not self.limits.aligned or drift_ms is None:
             return None
+        waits = self.limits.late_splits == "catch-up"
         watermark_ms = -(10**18) if self.progress.watermark_ms is None else self.progress.watermark_ms
         holds = []
         for split in self.logs:
             waiting = self.unread(split)
             if waiting:
-                if waiting[0].time_ms > watermark_ms:
+                if waiting[0].time_ms > watermark_ms or (split in self.late and waits):
                     holds.append(waiting[0].time_ms)
             elif not (self.limits.bounded or self._is_quiet(split) or self._finished(split)):
                 known = self.source.latest({split: self.end_of(split)})[split]
@@ -212,7 +236,7 @@ class World:
                     holds.append(max(known, watermark_ms + 1))
         low_ms = min(holds, default=watermark_ms + 1)
         bounds = [low_ms + drift_ms]
-        if self.progress.bound_ms is not None:
+        if self.progress.bound_ms is not None and not (waits and self.late):
             bounds.append(self.progress.bound_ms)
         own_ms = max(bounds)
         return own_ms if self.group_low_ms is None else min(own_ms, self.group_low_ms + drift_ms)
@@ -226,14 +250,11 @@ class World:
         if self.sighted and bound_ms is not None:
             self._judge_bound(planned, batch, bound_ms)
         self._judge_watermark(planned)
+        self._judge_late(planned, batch)
         self._judge_states(planned, bound_ms)
         if after == before:
             assert after is before, "nothing changed, but there is a new offset"
-        same = (after.watermark_ms, after.idle, dict(after.positions)) == (
-            before.watermark_ms,
-            before.idle,
-            dict(before.positions),
-        )
+        same = replace(after, bound_ms=before.bound_ms) == before
         assert not same or after is before, "only the bound changed, but there is a new offset"
 
     def _judge_positions(self, planned: Plan) -> None:
@@ -287,6 +308,24 @@ class World:
                 past = [e.time_ms for e in log.records(0, entry.position)]
                 if not past or entry.time_ms >= max(past) - disorder_ms:
                     assert entry.time_ms > after_ms, f"{entry} of {split} was in order and would now be late"
+
+    def _judge_late(self, planned: Plan, batch: Mapping[str, list[Entry]]) -> None:
+        watermark_ms = self.progress.watermark_ms
+        for split, said in planned.splits.items():
+            entries = [] if watermark_ms is None else batch.get(split, [])
+            first = list(takewhile(lambda entry: entry.time_ms <= watermark_ms, entries))  # type: ignore[operator]
+            if said.exact and self.sighted:
+                assert bool(said.late_rows) == bool(first), (
+                    f"{split}: {said.late_rows} rows are called late, not {first}"
+                )
+            assert said.late_rows >= bool(first)
+        still = {s for s in planned.progress.late if (w := self.unread(s, at=planned.progress)) and w[0].time_ms}
+        assert still <= self.late
+        if planned.progress.watermark_ms is not None:
+            for split in self.late:
+                left = self.unread(split, at=planned.progress)
+                if left and left[0].time_ms <= planned.progress.watermark_ms:
+                    assert split in planned.progress.late, "a late split was forgotten before it caught up"
 
     def _judge_states(self, planned: Plan, bound_ms: int | None) -> None:
         assert planned.splits.keys() == self.logs.keys() | self.progress.positions.keys()

@@ -9,7 +9,7 @@ import pytest
 
 from tests.alignment.model import Entry, Log, PeekOnly, World, log
 from tidegate.alignment.budget import Budget, Cost
-from tidegate.alignment.planner import Limits
+from tidegate.alignment.plan import Limits
 from tidegate.alignment.splits import SplitRange
 from tidegate.alignment.states import SplitState
 from tidegate.errors import DataLossError
@@ -63,7 +63,7 @@ class TestLow:
         assert world.progress.watermark_ms == 109
         world.discover("late", log(50, 60))
         planned = world.plan()
-        assert planned.splits["late"].late
+        assert (planned.splits["late"].late_rows, planned.progress.late) == (2, {"late"})
         assert (planned.low_ms, planned.progress.bound_ms) == (120, 130)
         assert (world.read("late"), world.read("a")) == ([50, 60], [0, 100, 105, 120])
 
@@ -424,5 +424,5 @@ class TestIdleness:
         world.quiet.clear()
         world.logs["a"].append(1)
         planned = world.plan()
-        assert planned.splits["a"].late
+        assert (planned.splits["a"].late_rows, planned.progress.late) == (1, {"a"})
         assert planned.progress.watermark_ms == 99

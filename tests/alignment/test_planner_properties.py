@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.alignment.model import Entry, KafkaLike, Log, PeekOnly, World
 from tidegate.alignment.budget import Budget
-from tidegate.alignment.planner import Limits
+from tidegate.alignment.plan import Limits
 
 WALL_CLOCK_MS = 10**7
 
@@ -53,6 +53,7 @@ def limits(draw: st.DrawFn, *, disorder_ms: int | None) -> Limits:
         budget=draw(BUDGETS),
         bounded=draw(st.booleans()),
         fail_on_data_loss=False,
+        late_splits=draw(st.sampled_from(["admit", "admit", "catch-up"])),
     )
 
 

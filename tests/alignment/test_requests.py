@@ -12,7 +12,8 @@ import pytest
 from benchmarks.plan import HOUR_MS, LookupLogs, SortedLogs
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.index import TimeIndex
-from tidegate.alignment.planner import Limits, Progress, plan
+from tidegate.alignment.plan import Limits, Progress
+from tidegate.alignment.planner import plan
 
 DAY_MS = 24 * HOUR_MS
 

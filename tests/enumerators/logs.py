@@ -69,7 +69,7 @@ class Clock:
         self.now += seconds
 
 
-def coordinator(logs, clock=None, cores=2, restored=None, **settings):
+def coordinator(logs, clock=None, cores=2, restored=None, group=None, **settings):
     """Return a coordinator of a new run; ``restored`` collects the states that it is opened with."""
 
     def open_enumerator(state):
@@ -79,7 +79,9 @@ def coordinator(logs, clock=None, cores=2, restored=None, **settings):
 
     clock = clock or Clock()
     known = {"watermarks": WatermarkStrategy(), **settings}
-    return SourceCoordinator("memory", open_enumerator, CoordinatorSettings(**known), cores, clock, clock.sleep)
+    return SourceCoordinator(
+        "memory", open_enumerator, CoordinatorSettings(**known), cores, group=group, clock=clock, sleep=clock.sleep
+    )
 
 
 def read(run, start, end):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.alignment.planner import Progress
+from tidegate.alignment.plan import Progress
 from tidegate.enumerators.checkpoint import INITIAL_OFFSET, Checkpoint
 from tidegate.errors import CheckpointError
 

@@ -10,7 +10,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from tests.sources.memory import MemorySource, append
 from tidegate import WatermarkStrategy
 from tidegate.errors import ContractError
-from tidegate.sources.bridge import data_source_class
+from tidegate.sources.bridge import Driver, data_source_class
 
 HOUR = 3_600_000
 
@@ -108,7 +108,7 @@ def stream_reader(path):
     handler = signal.getsignal(signal.SIGTERM)
 
     def make(**fields):
-        kind = data_source_class("memory", lambda _: MemorySource(path=path, **fields), cores=2)
+        kind = data_source_class("memory", lambda _: MemorySource(path=path, **fields), Driver(2, "test"))
         source = kind({})
         made.append(source.streamReader(source.schema()))
         return made[-1]

@@ -1,0 +1,107 @@
+"""What a plan is made from and what it says: the values between the planner and those who carry it out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from tidegate.alignment.budget import UNLIMITED, Budget, CostOf, split_rows
+from tidegate.alignment.splits import Positions, SplitId, SplitRange
+from tidegate.alignment.states import SplitState
+
+__all__ = ["LateSplits", "Limits", "Plan", "Progress", "SplitPlan"]
+
+LateSplits: TypeAlias = Literal["admit", "catch-up", "fail"]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a batch leaves behind, and all that the next plan needs to know of the past.
+
+    positions: of every split, its next unread record.
+    bound_ms: the furthest event time at which batches have been cut: what is delivered lies before
+        it.  None: none was cut yet, or the last one read everything.
+    watermark_ms: of the source; None: minus infinity.
+    idle: the splits that were idle.
+    late: splits that came, or woke from idle, with records older than the watermark, and have not
+        caught up with it yet.
+    ended: every split is at its configured end: the watermark is plus infinity, whatever
+        ``watermark_ms`` says, unless a later run moves the ends.
+    """
+
+    positions: Positions
+    bound_ms: int | None = None
+    watermark_ms: int | None = None
+    idle: frozenset[SplitId] = frozenset()
+    late: frozenset[SplitId] = frozenset()
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What bounds a batch.
+
+    aligned: cut all splits at one event time; False: share the budget by backlog.
+    max_drift_ms: how far past the lowest head any split may be read; None: no bound.
+    out_of_orderness_ms: None: no watermark is wanted.
+    budget: what a batch may cost.
+    stops: configured ends, exclusive; a split without an entry, or with None, has none.
+    bounded: extents do not grow in this run (Trigger.AvailableNow): a split that is read to its
+        extent no longer bounds the others, though it still holds the watermark.
+    fail_on_data_loss: raise, or skip what is gone.
+    late_splits: what becomes of a split that comes, or wakes, with records older than the watermark:
+        it is read at once and its rows are late (admit), the others wait for it (catch-up), or the
+        query ends (fail).
+    horizon_ms: nothing at or past this event time is read; None: there is no horizon.
+    cost: of ranges; the default counts positions as rows.
+    """
+
+    aligned: bool = True
+    max_drift_ms: int | None = None
+    out_of_orderness_ms: int | None = 0
+    budget: Budget = UNLIMITED
+    stops: Mapping[SplitId, int | None] = field(default_factory=dict)
+    bounded: bool = False
+    fail_on_data_loss: bool = True
+    late_splits: LateSplits = "admit"
+    horizon_ms: int | None = None
+    cost: CostOf = split_rows
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPlan:
+    """What the plan says of one split.
+
+    next_ms: event time of its next record after the batch, or a lower bound of it; None: none is known.
+    late_rows: how many positions of the batch hold records older than the source's watermark: those
+        before the first that is not.
+    exact: False when the cut was found by probing.
+    """
+
+    state: SplitState
+    next_ms: int | None = None
+    late_rows: int = 0
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the batch reads, where that leaves the source, and why.
+
+    ranges: only splits that give records; empty when there is nothing to read.
+    progress: identical to the old one when the plan reads nothing and moves neither the watermark
+        nor an idle flag (rule 8).
+    low_ms: the lowest event time that held the bound; None: nothing did.
+    held_by: the split, or the other member of the group, that has it.
+    next_low_ms: the lowest event time that is still to be read after the batch, as far as it holds
+        others; None: nothing does.
+    splits: the state of every split, removed ones included.
+    """
+
+    ranges: Mapping[SplitId, SplitRange]
+    progress: Progress
+    low_ms: int | None
+    held_by: str | None
+    next_low_ms: int | None
+    splits: Mapping[SplitId, SplitPlan]

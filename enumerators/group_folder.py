@@ -1,0 +1,165 @@
+"""A source's membership of an alignment group: a note in a folder, kept alive by a thread.
+
+Every member has one note with its lowest unread event time and a lease.  A member whose lease is
+over (it was killed) holds nobody; when it comes back it takes part again (FLINK-35157,
+FLINK-40505).  The lease is renewed by a thread, for a plan comes only once per batch.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, replace
+
+from tidegate.alignment.group import AlignmentGroup, GroupBound, Member, group_bound
+from tidegate.enumerators.contract import Json
+from tidegate.enumerators.state_folder import StateFolder
+from tidegate.errors import ConnectorError
+
+__all__ = ["LEASE_S", "GroupFolder"]
+
+_LOG = logging.getLogger("tidegate.planner")
+LEASE_S = 10.0
+_RENEWALS_PER_LEASE = 5
+_POLL_S = 0.05
+_PATIENCE_S = 0.1
+_MOST_PATIENCE_S = 10.0
+
+
+class GroupFolder(AlignmentGroup):
+    """Takes part in a group; one for each run of a source.
+
+    folder: that of the group.
+    max_drift_ms, priority: see Member.
+    expected: how many members there are to be before anyone reads, this one included; None: as many
+        as come.
+    """
+
+    def __init__(
+        self,
+        folder: StateFolder,
+        max_drift_ms: int,
+        priority: int = 0,
+        expected: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._folder, self._expected, self._clock, self._sleep = folder, expected, clock, sleep
+        self._me = Member(uuid.uuid4().hex[:12], max_drift_ms, clock(), priority)
+        self._peers: frozenset[str] = frozenset()
+        self._heard: set[str] = set()
+        self._begun = self._joined = False
+        self._plans = 0
+        self._told: tuple[int | None, ...] = ()
+        self._writing = threading.Lock()
+        self._left = threading.Event()
+        self._turns = _Turns(clock, sleep)
+
+    def join(self, state: Json | None) -> None:
+        """Go on as the member that the start offset names.
+
+        state: what ``snapshot`` said when that offset was made; None: the query begins, and its
+            first batch reads nothing, for nobody knows this member yet.  Called before every plan.
+        """
+        self._plans += 1
+        self._begun = state is not None
+        if state is not None and not self._joined:
+            self._me = replace(self._me, id=str(state["id"]))
+            self._peers = frozenset(map(str, state.get("peers", ())))
+        if not self._joined:
+            self._joined = True
+            threading.Thread(target=self._renew, name="tidegate-group-lease", daemon=True).start()
+
+    def bound(self, low_ms: int | None, stored_bound_ms: int | None) -> GroupBound:
+        """Tell the others the lowest unread event time, and return what they allow."""
+        self.tell(low_ms)
+        others = {member.id: member for member, _ in self._others()}
+        if len(others) + 1 >= (self._expected or 0):
+            self._expected = None
+        self._heard |= others.keys()
+        return group_bound(self._me, others.values(), self._missing(len(others)), stored_bound_ms)
+
+    def tell(self, low_ms: int | None) -> None:
+        """Tell the others the lowest unread event time; after a plan, once its offset is safe."""
+        self._me = replace(self._me, low_ms=low_ms)
+        self._write()
+
+    def wait(self, held_by: str) -> bool:
+        """Wait for the member that holds this one; False: better plan something else meanwhile."""
+        return self._turns.wait(held_by, lambda: {member.id: plans for member, plans in self._others()}.get(held_by))
+
+    def snapshot(self) -> Json:
+        """Return what ``join`` needs after a restart: who this is, and who else is to be waited for."""
+        return {"id": self._me.id, "peers": sorted(member.id for member, _ in self._others())}
+
+    def leave(self) -> None:
+        """Hold the others no longer; may be called twice, and without ``join``."""
+        with self._writing:
+            self._left.set()
+            if self._joined:
+                self._folder.remove(self._me.id)
+
+    def _missing(self, others: int) -> str | None:
+        """Return who is waited for before anything is read."""
+        if not self._begun:
+            return self._me.id
+        if self._clock() - self._me.joined > LEASE_S:
+            if self._expected is not None:
+                _LOG.warning("alignmentMembers is %d, but only %d came; the group begins", self._expected, others + 1)
+                self._expected = None
+            return None
+        return "a member that is not there yet" if self._expected else min(self._peers - self._heard, default=None)
+
+    def _others(self) -> list[tuple[Member, int]]:
+        """Return the members whose lease is not over, each with how often it has planned."""
+        now = self._clock()
+        found = []
+        for name, note in self._folder.notes():
+            # A renewal in the future is of a machine that has been started anew since.
+            if name != self._me.id and 0 <= now - note["renewed"] <= LEASE_S:
+                found.append((Member(**note["member"]), note["plans"]))
+        return found
+
+    def _write(self) -> None:
+        with self._writing:
+            if not self._left.is_set():
+                note = {"member": asdict(self._me), "plans": self._plans, "renewed": self._clock()}
+                self._folder.write(self._me.id, note)
+
+    def _renew(self) -> None:
+        while not self._left.wait(LEASE_S / _RENEWALS_PER_LEASE):
+            with suppress(ConnectorError):  # the next plan says it, in the query
+                self._write()
+
+
+class _Turns:
+    """Tells whether waiting for another member can help a bounded run.
+
+    It does when the other is of another query, and never when it is of the same query, whose sources
+    Spark asks one after the other.  Nobody says which it is; but a member that plans while this one
+    waits is of another query for certain.
+    """
+
+    def __init__(self, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
+        self._clock, self._sleep = clock, sleep
+        self._elsewhere: set[str] = set()
+        self._last: tuple[str, int | None] | None = None
+        self._patience_s = _PATIENCE_S
+
+    def wait(self, other: str, plans: Callable[[], int | None]) -> bool:
+        before = plans()
+        # It has planned in between, so that this one need not wait long for its turn.
+        in_turns = self._last != (other, before)
+        self._patience_s = _PATIENCE_S if in_turns else min(2 * self._patience_s, _MOST_PATIENCE_S)
+        until = self._clock() + self._patience_s
+        while plans() == before:
+            if other not in self._elsewhere and self._clock() >= until:
+                self._last = (other, before)
+                return False
+            self._sleep(_POLL_S)
+        self._elsewhere.add(other)
+        return True

@@ -1,0 +1,126 @@
+"""What a plan decided, for people: the JSON that ``reportLatestOffset`` shows in every progress.
+
+    {"watermark": ms, "bound": ms, "low": ms,   of the source, after the plan; null: there is none
+     "heldBy": "orders-3",                      the split, or member of the group, that has the low
+     "splits": {"paused": 2, "reading": 1},     how many splits are in which state
+     "rowsRemaining": 1200,                     lag in rows: all that is readable and not planned yet
+     "eventTimeLag": ms,                        now minus the oldest unread event time; 0: none is unread
+     "mostBehind": ["orders-3", 900, ms],       the split with the oldest: its lag in rows and event time
+     "lateRows": 0, "lateRowsTotal": 17,        read behind the watermark, by this plan and by this run
+     "lateSplits": ["orders-7"],                the splits that came behind it, first ten
+     "paused": {"orders-2": ms},                since when (wall clock), the longest ten
+     "lookups": 1, "peeks": 2,                  requests to the time index by this plan
+     "inexactSplits": 0,                        cut by probing, for the index is blind there
+     "secondsToDeletion": {"orders-2": 340},    of unread records, where that can be told
+     "planner": "9f1c...",                      names the planner process
+     "bySplit": {"orders-0": ["reading", ms, 5]}}   state, next event time, rows left; up to 100 splits
+
+It is small whatever the number of splits, for Spark keeps it twice in each progress.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Collection, Mapping
+
+from tidegate.alignment.plan import Plan
+from tidegate.alignment.splits import Positions, SplitId
+from tidegate.alignment.states import SplitState
+from tidegate.enumerators.contract import Json
+
+__all__ = ["Reporter"]
+
+_LOG = logging.getLogger("tidegate.planner")
+_DETAILED_SPLITS = 100
+_NAMED_SPLITS = 10
+_DELETED_SOON_S = 3600.0
+
+
+class Reporter:
+    """Describes the plans of one run, and logs once what a person should know."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._paused_since: dict[SplitId, int] = {}
+        self._late_rows = 0
+        self._warned: dict[str, set[SplitId]] = {}
+
+    def report(
+        self,
+        planned: Plan,
+        ends: Positions,
+        now_ms: int,
+        seconds_left: Mapping[SplitId, float],
+        asked: Mapping[str, int],
+    ) -> Json:
+        """Return what a plan decided.  Called once per plan.
+
+        ends: of each split, up to where it could be read.
+        asked: what the plan cost in requests, by the names they have in the report.
+        """
+        progress, splits = planned.progress, planned.splits
+        by_state: dict[SplitState, list[SplitId]] = {}
+        for split, said in splits.items():
+            by_state.setdefault(said.state, []).append(split)
+        remaining = {s: max(0, end - progress.positions.get(s, end)) for s, end in ends.items()}
+        unread = {s: splits[s].next_ms for s, rows in remaining.items() if rows}
+        oldest = min(((at_ms, s) for s, at_ms in unread.items() if at_ms is not None), default=None)
+        paused = by_state.get(SplitState.PAUSED, [])
+        self._paused_since = {s: self._paused_since.get(s, now_ms) for s in paused}
+        late_rows = sum(said.late_rows for said in splits.values())
+        self._late_rows += late_rows
+        in_danger = {s: left for s, left in seconds_left.items() if left < _DELETED_SOON_S}
+        self._log(by_state.get(SplitState.REMOVED, []), progress.late, in_danger)
+        report: Json = {
+            "watermark": progress.watermark_ms,
+            "bound": progress.bound_ms,
+            "low": planned.low_ms,
+            "heldBy": planned.held_by,
+            "splits": dict(sorted(Counter({state.value: len(found) for state, found in by_state.items()}).items())),
+            "rowsRemaining": sum(remaining.values()),
+            "eventTimeLag": 0 if oldest is None else max(0, now_ms - oldest[0]),
+            "mostBehind": None if oldest is None else [oldest[1], remaining[oldest[1]], max(0, now_ms - oldest[0])],
+            "lateRows": late_rows,
+            "lateRowsTotal": self._late_rows,
+            "lateSplits": sorted(progress.late)[:_NAMED_SPLITS],
+            "paused": dict(sorted(self._paused_since.items(), key=lambda item: item[::-1])[:_NAMED_SPLITS]),
+            **asked,
+            "inexactSplits": sum(not said.exact for said in splits.values()),
+            "secondsToDeletion": {
+                s: round(left) for s, left in sorted(seconds_left.items(), key=lambda item: item[1])[:_NAMED_SPLITS]
+            },
+        }
+        if len(splits) <= _DETAILED_SPLITS:
+            report["bySplit"] = {
+                s: [said.state.value, said.next_ms, remaining.get(s, 0)] for s, said in sorted(splits.items())
+            }
+        return report
+
+    def new_splits(self, splits: Collection[SplitId]) -> None:
+        """Log that splits were found during the run."""
+        _LOG.warning("%s found new splits, read from their beginning: %s", self._source, _names(splits))
+
+    def _log(self, removed: Collection[SplitId], late: Collection[SplitId], in_danger: Mapping[SplitId, float]) -> None:
+        if new := self._news("removed", removed):
+            _LOG.warning("%s no longer finds splits, read no further: %s", self._source, _names(new))
+        if new := self._news("late", late):
+            _LOG.warning("%s reads splits behind the watermark (lateSplits): %s", self._source, _names(new))
+        if new := self._news("in danger", in_danger):
+            soonest = min(new, key=lambda split: in_danger[split])
+            _LOG.warning(
+                "%s will lose unread records of %s in about %d minutes to retention",
+                self._source,
+                soonest,
+                in_danger[soonest] // 60,
+            )
+
+    def _news(self, what: str, splits: Collection[SplitId]) -> set[SplitId]:
+        """Return the splits that were not among those of the last plan."""
+        before, self._warned[what] = self._warned.get(what, set()), set(splits)
+        return self._warned[what] - before
+
+
+def _names(splits: Collection[SplitId], most: int = 5) -> str:
+    shown = ", ".join(sorted(splits)[:most])
+    return shown if len(splits) <= most else f"{shown} and {len(splits) - most} more"

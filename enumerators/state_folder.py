@@ -1,0 +1,106 @@
+"""A folder of this user's, in which the planners of one Spark application leave notes for each other.
+
+Soft state: it lives as long as the application, and whoever finds it gone or old does without.
+Nobody else can look inside, and what is written is either there as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from tidegate.enumerators.contract import Json
+from tidegate.errors import ConnectorError
+
+__all__ = ["StateFolder", "applications"]
+
+_ATTEMPTS = 3
+_FORGOTTEN_S = 24 * 3600.0  # a planner touches its notes every few seconds
+
+
+class StateFolder:
+    """A private folder of JSON notes; made when the first note is written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def of_application(cls, application_id: str) -> StateFolder:
+        """Return the folder that all planners of a Spark application share; they run on the driver's machine."""
+        return cls(_root() / quote(application_id, safe=""))
+
+    def within(self, *names: str) -> StateFolder:
+        """Return a folder inside this one."""
+        return StateFolder(self.path.joinpath(*(quote(name, safe="") for name in names)))
+
+    def write(self, name: str, note: Json) -> None:
+        """Write a note, in place of an earlier one of that name.
+
+        Raises ConnectorError when the folder belongs to someone else, or nothing can be written.
+        """
+        partial = self.path / f".{name}.{os.getpid()}"
+        try:
+            _make_private_root()
+            for _ in range(_ATTEMPTS):
+                # Again when someone left in between, and took the empty folder away.
+                with suppress(FileNotFoundError):
+                    self.path.mkdir(parents=True, exist_ok=True)
+                    partial.write_text(json.dumps(note), "utf-8")
+                    partial.replace(self.path / f"{name}.json")
+                    return
+        except OSError as error:
+            raise ConnectorError(f"the planner cannot write to its folder {self.path}: {error}") from error
+
+    def read(self, name: str) -> Json | None:
+        """Return a note; None: there is none."""
+        try:
+            note: Json = json.loads((self.path / f"{name}.json").read_text("utf-8"))
+        except (OSError, ValueError):
+            return None
+        return note
+
+    def notes(self) -> Iterator[tuple[str, Json]]:
+        """Yield all notes by name."""
+        for path in sorted(self.path.glob("*.json")):
+            if (note := self.read(path.stem)) is not None:
+                yield path.stem, note
+
+    def remove(self, name: str) -> None:
+        """Remove a note, if there is one, and folders that are empty then."""
+        (self.path / f"{name}.json").unlink(missing_ok=True)
+        with suppress(OSError):
+            for folder in (self.path, *self.path.parents):
+                folder.rmdir()
+
+
+def applications() -> list[StateFolder]:
+    """Return the folders of this user's applications on this machine; drops those forgotten for a day."""
+    found = []
+    for path in sorted(_root().glob("*")):
+        newest = max((each.stat().st_mtime for each in [path, *path.rglob("*")]), default=0.0)
+        if time.time() - newest > _FORGOTTEN_S:
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            found.append(StateFolder(path))
+    return found
+
+
+def _root() -> Path:
+    return Path(tempfile.gettempdir()) / f"tidegate-{os.getuid()}"
+
+
+def _make_private_root() -> None:
+    """Make the folder of all, which nobody but this user may enter."""
+    root = _root()
+    root.mkdir(mode=0o700, exist_ok=True)
+    found = root.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(f"{root} belongs to another user, or others may enter it")

@@ -1,0 +1,133 @@
+"""Numbers and texts as milliseconds since the epoch: exact, rounded down, null for what is no time.
+
+A number is a time only in one unit, so the unit is fixed beforehand and never guessed row by row.
+Whole columns are converted at once; no value raises, and none wraps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["TimeUnit", "detect_unit", "text_times", "value_times"]
+
+TimeUnit: TypeAlias = Literal["s", "ms", "us", "iso8601"]
+
+# Detection ends at the year 5138 in each unit, where the next one begins in 1973.
+_DETECTED_BELOW: dict[TimeUnit, int] = {"s": 10**11, "ms": 10**14, "us": 10**17}
+# Conversion goes on to the year 33658, because 9999-12-31 often stands for "for ever".  Up to there a
+# double holds every millisecond; today, taken in the next smaller unit, lies beyond it.
+_LIMIT_PER_DETECTED = 10
+
+_WHOLE = "-?[0-9]{1,18}"  # fits into an int64
+_NUMBER = r"-?[0-9]+(?:[.][0-9]*)?(?:[eE][+-]?[0-9]{1,3})?"
+_ISO8601 = (
+    "(?P<year>[0-9]{4})-(?P<month>0[1-9]|1[0-2])-(?P<day>0[1-9]|[12][0-9]|3[01])"
+    "(?:[Tt ](?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9])"
+    "(?::(?P<second>[0-5][0-9])(?:[.,](?P<fraction>[0-9]{1,3})[0-9]*)?)?"
+    "(?:[Zz]|(?P<sign>[+-])(?P<zone_hour>[01][0-9]|2[0-3])(?::?(?P<zone_minute>[0-5][0-9]))?)?)?"
+)
+
+
+def detect_unit(values: Iterable[object]) -> TimeUnit | None:
+    """Return the unit of the first usable value, or None if there is none.
+
+    A text that looks like ISO 8601 has the unit "iso8601".  A number, or a text that is one, is
+    judged by its size: below 1e11 it counts seconds (to the year 5138), from there on and below
+    1e14 milliseconds, from there on and below 1e17 microseconds (both 1973 to 5138).  Anything
+    else is passed over: zero and less, larger numbers, NaN, booleans, other texts and objects.
+    """
+    for value in values:
+        number = value
+        if isinstance(value, str):
+            if re.fullmatch(_ISO8601, value):
+                return "iso8601"
+            number = float(value) if re.fullmatch(_NUMBER, value) else None
+        if isinstance(number, int | float) and not isinstance(number, bool) and number > 0:
+            unit = next((unit for unit, end in _DETECTED_BELOW.items() if number < end), None)
+            if unit is not None:
+                return unit
+    return None
+
+
+def value_times(values: Sequence[object], unit: TimeUnit) -> pa.Int64Array:
+    """Return the times of ``values``, as JSON has them, in milliseconds; null for what is no time.
+
+    Numbers are int or float; a float stands for its shortest decimal, so that 1700000000.123 s
+    has 123 ms.  Texts: see text_times.
+    """
+    texts = pa.array([value if type(value) is str else None for value in values], pa.string())
+    if unit == "iso8601":
+        return _iso8601_times(texts)
+    # type(), not isinstance(): a bool is an int to Python.
+    limit = _limit(unit)
+    whole = pa.array([value if type(value) is int and abs(value) < limit else None for value in values], pa.int64())
+    floats = pa.array([value if type(value) is float else None for value in values], pa.float64())
+    times = pc.coalesce(_number_times(whole, unit), _number_times(floats, unit))
+    return times if texts.null_count == len(texts) else pc.coalesce(times, text_times(texts, unit))
+
+
+def text_times(texts: pa.Array, unit: TimeUnit) -> pa.Int64Array:
+    """Return the times of an array of string or binary in milliseconds; null for what is no time.
+
+    Epoch units take decimal numbers, also with a fraction or an exponent.  ISO 8601 is taken in
+    its extended format: a date, or date, "T" or a blank, and hours and minutes, with or without
+    seconds, a fraction of them, and "Z" or an offset; without either it is UTC.  Leap seconds and
+    24:00 are no times.  Nothing is trimmed.
+    """
+    if unit == "iso8601":
+        return _iso8601_times(texts)
+    is_whole = pc.match_substring_regex(texts, f"^{_WHOLE}$")
+    whole = _number_times(_only(texts, is_whole).cast(pa.int64()), unit)
+    is_other = pc.and_not(pc.match_substring_regex(texts, f"^{_NUMBER}$"), is_whole)
+    return pc.coalesce(whole, _number_times(_only(texts, is_other).cast(pa.float64()), unit))
+
+
+def _only(texts: pa.Array, keep: pa.BooleanArray) -> pa.StringArray:
+    return pc.if_else(keep, texts, pa.scalar(None, texts.type)).cast(pa.string())
+
+
+def _limit(unit: TimeUnit) -> int:
+    return _DETECTED_BELOW[unit] * _LIMIT_PER_DETECTED
+
+
+def _number_times(numbers: pa.Array, unit: TimeUnit) -> pa.Int64Array:
+    """Return int64 or double numbers of an epoch unit in milliseconds, rounded down."""
+    limit = _limit(unit)
+    given = numbers.fill_null(0).to_numpy()
+    usable = np.asarray(numbers.is_valid()) & (given > -limit) & (given < limit)  # false for NaN
+    given = np.where(usable, given, 0)
+    if unit == "s":
+        # Neither the product nor the quotient is exact, but the quotient is the double nearest to
+        # the decimal, so comparing it with the given one tells on which side of it that lies.
+        times = np.rint(given * 1000)
+        times -= times / 1000 > given
+    else:
+        times = given // 1000 if unit == "us" else np.floor(given)
+    return pa.array(times.astype(np.int64), mask=~usable)
+
+
+def _iso8601_times(texts: pa.Array) -> pa.Int64Array:
+    fields = pc.extract_regex(texts, f"^{_ISO8601}$")
+
+    def number(name: str) -> npt.NDArray[np.int64]:
+        digits = pc.struct_field(fields, name).cast(pa.string())
+        # A part that is left out is an empty text; a fraction's digits count from the left.
+        padded = pc.utf8_rpad(digits, 3, "0") if name == "fraction" else pc.utf8_lpad(digits, 1, "0")
+        found: npt.NDArray[np.int64] = padded.cast(pa.int64()).fill_null(0).to_numpy()
+        return found
+
+    months = ((number("year") - 1970) * 12 + number("month") - 1).astype("datetime64[M]")
+    days = months.astype("datetime64[D]") + (number("day") - 1)
+    is_date = days.astype("datetime64[M]") == months  # 30 February is in March
+    west = pc.is_in(pc.struct_field(fields, "sign").cast(pa.string()), pa.array(["-"]))  # false for null
+    offset = (number("zone_hour") * 60 + number("zone_minute")) * np.where(west, -1, 1)
+    minutes = (days.astype(np.int64) * 24 + number("hour")) * 60 + number("minute") - offset
+    times = (minutes * 60 + number("second")) * 1000 + number("fraction")
+    return pa.array(times, mask=~is_date | np.asarray(fields.is_null()))
