@@ -24,10 +24,20 @@ class Bisection:
     head: the first unread record; before the time.
     end: exclusive.
     known: peeks made earlier, as the position that was asked for and its answer.
+    exact: go on to the very record, however little is left in doubt.
     """
 
-    def __init__(self, head: Head, end: int, event_time_ms: int, known: Iterable[tuple[int, Head | None]]) -> None:
+    def __init__(
+        self,
+        head: Head,
+        end: int,
+        event_time_ms: int,
+        known: Iterable[tuple[int, Head | None]] = (),
+        *,
+        exact: bool = False,
+    ) -> None:
         self._time_ms = event_time_ms
+        self._exact = exact
         self._first = head.position
         self._low = head
         self._high = end
@@ -41,7 +51,8 @@ class Bisection:
     def question(self) -> int | None:
         """Return the position to peek at next; None: the rest is too little to be worth a request."""
         first, last = self._low.position + 1, self._high - 1
-        if last - first < (self._low.position - self._first) // _GOOD_ENOUGH:
+        worth_asking = 0 if self._exact else (self._low.position - self._first) // _GOOD_ENOUGH
+        if last - first < worth_asking:
             return None
         self._asked += 1
         if self._high_ms is None:

@@ -7,6 +7,7 @@ others are to do; they look at nothing else.  The rules are numbered as in ``doc
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from math import inf
 from typing import NamedTuple
 
@@ -81,7 +82,8 @@ class _Board:
         idle: Collection[SplitId],
         added: Collection[SplitId],
     ) -> None:
-        self.before, self.extents, self.index, self.limits, self.group = before, extents, index, limits, group
+        self.before, self.index, self.limits, self.group = before, index, limits, group
+        self.extents = extents = {s: _not_before(before.positions[s], extent) for s, extent in extents.items()}
         self.starts = {s: self._start(s, before.positions[s], extent) for s, extent in extents.items()}
         self.ends = {s: self._end(s, extent) for s, extent in extents.items()}
         index.forget_before(self.starts)
@@ -209,6 +211,7 @@ class _Board:
         }
         splits.update({s: SplitPlan(SplitState.REMOVED) for s in self.before.positions if s not in self.extents})
         positions = {s: all_cuts[s].position if s in all_cuts else start for s, start in self.starts.items()}
+        ended = bool(positions) and all(position == self.limits.stops.get(s) for s, position in positions.items())
         reads_records = any(s in ranges for s in cuts)
         cut_ms = None if time_ms is None else _greatest(self.before.bound_ms, time_ms)
         reached = self._reached(splits)
@@ -217,12 +220,13 @@ class _Board:
             s for s in self.before.late | self.late if watermark_ms is not None and reached.get(s, inf) <= watermark_ms
         }
         after = Progress(
-            positions=positions,
+            # A split that is gone goes on from where it stood should it come back.
+            positions={**self.before.positions, **positions},
             bound_ms=cut_ms if reads_records else self.before.bound_ms,
             watermark_ms=watermark_ms,
             idle=frozenset(self.idle),
             late=frozenset(late),
-            ended=bool(positions) and all(position == self.limits.stops.get(s) for s, position in positions.items()),
+            ended=ended,
         )
         next_low_ms = self._next_low(splits, reached, after)
         return Plan(
@@ -293,6 +297,14 @@ class _Board:
             elif STATES[splits[split].state].in_minimum and not self.limits.bounded:
                 times.append(at_ms if in_time_ms is None else max(at_ms, in_time_ms))
         return min(times, default=None)
+
+
+def _not_before(position: int, extent: Extent) -> Extent:
+    """Return the extent, up to the position at least where what lies before it may only not be read now.
+
+    So it is when a query goes on with another isolation level, under an open transaction.
+    """
+    return extent if extent.settled or extent.end >= position else replace(extent, end=position)
 
 
 def _lowest(times: Mapping[SplitId, int]) -> tuple[int | None, SplitId | None]:

@@ -8,7 +8,7 @@ What a state means for the others stands in ``STATES`` and nowhere else.
     UNREAD <------> READING <------> CAUGHT_UP ------------> IDLE
        ^               ^                 |    <--------------+
        |               v                 v
-       +-----------> PAUSED          FINISHED            (any) --> REMOVED
+       +-----------> PAUSED          FINISHED            (any) <-> REMOVED
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SplitState(Enum):
     FINISHED = "finished"
     """At its configured end: nothing will ever come."""
     REMOVED = "removed"
-    """No longer discovered."""
+    """Not discovered; should it come back, it goes on from where it stood."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ STATES: dict[SplitState, StateRule] = {
     SplitState.CAUGHT_UP: StateRule(in_minimum=True, next=_LIVE | _END | {SplitState.IDLE}),
     SplitState.IDLE: StateRule(in_minimum=False, next=_LIVE | _END | {SplitState.IDLE}),
     SplitState.FINISHED: StateRule(in_minimum=False, next=_END),
-    SplitState.REMOVED: StateRule(in_minimum=False, next=frozenset({SplitState.REMOVED})),
+    SplitState.REMOVED: StateRule(in_minimum=False, next=frozenset(SplitState)),
 }
 
 

@@ -31,9 +31,18 @@ class SplitEnumerator(ABC):
         """Return all splits there are now.
 
         Called at the start and then once per discovery interval.  A split that is missing from the
-        answer is removed: it is not read any further.  Raises ConnectorError when what the user
-        named does not exist.
+        answer is removed: it is not read any further, and goes on where it stood should it come
+        back.  Raises ConnectorError when what the user named does not exist.
         """
+
+    def forget(self, removed: Positions) -> Collection[SplitId]:
+        """Return those of the removed splits of which nothing is unread, so that nobody need remember them.
+
+        Called after ``discover`` when splits that were read are missing from its answer.  The others
+        are data loss (``failOnDataLoss``).
+        """
+        del removed
+        return ()
 
     @abstractmethod
     def starts(self, splits: Collection[SplitId], *, first: bool) -> Positions:

@@ -24,7 +24,7 @@ from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCost
 from tidegate.enumerators.group_folder import GroupFolder
 from tidegate.enumerators.report import Reporter
 from tidegate.enumerators.retention import RetentionWatch
-from tidegate.errors import ContractError
+from tidegate.errors import ContractError, DataLossError
 from tidegate.readers.contract import ReadTask
 
 __all__ = ["CoordinatorSettings", "SourceCoordinator"]
@@ -91,14 +91,14 @@ class SourceCoordinator:
         self._timers = _IdleTimers(settings.watermarks.idle_timeout.total_seconds(), clock)
         self._enumerator: SplitEnumerator | None = None
         self._index: TimeIndex | None = None
-        self._splits: list[SplitId] = []
+        self._splits: dict[SplitId, None] = {}  # an ordered set
         self._discovered_at = self._extents_at = float("-inf")
         self._extents: Extents = {}
         self._stops: dict[SplitId, int | None] = {}
         self._targets: dict[SplitId, int] | None = None
         self._bounded = False
         self._nothing_came = False
-        self._planned_low_ms: int | None = None
+        self._planned: Plan | None = None
         self._report: Json | None = None
 
     def bound_run(self) -> None:
@@ -119,15 +119,17 @@ class SourceCoordinator:
         # A split of which nothing is known yet waits: its start would be stored without a position.
         new = [s for s in self._splits if s in self._extents and s not in before.progress.positions]
         starts = self._starts(enumerator, new, first=first)
-        progress = replace(before.progress, positions={**before.progress.positions, **starts})
+        known = {**self._remembered(enumerator, before.progress.positions), **starts}
+        progress = replace(before.progress, positions=known)
         extents = {s: self._extent(s, extent, progress) for s, extent in self._extents.items() if s in self._splits}
-        idle = self._timers.observe(progress.positions, extents, before.progress.idle)
+        # By what there is, not by the targets of a bounded run: only who has nothing to read is idle.
+        idle = self._timers.observe(known, {s: self._extents[s] for s in extents}, before.progress.idle)
         limits = self._limits(enumerator, budget)
         if self._group is not None:
             self._group.join(before.group)
         while True:
             planned = plan(progress, extents, idle, self._group, index, limits, added=() if first else new)
-            nothing = not first and planned.progress == before.progress
+            nothing = not first and planned.progress == before.progress and not (self._group and self._group.grew())
             held_by = self._held_by_group(planned, extents) if nothing and self._bounded else None
             if held_by is None or self._group is None or not self._group.wait(held_by):
                 break
@@ -139,7 +141,7 @@ class SourceCoordinator:
         self._nothing_came = not first and held_by is None and (held or nothing)
         if self._nothing_came:
             return start
-        self._planned_low_ms = planned.next_low_ms
+        self._planned = planned
         return Checkpoint(
             planned.progress,
             starts,
@@ -150,9 +152,9 @@ class SourceCoordinator:
 
     def tasks(self, start: Json, end: Json) -> list[ReadTask]:
         """Return the tasks of the batch between two offsets: the same for the same offsets."""
-        if self._group is not None and self._planned_low_ms is not None:
+        if self._group is not None and self._planned is not None:
             # Spark has stored the offset by now: whatever comes, this batch will be read.
-            self._group.tell(self._planned_low_ms)
+            self._group.tell(self._planned.next_low_ms)
         before, after = Checkpoint.from_json(start, self._source), Checkpoint.from_json(end, self._source)
         ranges = [
             SplitRange(split, begin, position)
@@ -193,7 +195,7 @@ class SourceCoordinator:
     def _refresh(self, enumerator: SplitEnumerator) -> None:
         now = self._clock()
         if now - self._discovered_at >= self._settings.discovery_interval_s and self._targets is None:
-            self._splits = sorted(set(enumerator.discover()))
+            self._splits = dict.fromkeys(sorted(enumerator.discover()))
             self._discovered_at = now
             self._stops |= enumerator.stops([s for s in self._splits if s not in self._stops])
         self._extents = enumerator.extents(self._splits)
@@ -212,6 +214,22 @@ class SourceCoordinator:
         # A start may have been resolved a moment after the extents that it is compared with.
         self._extents = {s: self._grown(extent, starts.get(s)) for s, extent in self._extents.items()}
         return starts
+
+    def _remembered(self, enumerator: SplitEnumerator, positions: Positions) -> Positions:
+        """Return the positions without those of splits that are gone for good.
+
+        Raises DataLossError when splits with unread records are gone.
+        """
+        removed = {s: position for s, position in positions.items() if s not in self._splits}
+        if not removed:
+            return positions
+        forgotten = set(enumerator.forget(removed))
+        if self._settings.fail_on_data_loss and (lost := sorted(removed.keys() - forgotten)):
+            raise DataLossError(
+                f"split {lost[0]!r}, read up to position {removed[lost[0]]}, is no longer found: it was deleted, or is "
+                "not subscribed to any more; set failOnDataLoss to false to go on without it"
+            )
+        return {s: position for s, position in positions.items() if s not in forgotten}
 
     @staticmethod
     def _grown(extent: Extent, start: int | None) -> Extent:

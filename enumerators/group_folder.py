@@ -37,6 +37,9 @@ class GroupFolder(AlignmentGroup):
     max_drift_ms, priority: see Member.
     expected: how many members there are to be before anyone reads, this one included; None: as many
         as come.
+    lease_s: how long a member that is not heard of holds the others, and how long those that are
+        expected are waited for.
+    renewed_by_thread: False where someone else calls ``renew``.
     """
 
     def __init__(
@@ -45,16 +48,20 @@ class GroupFolder(AlignmentGroup):
         max_drift_ms: int,
         priority: int = 0,
         expected: int | None = None,
+        *,
+        lease_s: float = LEASE_S,
+        renewed_by_thread: bool = True,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._folder, self._expected, self._clock, self._sleep = folder, expected, clock, sleep
+        self._folder, self._expected, self._lease_s, self._clock = folder, expected, lease_s, clock
+        self._renewed_by_thread = renewed_by_thread
         self._me = Member(uuid.uuid4().hex[:12], max_drift_ms, clock(), priority)
-        self._peers: frozenset[str] = frozenset()
+        self._peers: frozenset[str] = frozenset()  # that the run's first offset names
+        self._stored: frozenset[str] = frozenset()  # that the last one does
         self._heard: set[str] = set()
         self._begun = self._joined = False
         self._plans = 0
-        self._told: tuple[int | None, ...] = ()
         self._writing = threading.Lock()
         self._left = threading.Event()
         self._turns = _Turns(clock, sleep)
@@ -67,12 +74,13 @@ class GroupFolder(AlignmentGroup):
         """
         self._plans += 1
         self._begun = state is not None
+        self._stored = frozenset(map(str, (state or {}).get("peers", ())))
         if state is not None and not self._joined:
             self._me = replace(self._me, id=str(state["id"]))
-            self._peers = frozenset(map(str, state.get("peers", ())))
-        if not self._joined:
-            self._joined = True
-            threading.Thread(target=self._renew, name="tidegate-group-lease", daemon=True).start()
+            self._peers = self._stored
+        if not self._joined and self._renewed_by_thread:
+            threading.Thread(target=self._renew_for_ever, name="tidegate-group-lease", daemon=True).start()
+        self._joined = True
 
     def bound(self, low_ms: int | None, stored_bound_ms: int | None) -> GroupBound:
         """Tell the others the lowest unread event time, and return what they allow."""
@@ -86,11 +94,22 @@ class GroupFolder(AlignmentGroup):
     def tell(self, low_ms: int | None) -> None:
         """Tell the others the lowest unread event time; after a plan, once its offset is safe."""
         self._me = replace(self._me, low_ms=low_ms)
-        self._write()
+        self.renew()
+
+    def renew(self) -> None:
+        """Let the lease begin anew."""
+        with self._writing:
+            if not self._left.is_set():
+                note = {"member": asdict(self._me), "plans": self._plans, "renewed": self._clock()}
+                self._folder.write(self._me.id, note)
 
     def wait(self, held_by: str) -> bool:
         """Wait for the member that holds this one; False: better plan something else meanwhile."""
         return self._turns.wait(held_by, lambda: {member.id: plans for member, plans in self._others()}.get(held_by))
+
+    def grew(self) -> bool:
+        """Tell whether there are members whom the start offset does not name; a restart must know of them."""
+        return any(member.id not in self._stored for member, _ in self._others())
 
     def snapshot(self) -> Json:
         """Return what ``join`` needs after a restart: who this is, and who else is to be waited for."""
@@ -107,7 +126,7 @@ class GroupFolder(AlignmentGroup):
         """Return who is waited for before anything is read."""
         if not self._begun:
             return self._me.id
-        if self._clock() - self._me.joined > LEASE_S:
+        if self._clock() - self._me.joined > self._lease_s:
             if self._expected is not None:
                 _LOG.warning("alignmentMembers is %d, but only %d came; the group begins", self._expected, others + 1)
                 self._expected = None
@@ -120,20 +139,14 @@ class GroupFolder(AlignmentGroup):
         found = []
         for name, note in self._folder.notes():
             # A renewal in the future is of a machine that has been started anew since.
-            if name != self._me.id and 0 <= now - note["renewed"] <= LEASE_S:
+            if name != self._me.id and 0 <= now - note["renewed"] <= self._lease_s:
                 found.append((Member(**note["member"]), note["plans"]))
         return found
 
-    def _write(self) -> None:
-        with self._writing:
-            if not self._left.is_set():
-                note = {"member": asdict(self._me), "plans": self._plans, "renewed": self._clock()}
-                self._folder.write(self._me.id, note)
-
-    def _renew(self) -> None:
-        while not self._left.wait(LEASE_S / _RENEWALS_PER_LEASE):
+    def _renew_for_ever(self) -> None:
+        while not self._left.wait(self._lease_s / _RENEWALS_PER_LEASE):
             with suppress(ConnectorError):  # the next plan says it, in the query
-                self._write()
+                self.renew()
 
 
 class _Turns:
@@ -156,10 +169,11 @@ class _Turns:
         in_turns = self._last != (other, before)
         self._patience_s = _PATIENCE_S if in_turns else min(2 * self._patience_s, _MOST_PATIENCE_S)
         until = self._clock() + self._patience_s
-        while plans() == before:
+        while (now := plans()) == before:
             if other not in self._elsewhere and self._clock() >= until:
                 self._last = (other, before)
                 return False
             self._sleep(_POLL_S)
-        self._elsewhere.add(other)
+        if now is not None:
+            self._elsewhere.add(other)
         return True

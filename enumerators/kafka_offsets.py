@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from tidegate.alignment.bisection import Bisection
+from tidegate.alignment.splits import Head
 from tidegate.errors import OptionError
 from tidegate.readers.kafka_client import EARLIEST, LATEST, KafkaClient
 from tidegate.readers.kafka_config import TopicPartition
@@ -72,23 +74,53 @@ def resolve(
             f"{', '.join(sorted(p.split_id for p in known)[:10])}"
         )
     points = {p: spec.point(p) for p in partitions}
-    asked = {p: at.timestamp_ms if isinstance(at, ByTimestamp) else min(at, LATEST) for p, at in points.items()}
-    answers = client.list_offsets(asked)
+    times = {p: point.timestamp_ms for p, point in points.items() if isinstance(point, ByTimestamp)}
+    at_time = _first_records(times, client)
+    answers = client.list_offsets({p: min(at, LATEST) for p, at in points.items() if not isinstance(at, ByTimestamp)})
     resolved: dict[TopicPartition, int] = {}
     for partition, point in points.items():
-        answer = answers[partition][0]
         if not isinstance(point, ByTimestamp):
+            answer = answers[partition][0]
             resolved[partition] = _existing(spec, partition, point, answer) if point >= 0 else answer
-        elif answer >= 0:
-            resolved[partition] = answer
-        elif spec.without_record == "error":
+            continue
+        record, end = at_time[partition]
+        if record is None and spec.without_record == "error":
             raise OptionError(
                 f"{spec.option} is {point.timestamp_ms}, but partition {partition.split_id} holds no record so late; "
                 "set startingOffsetsByTimestampStrategy to latest to begin at its end"
             )
-        else:
-            resolved[partition] = client.list_offsets({partition: LATEST})[partition][0]
+        resolved[partition] = end if record is None else record
     return resolved
+
+
+def _first_records(
+    times_ms: Mapping[TopicPartition, int], client: KafkaClient
+) -> dict[TopicPartition, tuple[int | None, int]]:
+    """Return for each partition the offset of its first record at or after a time, and its end.
+
+    Kafka also answers with transaction markers, which carry the wall clock: all of a transactional
+    history then seems to lie before any time.  Where the answer is no record, what follows it is
+    bisected, which is exact as far as that is in order.
+    """
+    if not times_ms:
+        return {}
+    ends = {p: offset for p, (offset, _) in client.list_offsets(dict.fromkeys(times_ms, LATEST)).items()}
+    answers = {p: answer for p, answer in client.list_offsets(times_ms).items() if 0 <= answer[0] < ends[p]}
+    records = client.peek({p: offset for p, (offset, _) in answers.items()}) if answers else {}
+    found: dict[TopicPartition, int | None] = dict.fromkeys(times_ms)
+    searches: dict[TopicPartition, Bisection] = {}
+    for partition, record in records.items():
+        if record is not None and record[1] >= times_ms[partition]:
+            found[partition] = record[0]
+        elif record is not None:
+            searches[partition] = Bisection(Head(*record), ends[partition], times_ms[partition], exact=True)
+    while asked := {p: position for p, search in searches.items() if (position := search.question()) is not None}:
+        for partition, seen in client.peek(asked).items():
+            searches[partition].answer(asked[partition], None if seen is None else Head(*seen))
+    for partition, search in searches.items():
+        position, next_ms = search.result()
+        found[partition] = None if next_ms is None else position
+    return {p: (record, ends[p]) for p, record in found.items()}
 
 
 def _existing(spec: OffsetsSpec, partition: TopicPartition, offset: int, end: int) -> int:

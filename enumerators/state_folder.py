@@ -76,9 +76,11 @@ class StateFolder:
     def remove(self, name: str) -> None:
         """Remove a note, if there is one, and folders that are empty then."""
         (self.path / f"{name}.json").unlink(missing_ok=True)
+        folder = self.path
         with suppress(OSError):
-            for folder in (self.path, *self.path.parents):
+            while _root() in (folder, *folder.parents):
                 folder.rmdir()
+                folder = folder.parent
 
 
 def applications() -> list[StateFolder]:

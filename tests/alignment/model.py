@@ -134,6 +134,7 @@ class World:
         self.states: dict[str, SplitState] = {}
         self.quiet: set[str] = set()
         self.group_low_ms: int | None = None
+        self.gone: dict[str, Log] = {}
         self.added: set[str] = set()
         self.late: set[str] = set()
         self.plans: list[Plan] = []
@@ -158,7 +159,11 @@ class World:
         log.begin = max(log.begin, begin)
 
     def remove(self, split: str) -> None:
-        del self.logs[split]
+        self.gone[split] = self.logs.pop(split)
+        self.source.logs = self.logs
+
+    def bring_back(self, split: str) -> None:
+        self.logs[split] = self.gone.pop(split)
         self.source.logs = self.logs
 
     # One plan, and the judgement on it.
@@ -266,7 +271,8 @@ class World:
             else:
                 assert (r.split_id, r.start, r.end) == (split, old, new)
                 assert old < new <= self.end_of(split)
-        assert planned.progress.positions.keys() == self.logs.keys()
+        assert planned.progress.positions.keys() == self.logs.keys() | self.gone.keys()
+        assert all(planned.progress.positions[s] == self.progress.positions[s] for s in self.gone)
 
     def _judge_size(self, planned: Plan, batch: Mapping[str, list[Entry]], bound_ms: int | None) -> None:
         due = [

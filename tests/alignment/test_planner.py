@@ -215,14 +215,17 @@ class TestEnds:
         world.drain()
         assert states(world) == {"a": SplitState.CAUGHT_UP}
 
-    def test_a_removed_split_is_named_once_and_then_forgotten(self) -> None:
-        world = World({"a": log(0), "b": log(500)}, Limits())
+    def test_a_removed_split_holds_nobody_and_goes_on_where_it_stood_should_it_come_back(self) -> None:
+        world = World({"a": log(0, 600), "b": log(500)}, Limits(max_drift_ms=10))
         world.plan()
         world.remove("a")
         assert world.plan().splits["a"].state is SplitState.REMOVED
-        assert world.progress.positions == {"b": 1}
+        assert world.progress.positions == {"a": 1, "b": 1}
         assert world.progress.watermark_ms == 499
-        assert "a" not in world.plan().splits
+        world.bring_back("a")
+        world.quiet.add("b")
+        world.drain()
+        assert world.read("a") == [0, 600]
 
 
 def test_disorder_after_the_cut_waits_for_the_next_batch_and_is_in_time() -> None:

@@ -59,7 +59,7 @@ def limits(draw: st.DrawFn, *, disorder_ms: int | None) -> Limits:
 
 WHATS = (
     *("nothing", "nothing", "append", "append", "append", "quiet", "wake", "settle"),
-    *("discover", "remove", "trim", "restart", "group", "change limits"),
+    *("discover", "remove", "return", "trim", "restart", "group", "change limits"),
 )
 EVENTS = st.lists(st.tuples(st.sampled_from(WHATS), st.integers(0, 5), st.integers(0, 12)), max_size=14)
 
@@ -81,7 +81,9 @@ def worlds(draw: st.DrawFn, *, clean: bool, source: type[PeekOnly]) -> tuple[Wor
     return world, hidden, [replace(other, stops=begun.stops) for other in others]
 
 
-def happen(world: World, event: tuple[str, int, int], hidden: list[Log], changes: list[Limits]) -> None:
+def happen(  # noqa: C901 - a table of small effects
+    world: World, event: tuple[str, int, int], hidden: list[Log], changes: list[Limits]
+) -> None:
     """Let one thing happen between two plans."""
     what, which, amount = event
     names = sorted(world.logs)
@@ -103,6 +105,10 @@ def happen(world: World, event: tuple[str, int, int], hidden: list[Log], changes
         if len(names) > 1:
             world.remove(split)
 
+    def come_back() -> None:
+        if world.gone:
+            world.bring_back(min(world.gone))
+
     def group() -> None:
         world.group_low_ms = (-5, 0, 3, 500, 2000, 200_000, None, None, None, None, None, None, None)[amount]
 
@@ -120,6 +126,7 @@ def happen(world: World, event: tuple[str, int, int], hidden: list[Log], changes
         "settle": settle,
         "discover": discover,
         "remove": remove,
+        "return": come_back,
         "trim": lambda: world.trim(split, log.begin + amount),
         "restart": world.restart,
         "group": group,
@@ -136,6 +143,8 @@ def live_through(scene: tuple[World, list[Log], list[Limits]], events: list[tupl
         world.plan()
     # Whatever was in the way goes away, and then everything must be read.
     world.group_low_ms = None
+    for split in list(world.gone):
+        world.bring_back(split)
     for split, log in world.logs.items():
         log.append(len(log.entries))
         log.settled = True

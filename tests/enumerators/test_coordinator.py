@@ -1,6 +1,7 @@
 """From an enumerator to the offsets that Spark asks for."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -104,18 +105,59 @@ def test_splits_are_discovered_once_per_interval_and_new_ones_read_from_their_be
     assert "found new splits, read from their beginning: b" in caplog.text
 
 
-def test_removed_splits_are_reported_and_known_ones_go_on(caplog):
+def test_a_split_that_is_gone_ends_the_query():
+    logs = Logs(a=[1, 2], b=[1])
+    _, last = drain(coordinator(logs), INITIAL_OFFSET)
+    del logs.times["b"]
+    with pytest.raises(DataLossError, match=r"split 'b', read up to position 1, is no longer found: .*failOnDataLoss"):
+        coordinator(logs).latest_offset(last)
+
+
+def test_without_fail_on_data_loss_a_split_that_is_gone_is_reported_and_goes_on_when_it_comes_back(caplog):
     logs = Logs(a=[1, 2], b=[1])
     _, last = drain(coordinator(logs), INITIAL_OFFSET)
     del logs.times["b"]
     logs.times["a"] += [3]
     logs.times["c"] = [1]
-    run = coordinator(logs)
+    run = coordinator(logs, fail_on_data_loss=False)
     end = run.latest_offset(last)
     assert sorted(read(run, last, end)) == [("a", 2), ("c", 0)]
-    assert end["positions"] == {"a": 3, "c": 1}
     assert run.report()["splits"]["removed"] == 1
     assert "no longer finds splits, read no further: b" in caplog.text
+    logs.times["b"] = [1, 2]
+    run = coordinator(logs)
+    assert read(run, end, run.latest_offset(end)) == [("b", 1)]
+
+
+def test_a_split_whose_records_are_all_read_may_be_forgotten():
+    logs = Logs(a=[1, 2], b=[1])
+    _, last = drain(coordinator(logs), INITIAL_OFFSET)
+    del logs.times["b"]
+    logs.forget = lambda removed: [split for split, position in removed.items() if position == 1]
+    assert coordinator(logs).latest_offset(last)["positions"] == {"a": 2}
+
+
+def test_a_bounded_run_takes_no_split_for_idle_that_gets_more_behind_its_end():
+    logs, clock = Logs(a=[0, 100], b=[0]), Clock()
+    run = coordinator(logs, clock, watermarks=replace(DRIFT_10, idle_timeout=timedelta(seconds=5)))
+    run.bound_run()
+    start = run.latest_offset(INITIAL_OFFSET)
+    logs.times["b"] += [50]
+    run.latest_offset(start)
+    clock.sleep(10)
+    end = run.latest_offset(start)
+    assert "idle" not in end
+    assert end["watermark"] < 50
+
+
+def test_an_end_that_an_open_transaction_takes_back_is_waited_for():
+    logs = Logs(a=[1, 2, 3])
+    _, last = drain(coordinator(logs), INITIAL_OFFSET)
+    whole, logs.times["a"], logs.unsettled = logs.times["a"], [1], {"a"}
+    run = coordinator(logs)
+    assert run.latest_offset(last) == last
+    logs.times["a"], logs.unsettled = [*whole, 4], set()
+    assert read(run, last, run.latest_offset(last)) == [("a", 3)]
 
 
 def test_a_snapshot_is_given_back_to_the_next_run():

@@ -203,6 +203,37 @@ class TestExtents:
         assert extent == Extent(0, 4)
 
 
+class TestTransactionalHistory:
+    """Every commit leaves a marker that carries the wall clock, and is what Kafka finds for any time."""
+
+    @pytest.fixture
+    def topic(self, kafka):
+        topic = new_topic(kafka, [])
+        producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic, linger_ms=0)
+        producer.init_transactions()
+        for at in range(100, 1100, 100):
+            producer.begin_transaction()
+            producer.send(topic, b"x", partition=0, timestamp_ms=at).get(10)
+            producer.commit_transaction()
+        producer.close()
+        return topic
+
+    @pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
+    @pytest.mark.parametrize(("time_ms", "offset"), [(0, 0), (100, 0), (101, 2), (500, 8), (501, 10), (1000, 18)])
+    def test_a_time_is_resolved_to_its_record(self, enumerate_, topic, isolation_level, time_ms, offset):
+        spec = OffsetsSpec("endingTimestamp", ByTimestamp(time_ms))
+        enumerator = enumerate_(Subscribe((topic,)), spec, spec, config={"isolation_level": isolation_level})
+        splits = enumerator.discover()
+        starts, stops = enumerator.starts(splits, first=True), enumerator.stops(splits)
+        assert starts == stops
+        head = enumerator.peek(starts)[f"{topic}-0"]
+        assert (head.position, head.event_time_ms) == (offset, max(100, -(-time_ms // 100) * 100))
+
+    def test_a_time_past_all_records_is_the_end(self, enumerate_, topic):
+        enumerator = enumerate_(Subscribe((topic,)), OffsetsSpec("endingTimestamp", ByTimestamp(1001)))
+        assert enumerator.starts(enumerator.discover(), first=True) == {f"{topic}-0": 20}
+
+
 class TestTimeIndex:
     def test_it_finds_the_first_record_at_or_after_a_time(self, kafka, enumerate_):
         topic = new_topic(kafka, [100, 200, 300], [150], [])

@@ -1,0 +1,103 @@
+"""How many rows the next batch may hold so that it takes the wanted time.
+
+The idea is that of Flink's buffer debloating (FLIP-183): measure the speed, and hold as much as gets
+done in the target time.  Errors of the past are not added up, as in the PID of Spark's old DStreams,
+so that a measurement that comes one batch late does not make the budget swing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tidegate.errors import OptionError
+
+__all__ = ["BatchMeasure", "BatchSizer"]
+
+_FIXED_SECONDS = 0.2  # of a Spark batch without rows, until it is measured
+_SHORTEST, _LONGEST = 1e-3, 1e9  # seconds; Spark counts whole milliseconds
+_MOST_ROWS = 2**63 - 1  # Spark counts rows in a Long
+_GROWTH, _SHRINKAGE = 2, 3  # times, in one step
+_NOISE = math.log(1.6)  # 30 % of noise make a batch 1.43 times as long; the rest is for our own error
+_SMOOTHED = 5  # batches
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMeasure:
+    """One finished batch.
+
+    rows: those it read, however many it was allowed.
+    seconds: from its trigger to its end.
+    """
+
+    rows: int
+    seconds: float
+
+
+class BatchSizer:
+    """The row budget with which a batch takes the target time.
+
+    A batch is taken to last ``fixed + rows * per_row`` seconds.  When one does not, each term is
+    corrected by as much as it had part in the time (least mean squares, on logarithms): an almost
+    empty batch teaches the fixed time and leaves the speed alone.
+
+    The speed is the mean over the batches since it last changed, and over about five at most.  A
+    batch that is off by more than 1.6 times counts as a change.  A pause looks the same until the
+    next batch is seen, so one step grows the budget at most 2 times, as in Flink, and shrinks it at
+    most 3 times.  A batch that leaves its budget unused does not show that more would fit
+    (RFC 7661): the budget is at most twice the largest batch that was measured.
+
+    target_seconds: at least a millisecond.  One below the fixed time cannot be met: rows then get a
+        quarter of it, by an estimate that is often too low, for batches that hardly differ in size
+        do not show what a row costs.
+    first_rows: the first batch's budget; at least 1.  Nothing is known of the sink then, and without
+        a limit a back-fill would put all history into one batch.  Better low than high: batches
+        that double until they fill the target take two targets together.
+
+    Raises OptionError for values outside these limits.  The state is soft: a restart begins anew.
+    """
+
+    def __init__(self, target_seconds: float, first_rows: int = 1_000) -> None:
+        if not _SHORTEST <= target_seconds <= _LONGEST:
+            raise OptionError(
+                f"target batch duration is {target_seconds} s, but it must be from {_SHORTEST:g} s to {_LONGEST:g} s"
+            )
+        if not 1 <= first_rows <= _MOST_ROWS:
+            raise OptionError(f"the first batch is to have {first_rows} rows, but it must be from 1 to {_MOST_ROWS}")
+        self._target = target_seconds
+        self._rows = self._ceiling = first_rows
+        self._fixed = _FIXED_SECONDS
+        self._per_row = self._seconds_for_rows / first_rows
+        self._batches = 0  # since the speed last changed
+
+    @property
+    def rows(self) -> int:
+        """The budget of the next batch; at least 1."""
+        return self._rows
+
+    def observe(self, measure: BatchMeasure) -> None:
+        """Learn from a finished batch.
+
+        Called once for each, in their order; some may come late or never.  A time that no batch can
+        take (none, negative, not finite) is ignored.
+        """
+        if not 0 < measure.seconds < math.inf:
+            return
+        rows = min(max(measure.rows, 0), _MOST_ROWS)
+        self._learn(rows, min(max(measure.seconds, _SHORTEST), _LONGEST))
+        self._ceiling = max(self._ceiling, min(_GROWTH * rows, _MOST_ROWS))
+        fitting = min(self._ceiling, _GROWTH * self._rows, self._seconds_for_rows / self._per_row)
+        self._rows = max(1, self._rows // _SHRINKAGE, round(fitting))
+
+    @property
+    def _seconds_for_rows(self) -> float:
+        return max(self._target - self._fixed, self._target / 4)
+
+    def _learn(self, rows: int, seconds: float) -> None:
+        for_rows = rows * self._per_row
+        error = math.log(seconds / (self._fixed + for_rows))
+        self._batches = 1 if abs(error) > _NOISE else min(self._batches + 1, _SMOOTHED)
+        # The greater term takes the whole step: one that were only shared out would fall short.
+        step = error / self._batches / max(self._fixed, for_rows)
+        self._fixed *= math.exp(step * self._fixed)
+        self._per_row *= math.exp(step * for_rows)

@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from random import Random
+from statistics import mean, pstdev
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tidegate.alignment.pacing import BatchMeasure, BatchSizer
+from tidegate.errors import OptionError
+
+PROFILE = settings(max_examples=200, deadline=None, derandomize=True)
+
+EVER_MORE = 10**12
+SEEDS = st.integers(0, 2**32)
+
+
+@dataclass(frozen=True)
+class Batch:
+    budget: int
+    seconds: float  # without noise
+
+
+@dataclass
+class Sink:
+    """What the sizer knows nothing of: ``fixed`` seconds a batch, and rows at a speed that is only about ``speed``."""
+
+    fixed: float = 0.2
+    speed: float = 50_000.0
+    noise: Callable[[], float] = lambda: 1.0
+
+    def take(self, sizer: BatchSizer, backlog: int = EVER_MORE, factor: float = 1.0) -> tuple[Batch, BatchMeasure]:
+        rows = min(sizer.rows, backlog)
+        batch = Batch(sizer.rows, self.fixed + rows / self.speed)
+        return batch, BatchMeasure(rows, factor * (self.fixed + rows / (self.speed * self.noise())))
+
+    def run(self, sizer: BatchSizer, batches: int, backlog: Callable[[], int] = lambda: EVER_MORE) -> list[Batch]:
+        taken = []
+        for _ in range(batches):
+            batch, measure = self.take(sizer, backlog())
+            sizer.observe(measure)
+            taken.append(batch)
+        return taken
+
+
+def noise(seed: int) -> Callable[[], float]:
+    random = Random(seed)
+    return lambda: random.uniform(0.7, 1.3)
+
+
+def variation(batches: list[Batch]) -> float:
+    budgets = [batch.budget for batch in batches]
+    return pstdev(budgets) / mean(budgets)
+
+
+def until_back(batches: list[Batch], target: float) -> int:
+    """Return how many batches pass before the first that is within 30 % of the target, as all after it are."""
+    off = [i for i, batch in enumerate(batches) if abs(batch.seconds / target - 1) > 0.3]
+    return off[-1] + 1 if off else 0
+
+
+def test_the_first_batch_of_a_back_fill_is_bounded() -> None:
+    assert BatchSizer(10.0, first_rows=700).rows == 700
+    assert BatchSizer(10.0).rows == 1_000
+
+
+@pytest.mark.parametrize("fixed", [0.0, 0.1, 0.3])
+@pytest.mark.parametrize("target", [1.0, 10.0, 60.0])
+@pytest.mark.parametrize("speed", [20.0, 50_000.0, 10_000_000.0])
+def test_batches_settle_at_the_target_whatever_the_speed(target: float, fixed: float, speed: float) -> None:
+    batches = Sink(fixed, speed).run(BatchSizer(target), 60)
+    assert batches[-1].seconds == pytest.approx(target, rel=0.1)
+
+
+def test_the_ramp_of_a_fast_sink_is_over_within_two_targets() -> None:
+    batches = Sink(fixed=0.0).run(BatchSizer(10.0), 30)
+    ramp = [batch.seconds for batch in batches if batch.seconds < 7]
+    assert sum(ramp) < 20
+    assert batches[len(ramp)].seconds == pytest.approx(10, rel=0.3)
+
+
+@PROFILE
+@given(SEEDS, st.sampled_from([1.0, 10.0]), st.floats(0, 0.3))
+def test_noise_does_not_make_the_budget_oscillate(seed: int, target: float, fixed: float) -> None:
+    batches = Sink(fixed, noise=noise(seed)).run(BatchSizer(target), 140)[40:]
+    assert variation(batches) < 0.15
+    assert mean([batch.seconds for batch in batches]) == pytest.approx(target, rel=0.1)
+
+
+@PROFILE
+@given(SEEDS, st.sampled_from([2.0, 10.0]), st.floats(0, 0.3))
+def test_a_sink_that_slows_down_five_times_is_met_after_at_most_three_batches(
+    seed: int, target: float, fixed: float
+) -> None:
+    sizer, sink = BatchSizer(target), Sink(fixed, noise=noise(seed))
+    sink.run(sizer, 40)
+    sink.speed /= 5
+    overshoot, *after = sink.run(sizer, 4)
+    assert overshoot.seconds > 3 * target
+    assert after[-1].seconds == pytest.approx(target, rel=0.3)
+
+
+def test_without_noise_two_batches_suffice_and_what_is_met_stays_met() -> None:
+    sizer, sink = BatchSizer(10.0), Sink()
+    sink.run(sizer, 40)
+    sink.speed /= 5
+    _, *after = sink.run(sizer, 30)
+    assert until_back(after, 10.0) == 1
+
+
+def test_three_batches_suffice_also_when_each_measure_comes_one_batch_late() -> None:
+    sizer, sink = BatchSizer(10.0), Sink()
+    sink.run(sizer, 40)
+    sink.speed /= 5
+    batches = []
+    _, late = sink.take(sizer)
+    for _ in range(20):
+        batch, measure = sink.take(sizer)
+        sizer.observe(late)
+        late = measure
+        batches.append(batch)
+    assert until_back(batches, 10.0) <= 2
+
+
+@PROFILE
+@given(st.floats(0.01, 100.0), SEEDS)
+def test_one_step_at_most_doubles_the_budget_or_takes_it_to_a_third(change: float, seed: int) -> None:
+    sizer, sink = BatchSizer(10.0), Sink(noise=noise(seed))
+    sink.run(sizer, 30)
+    sink.speed *= change
+    budgets = [batch.budget for batch in sink.run(sizer, 20)]
+    for before, after in pairwise(budgets):
+        assert before // 3 <= after <= 2 * before
+
+
+def test_a_sink_that_speeds_up_again_is_followed_by_doubling() -> None:
+    sizer, sink = BatchSizer(10.0), Sink(speed=10_000.0)
+    sink.run(sizer, 40)
+    sink.speed *= 5
+    batches = sink.run(sizer, 30)
+    assert [after.budget // before.budget for before, after in pairwise(batches[:3])] == [2, 2]
+    assert until_back(batches, 10.0) == 2
+    assert max(batch.seconds for batch in batches) < 1.1 * 10
+
+
+@PROFILE
+@given(SEEDS)
+def test_a_pause_costs_two_batches(seed: int) -> None:
+    sizer, sink = BatchSizer(10.0), Sink(noise=noise(seed))
+    settled = mean([batch.budget for batch in sink.run(sizer, 60)[40:]])
+    _, pause = sink.take(sizer, factor=10.0)
+    sizer.observe(pause)
+    after = [batch.budget / settled for batch in sink.run(sizer, 4)]
+    assert min(after) > 0.25
+    assert after[2] > 0.65
+
+
+@PROFILE
+@given(SEEDS, st.integers(0, 5_000))
+def test_small_batches_leave_the_budget_where_it_was(seed: int, most: int) -> None:
+    random = Random(seed)
+    sizer, sink = BatchSizer(10.0), Sink(noise=noise(seed))
+    before = sink.run(sizer, 40)[-1].budget
+    sink.run(sizer, 300, lambda: random.randint(0, most))
+    assert sizer.rows == pytest.approx(before, rel=0.35)
+
+
+def test_small_batches_teach_the_fixed_time() -> None:
+    sizer, sink = BatchSizer(2.0), Sink(fixed=0.8)
+    sink.run(sizer, 30, lambda: 10)
+    batches = sink.run(sizer, 20)
+    assert max(batch.seconds for batch in batches) < 1.1 * 2
+    assert batches[-1].seconds == pytest.approx(2, rel=0.1)
+
+
+def test_batches_that_leave_their_budget_unused_do_not_let_it_grow() -> None:
+    sizer = BatchSizer(10.0)
+    Sink().run(sizer, 100, lambda: 400)
+    assert sizer.rows == 1_000
+    Sink().run(sizer, 100, lambda: 900)
+    assert sizer.rows == 1_800
+
+
+def test_a_pause_in_a_small_batch_is_soon_forgotten() -> None:
+    sizer, sink = BatchSizer(10.0), Sink()
+    before = sink.run(sizer, 40)[-1].budget
+    sizer.observe(BatchMeasure(10, 60.0))
+    sink.run(sizer, 5, lambda: 10)
+    assert sizer.rows == pytest.approx(before, rel=0.1)
+
+
+def test_a_target_below_the_fixed_time_does_not_end_in_batches_of_one_row() -> None:
+    batches = Sink(fixed=0.5).run(BatchSizer(0.4), 100)
+    assert 100 < batches[-1].budget < 0.4 / 3 * 50_000
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan, math.inf, -math.inf])
+def test_a_time_that_no_batch_takes_teaches_nothing(seconds: float) -> None:
+    sizer, twin = BatchSizer(10.0), BatchSizer(10.0)
+    sizer.observe(BatchMeasure(10**6, seconds))
+    assert Sink().run(sizer, 20) == Sink().run(twin, 20)
+
+
+def test_batches_without_rows_are_harmless() -> None:
+    sizer = BatchSizer(10.0)
+    Sink().run(sizer, 1000, lambda: 0)
+    assert sizer.rows == 1_000
+
+
+ROWS = st.integers(-1, 10**30) | st.integers(0, 10)
+SECONDS = st.floats() | st.sampled_from([0.001, 0.2, 1e9])
+
+
+@PROFILE
+@given(
+    st.floats(1e-3, 1e9),
+    st.integers(1, 2**63 - 1),
+    st.lists(st.tuples(ROWS, SECONDS), min_size=1, max_size=20),
+)
+@example(10.0, 1_000, [(10**400, 1.0)])
+@example(10.0, 1, [(-(10**9), 1.0)])
+@example(10.0, 1_000, [(1, 1e308), (2**63 - 1, 1.0)])
+@example(10.0, 1_000, [(2**63 - 1, 5e-324)])
+def test_no_measures_whatever_break_the_sizer(
+    target: float, first_rows: int, measures: list[tuple[int, float]]
+) -> None:
+    sizer = BatchSizer(target, first_rows)
+    for rows, seconds in measures * 20:
+        sizer.observe(BatchMeasure(rows, seconds))
+        assert 1 <= sizer.rows <= 2**63 - 1
+
+
+@pytest.mark.parametrize("target", [0.0, -1.0, 1e-4, math.nan, math.inf])
+def test_a_target_that_no_batch_can_take_is_refused(target: float) -> None:
+    with pytest.raises(OptionError, match="target batch duration"):
+        BatchSizer(target)
+
+
+@pytest.mark.parametrize("first_rows", [0, -1, 2**63])
+def test_a_first_batch_without_rows_or_limit_is_refused(first_rows: int) -> None:
+    with pytest.raises(OptionError, match="first batch"):
+        BatchSizer(10.0, first_rows)

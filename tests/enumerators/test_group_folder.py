@@ -1,0 +1,357 @@
+"""Sources that keep together through a folder, in any order of events."""
+
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.enumerators.logs import Clock, Logs, coordinator, read
+from tidegate.alignment.strategy import WatermarkStrategy
+from tidegate.enumerators.checkpoint import INITIAL_OFFSET
+from tidegate.enumerators.group_folder import GroupFolder
+from tidegate.enumerators.state_folder import StateFolder, applications
+from tidegate.errors import ConnectorError, OptionError
+
+DRIFT = 10
+LEASE_S = 60.0
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+def strategy(drift=DRIFT, idle_s=5):
+    aligned = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(milliseconds=drift), group="join")
+    return aligned.with_idleness(timedelta(seconds=idle_s))
+
+
+class Member:
+    """A source of a group, planned by hand."""
+
+    def __init__(self, clock, logs, *, bounded=False, expected=None, priority=0, drift=DRIFT, offset=INITIAL_OFFSET):
+        self.clock, self.logs, self.bounded, self.offset = clock, logs, bounded, offset
+        self.expected, self.priority, self.drift = expected, priority, drift
+        self.seen = []
+        self.start()
+
+    def start(self):
+        """Begin a run, from the last offset."""
+        self.group = GroupFolder(
+            StateFolder.of_application("app").within("groups", "join"),
+            self.drift,
+            self.priority,
+            self.expected,
+            lease_s=LEASE_S,
+            renewed_by_thread=False,
+            clock=self.clock,
+            sleep=self.clock.sleep,
+        )
+        self.run = coordinator(self.logs, self.clock, group=self.group, watermarks=strategy(self.drift))
+        if self.bounded:
+            self.run.bound_run()
+        self.alive = True
+
+    def plan(self):
+        """Take a batch; return the event times that it reads."""
+        end = self.run.latest_offset(self.offset)
+        self.changed = end != self.offset
+        batch = read(self.run, self.offset, end) if self.changed else []
+        self.offset = end
+        self.seen += batch
+        return [self.logs.times[split][position] for split, position in batch]
+
+    def head(self):
+        positions = self.offset.get("positions", {})
+        return min(
+            (self.logs.times[s][p] for s, p in positions.items() if p < len(self.logs.times[s])), default=float("inf")
+        )
+
+    def die(self):
+        """Go as after SIGKILL: the note stays."""
+        self.alive = False
+
+
+def members(clock, *times, **options):
+    return [Member(clock, Logs(a=list(each)), **options) for each in times]
+
+
+def rounds(clock, some, count):
+    """Let all plan in turns; return what each batch read, by member."""
+    found = {i: [] for i in range(len(some))}
+    for _ in range(count):
+        for i, member in enumerate(some):
+            found[i] += member.plan()
+        clock.sleep(0.2)
+    return found
+
+
+def test_the_first_batch_reads_nothing_and_then_both_keep_within_the_drift():
+    clock = Clock()
+    fast, slow = members(clock, [1000, 1005, 2000], [100, 1004, 1999])
+    assert (fast.plan(), slow.plan()) == ([], [])
+    assert fast.plan() == []
+    assert slow.plan() == [100]
+    assert fast.plan() == [1000, 1005]
+    assert slow.plan() == [1004]
+    assert rounds(clock, [fast, slow], 3) == {0: [2000], 1: [1999]}
+
+
+def test_a_member_that_is_expected_is_waited_for_until_its_lease_would_be_over():
+    clock = Clock()
+    alone = Member(clock, Logs(a=[100, 200]), expected=2)
+    assert rounds(clock, [alone], 5) == {0: []}
+    clock.sleep(LEASE_S)
+    assert rounds(clock, [alone], 5) == {0: [100, 200]}
+
+
+def test_nobody_reads_before_all_that_are_expected_are_there():
+    clock = Clock()
+    early = Member(clock, Logs(a=[1000]), expected=2)
+    assert rounds(clock, [early], 3) == {0: []}
+    late = Member(clock, Logs(a=[100]), expected=2)
+    assert rounds(clock, [early, late], 1) == {0: [], 1: []}
+    assert early.plan() == []
+    assert late.plan() == [100]
+
+
+def test_after_a_restart_those_that_the_offset_names_are_waited_for():
+    clock = Clock()
+    fast, slow = members(clock, [1000], [100, 300, 500])
+    rounds(clock, [fast, slow], 2)
+    for member in (fast, slow):
+        member.run.close()
+        member.start()
+    assert fast.offset["group"]["peers"] == [slow.offset["group"]["id"]]
+    assert fast.plan() == []  # the other is not there yet
+    assert slow.plan() == [300]
+    assert rounds(clock, [fast, slow], 2) == {0: [], 1: [500]}
+
+
+def test_a_member_that_stops_releases_the_others_at_once_and_one_that_is_killed_after_its_lease():
+    clock = Clock()
+    fast, stopping, killed = members(clock, [1000], [100], [200])
+    for member in (fast, stopping, killed):
+        member.plan()
+    stopping.run.close()
+    killed.die()
+    assert rounds(clock, [fast], 3) == {0: []}
+    clock.sleep(LEASE_S)
+    assert rounds(clock, [fast], 1) == {0: [1000]}
+
+
+def test_a_member_that_returns_takes_part_again():
+    """FLINK-35157, FLINK-40505: a source that was restarted was left out of its group, and pinned it."""
+    clock = Clock()
+    fast, slow = members(clock, [1000, 1015, 1030], [100, 1009])
+    rounds(clock, [fast, slow], 1)
+    slow.die()
+    clock.sleep(LEASE_S + 1)
+    assert fast.plan() == [1000]
+    slow.start()
+    assert slow.plan() == [100]
+    assert fast.plan() == [1015]
+    assert rounds(clock, [fast, slow], 2) == {0: [], 1: [1009]}
+
+
+def test_an_idle_member_holds_nobody():
+    clock = Clock()
+    fast, idle = members(clock, [1000, 2000], [100])
+    assert rounds(clock, [fast, idle], 3) == {0: [], 1: [100]}
+    clock.sleep(6)
+    idle.plan()
+    assert rounds(clock, [fast, idle], 3)[0] == [1000, 2000]
+
+
+def test_of_two_drifts_the_later_is_refused():
+    clock = Clock()
+    first = Member(clock, Logs(a=[1, 2]))
+    first.plan()
+    clock.sleep(1)
+    with pytest.raises(OptionError, match=r"^maxDrift is 11 ms, but another source of the alignmentGroup has 10 ms"):
+        Member(clock, Logs(a=[1]), drift=11).plan()
+
+
+def test_a_bounded_member_that_others_hold_never_repeats_its_offset_before_its_end():
+    clock = Clock()
+    fast, slow = members(clock, [1000], [100], bounded=True)
+    for member in (fast, slow):
+        member.plan()
+    for _ in range(3):
+        assert fast.plan() == []
+        assert fast.changed
+    assert fast.offset["waits"] == 2  # the first only named the other
+    slow.plan()
+    assert fast.plan() == [1000]
+    assert "waits" not in fast.offset
+    fast.plan()
+    assert not fast.changed
+
+
+def test_others_cannot_enter_the_folder(tmp_path):
+    member = Member(Clock(), Logs(a=[1]))
+    member.plan()
+    (root,) = tmp_path.iterdir()
+    assert stat.S_IMODE(root.stat().st_mode) == 0o700
+    member.run.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_others_may_enter_is_refused(tmp_path):
+    (tmp_path / f"tidegate-{os.getuid()}").mkdir(mode=0o755)
+    with pytest.raises(ConnectorError, match="belongs to another user, or others may enter it"):
+        Member(Clock(), Logs(a=[1])).plan()
+
+
+def test_what_a_dead_application_left_behind_is_dropped_after_a_day(tmp_path):
+    folder = StateFolder.of_application("app-1").within("groups", "join")
+    folder.write("x", {"low": 1})
+    assert [each.path.name for each in applications()] == ["app-1"]
+    yesterday = time.time() - 25 * 3600
+    for path in tmp_path.rglob("*"):
+        os.utime(path, (yesterday, yesterday))
+    assert applications() == []
+
+
+HOLDER = """
+import sys, tempfile, time
+tempfile.tempdir = sys.argv[1]
+from tidegate.enumerators.group_folder import GroupFolder
+from tidegate.enumerators.state_folder import StateFolder
+group = GroupFolder(StateFolder.of_application("app").within("groups", "join"), 10, lease_s=float(sys.argv[2]))
+group.join({"id": "holder"})
+group.tell(100)
+print("told", flush=True)
+time.sleep(600)
+"""
+
+
+def test_the_lease_of_a_process_is_kept_by_a_thread_and_ends_with_a_kill(tmp_path):
+    lease_s = 1.0
+    process = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path), str(lease_s)], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout.readline() == b"told\n"
+        group = GroupFolder(StateFolder.of_application("app").within("groups", "join"), 10, lease_s=lease_s)
+        group.join({"id": "me"})
+        until = time.monotonic() + 2 * lease_s
+        while time.monotonic() < until:
+            assert group.bound(500, None).held_by == "holder"
+        process.kill()
+        while group.bound(500, None).held_by is not None:
+            assert time.monotonic() < until + 3 * lease_s
+        group.leave()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+class Group:
+    """Some members, and an oracle that knows what the others can know of each."""
+
+    def __init__(self, clock, some):
+        self.clock, self.members = clock, some
+        self.heads = {}  # of each that is alive or whose lease goes on, after its last plan
+
+    def plan(self, member):
+        if member.alive:
+            self.renew()
+            batch = member.plan()
+            known = [head for other, head in self.heads.items() if other is not member]
+            assert all(at < head + DRIFT for at in batch for head in known), "a row past the bound was read"
+            self.heads[member] = member.head()
+
+    def renew(self):
+        """Do what the thread in each living planner does."""
+        for member in self.heads:
+            if member.alive:
+                member.group.renew()
+
+    def append(self, member, amount):
+        times = member.logs.times[min(member.logs.times)]
+        times.append(max([*times, amount]) + amount // 10)
+
+    def lapse(self):
+        """Let the leases of the dead run out."""
+        self.clock.sleep(LEASE_S + 1)
+        self.heads = {member: head for member, head in self.heads.items() if member.alive}
+        self.renew()
+
+    def die(self, member):
+        member.die()
+
+    def stop(self, member):
+        if member.alive:
+            member.run.close()
+            member.die()
+            self.heads.pop(member, None)
+
+    def come_back(self, member):
+        if not member.alive:
+            member.start()
+
+    def happen(self, what, which, amount):
+        member = self.members[which % len(self.members)]
+        {
+            "plan": lambda: self.plan(member),
+            "append": lambda: self.append(member, amount),
+            "pass": lambda: self.clock.sleep(amount / 10),
+            "lapse": self.lapse,
+            "die": lambda: self.die(member),
+            "stop": lambda: self.stop(member),
+            "return": lambda: self.come_back(member),
+        }[what]()
+
+    def settle(self):
+        """Begin new runs of all, and let them read what there is."""
+        for member in self.members:
+            self.stop(member)
+        self.lapse()
+        for member in self.members:
+            member.start()
+        quiet_rounds = 0
+        while quiet_rounds < 8:  # long enough for idle splits to be told from quiet ones
+            for member in self.members:
+                self.plan(member)
+            self.clock.sleep(1)
+            quiet_rounds = 0 if any(member.changed for member in self.members) else quiet_rounds + 1
+
+
+WHATS = st.sampled_from(["plan", "plan", "plan", "append", "pass", "lapse", "die", "return", "stop"])
+STEPS = st.lists(st.tuples(WHATS, st.integers(0, 2), st.integers(0, 60)), max_size=40)
+TIMES = st.lists(st.integers(0, 120), max_size=8).map(sorted)
+
+
+@settings(
+    max_examples=100,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    logs=st.lists(st.lists(TIMES, min_size=1, max_size=2), min_size=2, max_size=3),
+    bounded=st.booleans(),
+    priorities=st.lists(st.integers(0, 1), min_size=3, max_size=3),
+    steps=STEPS,
+)
+def test_whatever_happens_nobody_passes_the_bound_and_everything_is_read(logs, bounded, priorities, steps):
+    clock = Clock()
+    some = [
+        Member(clock, Logs(**{f"s{i}": times for i, times in enumerate(each)}), bounded=bounded, priority=priority)
+        for each, priority in zip(logs, priorities, strict=False)
+    ]
+    group = Group(clock, some)
+    for step in steps:
+        group.happen(*step)
+    group.settle()
+    for member in some:
+        every = sorted((s, p) for s, times in member.logs.times.items() for p in range(len(times)))
+        assert sorted(member.seen) == every, "not exactly once"
+        member.run.close()
