@@ -7,7 +7,7 @@ Spark, and holds only soft state: caches, idle timers, and the targets of a boun
 from __future__ import annotations
 
 import logging
-import time
+import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
@@ -20,8 +20,10 @@ from tidegate.alignment.states import SplitState
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.assigner import assign
 from tidegate.enumerators.checkpoint import INITIAL_OFFSET, Checkpoint
+from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCost
 from tidegate.enumerators.group_folder import GroupFolder
+from tidegate.enumerators.pace import BatchPace
 from tidegate.enumerators.report import Reporter
 from tidegate.enumerators.retention import RetentionWatch
 from tidegate.errors import ContractError, DataLossError
@@ -43,6 +45,7 @@ class CoordinatorSettings:
     late_splits: LateSplits = "admit"
     discovery_interval_s: float = 30.0
     min_tasks: int | None = None
+    max_trigger_delay_s: float = 900.0
 
 
 class _IdleTimers:
@@ -70,6 +73,7 @@ class SourceCoordinator:
     open_enumerator: called once, with the snapshot found in the start offset.
     cores: how many tasks the cluster runs at once.
     group: None: the source is in none.
+    pace: None: batches do not size themselves.
     """
 
     def __init__(
@@ -80,15 +84,14 @@ class SourceCoordinator:
         cores: int,
         *,
         group: GroupFolder | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-        wall_clock: Callable[[], float] = time.time,
+        pace: BatchPace | None = None,
+        clocks: Clocks = REAL_CLOCKS,
     ) -> None:
         self._source, self._open, self._settings, self._cores = source, open_enumerator, settings, cores
-        self._group, self._clock, self._sleep, self._wall_clock = group, clock, sleep, wall_clock
+        self._group, self._pace, self._clocks = group, pace, clocks
         self._reporter, self._retention = Reporter(source), RetentionWatch()
         self._lookups = self._peeks = 0
-        self._timers = _IdleTimers(settings.watermarks.idle_timeout.total_seconds(), clock)
+        self._timers = _IdleTimers(settings.watermarks.idle_timeout.total_seconds(), clocks.monotonic)
         self._enumerator: SplitEnumerator | None = None
         self._index: TimeIndex | None = None
         self._splits: dict[SplitId, None] = {}  # an ordered set
@@ -99,6 +102,7 @@ class SourceCoordinator:
         self._bounded = False
         self._nothing_came = False
         self._planned: Plan | None = None
+        self._batch_at = clocks.monotonic()
         self._report: Json | None = None
 
     def bound_run(self) -> None:
@@ -108,12 +112,13 @@ class SourceCoordinator:
     def latest_offset(self, start: Json, budget: Budget = UNLIMITED, min_rows: int = 0) -> Json:
         """Return the end of the next batch; ``start`` itself when there is nothing to do.
 
-        min_rows: plan no batch of fewer rows (ReadMinRows), unless the run is bounded.
+        min_rows: plan no batch while fewer rows can be read, but no longer than the trigger delay,
+            and not in a bounded run.
         """
         before = Checkpoint.from_json(start, self._source)
         enumerator, index = self._opened(before)
         if self._nothing_came:
-            self._sleep(max(0.0, self._extents_at + _POLL_INTERVAL_S - self._clock()))
+            self._clocks.sleep(max(0.0, self._extents_at + _POLL_INTERVAL_S - self._clocks.monotonic()))
         self._refresh(enumerator)
         first = start == INITIAL_OFFSET
         # A split of which nothing is known yet waits: its start would be stored without a position.
@@ -124,6 +129,8 @@ class SourceCoordinator:
         extents = {s: self._extent(s, extent, progress) for s, extent in self._extents.items() if s in self._splits}
         # By what there is, not by the targets of a bounded run: only who has nothing to read is idle.
         idle = self._timers.observe(known, {s: self._extents[s] for s in extents}, before.progress.idle)
+        if self._pace is not None:
+            budget = replace(budget, rows=min(self._pace.rows(), budget.rows or sys.maxsize))
         limits = self._limits(enumerator, budget)
         if self._group is not None:
             self._group.join(before.group)
@@ -134,14 +141,17 @@ class SourceCoordinator:
             if held_by is None or self._group is None or not self._group.wait(held_by):
                 break
         self._describe(planned, extents, index)
-        rows = sum(r.end - r.start for r in planned.ranges.values())
-        held = rows < min_rows and not self._bounded
+        readable = sum(max(0, self._limited_end(s, extent) - known[s]) for s, extent in extents.items())
+        delayed = self._clocks.monotonic() - self._batch_at < self._settings.max_trigger_delay_s
+        held = readable < min_rows and delayed and not self._bounded
         # The first offset always differs, or the starts would not be fixed; a bounded run would end
         # with an offset that repeats, and must not while others hold it.
         self._nothing_came = not first and held_by is None and (held or nothing)
         if self._nothing_came:
             return start
-        self._planned = planned
+        self._planned, self._batch_at = planned, self._clocks.monotonic()
+        if self._pace is not None:
+            self._pace.begin(sum(r.end - r.start for r in planned.ranges.values()))
         return Checkpoint(
             planned.progress,
             starts,
@@ -193,7 +203,7 @@ class SourceCoordinator:
         return self._enumerator, self._index
 
     def _refresh(self, enumerator: SplitEnumerator) -> None:
-        now = self._clock()
+        now = self._clocks.monotonic()
         if now - self._discovered_at >= self._settings.discovery_interval_s and self._targets is None:
             self._splits = dict.fromkeys(sorted(enumerator.discover()))
             self._discovered_at = now
@@ -269,12 +279,12 @@ class SourceCoordinator:
         )
 
     def _describe(self, planned: Plan, extents: Extents, index: TimeIndex) -> None:
-        now_s, positions = self._clock(), planned.progress.positions
+        now_s, positions = self._clocks.monotonic(), planned.progress.positions
         ends = {s: self._limited_end(s, extent) for s, extent in extents.items()}
         self._report = self._reporter.report(
             planned,
             ends,
-            int(self._wall_clock() * 1000),
+            int(self._clocks.wall() * 1000),
             self._retention.seconds_left(now_s, positions, extents),
             {"lookups": index.lookups - self._lookups, "peeks": index.peeks - self._peeks},
         )

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 
 from tidegate.alignment.group import AlignmentGroup, GroupBound, Member, group_bound
+from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.state_folder import StateFolder
 from tidegate.errors import ConnectorError
@@ -51,12 +51,11 @@ class GroupFolder(AlignmentGroup):
         *,
         lease_s: float = LEASE_S,
         renewed_by_thread: bool = True,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        clocks: Clocks = REAL_CLOCKS,
     ) -> None:
-        self._folder, self._expected, self._lease_s, self._clock = folder, expected, lease_s, clock
+        self._folder, self._expected, self._lease_s, self._clock = folder, expected, lease_s, clocks.monotonic
         self._renewed_by_thread = renewed_by_thread
-        self._me = Member(uuid.uuid4().hex[:12], max_drift_ms, clock(), priority)
+        self._me = Member(uuid.uuid4().hex[:12], max_drift_ms, clocks.monotonic(), priority)
         self._peers: frozenset[str] = frozenset()  # that the run's first offset names
         self._stored: frozenset[str] = frozenset()  # that the last one does
         self._heard: set[str] = set()
@@ -64,7 +63,7 @@ class GroupFolder(AlignmentGroup):
         self._plans = 0
         self._writing = threading.Lock()
         self._left = threading.Event()
-        self._turns = _Turns(clock, sleep)
+        self._turns = _Turns(clocks)
 
     def join(self, state: Json | None) -> None:
         """Go on as the member that the start offset names.
@@ -157,8 +156,8 @@ class _Turns:
     waits is of another query for certain.
     """
 
-    def __init__(self, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
-        self._clock, self._sleep = clock, sleep
+    def __init__(self, clocks: Clocks) -> None:
+        self._clock, self._sleep = clocks.monotonic, clocks.sleep
         self._elsewhere: set[str] = set()
         self._last: tuple[str, int | None] | None = None
         self._patience_s = _PATIENCE_S

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import CorruptDataError
+from tidegate.readers.kafka_schema import HEADER_LIST, arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from tidegate.readers.kafka_batches import RecordBatch
     from tidegate.readers.kafka_config import TopicPartition
 
-__all__ = ["RecordDecoder", "arrow_schema", "first_record"]
+__all__ = ["RecordDecoder", "first_record"]
 
 Bytes: TypeAlias = "npt.NDArray[np.uint8]"
 Ends: TypeAlias = "npt.NDArray[np.int32]"
@@ -36,17 +37,6 @@ Buffers travel in plain tuples: Numba takes named ones only by a detour of 0.3 m
 """
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
-
-HEADER_LIST = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
-COLUMNS = [
-    pa.field("key", pa.binary()),
-    pa.field("value", pa.binary()),
-    pa.field("topic", pa.string()),
-    pa.field("partition", pa.int32()),
-    pa.field("offset", pa.int64()),
-    pa.field("timestamp", pa.timestamp("us", "UTC")),
-    pa.field("timestampType", pa.int32()),
-]
 
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
 
@@ -61,11 +51,6 @@ VARINT_BITS = 64
 BROKEN = 2**62  # a position past every end
 MICROSECONDS = 1000
 LARGEST_MS = (2**63 - 1) // MICROSECONDS
-
-
-def arrow_schema(*, include_headers: bool) -> pa.Schema:
-    """Return the columns of Spark's Kafka source, as PySpark expects them from a reader."""
-    return pa.schema([*COLUMNS, pa.field("headers", HEADER_LIST)] if include_headers else COLUMNS)
 
 
 def first_record(batch: RecordBatch, position: int, *, check_crc: bool) -> tuple[int, int] | None:

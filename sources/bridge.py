@@ -12,12 +12,12 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -27,22 +27,25 @@ from pyspark.sql.streaming.datasource import (
     ReadMinRows,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import StructField, StructType, TimestampType
+from pyspark.sql.types import StructType
 
 from tidegate.alignment.budget import Budget
 from tidegate.enumerators.checkpoint import INITIAL_OFFSET
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.coordinator import CoordinatorSettings, SourceCoordinator
 from tidegate.enumerators.group_folder import GroupFolder
+from tidegate.enumerators.pace import BATCHES, BatchPace
 from tidegate.enumerators.report_note import ReportNote
 from tidegate.enumerators.state_folder import StateFolder
 from tidegate.errors import ContractError, TidegateError
 from tidegate.readers.contract import ReadTask
 from tidegate.sources.contract import Source
 
-__all__ = ["SOURCE_WATERMARK", "Driver", "data_source_class", "schema_of"]
+__all__ = ["END_OF_TIME_MS", "SOURCE_WATERMARK", "Driver", "data_source_class", "schema_of"]
 
 SOURCE_WATERMARK = "source_watermark"
+END_OF_TIME_MS = 253_402_300_799_999
+"""Spark's last timestamp, in the year 9999: the watermark of a source whose splits are all at their ends."""
 _LOG = logging.getLogger("tidegate.planner")
 _EVERYTHING = 2**63 - 1
 
@@ -61,10 +64,10 @@ class Driver:
 
 def schema_of(source: Source) -> StructType:
     """Return the columns of a source as Spark sees them."""
-    fields = list(source.row_schema.fields)
+    schema = source.arrow_schema
     if source.include_source_watermark:
-        fields.append(StructField(SOURCE_WATERMARK, TimestampType()))
-    return StructType(fields)
+        schema = schema.append(pa.field(SOURCE_WATERMARK, pa.timestamp("us", "UTC")))
+    return from_arrow_schema(schema)
 
 
 def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], driver: Driver) -> type[DataSource]:
@@ -97,13 +100,19 @@ def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], d
 
 
 class _TaskPartition(InputPartition):
-    """A task on its way to an executor, with the batch's watermark."""
+    """A task on its way to an executor.
 
-    def __init__(self, task: ReadTask, watermark_ms: int | None) -> None:
-        self.task, self.watermark_ms = task, watermark_ms
+    watermark_ms: of the source, at the end of the batch.
+    tells_watermark: it begins with a row that has nothing but the watermark.
+    """
+
+    def __init__(self, task: ReadTask, watermark_ms: int | None = None, *, tells_watermark: bool = False) -> None:
+        self.task, self.watermark_ms, self.tells_watermark = task, watermark_ms, tells_watermark
 
 
-def _coordinator(source: Source, driver: Driver, group: GroupFolder | None = None) -> SourceCoordinator:
+def _coordinator(
+    source: Source, driver: Driver, group: GroupFolder | None = None, pace: BatchPace | None = None
+) -> SourceCoordinator:
     return SourceCoordinator(
         source.connector,
         source.enumerator,
@@ -114,9 +123,11 @@ def _coordinator(source: Source, driver: Driver, group: GroupFolder | None = Non
             late_splits=source.late_splits,
             discovery_interval_s=source.discovery_interval.total_seconds(),
             min_tasks=source.min_partitions,
+            max_trigger_delay_s=source.max_trigger_delay.total_seconds(),
         ),
         driver.cores,
         group=group,
+        pace=pace,
     )
 
 
@@ -134,6 +145,10 @@ def _group(source: Source, driver: Driver) -> GroupFolder | None:
 
 def _read(source: Source, partition: _TaskPartition) -> Iterator[pa.RecordBatch]:
     with _in_one_sentence():
+        if partition.tells_watermark:
+            schema = source.arrow_schema
+            row = pa.record_batch([pa.nulls(1, field.type) for field in schema], schema=schema)
+            yield row.append_column(SOURCE_WATERMARK, _constant_timestamp(partition.watermark_ms, 1))
         for batch in source.reader().read(partition.task):
             yield (
                 batch
@@ -143,10 +158,8 @@ def _read(source: Source, partition: _TaskPartition) -> Iterator[pa.RecordBatch]
 
 
 def _constant_timestamp(time_ms: int | None, rows: int) -> pa.Array:
-    kind = pa.timestamp("us", "UTC")
-    if time_ms is None:
-        return pa.nulls(rows, kind)
-    return pa.array(np.full(rows, time_ms * 1000, np.int64)).cast(kind)
+    time_us = None if time_ms is None else time_ms * 1000
+    return pa.repeat(pa.scalar(time_us, pa.timestamp("us", "UTC")), rows)
 
 
 @contextmanager
@@ -173,7 +186,7 @@ class _BatchReader(DataSourceReader):
         with _in_one_sentence(), closing(_coordinator(self._source, self._driver)) as coordinator:
             tasks = coordinator.everything()
         # An empty list would become one partition None (trap); an empty task reads nothing.
-        return [_TaskPartition(task, None) for task in tasks or [ReadTask(())]]
+        return [_TaskPartition(task) for task in tasks or [ReadTask(())]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(self._source, _as_task(partition))
@@ -192,32 +205,29 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return INITIAL_OFFSET
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        budget = self._source.budget
-        if budget.bytes is not None:
-            return ReadMaxBytes(budget.bytes)
-        if budget.files is not None:
-            return ReadMaxFiles(budget.files)
-        # Not ReadAllAvailable, so that latestOffset can tell Trigger.Once from no limit.
-        return ReadMaxRows(_EVERYTHING if budget.rows is None else budget.rows)
+        # Not ReadAllAvailable, so that latestOffset can tell Trigger.Once from no limit.  One limit is
+        # all that can be said here, so the source's own are applied there.
+        return ReadMaxRows(_EVERYTHING)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._coordinator().bound_run()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         coordinator = self._coordinator()
-        budget, min_rows = Budget(), 0
+        budget, min_rows = self._source.budget, self._source.min_rows
         match limit:
             case ReadAllAvailable():
+                budget, min_rows = Budget(), 0
                 if self._source.watermarks.max_drift is not None:
                     _LOG.warning("Trigger.Once reads one batch, up to the max drift only; use Trigger.AvailableNow")
             case ReadMaxRows(max_rows):
-                budget = Budget(rows=max_rows)
+                budget = replace(budget, rows=min(max_rows, budget.rows or max_rows))
             case ReadMaxBytes(max_bytes):
-                budget = Budget(bytes=max_bytes)
+                budget = replace(budget, bytes=min(max_bytes, budget.bytes or max_bytes))
             case ReadMaxFiles(max_files):
-                budget = Budget(files=max_files)
-            case ReadMinRows(min_rows):
-                pass
+                budget = replace(budget, files=min(max_files, budget.files or max_files))
+            case ReadMinRows(least):
+                min_rows = max(min_rows, least)
             case _:
                 raise ContractError(f"Spark asks for an unknown read limit: {limit!r}")
         with _in_one_sentence():
@@ -228,7 +238,13 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         with _in_one_sentence():
             tasks = self._coordinator().tasks(start, end)
-        return [_TaskPartition(task, end.get("watermark")) for task in tasks]
+        before_ms, watermark_ms = _watermark(start), _watermark(end)
+        tells = self._source.watermark_rows and watermark_ms != before_ms
+        # With a task that is there anyway, for each has its price; the tasks after it do not tell it again.
+        return [
+            _TaskPartition(task, watermark_ms, tells_watermark=tells and number == 0)
+            for number, task in enumerate(tasks or [ReadTask(())] * tells)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(self._source, _as_task(partition))
@@ -242,6 +258,13 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._planner.close()
             self._note().remove()
 
+    def _pace(self) -> BatchPace | None:
+        target = self._source.target_batch_duration
+        if target is None:
+            return None
+        notes, name = StateFolder.of_application(self._driver.application_id).within(BATCHES), self._note().planner_id
+        return BatchPace(target.total_seconds(), lambda: notes.read(name))
+
     def _note(self) -> ReportNote:
         if self._report_note is None:
             application = StateFolder.of_application(self._driver.application_id)
@@ -253,8 +276,12 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # Spark ends this process with SIGTERM, and stop() is called only if that raises (trap).
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
             _log_to_stderr(self._source.log_level)
-            self._planner = _coordinator(self._source, self._driver, _group(self._source, self._driver))
+            self._planner = _coordinator(self._source, self._driver, _group(self._source, self._driver), self._pace())
         return self._planner
+
+
+def _watermark(offset: Json) -> int | None:
+    return END_OF_TIME_MS if offset.get("ended") else offset.get("watermark")
 
 
 def _as_task(partition: InputPartition) -> _TaskPartition:

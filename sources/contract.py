@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
@@ -48,7 +48,13 @@ class Source(BaseModel, ABC):
         the others wait for it; ``fail`` ends the query.
     fail_on_data_loss: end the query when records that were never read are gone; else go on.
     min_partitions: at least so many tasks for a batch.
-    include_source_watermark: add the column ``source_watermark``.
+    include_source_watermark: add the column ``source_watermark``: the source's watermark at the end of
+        the batch, for ``tidegate.with_source_watermark``.
+    watermark_rows: where the watermark moves, add a row that has nothing but the watermark, so that
+        Spark's watermark and timers also move while no data comes.
+    target_batch_duration: let batches size themselves so that each takes about so long, on top of all
+        other limits; the first holds at most 1,000 rows.
+    max_trigger_delay: for how long a batch may be put off until there are enough rows for it.
     discovery_interval: how often new splits are looked for.
     log_level: of what the planner writes to the driver's stderr.
     """
@@ -64,16 +70,23 @@ class Source(BaseModel, ABC):
     fail_on_data_loss: bool = True
     min_partitions: PositiveInt | None = None
     include_source_watermark: bool = False
+    watermark_rows: bool = False
+    target_batch_duration: Annotated[Duration, Field(ge=timedelta(milliseconds=1))] | None = None
+    max_trigger_delay: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(minutes=15)
     discovery_interval: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(seconds=30)
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
 
     @model_validator(mode="after")
-    def _alignable(self) -> Self:
+    def _consistent_event_time(self) -> Self:
         drift = self.watermarks.max_drift
         if self.alignment == "none" and drift is not None:
             raise ValueError("maxDrift needs alignment 'event-time', but it is 'none'")
         if self.late_splits == "catch-up" and drift is None:
             raise ValueError("lateSplits is 'catch-up', which needs maxDrift")
+        if self.watermark_rows and not self.include_source_watermark:
+            raise ValueError("watermarkRows is set, which needs includeSourceWatermark")
+        if self.include_source_watermark and self.watermarks.out_of_orderness is None:
+            raise ValueError("includeSourceWatermark is set, but the source has no watermarks")
         return self
 
     if not TYPE_CHECKING:  # type checkers see the constructor that the fields make
@@ -126,13 +139,18 @@ class Source(BaseModel, ABC):
 
     @property
     @abstractmethod
-    def row_schema(self) -> StructType:
-        """The columns that the reader yields."""
+    def arrow_schema(self) -> pa.Schema:
+        """The columns that the reader yields; none may be called ``source_watermark``."""
 
     @property
     def budget(self) -> Budget:
         """What one batch may read unless Spark says otherwise."""
         return Budget()
+
+    @property
+    def min_rows(self) -> int:
+        """How many rows there must be to read before a batch begins, or ``max_trigger_delay`` must be over."""
+        return 0
 
     @property
     def reads(self) -> str:

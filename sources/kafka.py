@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
+import pyarrow as pa
 from pydantic import Field, PositiveInt, model_validator
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
@@ -29,6 +21,7 @@ from tidegate.readers.contract import SplitReader
 from tidegate.readers.kafka_client import LATEST
 from tidegate.readers.kafka_config import TopicPartition
 from tidegate.readers.kafka_reader import KafkaSplitReader
+from tidegate.readers.kafka_schema import arrow_schema
 from tidegate.sources.contract import Source
 from tidegate.sources.kafka_positions import (
     Offsets,
@@ -67,6 +60,8 @@ class KafkaSource(Source):
     ending_offsets, ending_timestamp, ending_offsets_by_timestamp: where to stop, exclusive; resolved
         once per run.  A stream without them never ends.
     max_offsets_per_trigger: the most offsets that one batch covers.
+    min_offsets_per_trigger: put a batch off until there are so many, but no longer than
+        ``max_trigger_delay``.
     include_headers: add the column ``headers``.
     """
 
@@ -85,6 +80,7 @@ class KafkaSource(Source):
     ending_timestamp: Timestamp | None = None
     ending_offsets_by_timestamp: Timestamps | None = None
     max_offsets_per_trigger: PositiveInt | None = None
+    min_offsets_per_trigger: PositiveInt | None = None
     include_headers: bool = False
 
     @classmethod
@@ -110,6 +106,11 @@ class KafkaSource(Source):
                 raise ValueError(
                     f"subscribePattern {self.subscribe_pattern!r} is no regular expression: {error}"
                 ) from None
+        if (self.min_offsets_per_trigger or 0) > (self.max_offsets_per_trigger or sys.maxsize):
+            raise ValueError(
+                f"minOffsetsPerTrigger is {self.min_offsets_per_trigger}, more than maxOffsetsPerTrigger, "
+                f"which is {self.max_offsets_per_trigger}"
+            )
         if names_point(self.ending_offsets, "earliest"):
             raise ValueError("endingOffsets says earliest (-2), before any record; allowed are latest and offsets")
         connection_config(self.bootstrap_servers, self.kafka)
@@ -124,26 +125,19 @@ class KafkaSource(Source):
             raise ValueError(f"one of the options {', '.join(names[field] for field in fields)} must be set")
 
     @property
-    def row_schema(self) -> StructType:
+    def arrow_schema(self) -> pa.Schema:
         """The columns of Spark's built-in Kafka source, types and nullability included."""
-        fields = [
-            StructField("key", BinaryType()),
-            StructField("value", BinaryType()),
-            StructField("topic", StringType()),
-            StructField("partition", IntegerType()),
-            StructField("offset", LongType()),
-            StructField("timestamp", TimestampType()),
-            StructField("timestampType", IntegerType()),
-        ]
-        if self.include_headers:
-            header = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-            fields.append(StructField("headers", ArrayType(header)))
-        return StructType(fields)
+        return arrow_schema(include_headers=self.include_headers)
 
     @property
     def budget(self) -> Budget:
         """At most ``max_offsets_per_trigger`` offsets."""
         return Budget(rows=self.max_offsets_per_trigger)
+
+    @property
+    def min_rows(self) -> int:
+        """At least ``min_offsets_per_trigger`` offsets."""
+        return self.min_offsets_per_trigger or 0
 
     @property
     def reads(self) -> str:

@@ -7,6 +7,7 @@ import uuid
 
 from pyspark.sql import SparkSession
 
+from tidegate.sources.batch_listener import listen_to_batches
 from tidegate.sources.bridge import Driver, data_source_class
 from tidegate.sources.contract import Source
 from tidegate.sources.kafka import KafkaSource
@@ -44,4 +45,6 @@ def _prepare(spark: SparkSession) -> Driver:
     if str(context.master).startswith("local"):
         # Python workers would take the python3 of the PATH, which need not be this one (trap).
         context.pythonExec = sys.executable
-    return Driver(context.defaultParallelism, str(context.applicationId))
+    application_id = str(context.applicationId)
+    listen_to_batches(spark, application_id)
+    return Driver(context.defaultParallelism, application_id)

@@ -2,8 +2,11 @@
 
 from tidegate.alignment.splits import Extent, Head
 from tidegate.alignment.strategy import WatermarkStrategy
+from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.enumerators.coordinator import CoordinatorSettings, SourceCoordinator
+
+WALL = 1_700_000_000.0  # what the wall clock of a test begins with
 
 
 class Logs(SplitEnumerator):
@@ -68,8 +71,12 @@ class Clock:
     def sleep(self, seconds):
         self.now += seconds
 
+    @property
+    def clocks(self):
+        return Clocks(self, lambda: WALL + self.now, self.sleep)
 
-def coordinator(logs, clock=None, cores=2, restored=None, group=None, **settings):
+
+def coordinator(logs, clock=None, cores=2, restored=None, group=None, pace=None, **settings):
     """Return a coordinator of a new run; ``restored`` collects the states that it is opened with."""
 
     def open_enumerator(state):
@@ -80,7 +87,7 @@ def coordinator(logs, clock=None, cores=2, restored=None, group=None, **settings
     clock = clock or Clock()
     known = {"watermarks": WatermarkStrategy(), **settings}
     return SourceCoordinator(
-        "memory", open_enumerator, CoordinatorSettings(**known), cores, group=group, clock=clock, sleep=clock.sleep
+        "memory", open_enumerator, CoordinatorSettings(**known), cores, group=group, pace=pace, clocks=clock.clocks
     )
 
 

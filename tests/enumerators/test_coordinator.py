@@ -12,6 +12,7 @@ from tests.enumerators.logs import Clock, Logs, coordinator, read
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.checkpoint import INITIAL_OFFSET
+from tidegate.enumerators.pace import BatchPace, batch_note
 from tidegate.errors import CheckpointError, ContractError, DataLossError
 
 DRIFT_10 = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(milliseconds=10))
@@ -328,10 +329,69 @@ def test_an_enumerator_that_cannot_be_peeked_at_is_refused():
         coordinator(Blind(a=[1])).latest_offset(INITIAL_OFFSET)
 
 
+def test_a_batch_is_put_off_until_there_are_enough_rows_but_not_for_ever():
+    logs, clock = Logs(a=[1, 2]), Clock()
+    run = coordinator(logs, clock, max_trigger_delay_s=60)
+    start = run.latest_offset(INITIAL_OFFSET, min_rows=5)
+    logs.times["a"] += [3, 4]
+    assert run.latest_offset(start, min_rows=5) == start
+    clock.sleep(61)
+    assert read(run, start, end := run.latest_offset(start, min_rows=5)) == [("a", 2), ("a", 3)]
+    logs.times["a"] += range(5, 10)
+    assert len(read(run, end, run.latest_offset(end, min_rows=5))) == 5
+
+
+def test_a_slice_that_the_drift_keeps_small_is_not_put_off_for_want_of_rows():
+    run = coordinator(Logs(a=[0, 100, 200, 300]), watermarks=DRIFT_10)
+    start = run.latest_offset(INITIAL_OFFSET)
+    assert read(run, start, run.latest_offset(start, min_rows=3)) == [("a", 1)]
+
+
+class Sink:
+    """Tells how long batches took, as Spark's listener does."""
+
+    def __init__(self, clock, rows_per_s):
+        self.clock, self.rows_per_s, self.note = clock, rows_per_s, None
+
+    def run(self, batch, rows, *, listened=True):
+        seconds = 0.1 + rows / self.rows_per_s
+        self.clock.sleep(seconds)
+        if listened:
+            self.note = batch_note(batch, rows, seconds)
+        return seconds
+
+
+@pytest.mark.parametrize("listened", [True, False])
+def test_batches_size_themselves_to_their_target_and_to_a_sink_that_slows_down(listened):
+    clock = Clock()
+    sink = Sink(clock, rows_per_s=10_000)
+    pace = BatchPace(2.0, lambda: sink.note, clock.clocks)
+    run = coordinator(Logs(a=range(1_000_000)), clock, pace=pace, aligned=False)
+    offset, seconds = INITIAL_OFFSET, []
+    for batch in range(30):
+        if batch == 15:
+            sink.rows_per_s /= 5
+        end = run.latest_offset(offset)
+        rows = end["positions"]["a"] - offset.get("positions", {}).get("a", 0)
+        offset = end
+        seconds.append(sink.run(batch, rows, listened=listened))
+    assert all(1.4 <= took <= 2.6 for took in [*seconds[10:15], *seconds[18:]])
+    assert seconds[15] > 6
+
+
+def test_what_batches_took_bounds_them_together_with_other_limits():
+    clock = Clock()
+    pace = BatchPace(1000.0, lambda: None, clock.clocks)
+    run = coordinator(Logs(a=range(5000)), clock, pace=pace, aligned=False)
+    first = run.latest_offset(INITIAL_OFFSET)
+    assert first["positions"] == {"a": 1000}
+    assert run.latest_offset(first, Budget(rows=7))["positions"] == {"a": 1007}
+
+
 growth = st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(0, 60), max_size=6), max_size=3)
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(growth, st.booleans(), st.integers(0, 4)), max_size=8),
     st.sampled_from([None, 1, 10]),

@@ -51,8 +51,7 @@ class Member:
             self.expected,
             lease_s=LEASE_S,
             renewed_by_thread=False,
-            clock=self.clock,
-            sleep=self.clock.sleep,
+            clocks=self.clock.clocks,
         )
         self.run = coordinator(self.logs, self.clock, group=self.group, watermarks=strategy(self.drift))
         if self.bounded:

@@ -54,3 +54,13 @@ def test_examples_are_short():
     for script in EXAMPLES.glob("*.py"):
         statements = [line for line in script.read_text().splitlines() if line.strip()]
         assert len(statements) <= 15 or script.name == "typed.py", script.name
+
+
+def test_sessions_are_closed_by_timers_on_the_source_s_watermark(kafka):
+    split = [*even_times(NOON, NOON + HOUR, 100), *even_times(NOON + 2 * HOUR, NOON + 3 * HOUR, 50)]
+    topic = new_topic(kafka, split, even_times(NOON, NOON + 3 * HOUR, 600))
+    command = [sys.executable, EXAMPLES / "sessions.py", kafka.bootstrap_servers, topic]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    rows = [line.strip("|").split("|") for line in ended.stdout.splitlines() if line.startswith("|")][1:]
+    assert [(int(row[0]), int(row[3])) for row in rows] == [(0, 100), (1, 600), (0, 50)]

@@ -24,7 +24,8 @@ from tidegate.readers.event_time import (
     detect_unit,
     event_times,
 )
-from tidegate.readers.kafka_records import LARGEST_MS, arrow_schema
+from tidegate.readers.kafka_records import LARGEST_MS
+from tidegate.readers.kafka_schema import arrow_schema
 
 SCHEMA = arrow_schema(include_headers=True)
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -13,7 +13,7 @@ from tests.readers.lab import Lab, Record, encode, rows
 from tidegate.alignment.splits import SplitRange
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka_reader import KafkaSplitReader
-from tidegate.readers.kafka_records import arrow_schema
+from tidegate.readers.kafka_schema import arrow_schema
 from tidegate.servers.batches import CODECS
 
 CORNERS = [

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
-from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.splits import Extent, Head
@@ -91,14 +90,8 @@ class MemorySource(Source):
     max_rows_per_trigger: int | None = None
 
     @property
-    def row_schema(self):
-        return StructType(
-            [
-                StructField("split", StringType()),
-                StructField("position", LongType()),
-                StructField("timestamp", TimestampType()),
-            ]
-        )
+    def arrow_schema(self):
+        return SCHEMA
 
     @property
     def budget(self):

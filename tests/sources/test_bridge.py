@@ -7,9 +7,11 @@ from itertools import chain
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows, ReadMinRows
 
+import tidegate
 from tests.sources.memory import MemorySource, append
+from tests.sources.streams import running
 from tidegate import WatermarkStrategy
-from tidegate.errors import ContractError
+from tidegate.errors import ContractError, OptionError
 from tidegate.sources.bridge import Driver, data_source_class
 
 HOUR = 3_600_000
@@ -94,6 +96,33 @@ def test_the_source_watermark_is_a_column_of_every_row(spark, path, tmp_path):
     assert {at.timestamp() for at in seen} == {0.499}
 
 
+def test_a_row_with_nothing_but_the_watermark_moves_spark_s_while_no_data_comes(spark, path, tmp_path):
+    append(path, a=[0, 1000, 2000], b=[0, 500])
+    watermarks = WatermarkStrategy().with_idleness(timedelta(seconds=1))
+    source = MemorySource(path=path, include_source_watermark=True, watermark_rows=True, watermarks=watermarks)
+    rows = source.read_stream(spark)
+    kept = []
+    query = (
+        tidegate.with_source_watermark(rows)
+        .dropDuplicatesWithinWatermark(["split", "position"])
+        .writeStream.foreachBatch(lambda batch, _: kept.extend(batch.collect()))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start()
+    )
+    with running(query):
+        # When both splits are idle the watermark is that of the faster one; Spark's is one less.
+        until = "1970-01-01T00:00:01.998Z"
+        while not any(progress.eventTime.get("watermark") == until for progress in query.recentProgress):
+            assert query.isActive, query.exception()
+    assert sorted((row["split"], row["position"]) for row in kept) == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1)]
+
+
+def test_a_stream_without_the_column_of_the_watermark_is_refused(spark, path):
+    append(path, a=[0])
+    with pytest.raises(OptionError, match="no column 'source_watermark'; set includeSourceWatermark"):
+        tidegate.with_source_watermark(MemorySource(path=path).read_stream(spark))
+
+
 def test_the_report_of_the_plan_stands_in_sparks_progress(spark, path, tmp_path):
     append(path, a=range(10), b=range(10))
     _, query = run(MemorySource(path=path).read_stream(spark), tmp_path)
@@ -155,9 +184,14 @@ def test_a_minimum_of_rows_holds_back_a_batch_that_is_smaller(stream_reader, pat
     assert held == first
 
 
-def test_the_default_limit_is_that_of_the_source(stream_reader):
-    assert stream_reader(max_rows_per_trigger=7).getDefaultReadLimit() == ReadMaxRows(7)
-    assert isinstance(stream_reader().getDefaultReadLimit(), ReadMaxRows)
+def test_a_source_s_own_limits_hold_whatever_else_spark_limits(stream_reader, path):
+    append(path, a=range(20))
+    own = stream_reader(max_rows_per_trigger=7)
+    assert rows_planned(own, own.getDefaultReadLimit()) == 7
+    assert rows_planned(stream_reader(max_rows_per_trigger=7), ReadMaxRows(5)) == 5
+    assert rows_planned(stream_reader(max_rows_per_trigger=7), ReadAllAvailable()) == 20
+    unlimited = stream_reader()
+    assert rows_planned(unlimited, unlimited.getDefaultReadLimit()) == 20
 
 
 def test_trigger_once_with_a_max_drift_warns_that_it_ends_early(stream_reader, path, capfd):

@@ -4,6 +4,7 @@ import pickle
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from kafka.cluster import collect_hosts
 from kafka.net.manager import KafkaConnectionManager
 from pydantic import ValidationError
 
@@ -44,6 +45,8 @@ def of(**options):
         ({"failOnDataLoss": "false"}, "fail_on_data_loss", False),
         ({"includeHeaders": "true"}, "include_headers", True),
         ({"includeSourceWatermark": "true"}, "include_source_watermark", True),
+        ({"includeSourceWatermark": "true", "watermarkRows": "true"}, "watermark_rows", True),
+        ({"lateSplits": "fail"}, "late_splits", "fail"),
         ({"alignment": "none"}, "alignment", "none"),
         ({"discoveryInterval": "5 minutes"}, "discovery_interval", timedelta(minutes=5)),
         ({"logLevel": "INFO"}, "log_level", "INFO"),
@@ -51,6 +54,13 @@ def of(**options):
         ({"maxDrift": "10 minutes"}, "watermarks", WatermarkStrategy(max_drift=timedelta(minutes=10))),
         ({"maxOutOfOrderness": "500 ms"}, "watermarks", WatermarkStrategy(timedelta(milliseconds=500))),
         ({"idleTimeout": "2 hours"}, "watermarks", WatermarkStrategy(idle_timeout=timedelta(hours=2))),
+        (
+            {"maxDrift": "1 s", "alignmentGroup": "Join", "alignmentPriority": "-1", "alignmentMembers": "2"},
+            "watermarks",
+            WatermarkStrategy().with_watermark_alignment(
+                max_drift=timedelta(seconds=1), group="Join", priority=-1, members=2
+            ),
+        ),
     ],
 )
 @pytest.mark.parametrize("spelt", [str, str.lower, str.upper])
@@ -77,6 +87,15 @@ def test_the_other_ways_to_subscribe(other):
         ({"maxDrift": "0 ms"}, "max drift is 0:00:00, but it must be at least one millisecond"),
         ({"maxDrift": "-1 hour"}, "must be at least one millisecond"),
         ({"maxDrift": "999999999 days"}, "the option 'maxDrift' is '999999999 days'"),
+        ({"alignmentGroup": "join"}, "the alignment group is 'join', but a group needs a max drift"),
+        ({"alignmentGroup": "", "maxDrift": "1 s"}, "the alignment group is '', but it must have 1 to 64"),
+        ({"alignmentPriority": "1", "maxDrift": "1 s"}, "a priority or a number of members is set, but no alignment"),
+        ({"alignmentMembers": "0", "alignmentGroup": "j", "maxDrift": "1 s"}, "has 0 members, but it must have at le"),
+        ({"alignmentMembers": "two"}, "the option 'alignmentMembers' is 'two': expected a whole number"),
+        ({"alignment": "none", "maxDrift": "1 s"}, "maxDrift needs alignment 'event-time', but it is 'none'"),
+        ({"lateSplits": "catch-up"}, "lateSplits is 'catch-up', which needs maxDrift"),
+        ({"lateSplits": "wait"}, "Input should be 'admit', 'catch-up' or 'fail'"),
+        ({"watermarkRows": "true"}, "watermarkRows is set, which needs includeSourceWatermark"),
         ({"idleTimeout": "0 s"}, "idle timeout is 0:00:00, but it must be more than zero"),
         ({"maxOutOfOrderness": "-1 ms"}, "but it must be zero or more"),
         ({"discoveryInterval": "soon"}, "the option 'discoveryInterval' is 'soon': expected a duration"),
@@ -177,11 +196,124 @@ def test_a_secret_shows_in_no_text_of_the_source(name):
     assert SECRET not in repr(source) + str(source)
 
 
+@pytest.mark.parametrize("kafka", [f"sasl.plain.password={SECRET}", [("sasl.plain.password", SECRET)], {1: SECRET}])
+def test_a_secret_in_properties_of_the_wrong_shape_shows_in_no_error(kafka):
+    with pytest.raises(OptionError, match="the option 'kafka' is malformed: Input should be a valid") as raised:
+        KafkaSource(bootstrap_servers="here:9092", subscribe=["orders"], kafka=kafka)
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        f"//user:{SECRET}@here:1080",
+        f"user:{SECRET}@here:1080",
+        f"ftp://user:{SECRET}@here:1080",
+        f"socks5://user:{SECRET}/{SECRET}@here:1080",
+        f"socks5://user:{SECRET}@[here",
+        f"socks5://user:{SECRET}@here",
+        f"socks5://user:{SECRET}@:1080",
+    ],
+)
+def test_a_malformed_proxy_is_refused_and_its_password_not_shown(proxy):
+    with pytest.raises(OptionError) as raised:
+        of(kafka__proxy__url=proxy)
+    assert str(raised.value) == (
+        "the option 'kafka.proxy.url' is malformed: expected http, socks5 or socks5h, such as socks5://proxy:1080 or "
+        "socks5://user:password@proxy:1080"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "understood"),
+    [
+        ("here", "here"),
+        ("here:9092, there:9093,", "here:9092,there:9093"),
+        ("SASL_SSL://here:9092", "here:9092"),
+        ("[::1]:9092,[fe80::1%eth0],::1,10.0.0.1:65535", "[::1]:9092,[fe80::1%eth0],::1,10.0.0.1:65535"),
+    ],
+)
+def test_servers_are_read_as_kafka_python_reads_them(given, understood):
+    assert connection_config(given, {}).bootstrap_servers == understood
+    assert len(collect_hosts(understood)) == len(understood.split(","))
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ("localhost:abc", "localhost:abc"),
+        ("here:9092,:", ":"),
+        ("here:", "here:"),
+        (":9092", ":9092"),
+        ("here:0", "here:0"),
+        ("here:65536", "here:65536"),
+        ("here:9092 there:9092", "here:9092 there:9092"),
+        ("[::1", "[::1"),
+        ("[here]:9092", "[here]:9092"),
+        ("http://here/kafka", "here/kafka"),
+        (" , ", " , "),
+    ],
+)
+def test_what_is_no_server_is_named(given, wrong):
+    with pytest.raises(OptionError) as raised:
+        of(kafka__bootstrap__servers=given)
+    assert str(raised.value) == (
+        f"the option 'kafka.bootstrap.servers' is {wrong!r}: expected host:port, such as broker:9092 or [::1]:9092, "
+        "several separated by commas; the port is a number up to 65535"
+    )
+
+
+LOGIN = {"security.protocol": "SASL_SSL", "sasl.plain.username": "me", "sasl.plain.password": SECRET}
+MECHANISMS = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI or AWS_MSK_IAM"
+
+
+@pytest.mark.parametrize(
+    ("properties", "sentence"),
+    [
+        (LOGIN, f"'kafka.security.protocol' is SASL_SSL, but 'kafka.sasl.mechanism' is missing: expected {MECHANISMS}"),
+        (
+            {**LOGIN, "sasl.mechanism": "plain"},
+            f"'kafka.sasl.mechanism' is malformed: expected {MECHANISMS}; did you mean 'PLAIN'?",
+        ),
+        ({**LOGIN, "sasl.mechanism": "OAUTHBEARER"}, f"'kafka.sasl.mechanism' is malformed: expected {MECHANISMS}"),
+        (
+            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"},
+            "is PLAIN, but 'kafka.sasl.plain.username' and 'kafka.sasl.plain.password' are missing",
+        ),
+        (
+            {**LOGIN, "sasl.mechanism": "SCRAM-SHA-512", "sasl.plain.password": ""},
+            "'kafka.sasl.mechanism' is SCRAM-SHA-512, but 'kafka.sasl.plain.password' is missing",
+        ),
+        (
+            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "AWS_MSK_IAM"},
+            "'kafka.sasl.mechanism' is AWS_MSK_IAM, but 'kafka.security.protocol' is SASL_PLAINTEXT: expected SASL_SSL",
+        ),
+        ({"bootstrap.servers": "here:9092"}, "'kafka.bootstrap.servers' is given twice"),
+    ],
+)
+def test_a_login_that_lacks_something_is_refused_before_any_connection(properties, sentence):
+    with pytest.raises(OptionError, match=r"^the option ") as raised:
+        KafkaSource(bootstrap_servers="here:9092", subscribe=["orders"], kafka=properties)
+    assert sentence in str(raised.value)
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_login_by_password_is_understood(mechanism):
+    assert connection_config("here:9092", {**LOGIN, "sasl.mechanism": mechanism}).properties == {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": "me",
+        "sasl_plain_password": SECRET,
+    }
+
+
 def test_every_property_of_the_connection_is_one_that_kafka_python_heeds():
     values = {
         "security.protocol": "SSL",
         "isolation.level": "read_committed",
-        "proxy.url": "socks5://here",
+        "sasl.mechanism": "GSSAPI",
+        "proxy.url": "socks5://here:1080",
     }
     numbers = {name: "7" for name in known() if name.endswith((".ms", ".bytes"))}
     booleans = dict.fromkeys(("check.crcs", "ssl.check.hostname"), "true")

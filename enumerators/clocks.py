@@ -1,0 +1,26 @@
+"""The time, as a run sees it; tests let it pass as they like."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+__all__ = ["REAL_CLOCKS", "Clocks"]
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Clocks in seconds.
+
+    monotonic: goes on evenly; common to all processes of a machine.
+    wall: since the epoch; may be set.
+    sleep: lets time pass.
+    """
+
+    monotonic: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+    sleep: Callable[[float], None] = time.sleep
+
+
+REAL_CLOCKS = Clocks()

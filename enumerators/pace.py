@@ -1,0 +1,66 @@
+"""Lets batches size themselves: from what the last ones took to the rows that the next may hold.
+
+A planner does not see how long a batch takes: Spark asks for the next offset before it commits the
+last.  Spark's query listener on the driver does, and leaves a note.  Where there is no listener, the
+time between two plans stands for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tidegate.alignment.pacing import BatchMeasure, BatchSizer
+from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
+from tidegate.enumerators.contract import Json
+
+__all__ = ["BATCHES", "BatchPace", "batch_note"]
+
+BATCHES = "batches"  # the folder of the notes
+_PATIENCE_S = 0.2  # a note comes some milliseconds after the batch
+_POLL_S = 0.005
+
+
+def batch_note(batch: int, rows: int, seconds: float) -> Json:
+    """Return what the listener writes of a finished batch."""
+    return {"batch": batch, "rows": rows, "seconds": seconds}
+
+
+class BatchPace:
+    """Measures the batches of one run.
+
+    read_note: returns the listener's last note; None: there is none.
+    """
+
+    def __init__(
+        self,
+        target_seconds: float,
+        read_note: Callable[[], Json | None],
+        clocks: Clocks = REAL_CLOCKS,
+    ) -> None:
+        self._sizer = BatchSizer(target_seconds)
+        self._read_note, self._clock, self._sleep = read_note, clocks.monotonic, clocks.sleep
+        self._begun: tuple[float, int] | None = None
+        self._last_batch: int | None = None
+
+    def rows(self) -> int:
+        """Return how many rows the next batch may hold.  Called before every plan."""
+        if self._begun is not None:
+            self._learn(*self._begun)
+            self._begun = None
+        return self._sizer.rows
+
+    def begin(self, rows: int) -> None:
+        """Note that a batch of so many rows begins now.  Called after every plan that gives one."""
+        self._begun = (self._clock(), rows)
+
+    def _learn(self, begun: float, rows: int) -> None:
+        listened = self._last_batch is not None
+        until = self._clock() + (_PATIENCE_S if listened else 0.0)
+        while (note := self._read_note()) is None or note["batch"] == self._last_batch:
+            if self._clock() >= until:
+                if not listened:
+                    self._sizer.observe(BatchMeasure(rows, self._clock() - begun))
+                return
+            self._sleep(_POLL_S)
+        self._last_batch = note["batch"]
+        self._sizer.observe(BatchMeasure(note["rows"], note["seconds"]))
