@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tidegate.alignment.budget import UNLIMITED, Budget, split_rows
@@ -26,12 +27,13 @@ from tidegate.enumerators.group_folder import GroupFolder
 from tidegate.enumerators.pace import BatchPace
 from tidegate.enumerators.report import Reporter
 from tidegate.enumerators.retention import RetentionWatch
-from tidegate.errors import ContractError, DataLossError
+from tidegate.errors import ContractError, DataLossError, PositionGoneError
 from tidegate.readers.contract import ReadTask
 
 __all__ = ["CoordinatorSettings", "SourceCoordinator"]
 
 _LOG = logging.getLogger("tidegate.planner")
+_MORE_ATTEMPTS = 4
 _POLL_INTERVAL_S = 0.1  # Spark itself asks about 90 times a second while nothing comes
 
 
@@ -43,6 +45,7 @@ class CoordinatorSettings:
     aligned: bool = True
     fail_on_data_loss: bool = True
     late_splits: LateSplits = "admit"
+    hold_beyond_ms: int | None = None  # further ahead of the wall clock nothing is read
     discovery_interval_s: float = 30.0
     min_tasks: int | None = None
     max_trigger_delay_s: float = 900.0
@@ -115,6 +118,13 @@ class SourceCoordinator:
         min_rows: plan no batch while fewer rows can be read, but no longer than the trigger delay,
             and not in a bounded run.
         """
+        for _ in range(_MORE_ATTEMPTS):
+            # Records that are deleted while a plan is made are data loss or none, as their extents say.
+            with suppress(PositionGoneError):
+                return self._plan_to(start, budget, min_rows)
+        return self._plan_to(start, budget, min_rows)
+
+    def _plan_to(self, start: Json, budget: Budget, min_rows: int) -> Json:
         before = Checkpoint.from_json(start, self._source)
         enumerator, index = self._opened(before)
         if self._nothing_came:
@@ -173,14 +183,17 @@ class SourceCoordinator:
         ]
         return assign(ranges, self._cores, self._settings.min_tasks)
 
-    def everything(self) -> list[ReadTask]:
-        """Return the tasks of a batch query: every split from its start to its stop or its present end."""
+    def everything(self) -> tuple[list[ReadTask], Json | None]:
+        """Return the tasks of a batch query, and the enumerator's snapshot.
+
+        Every split is read from its start to its stop or its present end.
+        """
         enumerator, _ = self._opened(Checkpoint())
         self._refresh(enumerator)
         starts = self._starts(enumerator, self._splits, first=True)
         ends = {s: self._limited_end(s, extent) for s, extent in self._extents.items()}
         ranges = [SplitRange(s, starts[s], ends[s]) for s in self._splits if s in ends and starts[s] < ends[s]]
-        return assign(ranges, self._cores, self._settings.min_tasks)
+        return assign(ranges, self._cores, self._settings.min_tasks), enumerator.snapshot()
 
     def report(self) -> Json | None:
         """Return what the last plan decided, for people and progress bars; None before the first."""
@@ -262,9 +275,13 @@ class SourceCoordinator:
         return extent.end if stop is None else min(extent.end, stop)
 
     def _limits(self, enumerator: SplitEnumerator, budget: Budget) -> Limits:
-        counts = isinstance(enumerator, SupportsCost)
-        if not counts and (budget.bytes is not None or budget.files is not None):
-            raise ContractError(f"the enumerator of {self._source!r} has no cost(), so that only rows can be limited")
+        cost = split_rows
+        if budget != Budget(rows=budget.rows):
+            if not isinstance(enumerator, SupportsCost):
+                raise ContractError(
+                    f"the enumerator of {self._source!r} has no cost(), so that only rows can be limited"
+                )
+            cost = enumerator.cost
         strategy = self._settings.watermarks
         return Limits(
             aligned=self._settings.aligned,
@@ -275,8 +292,13 @@ class SourceCoordinator:
             bounded=self._bounded,
             fail_on_data_loss=self._settings.fail_on_data_loss,
             late_splits=self._settings.late_splits,
-            cost=enumerator.cost if isinstance(enumerator, SupportsCost) else split_rows,
+            horizon_ms=self._horizon_ms(),
+            cost=cost,
         )
+
+    def _horizon_ms(self) -> int | None:
+        skew_ms = self._settings.hold_beyond_ms
+        return None if skew_ms is None else int(self._clocks.wall() * 1000) + skew_ms + 1
 
     def _describe(self, planned: Plan, extents: Extents, index: TimeIndex) -> None:
         now_s, positions = self._clocks.monotonic(), planned.progress.positions

@@ -3,6 +3,7 @@
     {"watermark": ms, "bound": ms, "low": ms,   of the source, after the plan; null: there is none
      "heldBy": "orders-3",                      the split, or member of the group, that has the low
      "splits": {"paused": 2, "reading": 1},     how many splits are in which state
+     "spread": [ms, ms, ms],                    next event times: of the slowest split, the median, the fastest
      "rowsRemaining": 1200,                     lag in rows: all that is readable and not planned yet
      "eventTimeLag": ms,                        now minus the oldest unread event time; 0: none is unread
      "mostBehind": ["orders-3", 900, ms],       the split with the oldest: its lag in rows and event time
@@ -65,6 +66,7 @@ class Reporter:
             by_state.setdefault(said.state, []).append(split)
         remaining = {s: max(0, end - progress.positions.get(s, end)) for s, end in ends.items()}
         unread = {s: splits[s].next_ms for s, rows in remaining.items() if rows}
+        times = sorted(said.next_ms for said in splits.values() if said.next_ms is not None)
         oldest = min(((at_ms, s) for s, at_ms in unread.items() if at_ms is not None), default=None)
         paused = by_state.get(SplitState.PAUSED, [])
         self._paused_since = {s: self._paused_since.get(s, now_ms) for s in paused}
@@ -78,6 +80,7 @@ class Reporter:
             "low": planned.low_ms,
             "heldBy": planned.held_by,
             "splits": dict(sorted(Counter({state.value: len(found) for state, found in by_state.items()}).items())),
+            "spread": [times[0], times[(len(times) - 1) // 2], times[-1]] if times else None,
             "rowsRemaining": sum(remaining.values()),
             "eventTimeLag": 0 if oldest is None else max(0, now_ms - oldest[0]),
             "mostBehind": None if oldest is None else [oldest[1], remaining[oldest[1]], max(0, now_ms - oldest[0])],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from tidegate.errors import CheckpointError, OptionError
 from tidegate.jobs.arguments import BackfillArguments
 from tidegate.jobs.bar import EventTimeBar
 from tidegate.jobs.figures import clock_time, count
@@ -70,17 +71,25 @@ def backfill(arguments: BackfillArguments, out: Path, errors: Console, *, master
     Every record is written once, however often and however hard earlier runs were ended.
     errors: where the progress is shown.
 
-    Raises a TidegateError for wrong arguments, a source that cannot be read, or a folder that
-    belongs to something else; KeyboardInterrupt at SIGINT and SIGTERM.
+    Raises a TidegateError for wrong arguments, a source that cannot be read or is another one than
+    before, or a folder that belongs to something else; KeyboardInterrupt at SIGINT and SIGTERM.
     """
     source, output = arguments.source(), Output(out)
     with ends_on_signals():
-        stretches = survey(source, output.noted(arguments.binding()))
-        if not any(stretch.begin_ms is not None for stretch in stretches.values()):
+        noted = output.noted(arguments.binding())
+        try:
+            found = survey(source, noted.positions, noted.state)
+        except CheckpointError as error:
+            raise OptionError(
+                f"--bootstrap-servers is {arguments.bootstrap_servers}, which is another Kafka cluster than the one "
+                f"that {output.path} was begun with; give that one, or another --out"
+            ) from error
+        stretches = found.stretches
+        if found.is_empty:
             return Summary(output.path, len(stretches), 0, output.rows(), 0, 0.0)
         errors.print("Starting Spark", highlight=False)
         with (
-            output.claimed(arguments.binding()),
+            output.claimed(arguments.binding(), found.state),
             spark_session(master, "tidegate backfill", output.log) as spark,
         ):
             begun = time.monotonic()

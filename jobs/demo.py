@@ -99,7 +99,7 @@ def run_demo(rows: int, say: Callable[[str], None], *, master: str = "local[*]")
                         ("aligned", aligned, "1 minute"),
                     )
                 )
-                return Demo(survey(aligned), runs)
+                return Demo(survey(aligned).stretches, runs)
 
 
 def _sources(bootstrap_servers: str, rows: int) -> tuple[KafkaSource, KafkaSource]:

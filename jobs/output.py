@@ -14,13 +14,27 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tidegate.alignment.splits import Positions
+from tidegate.enumerators.contract import Json
 from tidegate.errors import OptionError
 
-__all__ = ["Output"]
+__all__ = ["Noted", "Output"]
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What earlier runs have noted; nothing, if this run is the first.
+
+    positions: after their last batch.
+    state: the enumerator's, such as the cluster that the positions are of.
+    """
+
+    positions: Positions = field(default_factory=dict)
+    state: Json | None = None
 
 
 class Output:
@@ -34,8 +48,8 @@ class Output:
         self.log = self._own / "spark.log"
         self._notes = self._own / "backfill.json"
 
-    def noted(self, binding: Mapping[str, Any]) -> Positions:
-        """Return the positions after the last batch that any run has noted; none: this run is the first.
+    def noted(self, binding: Mapping[str, Any]) -> Noted:
+        """Return what earlier runs have noted.
 
         binding: by option, what must be the same in every run.
 
@@ -49,7 +63,7 @@ class Output:
                 raise OptionError(
                     f"--out is {self.path}, which holds something else; give a folder that is new or empty"
                 )
-            return {}
+            return Noted()
         notes = json.loads(self._notes.read_text())
         for option, value in binding.items():
             if (before := notes["arguments"].get(option)) != value:
@@ -57,12 +71,13 @@ class Output:
                     f"{option} is {_shown(value)}, but it was {_shown(before)} when {self.path} was begun; "
                     "give the same again, or another --out"
                 )
-        positions: Positions = notes["positions"]
-        return positions
+        return Noted(notes["positions"], notes.get("state"))
 
     @contextmanager
-    def claimed(self, binding: Mapping[str, Any]) -> Iterator[None]:
+    def claimed(self, binding: Mapping[str, Any], state: Json | None = None) -> Iterator[None]:
         """Make the folder this back-fill's, and keep other runs out.
+
+        state: the enumerator's, for later runs.
 
         Raises OptionError when it cannot be made, or another run is still writing to it.
         """
@@ -76,7 +91,7 @@ class Output:
             except BlockingIOError:
                 raise OptionError(f"--out is {self.path}, to which another back-fill is writing") from None
             if not self._notes.exists():
-                self._write({"arguments": dict(binding), "positions": {}})
+                self._write({"arguments": dict(binding), "positions": {}, "state": state})
             yield
 
     def note(self, positions: Positions) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import ServerError, TidegateError
-from tidegate.jobs.failures import cause
+from tidegate.jobs.failures import cause, is_lost_java, lost_java_forgiven
 from tidegate.servers.java import find_java
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ def spark_session(
     settings: Spark's, on top of ours.
 
     Raises ServerError without Java 17, or for a master that is none.  What fails inside because of
-    a TidegateError in one of Spark's processes ends as that error.
+    a TidegateError in one of Spark's processes ends as that error; what fails because Spark's Java
+    process has died, as ServerError.
     """
     find_java()
     from pyspark import SparkConf, SparkContext
@@ -53,15 +54,16 @@ def spark_session(
     try:
         with ends_on_signals():  # Spark has put a handler of its own in the place of ours
             yield spark
-    except TidegateError:
-        raise
     except Exception as error:
-        known = cause(error)
+        if is_lost_java(error) or gateway.proc.poll() is not None:
+            raise ServerError(f"Spark's Java process has died; {log} may say why") from None
+        known = None if isinstance(error, TidegateError) else cause(error)
         if known is None:
             raise
         raise known from None
     finally:
-        spark.stop()
+        with lost_java_forgiven():
+            spark.stop()
 
 
 @contextmanager

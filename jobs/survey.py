@@ -7,11 +7,12 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from tidegate.alignment.index import SupportsPeek
-from tidegate.alignment.splits import Positions, SplitId
-from tidegate.errors import ContractError
+from tidegate.alignment.splits import Extents, Positions, SplitId
+from tidegate.enumerators.contract import Json
+from tidegate.errors import ContractError, DataLossError
 from tidegate.sources.contract import Source
 
-__all__ = ["Stretch", "survey"]
+__all__ = ["Stretch", "Survey", "survey"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +34,35 @@ class Stretch:
         return max(0, self.end - self.start)
 
 
-def survey(source: Source, positions: Positions | None = None) -> dict[SplitId, Stretch]:
-    """Return what a run that starts now would read of every split.
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a run that starts now would read.
+
+    stretches: of every split.
+    state: what the enumerator notes, such as the cluster that it met; None: nothing.
+    """
+
+    stretches: dict[SplitId, Stretch]
+    state: Json | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to read."""
+        return all(stretch.begin_ms is None for stretch in self.stretches.values())
+
+
+def survey(source: Source, positions: Positions | None = None, state: Json | None = None) -> Survey:
+    """Ask what a run that starts now would read of every split.
 
     positions: where an earlier run of the same query ended; None: there was none.
+    state: what the enumerator noted then.
 
-    Raises ConnectorError when the other side cannot be reached, or does not have what is named.
+    Raises ConnectorError when the other side cannot be reached, or does not have what is named;
+    CheckpointError when it is another one than the state is of; DataLossError when a position is
+    not within its split by now.
     """
     known: Mapping[SplitId, int] = positions or {}
-    with closing(source.enumerator(None)) as enumerator:
+    with closing(source.enumerator(state)) as enumerator:
         if not isinstance(enumerator, SupportsPeek):
             raise ContractError(f"{type(enumerator).__name__} has no peek(), so nothing is known of event times")
         splits = sorted(enumerator.discover())
@@ -49,16 +70,34 @@ def survey(source: Source, positions: Positions | None = None) -> dict[SplitId, 
         starts = {**enumerator.starts(new, first=not known), **{s: known[s] for s in splits if s in known}}
         stops = enumerator.stops(splits)
         extents = enumerator.extents(splits)
+        _check(known, extents)
         ends = {s: min(e.end, stop) if (stop := stops[s]) is not None else e.end for s, e in extents.items()}
         unread = {s: starts[s] for s in ends if starts[s] < ends[s]}
         heads = enumerator.peek(unread)
         latest = enumerator.latest({s: ends[s] for s in unread})
-    return {
-        s: Stretch(
-            starts[s],
-            ends[s],
-            head.event_time_ms if (head := heads.get(s)) is not None else None,
-            latest.get(s),
-        )
-        for s in ends
-    }
+        noted = enumerator.snapshot()
+    return Survey(
+        {
+            s: Stretch(
+                starts[s],
+                ends[s],
+                head.event_time_ms if (head := heads.get(s)) is not None else None,
+                latest.get(s),
+            )
+            for s in ends
+        },
+        noted,
+    )
+
+
+def _check(known: Positions, extents: Extents) -> None:
+    """Raise DataLossError for a position that is not within its split; a topic created anew has such."""
+    for split, position in sorted(known.items()):
+        if split not in extents:
+            raise DataLossError(f"split {split!r}, read up to position {position}, is no longer found")
+        extent = extents[split]
+        if not extent.begin <= position <= extent.end:
+            raise DataLossError(
+                f"split {split!r} was read up to position {position}, but it reaches from {extent.begin} to "
+                f"{extent.end} by now: records are gone, or it was created anew"
+            )

@@ -9,24 +9,42 @@ from tidegate.alignment.splits import SplitId
 from tidegate.jobs.survey import Stretch
 from tidegate.jobs.watch import BatchProgress
 
-__all__ = ["Trace", "trace"]
+__all__ = ["Band", "Trace", "trace"]
 
 _PAUSED = "paused"
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Between which event times the splits stood, where there are too many to draw each.
+
+    slowest, median, fastest: n + 1 times, before the first batch and after each; None: not known.
+    """
+
+    slowest: Sequence[int | None]
+    median: Sequence[int | None]
+    fastest: Sequence[int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
     """Event times in ms over the n batches that read something.
 
-    reached: for each split n + 1 times: before the first batch and after each.
-    bound, watermark: n times: what each batch was planned or filtered by; None: there was none.
-    paused: for each split the batches, from 0, during which it was paused.
+    batches: their numbers.
+    reached: for each split n + 1 times: before the first batch and after each; None: not known yet.
+    bound, watermark: n times: what each batch was planned by, and filtered by in Spark; None: there was none.
+    paused: for each split the batches, counted from 0, during which it was paused.
+    source_watermark: n times, after the plan of each batch, or nothing.
+    band: instead of ``reached``.
     """
 
-    reached: Mapping[SplitId, Sequence[int]]
+    batches: Sequence[int]
+    reached: Mapping[SplitId, Sequence[int | None]]
     bound: Sequence[int | None]
     watermark: Sequence[int | None]
     paused: Mapping[SplitId, frozenset[int]]
+    source_watermark: Sequence[int | None] = ()
+    band: Band | None = None
 
 
 def trace(batches: Sequence[BatchProgress], history: Mapping[SplitId, Stretch]) -> Trace:
@@ -41,6 +59,7 @@ def trace(batches: Sequence[BatchProgress], history: Mapping[SplitId, Stretch]) 
             next_ms = batch.splits[split].next_ms
             reached[split].append(stretch.end_ms if next_ms is None else next_ms)
     return Trace(
+        [batch.number for batch in read],
         reached,
         bound=[batch.bound_ms for batch in read],
         # Before any row Spark's watermark is the epoch.

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from queue import Queue
+from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any
 
 from tidegate.alignment.splits import SplitId
+from tidegate.errors import ServerError
+from tidegate.jobs.failures import is_lost_java, lost_java_forgiven
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 __all__ = ["BatchProgress", "SplitProgress", "watch"]
+
+_ASK_JAVA_EVERY_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +89,8 @@ class BatchProgress:
 def watch(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Iterator[BatchProgress]:
     """Start a query and yield its batches as they are done, up to the query's end.
 
-    No other query may run in the session.  Raises what the query failed with; the query is stopped
-    when the caller goes away before its end.
+    No other query may run in the session.  Raises what the query failed with, and ServerError if
+    Spark's Java process dies; the query is stopped when the caller goes away before its end.
     """
     from pyspark.sql.streaming.listener import (
         QueryProgressEvent,
@@ -106,18 +111,36 @@ def watch(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Iterator[
         def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: ARG002, N802
             events.put(None)
 
+    def next_event(query: StreamingQuery) -> str | None:
+        while True:
+            with suppress(Empty):
+                return events.get(timeout=_ASK_JAVA_EVERY_S)
+            _ask_after(query)
+
     listener = Listener()
     spark.streams.addListener(listener)
     try:
         query = start()
         try:
-            while (event := events.get()) is not None:
+            while (event := next_event(query)) is not None:
                 yield BatchProgress.from_json(json.loads(event))
             query.awaitTermination()
         finally:
-            query.stop()
+            with lost_java_forgiven():
+                query.stop()
     finally:
-        spark.streams.removeListener(listener)
+        with lost_java_forgiven():
+            spark.streams.removeListener(listener)
+
+
+def _ask_after(query: StreamingQuery) -> None:
+    """Raise ServerError if nobody is left who could send an event."""
+    try:
+        _ = query.isActive
+    except Exception as error:
+        if is_lost_java(error):
+            raise ServerError("Spark's Java process has died, and the query with it") from None
+        raise
 
 
 def _ms(iso: str) -> int:

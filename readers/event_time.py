@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from tidegate.errors import ContractError, CorruptDataError, did_you_mean
 from tidegate.readers.event_time_units import TimeUnit, detect_unit, text_times, value_times
-from tidegate.readers.kafka_records import LARGEST_MS
+from tidegate.readers.kafka_schema import LARGEST_MS
 
 __all__ = [
     "BadEventTime",
@@ -206,36 +206,34 @@ def assigner_of(option: str, unit: TimeUnit | None) -> RecordTimestamp | HeaderT
     raise ValueError(f"expected timestamp, header:NAME or json:/pointer/into/value{nearest}")
 
 
-def event_times(
-    batch: pa.RecordBatch, assigner: TimestampAssigner, policy: BadEventTime, split_ids_text: str
-) -> tuple[pa.Int64Array, int]:
-    """Return the event times of a batch in milliseconds, null where ignored, and how many rows had none usable.
+def event_times(batch: pa.RecordBatch, assigner: TimestampAssigner, policy: BadEventTime) -> pa.Int64Array:
+    """Return the event times of a batch in milliseconds, null where ignored.
 
     A time is usable if it is there, is not negative, and fits Spark's timestamps.  Under the
     policy "record-timestamp" the record's own timestamp stands in, and must be usable itself.
-    split_ids_text: the splits of the batch, as an error about the assigner names them.
 
     Raises CorruptDataError for the first row whose time is not usable, unless it is ignored; it
     never shows the record.  Raises ContractError if the assigner returns anything but an int64 per
     row; what the assigner itself raises passes.
     """
-    times = _checked(assigner(batch), batch.num_rows, assigner, split_ids_text)
+    times = _checked(assigner(batch), batch.num_rows, assigner)
     bad = _is_bad(times)
-    count = int(np.count_nonzero(bad))
-    if policy == "ignore" and count:
-        return pc.if_else(bad, pa.scalar(None, pa.int64()), times), count
+    if not bad.any():
+        return times
+    if policy == "ignore":
+        return pc.if_else(bad, pa.scalar(None, pa.int64()), times)
     which = f"no usable event time from {_name(assigner)}: it"
-    if policy == "record-timestamp" and count:
+    if policy == "record-timestamp":
         times = pc.if_else(bad, RecordTimestamp()(batch), times)
         bad = _is_bad(times)
         which = f"no usable event time from {_name(assigner)}, and its own timestamp"
     if bad.any():
         raise _unusable(batch, times, int(bad.argmax()), which)
-    return times, count
+    return times
 
 
-def _checked(found: object, rows: int, assigner: TimestampAssigner, split_ids_text: str) -> pa.Int64Array:
-    wanted = f"expected an int64 array of NumPy or pyarrow with one time for each of {rows} rows of {split_ids_text}"
+def _checked(found: object, rows: int, assigner: TimestampAssigner) -> pa.Int64Array:
+    wanted = f"expected an int64 array of NumPy or pyarrow with one time for each of {rows} rows"
     complaint = f"the timestamp assigner {_name(assigner)} returned"
     if isinstance(found, np.ndarray):
         if found.dtype != np.int64 or found.ndim != 1:

@@ -2,43 +2,56 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from kafka import errors as kafka_errors
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from tidegate.errors import DataLossError
+from tidegate.errors import PositionGoneError
 from tidegate.readers.kafka_batches import corruption_named, split_batches, visible_batches
 from tidegate.readers.kafka_cluster import NO_ERROR, KafkaCluster, LeaderCall
 from tidegate.readers.kafka_config import IsolationLevel, KafkaConnectionConfig, TopicPartition
-from tidegate.readers.kafka_connection import decode_response
+from tidegate.readers.kafka_connection import BrokerTooOldError, decode_response
 from tidegate.readers.kafka_fetch import ISOLATION_LEVELS, FetchedPartition, fetch_request, read_fetch_response
+from tidegate.readers.retry import Deadline, TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from typing_extensions import Self
 
-__all__ = ["EARLIEST", "LATEST", "MAX_TIMESTAMP", "KafkaClient"]
+    from tidegate.readers.kafka_batches import RecordBatch
+
+__all__ = ["EARLIEST", "EARLIEST_LOCAL", "LATEST", "MAX_TIMESTAMP", "KafkaClient"]
 
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
 
 Answer = TypeVar("Answer")
+FindHead: TypeAlias = "Callable[[TopicPartition, RecordBatch, int], tuple[int, int] | None]"
 
 FEW_BYTES = 64 << 10
 ISOLATION_SINCE = 2  # the versions of the list-offsets request that brought these
-MAX_TIMESTAMP_SINCE = 7
+SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8}
+UNKNOWN = (-1, -1)
 OUT_OF_RANGE = kafka_errors.OffsetOutOfRangeError.errno
+UNSUPPORTED = kafka_errors.UnsupportedVersionError.errno
 
 
 class _Look(NamedTuple):
-    """What a peek saw: the head if there was one, else where to look next, if there may be more."""
+    """What a peek saw: the head if there was one, else where to look next, if there may be more.
+
+    unproven_end: the broker sent nothing, although the visible records end there; None: it sent
+        something, or there is nothing to send.
+    """
 
     position: int
     head: tuple[int, int] | None
     more: bool
+    unproven_end: int | None = None
 
 
 class KafkaClient:
@@ -82,10 +95,26 @@ class KafkaClient:
 
         Milliseconds since the epoch ask for the first record at or after that time, MAX_TIMESTAMP
         for the one with the greatest; the offset is -1 if there is none.  EARLIEST asks for the
-        first position that still exists, LATEST for the position after the last visible record;
-        their timestamps are -1.  ``isolation_level`` replaces the config's: LATEST is the high
-        watermark under ``read_uncommitted`` and the last stable offset under ``read_committed``.
+        first position that still exists, LATEST for the position after the last visible record,
+        EARLIEST_LOCAL for the first position on the broker's own disks, older ones being in tiered
+        storage; their timestamps are -1.  ``isolation_level`` replaces the config's: LATEST is the
+        high watermark under ``read_uncommitted`` and the last stable offset under
+        ``read_committed``.
+
+        Brokers before Kafka 3.0 do not know of MAX_TIMESTAMP, and those before 3.4 not of
+        EARLIEST_LOCAL: for these, all offsets are then -1, and nothing is sent to the old broker.
         """
+        if not SINCE.keys() & timestamps.values():
+            return self._list_offsets(timestamps, isolation_level)
+        try:
+            return self._list_offsets(timestamps, isolation_level)
+        except BrokerTooOldError:
+            known = {each: at for each, at in timestamps.items() if at not in SINCE}
+            return {**dict.fromkeys(timestamps, UNKNOWN), **self._list_offsets(known, isolation_level)}
+
+    def _list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], isolation_level: IsolationLevel | None
+    ) -> dict[TopicPartition, tuple[int, int]]:
         isolation = ISOLATION_LEVELS[isolation_level or self.config.isolation_level]
         topic_type = ListOffsetsRequest.ListOffsetsTopic
 
@@ -100,16 +129,19 @@ class KafkaClient:
             return ListOffsetsRequest(
                 isolation_level=isolation,
                 topics=[topic_type(name=name, partitions=each) for name, each in topics.items()],
-                min_version=MAX_TIMESTAMP_SINCE if MAX_TIMESTAMP in timestamps.values() else ISOLATION_SINCE,
+                min_version=max(SINCE.get(each, ISOLATION_SINCE) for each in timestamps.values()),
             )
 
         def read(sent: Any, frame: memoryview) -> Iterator[tuple[TopicPartition, int, tuple[int, int]]]:
             for topic in decode_response(sent, frame).topics:
                 for each in topic.partitions:
+                    partition = TopicPartition(topic.name, each.partition_index)
+                    # A new broker says so of a special timestamp while the cluster is being upgraded.
+                    unknown = each.error_code == UNSUPPORTED and timestamps[partition] in SINCE
                     yield (
-                        TopicPartition(topic.name, each.partition_index),
-                        each.error_code,
-                        (each.offset, each.timestamp),
+                        partition,
+                        NO_ERROR if unknown else each.error_code,
+                        UNKNOWN if unknown else (each.offset, each.timestamp),
                     )
 
         return LeaderCall(self._cluster, "list offsets", timestamps, request, read).result()
@@ -134,20 +166,60 @@ class KafkaClient:
             {partition: position}, partition_bytes, self.config.fetch_max_wait_ms, lambda _, fetched: fetched
         )
 
-    def peek(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int] | None]:
-        """Return offset and timestamp (ms) of the first visible data record at or after each position.
+    def peek(
+        self, positions: Mapping[TopicPartition, int], find: FindHead | None = None
+    ) -> dict[TopicPartition, tuple[int, int] | None]:
+        """Return offset and event time (ms) of the first visible data record at or after each position.
+
+        find: returns them for the first record of a batch that counts; the default takes every
+            record, by its timestamp.
 
         None says that there is none up to the end, which is the last stable offset under
         ``read_committed``.  Reads little: 64 KiB of each partition, one request per broker, then
         on from there where these hold only control records, aborted transactions or holes.
-        Raises DataLossError if a position is not within its log.
+        Raises PositionGoneError if a position is not within its log, and DeadlineError if the broker
+        goes on sending nothing from where there may be records.
         """
         heads = {}
-        for partition, look in self._look(positions).items():
+        find = find or self._first_record
+        for partition, look in self._look(positions, find).items():
+            deadline = None
             while look.more:
-                look = self._look({partition: look.position})[partition]  # noqa: PLW2901 - one step on
+                if look.unproven_end is None:
+                    deadline = None
+                elif self.is_hole(partition, look.position, look.unproven_end):
+                    break
+                else:
+                    deadline = deadline or self.reading(partition, look.unproven_end)
+                    deadline.pause(TransientError(f"the broker sends nothing from {look.position} on"))
+                look = self._look({partition: look.position}, find)[partition]  # noqa: PLW2901 - one step on
             heads[partition] = look.head
         return heads
+
+    def is_hole(self, partition: TopicPartition, position: int, end: int) -> bool:
+        """Tell whether an empty answer from ``position``, below the visible ``end``, proves that no record is between.
+
+        Compaction may leave such a hole where nothing visible follows it: before an open
+        transaction, or before a segment to which nothing has been written.  But a broker also
+        answers with nothing while its tiered storage does not answer (KIP-1018), and then the
+        records are still there.  Two things tell them apart:
+
+        - A batch from ``end`` on, be it of an open transaction: the first one at or after
+          ``position`` always comes, whatever its size, so nothing is before it.
+        - ``position`` is on the broker's own disks, from where what there is always comes.  That
+          position only grows, so it was there when the empty answer was given, too.
+        """
+        ((local, _),) = self.list_offsets({partition: EARLIEST_LOCAL}).values()
+        # Asked last: should the leader have changed after the empty answer, then this is the new one's.
+        first = self._fetch({partition: position}, FEW_BYTES, 0, _first_offset, "read_uncommitted").result()[partition]
+        if first is not None:
+            return first >= end
+        return 0 <= local <= position
+
+    def reading(self, partition: TopicPartition, end: int) -> Deadline:
+        """Return the time that a broker has to send what it should have."""
+        operation = f"read {partition.split_id} up to {end} from Kafka at {self.config.bootstrap_servers}"
+        return Deadline(operation, self.config.deadline_s)
 
     def close(self) -> None:
         """Close all connections; may be called again, and so may the other methods."""
@@ -159,9 +231,12 @@ class KafkaClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _look(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, _Look]:
+    def _first_record(self, _: TopicPartition, batch: RecordBatch, position: int) -> tuple[int, int] | None:
         from tidegate.readers.kafka_records import first_record
 
+        return first_record(batch, position, check_crc=self.config.check_crcs)
+
+    def _look(self, positions: Mapping[TopicPartition, int], find: FindHead) -> dict[TopicPartition, _Look]:
         def look(partition: TopicPartition, fetched: FetchedPartition | None) -> _Look | None:
             if fetched is None:
                 return None
@@ -169,20 +244,21 @@ class KafkaClient:
             with corruption_named(partition.split_id):
                 batches = split_batches(fetched.records)
                 for batch in visible_batches(batches, fetched.aborted):
-                    head = first_record(batch, position, check_crc=self.config.check_crcs)
+                    head = find(partition, batch, position)
                     if head is not None:
                         return _Look(position, head, more=False)
             if batches:
                 return _Look(batches[-1].last_offset + 1, None, more=True)
+            end = fetched.end(self.config.isolation_level)
             # Among others a partition may come away with no bytes; alone it gets one batch at least.
-            hidden = len(positions) > 1 and position < fetched.end(self.config.isolation_level)
-            return _Look(position, None, more=hidden)
+            alone = len(positions) == 1
+            return _Look(position, None, more=position < end, unproven_end=end if alone and position < end else None)
 
         looks = self._fetch(positions, FEW_BYTES, 0, look).result()
         for partition, position in positions.items():
             if looks[partition] is None:
                 begin, end = self.log_range(partition)
-                raise DataLossError(
+                raise PositionGoneError(
                     f"position {position} of {partition.split_id} does not exist: its log reaches from {begin} to {end}"
                 )
         return {partition: each for partition, each in looks.items() if each is not None}
@@ -193,9 +269,12 @@ class KafkaClient:
         partition_bytes: int,
         max_wait_ms: int,
         use: Callable[[TopicPartition, FetchedPartition | None], Answer],
+        isolation_level: IsolationLevel | None = None,
     ) -> LeaderCall[Answer]:
+        config = self.config if isolation_level is None else replace(self.config, isolation_level=isolation_level)
+
         def request(asked: Iterable[TopicPartition]) -> Any:
-            return fetch_request(self.config, {each: positions[each] for each in asked}, partition_bytes, max_wait_ms)
+            return fetch_request(config, {each: positions[each] for each in asked}, partition_bytes, max_wait_ms)
 
         def read(sent: Any, frame: memoryview) -> Iterator[tuple[TopicPartition, int, Answer]]:
             for partition, error_code, fetched in read_fetch_response(frame, sent.API_VERSION):
@@ -203,3 +282,9 @@ class KafkaClient:
                 yield partition, known, use(partition, None if error_code else fetched)
 
         return LeaderCall(self._cluster, "fetch records", positions, request, read)
+
+
+def _first_offset(_: TopicPartition, fetched: FetchedPartition | None) -> int | None:
+    """Return the base offset of the first batch, if one was sent."""
+    batches = [] if fetched is None else split_batches(fetched.records)
+    return batches[0].base_offset if batches else None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping
 
-__all__ = ["BrokerConnection", "decode_response"]
+__all__ = ["BrokerConnection", "BrokerTooOldError", "decode_response"]
 
 FRAME = struct.Struct(">i")
 LARGEST_FRAME = 2**31 - 1
@@ -39,6 +39,10 @@ SMALLEST_BUFFER = 64 << 10
 # Whoever wants its log sets the level before the first import.
 if (_log := logging.getLogger("kafka")).level == logging.NOTSET:
     _log.setLevel(logging.CRITICAL)
+
+
+class BrokerTooOldError(ConnectorError):
+    """A broker speaks no version of a request that has what we ask for."""
 
 
 class BrokerConnection:
@@ -61,12 +65,12 @@ class BrokerConnection:
     def send(self, request: Any, timeout_s: float) -> int:
         """Send one of kafka-python's requests, in the newest version both sides speak; return its id.
 
-        Raises TransientError if the connection is lost, ConnectorError if the broker is too old.
+        Raises TransientError if the connection is lost, BrokerTooOldError if there is no such version.
         """
         try:
             request.API_VERSION = self._versions.api_version(request)
         except kafka_errors.IncompatibleBrokerVersion as error:
-            raise ConnectorError(f"the Kafka broker {self.address} is too old: {error}") from error
+            raise BrokerTooOldError(f"the Kafka broker {self.address} is too old: {error}") from error
         self._last_id = (self._last_id + 1) % LARGEST_FRAME
         request.with_header(correlation_id=self._last_id, client_id=self._client_id)
         try:
@@ -144,32 +148,52 @@ def _connect(address: str, properties: Mapping[str, Any], timeout_s: float) -> t
 
 def _authenticate(address: str, properties: Mapping[str, Any], timeout_s: float) -> tuple[socket.socket, Any]:
     net = NetworkSelector()
-    # A manager that knows one server only, and lives only until that connection is ready.
-    manager = KafkaConnectionManager(net, **{**properties, "bootstrap_servers": address})
+    manager = None
     timeout_ms = timeout_s * 1000
     try:
+        # It knows one server only, and lives only until that connection is ready.
+        manager = KafkaConnectionManager(net, **{**properties, "bootstrap_servers": address})
         (broker,) = manager.cluster.bootstrap_brokers()
         connection = manager.get_connection(broker.node_id, timeout_ms=timeout_ms, refresh_metadata_on_err=False)
         net.run(manager.wait_for, connection.init_future, timeout_ms)
         transport = connection.transport
         taken, transport._sock = transport._sock, None  # noqa: SLF001 - closing must spare the socket
-    except Exception as error:  # kafka-python lets errors of sockets, TLS and files through
-        traceback.clear_frames(error.__traceback__)
-        reason = _reason(error)
+    except Exception as error:  # noqa: BLE001 - kafka-python lets errors of sockets, TLS and files through
+        _forget_frames(error)
+        reason = _without_secrets(_reason(error), properties)
+        # A traceback would show the cause as it is.
+        cause = error if reason == _reason(error) else None
         if _may_heal(error):
-            raise TransientError(f"cannot connect to {address}: {reason}") from error
-        raise ConnectorError(f"the Kafka broker {address} refused the connection: {reason}") from error
+            raise TransientError(f"cannot connect to {address}: {reason}") from cause
+        raise ConnectorError(f"the Kafka broker {address} refused the connection: {reason}") from cause
     else:
         return taken, connection.broker_version_data
     finally:
-        manager.close()
+        if manager is not None:
+            manager.close()
         net.close()
+
+
+def _forget_frames(error: BaseException | None) -> None:
+    """Let go of what the error's frames hold, sockets above all."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__context__
 
 
 def _may_heal(error: Exception) -> bool:
     if isinstance(error.__context__, ssl.SSLCertVerificationError):
         return False
     return isinstance(error, kafka_errors.KafkaError) and error.retriable
+
+
+def _without_secrets(text: str, properties: Mapping[str, Any]) -> str:
+    login, _, _ = str(properties.get("proxy_url") or "").rpartition("@")
+    login = login.partition("//")[2] or login
+    known = (properties.get("sasl_plain_password"), properties.get("ssl_password"), login, login.partition(":")[2])
+    for secret in sorted(filter(None, known), key=len, reverse=True):
+        text = text.replace(str(secret), "***")
+    return text
 
 
 def _reason(error: Exception) -> str:

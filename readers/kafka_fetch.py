@@ -1,8 +1,9 @@
 """Kafka's fetch request, and its response without a copy of the records.
 
-The versions read here (4 to 11) name topics by name and have a fixed layout; brokers since 0.11
-speak one of them, and Kafka 4 still speaks all.  The layout is that of ``FetchResponse.json`` in
-Apache Kafka.
+The versions read here (4 to 10) name topics by name and have a fixed layout; brokers since 0.11
+speak one of them, and Kafka 4 still speaks all.  From version 11 on, a leader may answer with no
+records and the name of a follower to read from instead.  The layout is that of
+``FetchResponse.json`` in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -21,10 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["ISOLATION_LEVELS", "FetchedPartition", "fetch_request", "read_fetch_response"]
 
 ISOLATION_LEVELS: Mapping[IsolationLevel, int] = {"read_uncommitted": 0, "read_committed": 1}
-NEWEST_VERSION = 11
+NEWEST_VERSION = 10
 LOG_START_SINCE = 5
 SESSIONS_SINCE = 7
-READ_REPLICA_SINCE = 11
 NO_SESSION = -1
 
 
@@ -86,8 +86,6 @@ def read_fetch_response(frame: memoryview, version: int) -> Iterator[tuple[Topic
             if version >= LOG_START_SINCE:
                 reader.take(">q")
             aborted = tuple(reader.take(">qq") for _ in range(reader.take(">i")[0]))
-            if version >= READ_REPLICA_SINCE:
-                reader.take(">i")
             records = reader.bytes(reader.take(">i")[0])
             yield (
                 TopicPartition(topic, partition),

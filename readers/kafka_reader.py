@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.errors import CorruptDataError, DataLossError
 from tidegate.readers.contract import ReadTask, SplitReader
 from tidegate.readers.kafka_batches import corruption_named, split_batches, visible_batches
 from tidegate.readers.kafka_config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka_pool import idle_clients
-from tidegate.readers.retry import Deadline, TransientError
+from tidegate.readers.kafka_schema import EVENT_TIME, MICROSECONDS
+from tidegate.readers.retry import TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pyarrow as pa
-
     from tidegate.alignment.splits import SplitRange
+    from tidegate.readers.event_time_policy import EventTimePolicy
     from tidegate.readers.kafka_batches import RecordBatch
     from tidegate.readers.kafka_client import KafkaClient
     from tidegate.readers.kafka_cluster import LeaderCall
@@ -37,6 +41,8 @@ class KafkaSplitReader(SplitReader):
     include_headers: also deliver the column ``headers``.
     fail_on_data_loss: raise DataLossError when records of a range have been deleted; otherwise warn
         and go on with the first record that still exists.
+    event_times: looks at every row where the policy refuses rows; None: no row has an event time.
+    include_event_time: also deliver the column ``event_time``; null where planning left the row out.
     max_batch_bytes: the greatest size of an Arrow batch, below 2 GiB; a larger record comes alone.
 
     Whatever the size of a range, a task holds one fetch response (``max_partition_fetch_bytes``),
@@ -51,24 +57,41 @@ class KafkaSplitReader(SplitReader):
         *,
         include_headers: bool = False,
         fail_on_data_loss: bool = True,
+        event_times: EventTimePolicy | None = None,
+        include_event_time: bool = False,
         max_batch_bytes: int = 2 << 20,
     ) -> None:
         self._config = config
         self._include_headers = include_headers
         self._fail_on_data_loss = fail_on_data_loss
+        self._event_times, self._include_event_time = event_times, include_event_time
         self._max_batch_bytes = max_batch_bytes
 
     def read(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
         """Yield the records of each range, one range after the other."""
         with idle_clients.lend(self._config) as client:
             for each in task.ranges:
-                yield from self._read_range(client, each)
+                for batch in self._read_range(client, each):
+                    yield self._with_event_times(batch)
+
+    def _with_event_times(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        policy = self._event_times
+        if policy is None or not (policy.refuses_rows or self._include_event_time):
+            return batch
+        times = policy.times(batch, int(time.time() * 1000))
+        if policy.needs_headers and not self._include_headers:
+            batch = batch.drop_columns(["headers"])
+        if self._include_event_time:
+            column = pc.multiply(times, MICROSECONDS).view(pa.timestamp("us", "UTC"))
+            batch = batch.append_column(EVENT_TIME, column)
+        return batch
 
     def _read_range(self, client: KafkaClient, wanted: SplitRange) -> Iterator[pa.RecordBatch]:
         from tidegate.readers.kafka_records import RecordDecoder
 
         partition = TopicPartition.of(wanted.split_id)
-        decoder = RecordDecoder(partition, include_headers=self._include_headers, max_batch_bytes=self._max_batch_bytes)
+        headers = self._include_headers or (self._event_times is not None and self._event_times.needs_headers)
+        decoder = RecordDecoder(partition, include_headers=headers, max_batch_bytes=self._max_batch_bytes)
         with corruption_named(wanted.split_id):
             for start, batch in self._batches(client, partition, wanted):
                 yield from decoder.add(batch, start, wanted.end, check_crc=self._config.check_crcs)
@@ -99,12 +122,14 @@ class KafkaSplitReader(SplitReader):
             batches = split_batches(fetched.records)
             if not batches:
                 end = fetched.end(self._config.isolation_level)
-                if end >= wanted.end:
+                if end >= wanted.end and client.is_hole(partition, position, wanted.end):
                     return
                 # After a restart, the end may lag behind what it was when the range was planned.
-                deadline = deadline or self._deadline(wanted)
-                deadline.pause(TransientError(f"it ends at {end}"))
+                deadline = deadline or client.reading(partition, wanted.end)
+                seen = f"the broker sends nothing from {position} on" if end >= wanted.end else f"it ends at {end}"
+                deadline.pause(TransientError(seen))
                 continue
+            deadline = None
             first, position = position, batches[-1].last_offset + 1
             if position <= first:
                 raise CorruptDataError(f"a fetch at offset {first} brought only earlier records")
@@ -114,10 +139,6 @@ class KafkaSplitReader(SplitReader):
                 call = fetch()
             for batch in visible_batches(batches, fetched.aborted):
                 yield first, batch
-
-    def _deadline(self, wanted: SplitRange) -> Deadline:
-        operation = f"read {wanted.split_id} up to {wanted.end} from Kafka at {self._config.bootstrap_servers}"
-        return Deadline(operation, self._config.deadline_s)
 
     def _first_left(self, client: KafkaClient, partition: TopicPartition, position: int, end: int) -> int:
         """Return where to go on from a position that is out of range, at most ``end``."""

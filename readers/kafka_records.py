@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import CorruptDataError
-from tidegate.readers.kafka_schema import HEADER_LIST, arrow_schema
+from tidegate.readers.kafka_schema import HEADER_LIST, LARGEST_MS, MICROSECONDS, arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,25 +49,33 @@ DONE, FULL, CORRUPT = 0, 1, 2  # what a loop returns: at the end, no room or fou
 ROWS, HEADERS, SIZE, WANTED = range(4)  # what a batch counts while it is filled
 VARINT_BITS = 64
 BROKEN = 2**62  # a position past every end
-MICROSECONDS = 1000
-LARGEST_MS = (2**63 - 1) // MICROSECONDS
 
 
-def first_record(batch: RecordBatch, position: int, *, check_crc: bool) -> tuple[int, int] | None:
+def first_record(
+    batch: RecordBatch,
+    position: int,
+    *,
+    check_crc: bool,
+    lowest_ms: int | None = None,
+    highest_ms: int | None = None,
+) -> tuple[int, int] | None:
     """Return offset and timestamp (ms) of the first record of a batch at or after ``position``, if any.
 
-    Raises CorruptDataError.
+    Records with a timestamp below ``lowest_ms`` or above ``highest_ms`` are passed over.  Raises
+    CorruptDataError.
     """
     if batch.last_offset < position:
         return None
-    found, offset, timestamp_delta = _find(batch.records(check_crc=check_crc), batch.base_offset, position)
+    lowest, highest = (-BROKEN if lowest_ms is None else lowest_ms), (BROKEN if highest_ms is None else highest_ms)
+    if batch.append_time_ms is None:
+        base_ms, scale = batch.base_timestamp_ms, 1
+    else:
+        base_ms, scale = batch.append_time_ms, 0
+    records = batch.records(check_crc=check_crc)
+    found, offset, timestamp_ms = _find(records, batch.base_offset, position, base_ms, scale, lowest, highest)
     if found == CORRUPT:
         raise _impossible(batch)
-    if found == DONE:
-        return None
-    if batch.append_time_ms is None:
-        return offset, batch.base_timestamp_ms + timestamp_delta
-    return offset, batch.append_time_ms
+    return None if found == DONE else (offset, timestamp_ms)
 
 
 def _impossible(batch: RecordBatch) -> CorruptDataError:
@@ -308,15 +316,21 @@ def _copy_headers(  # noqa: PLR0917 - Numba takes positions only
 
 
 @_compiled
-def _find(data: Bytes, base_offset: int, position: int) -> tuple[int, int, int]:
-    """Return FULL, offset and timestamp delta of the first record from ``position`` on, or DONE, or CORRUPT."""
+def _find(  # noqa: PLR0917 - Numba takes no objects
+    data: Bytes, base_offset: int, position: int, base_ms: int, scale: int, lowest_ms: int, highest_ms: int
+) -> tuple[int, int, int]:
+    """Return FULL, offset and timestamp of the first record from ``position`` on within limits, or DONE, or CORRUPT.
+
+    scale: 1 where a record's timestamp counts from the base, 0 where the base is that of all.
+    """
     at = 0
     while at < len(data):
         timestamp_delta, offset_delta, _, at = _record(data, at)
         if at < 0:
             return CORRUPT, 0, 0
-        if base_offset + offset_delta >= position:
-            return FULL, base_offset + offset_delta, timestamp_delta
+        timestamp_ms = base_ms + scale * timestamp_delta
+        if base_offset + offset_delta >= position and lowest_ms <= timestamp_ms <= highest_ms:
+            return FULL, base_offset + offset_delta, timestamp_ms
     return DONE, 0, 0
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["HEADER_LIST", "arrow_schema"]
+__all__ = ["EVENT_TIME", "HEADER_LIST", "LARGEST_MS", "MICROSECONDS", "arrow_schema"]
+
+EVENT_TIME = "event_time"
+MICROSECONDS = 1000  # in a millisecond
+LARGEST_MS = (2**63 - 1) // MICROSECONDS
+"""The largest time that a timestamp in microseconds holds."""
 
 HEADER_LIST = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
 _COLUMNS = [
@@ -18,6 +23,8 @@ _COLUMNS = [
 ]
 
 
-def arrow_schema(*, include_headers: bool) -> pa.Schema:
+def arrow_schema(*, include_headers: bool, include_event_time: bool = False) -> pa.Schema:
     """Return the columns as PySpark expects them from a reader."""
-    return pa.schema([*_COLUMNS, pa.field("headers", HEADER_LIST)] if include_headers else _COLUMNS)
+    headers = [pa.field("headers", HEADER_LIST)] if include_headers else []
+    event_time = [pa.field(EVENT_TIME, pa.timestamp("us", "UTC"))] if include_event_time else []
+    return pa.schema([*_COLUMNS, *headers, *event_time])

@@ -64,7 +64,8 @@ class KafkaServer:
     ``brokers`` is their number; their node ids are 1, 2, ... and the first is also the only
     controller, so the others may be killed while the cluster goes on.  ``properties`` are added to
     ``server.properties`` and win over the defaults, which keep every record for ever and accept
-    every timestamp.  ``folder`` keeps the data after :meth:`stop`, for a later server with the same
+    every timestamp; ``listeners`` among them, such as ``SSL://127.0.0.1:9093``, come besides ours, and
+    are for one broker.  ``folder`` keeps the data after :meth:`stop`, for a later server with the same
     number of brokers; without it the data is in a temporary folder that goes with the server.
 
     The jars come from Maven Central on first use, or from the folder that ``KAFKA_LIBS`` names.
@@ -201,6 +202,7 @@ class KafkaServer:
         listeners = {"PLAINTEXT": f"{HOST}:{self._ports[node]}"}
         if node == 1:
             listeners["CONTROLLER"] = self._controller
+        further = filter(None, [self._properties.get("listeners")])
         settings = {
             **DEFAULTS,
             **self._properties,
@@ -209,7 +211,7 @@ class KafkaServer:
             "controller.quorum.voters": f"1@{self._controller}",
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
-            "listeners": ",".join(f"{name}://{address}" for name, address in listeners.items()),
+            "listeners": ",".join([*(f"{name}://{address}" for name, address in listeners.items()), *further]),
             "log.dirs": folder / "data",
         }
         path = folder / "server.properties"

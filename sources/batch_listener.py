@@ -13,6 +13,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from tidegate.enumerators.contract import Json
 from tidegate.enumerators.pace import BATCHES, batch_note
 from tidegate.enumerators.state_folder import StateFolder
 from tidegate.errors import ConnectorError
@@ -44,11 +45,13 @@ class _BatchListener(StreamingQueryListener):
         """Note rows and duration of the batch."""
         progress = event.progress
         for source in progress.sources:
-            planner = _planner(source.latestOffset)
-            if planner is None:
+            planner = _json(source.latestOffset).get("planner")
+            if not isinstance(planner, str) or not planner.isalnum():
                 continue
             self._planners.setdefault(str(progress.runId), set()).add(planner)
-            note = batch_note(progress.batchId, source.numInputRows, progress.batchDuration / 1000)
+            # Not numInputRows: it is nothing, or twice as much, where foreachBatch skips its frame or reads it twice.
+            rows = _rows(_json(source.startOffset), _json(source.endOffset))
+            note = batch_note(progress.batchId, rows, progress.batchDuration / 1000)
             try:
                 self._notes.write(planner, note)
             except ConnectorError as error:
@@ -60,11 +63,15 @@ class _BatchListener(StreamingQueryListener):
             self._notes.remove(planner)
 
 
-def _planner(report: str | None) -> str | None:
-    """Return the id that a tidegate source's report holds; None: it is none."""
+def _rows(start: Json, end: Json) -> int:
+    before = {**end.get("starts", {}), **start.get("positions", {})}
+    return sum(position - before.get(split, position) for split, position in end.get("positions", {}).items())
+
+
+def _json(text: str | None) -> Json:
+    """Return the object in a text; none for that of another source."""
     try:
-        found = json.loads(report or "null")
+        found = json.loads(text or "null")
     except ValueError:
-        return None
-    planner = found.get("planner") if isinstance(found, dict) else None
-    return planner if isinstance(planner, str) and planner.isalnum() else None
+        return {}
+    return found if isinstance(found, dict) else {}

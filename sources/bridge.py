@@ -30,6 +30,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from tidegate.alignment.budget import Budget
+from tidegate.alignment.strategy import milliseconds
 from tidegate.enumerators.checkpoint import INITIAL_OFFSET
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.coordinator import CoordinatorSettings, SourceCoordinator
@@ -102,12 +103,15 @@ def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], d
 class _TaskPartition(InputPartition):
     """A task on its way to an executor.
 
+    state: the enumerator's snapshot when it was planned.
     watermark_ms: of the source, at the end of the batch.
     tells_watermark: it begins with a row that has nothing but the watermark.
     """
 
-    def __init__(self, task: ReadTask, watermark_ms: int | None = None, *, tells_watermark: bool = False) -> None:
-        self.task, self.watermark_ms, self.tells_watermark = task, watermark_ms, tells_watermark
+    def __init__(
+        self, task: ReadTask, state: Json | None, watermark_ms: int | None = None, *, tells_watermark: bool = False
+    ) -> None:
+        self.task, self.state, self.watermark_ms, self.tells_watermark = task, state, watermark_ms, tells_watermark
 
 
 def _coordinator(
@@ -121,6 +125,7 @@ def _coordinator(
             aligned=source.alignment == "event-time",
             fail_on_data_loss=source.fail_on_data_loss,
             late_splits=source.late_splits,
+            hold_beyond_ms=milliseconds(source.max_future_skew) if source.future_event_time == "hold" else None,
             discovery_interval_s=source.discovery_interval.total_seconds(),
             min_tasks=source.min_partitions,
             max_trigger_delay_s=source.max_trigger_delay.total_seconds(),
@@ -149,7 +154,7 @@ def _read(source: Source, partition: _TaskPartition) -> Iterator[pa.RecordBatch]
             schema = source.arrow_schema
             row = pa.record_batch([pa.nulls(1, field.type) for field in schema], schema=schema)
             yield row.append_column(SOURCE_WATERMARK, _constant_timestamp(partition.watermark_ms, 1))
-        for batch in source.reader().read(partition.task):
+        for batch in source.reader(partition.state).read(partition.task):
             yield (
                 batch
                 if not source.include_source_watermark
@@ -184,9 +189,9 @@ class _BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         with _in_one_sentence(), closing(_coordinator(self._source, self._driver)) as coordinator:
-            tasks = coordinator.everything()
+            tasks, state = coordinator.everything()
         # An empty list would become one partition None (trap); an empty task reads nothing.
-        return [_TaskPartition(task) for task in tasks or [ReadTask(())]]
+        return [_TaskPartition(task, state) for task in tasks or [ReadTask(())]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(self._source, _as_task(partition))
@@ -242,7 +247,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         tells = self._source.watermark_rows and watermark_ms != before_ms
         # With a task that is there anyway, for each has its price; the tasks after it do not tell it again.
         return [
-            _TaskPartition(task, watermark_ms, tells_watermark=tells and number == 0)
+            _TaskPartition(task, end.get("enumerator"), watermark_ms, tells_watermark=tells and number == 0)
             for number, task in enumerate(tasks or [ReadTask(())] * tells)
         ]
 

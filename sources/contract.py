@@ -18,6 +18,8 @@ from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.readers.contract import SplitReader
+from tidegate.readers.event_time import BadEventTime
+from tidegate.readers.event_time_policy import FutureEventTime
 from tidegate.sources.options import Duration, option_names, parse_duration, sentence
 
 __all__ = ["Source"]
@@ -48,6 +50,14 @@ class Source(BaseModel, ABC):
         the others wait for it; ``fail`` ends the query.
     fail_on_data_loss: end the query when records that were never read are gone; else go on.
     min_partitions: at least so many tasks for a batch.
+    bad_event_time: what becomes of a row whose event time is missing, unparsable or negative: ``fail``
+        ends the query, with ``record-timestamp`` the row's own timestamp stands in, and with
+        ``ignore`` the row is delivered, and planning and watermark leave it out.
+    max_future_skew: an event time further ahead of the clock is in the future.
+    future_event_time: what becomes of such a row: ``ignore`` as above, ``hold`` lets its split wait
+        until the time has come, ``fail`` ends the query.
+    include_event_time: add the column ``event_time``: what planning used; null where it left the row
+        out.
     include_source_watermark: add the column ``source_watermark``: the source's watermark at the end of
         the batch, for ``tidegate.with_source_watermark``.
     watermark_rows: where the watermark moves, add a row that has nothing but the watermark, so that
@@ -69,6 +79,10 @@ class Source(BaseModel, ABC):
     late_splits: LateSplits = "admit"
     fail_on_data_loss: bool = True
     min_partitions: PositiveInt | None = None
+    bad_event_time: BadEventTime = "fail"
+    max_future_skew: Annotated[Duration, Field(ge=timedelta(0))] = timedelta(days=1)
+    future_event_time: FutureEventTime = "ignore"
+    include_event_time: bool = False
     include_source_watermark: bool = False
     watermark_rows: bool = False
     target_batch_duration: Annotated[Duration, Field(ge=timedelta(milliseconds=1))] | None = None
@@ -169,8 +183,11 @@ class Source(BaseModel, ABC):
         """
 
     @abstractmethod
-    def reader(self) -> SplitReader:
-        """Return a new reader.  Called once per task, on an executor."""
+    def reader(self, state: Json | None) -> SplitReader:
+        """Return a new reader; ``state`` is the enumerator's snapshot when the task was planned.
+
+        Called once per task, on an executor.
+        """
 
     def read_stream(self, spark: SparkSession) -> DataFrame:
         """Return a streaming DataFrame of this source."""

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import pyarrow as pa
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import BeforeValidator, Field, PositiveInt, model_validator
 from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
+from tidegate.alignment.strategy import milliseconds
 from tidegate.enumerators.contract import Json, SplitEnumerator
-from tidegate.enumerators.kafka_enumerator import KafkaEnumerator
+from tidegate.enumerators.kafka_enumerator import KafkaEnumerator, KafkaTimestampEnumerator, with_detected_unit
 from tidegate.enumerators.kafka_offsets import OffsetsSpec
 from tidegate.enumerators.kafka_subscription import Assign, Subscribe, SubscribePattern, Subscription
 from tidegate.errors import OptionError
 from tidegate.readers.contract import SplitReader
+from tidegate.readers.event_time import TimestampAssigner, TimeUnit, assigner_of
+from tidegate.readers.event_time_policy import EventTimePolicy
 from tidegate.readers.kafka_client import LATEST
 from tidegate.readers.kafka_config import TopicPartition
 from tidegate.readers.kafka_reader import KafkaSplitReader
@@ -40,8 +44,19 @@ __all__ = ["KafkaSource"]
 _PREFIX = "kafka."
 
 
+def _event_time(value: Any) -> Any:
+    if isinstance(value, str):
+        assigner_of(value, None)
+    elif not callable(value):
+        raise ValueError("expected timestamp, header:NAME, json:/pointer/into/value, or a function")  # noqa: TRY004
+    return value
+
+
+EventTimeOption: TypeAlias = Annotated[str | Callable[..., Any], BeforeValidator(_event_time)]
+
+
 class KafkaSource(Source):
-    """Reads Kafka topics, aligned by record timestamp.
+    """Reads Kafka topics, aligned in event time.
 
     As Spark options the names are those of Spark's built-in source, in camelCase.
 
@@ -59,7 +74,13 @@ class KafkaSource(Source):
     starting_offsets_by_timestamp_strategy: what a starting time past the last record means.
     ending_offsets, ending_timestamp, ending_offsets_by_timestamp: where to stop, exclusive; resolved
         once per run.  A stream without them never ends.
+    event_time: where event times come from: ``timestamp``, the record's own; ``header:NAME``;
+        ``json:/pointer/into/value`` (RFC 6901); or, in Python, any function from a RecordBatch with
+        these columns to an int64 array of milliseconds.
+    event_time_unit: of a header or JSON field: ``s``, ``ms``, ``us`` or ``iso8601``.  Default: detected
+        by the first one, then fixed.
     max_offsets_per_trigger: the most offsets that one batch covers.
+    max_bytes_per_trigger: about the most bytes, as they lie in Kafka, by the mean size of a record.
     min_offsets_per_trigger: put a batch off until there are so many, but no longer than
         ``max_trigger_delay``.
     include_headers: add the column ``headers``.
@@ -79,7 +100,10 @@ class KafkaSource(Source):
     ending_offsets: Offsets | None = None
     ending_timestamp: Timestamp | None = None
     ending_offsets_by_timestamp: Timestamps | None = None
+    event_time: EventTimeOption = "timestamp"
+    event_time_unit: TimeUnit | None = None
     max_offsets_per_trigger: PositiveInt | None = None
+    max_bytes_per_trigger: PositiveInt | None = None
     min_offsets_per_trigger: PositiveInt | None = None
     include_headers: bool = False
 
@@ -113,6 +137,10 @@ class KafkaSource(Source):
             )
         if names_point(self.ending_offsets, "earliest"):
             raise ValueError("endingOffsets says earliest (-2), before any record; allowed are latest and offsets")
+        if self.event_time_unit is not None and (self.event_time == "timestamp" or callable(self.event_time)):
+            raise ValueError(
+                f"eventTimeUnit is {self.event_time_unit!r}, but only a header or a JSON field has a unit of its own"
+            )
         connection_config(self.bootstrap_servers, self.kafka)
         return self
 
@@ -127,12 +155,12 @@ class KafkaSource(Source):
     @property
     def arrow_schema(self) -> pa.Schema:
         """The columns of Spark's built-in Kafka source, types and nullability included."""
-        return arrow_schema(include_headers=self.include_headers)
+        return arrow_schema(include_headers=self.include_headers, include_event_time=self.include_event_time)
 
     @property
     def budget(self) -> Budget:
-        """At most ``max_offsets_per_trigger`` offsets."""
-        return Budget(rows=self.max_offsets_per_trigger)
+        """At most ``max_offsets_per_trigger`` offsets and ``max_bytes_per_trigger`` bytes."""
+        return Budget(rows=self.max_offsets_per_trigger, bytes=self.max_bytes_per_trigger)
 
     @property
     def min_rows(self) -> int:
@@ -163,7 +191,8 @@ class KafkaSource(Source):
         starting = offsets_spec(
             "starting", self.starting_offsets, self.starting_timestamp, self.starting_offsets_by_timestamp
         )
-        return KafkaEnumerator(
+        kind = KafkaTimestampEnumerator if self.event_times.by_record_timestamp else KafkaEnumerator
+        return kind(
             connection_config(self.bootstrap_servers, self.kafka),
             self._subscription(),
             replace(
@@ -172,16 +201,29 @@ class KafkaSource(Source):
             ),
             offsets_spec("ending", self.ending_offsets, self.ending_timestamp, self.ending_offsets_by_timestamp),
             state,
+            event_times=self.event_times,
             fail_on_data_loss=self.fail_on_data_loss,
         )
 
-    def reader(self) -> SplitReader:
+    def reader(self, state: Json | None) -> SplitReader:
         """Read record batches straight into Arrow."""
         return KafkaSplitReader(
             connection_config(self.bootstrap_servers, self.kafka),
             include_headers=self.include_headers,
             fail_on_data_loss=self.fail_on_data_loss,
+            event_times=with_detected_unit(self.event_times, state),
+            include_event_time=self.include_event_time,
         )
+
+    @property
+    def event_times(self) -> EventTimePolicy:
+        """Where event times come from, and what becomes of rows without a usable one."""
+        if isinstance(self.event_time, str):
+            assigner: TimestampAssigner = assigner_of(self.event_time, self.event_time_unit)
+        else:
+            assigner = self.event_time
+        skew_ms = milliseconds(self.max_future_skew)
+        return EventTimePolicy(assigner, self.bad_event_time, self.future_event_time, skew_ms)
 
     def _subscription(self) -> Subscription:
         if self.subscribe is not None:

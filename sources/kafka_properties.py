@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
+from ipaddress import IPv6Address
 from typing import Any
+from urllib.parse import urlsplit
 
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.readers.kafka_config import KafkaConnectionConfig
 
 __all__ = ["connection_config"]
+
+_LARGEST_PORT = 65_535
+_PROXIES = ("http", "socks5", "socks5h")
+_PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+# OAUTHBEARER is missing: kafka-python asks an object for its tokens, which no option can name.
+_MECHANISMS = (*_PASSWORD_MECHANISMS, "GSSAPI", "AWS_MSK_IAM")
 
 
 def _boolean(text: str) -> bool:
@@ -27,10 +36,27 @@ def _natural(text: str) -> int:
 def _one_of(*allowed: str) -> Callable[[str], str]:
     def check(text: str) -> str:
         if text not in allowed:
-            raise ValueError(f"expected {' or '.join(allowed)}")
+            raise ValueError(f"expected {_either(allowed)}{did_you_mean(text, allowed)}")
         return text
 
     return check
+
+
+def _either(names: Sequence[str]) -> str:
+    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _proxy_url(text: str) -> str:
+    # kafka-python shows the whole address, password included, where it cannot read it.
+    expected = f"expected {_either(_PROXIES)}, such as socks5://proxy:1080 or socks5://user:password@proxy:1080"
+    try:
+        url = urlsplit(text)
+        host, port = url.hostname, url.port
+    except ValueError:
+        raise ValueError(expected) from None
+    if url.scheme not in _PROXIES or not host or not port:
+        raise ValueError(expected)
+    return text
 
 
 # How the reader reads: fields of KafkaConnectionConfig.
@@ -48,7 +74,7 @@ _CONNECTING: dict[str, Callable[[str], Any]] = {
     "client.id": str,
     "request.timeout.ms": _natural,
     "security.protocol": _one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-    "sasl.mechanism": str,
+    "sasl.mechanism": _one_of(*_MECHANISMS),
     "sasl.plain.username": str,
     "sasl.plain.password": str,
     "sasl.kerberos.name": str,
@@ -60,7 +86,7 @@ _CONNECTING: dict[str, Callable[[str], Any]] = {
     "ssl.password": str,
     "ssl.crlfile": str,
     "ssl.check.hostname": _boolean,
-    "proxy.url": str,
+    "proxy.url": _proxy_url,
 }
 
 # What users of the Java client are used to, and what stands for it here.
@@ -84,9 +110,13 @@ _OF_JAVA_ONLY = {
 def connection_config(bootstrap_servers: str, properties: Mapping[str, Any]) -> KafkaConnectionConfig:
     """Return how to connect and read.
 
-    properties: by Kafka's names without the prefix ``kafka.``.  Raises OptionError, which never
-    shows a value, for the first one that is unknown or malformed.
+    bootstrap_servers: ``host:port``, several separated by commas; the port is 9092 where it is missing.
+    properties: by Kafka's names without the prefix ``kafka.``.
+
+    Raises OptionError for the first one that is unknown, malformed or missing; of the properties it
+    never shows a value.
     """
+    servers = _servers(bootstrap_servers)
     reading: dict[str, Any] = {}
     connecting: dict[str, Any] = {}
     for name, value in properties.items():
@@ -95,18 +125,73 @@ def connection_config(bootstrap_servers: str, properties: Mapping[str, Any]) -> 
             reading[field] = _converted(name, value, convert)
         elif name in _CONNECTING:
             connecting[name.replace(".", "_")] = _converted(name, value, _CONNECTING[name])
+        elif name == "bootstrap.servers":
+            raise OptionError("the option 'kafka.bootstrap.servers' is given twice; it is no property of the client")
         elif name in _OF_JAVA_ONLY:
             raise OptionError(f"the option 'kafka.{name}' is of Kafka's Java client; here, {_OF_JAVA_ONLY[name]}")
         else:
             raise OptionError(
                 f"there is no option 'kafka.{name}'{did_you_mean(f'kafka.{name}', [f'kafka.{n}' for n in known()])}"
             )
-    return KafkaConnectionConfig(bootstrap_servers, connecting, **reading)
+    _check_login(connecting)
+    return KafkaConnectionConfig(servers, connecting, **reading)
 
 
 def known() -> list[str]:
     """Return all property names without their prefix."""
     return ["bootstrap.servers", *_READING, *_CONNECTING]
+
+
+def _servers(text: str) -> str:
+    """Return the servers as kafka-python reads them, without blanks and what stands before ``://``."""
+    servers = [each.strip().rpartition("://")[2] for each in text.split(",") if each.strip()]
+    wrong = text if not servers else next((each for each in servers if not _is_server(each)), None)
+    if wrong is not None:
+        raise OptionError(
+            f"the option 'kafka.bootstrap.servers' is {wrong!r}: expected host:port, such as broker:9092 or "
+            f"[::1]:9092, several separated by commas; the port is a number up to {_LARGEST_PORT}"
+        )
+    return ",".join(servers)
+
+
+def _is_server(text: str) -> bool:
+    found = re.fullmatch(r"(?:\[(?P<address>[^\]]+)\]|(?P<name>[^\s:/@\[\]]+))(?::(?P<port>[0-9]+))?", text)
+    if found is None:
+        return _is_ipv6(text)
+    return (found["name"] is not None or _is_ipv6(found["address"])) and 0 < int(found["port"] or 1) <= _LARGEST_PORT
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        IPv6Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_login(connecting: Mapping[str, Any]) -> None:
+    """Raise OptionError if a login lacks something; otherwise the first connection would time out."""
+    protocol = connecting.get("security_protocol", "PLAINTEXT")
+    if not protocol.startswith("SASL_"):
+        return
+    mechanism = connecting.get("sasl_mechanism")
+    if mechanism is None:
+        raise OptionError(
+            f"the option 'kafka.security.protocol' is {protocol}, but 'kafka.sasl.mechanism' is missing: "
+            f"expected {_either(_MECHANISMS)}"
+        )
+    needed = ("sasl.plain.username", "sasl.plain.password") if mechanism in _PASSWORD_MECHANISMS else ()
+    missing = [f"'kafka.{name}'" for name in needed if not connecting.get(name.replace(".", "_"))]
+    if missing:
+        raise OptionError(
+            f"the option 'kafka.sasl.mechanism' is {mechanism}, but {' and '.join(missing)} "
+            f"{'are' if len(missing) > 1 else 'is'} missing"
+        )
+    if mechanism == "AWS_MSK_IAM" and protocol != "SASL_SSL":
+        raise OptionError(
+            f"the option 'kafka.sasl.mechanism' is {mechanism}, but 'kafka.security.protocol' is {protocol}: "
+            "expected SASL_SSL"
+        )
 
 
 def _converted(name: str, value: Any, convert: Callable[[str], Any]) -> Any:

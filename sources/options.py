@@ -48,6 +48,8 @@ def sentence(error: ValidationError, valid: Mapping[str, str]) -> OptionError:
     """Turn the first complaint of pydantic into one sentence that names option, value and remedy.
 
     valid: for each name that pydantic may complain about, the name that the user knows it by.
+
+    The value of a field with ``repr=False`` is not named: it may be secret.
     """
     first = error.errors()[0]
     name = str(first["loc"][0]) if first["loc"] else ""
@@ -59,4 +61,18 @@ def sentence(error: ValidationError, valid: Mapping[str, str]) -> OptionError:
     reason = str(first["ctx"]["error"]) if first["type"] == "value_error" else first["msg"]
     if not name:
         return OptionError(reason)
+    if name in _unshown(error.title):
+        return OptionError(f"the option {shown!r} is malformed: {reason}")
     return OptionError(f"the option {shown!r} is {first['input']!r}: {reason}")
+
+
+def _unshown(title: str) -> set[str]:
+    """Return the fields with ``repr=False`` of the model with that title, of which alone pydantic's error knows."""
+    unshown: set[str] = set()
+    models = [BaseModel]
+    while models:
+        model = models.pop()
+        models += model.__subclasses__()
+        if model.__name__ == title:
+            unshown |= {name for name, field in model.model_fields.items() if not field.repr}
+    return unshown

@@ -16,12 +16,18 @@ NAMES = {
     "DataLossError",
     "DeadlineError",
     "KafkaSource",
+    "LateDataError",
     "OptionError",
     "ServerError",
     "Source",
+    "SourceProgress",
     "TidegateError",
     "WatermarkStrategy",
+    "on_progress",
+    "progress",
     "register",
+    "with_source_watermark",
+    "report",
 }
 
 
@@ -49,6 +55,7 @@ def test_every_error_is_a_tidegate_error():
     [
         ("import tidegate.cli", ["pyspark", "numba", "pandas", "kafka", "pydantic"]),
         ("from tidegate import register, KafkaSource", ["numba", "pandas", "boto3"]),
+        ("import tidegate.jobs.live", ["pyspark", "numba", "pandas", "kafka", "pydantic"]),
     ],
 )
 def test_nothing_is_imported_before_it_is_needed(statement, absent):

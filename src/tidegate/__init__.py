@@ -22,13 +22,17 @@ if TYPE_CHECKING:
         CorruptDataError,
         DataLossError,
         DeadlineError,
+        LateDataError,
         OptionError,
         ServerError,
         TidegateError,
     )
+    from tidegate.jobs.report import report
     from tidegate.sources.contract import Source
     from tidegate.sources.kafka import KafkaSource
+    from tidegate.sources.progress import SourceProgress, on_progress, progress
     from tidegate.sources.registration import register
+    from tidegate.sources.watermark import with_source_watermark
 
 __all__ = [
     "CheckpointError",
@@ -38,19 +42,30 @@ __all__ = [
     "DataLossError",
     "DeadlineError",
     "KafkaSource",
+    "LateDataError",
     "OptionError",
     "ServerError",
     "Source",
+    "SourceProgress",
     "TidegateError",
     "WatermarkStrategy",
+    "on_progress",
+    "progress",
     "register",
+    "report",
+    "with_source_watermark",
 ]
 
 _HOMES = {
     "KafkaSource": "tidegate.sources.kafka",
     "Source": "tidegate.sources.contract",
+    "SourceProgress": "tidegate.sources.progress",
     "WatermarkStrategy": "tidegate.alignment.strategy",
+    "on_progress": "tidegate.sources.progress",
+    "progress": "tidegate.sources.progress",
     "register": "tidegate.sources.registration",
+    "report": "tidegate.jobs.report",
+    "with_source_watermark": "tidegate.sources.watermark",
 }
 
 

@@ -64,7 +64,18 @@ def backfill(  # noqa: PLR0913 - parameters are options
     include_headers: Annotated[bool, typer.Option("--include-headers", help="Write the records' headers too.")] = False,
     kafka: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="A property of the Kafka client, such as security; may be repeated."),
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="A property of the Kafka client; may be repeated. Others can see it: give secrets in a file.",
+        ),
+    ] = None,
+    kafka_properties: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default="none",
+            help="Properties of the Kafka client, such as security: lines of key=value; --kafka comes on top.",
+        ),
     ] = None,
     master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
 ) -> None:
@@ -76,8 +87,10 @@ def backfill(  # noqa: PLR0913 - parameters are options
     A TIME is ISO 8601, in UTC where it names no zone, or milliseconds since 1970.
     """
     from tidegate.jobs.arguments import BackfillArguments, parse_properties, parse_span, parse_time
+    from tidegate.jobs.properties import read_properties
     from tidegate.jobs.show import show_backfill
 
+    in_file = {} if kafka_properties is None else read_properties("--kafka-properties", kafka_properties)
     arguments = BackfillArguments(
         bootstrap_servers=bootstrap_servers,
         topics=tuple(topic),
@@ -87,7 +100,7 @@ def backfill(  # noqa: PLR0913 - parameters are options
         max_out_of_orderness=parse_span("--max-out-of-orderness", max_out_of_orderness),
         max_rows_per_batch=max_rows_per_batch,
         include_headers=include_headers,
-        kafka=parse_properties("--kafka", kafka or []),
+        kafka={**in_file, **parse_properties("--kafka", kafka or [])},
     )
     try:
         show_backfill(arguments, out, master)
@@ -120,6 +133,16 @@ def kafka(
     from tidegate.jobs.serve import serve_kafka
 
     serve_kafka(topic or [], brokers, folder)
+
+
+@app.command()
+def watch(
+    *, once: Annotated[bool, typer.Option("--once", help="Print the table once, instead of until Ctrl-C.")] = False
+) -> None:
+    """Show the sources of your running queries on this machine: how far they are, and what holds them."""
+    from tidegate.jobs.live import show_live
+
+    show_live(once=once)
 
 
 def _exit_code(interrupt: KeyboardInterrupt) -> int:

@@ -4,6 +4,7 @@
     ├── OptionError           the caller: an option is unknown, malformed or contradictory
     ├── CheckpointError       the caller: a checkpoint of another source or of a newer version
     ├── DataLossError         the data: records that were promised are gone
+    │   └── PositionGoneError     a position that was asked about lies outside its log by now
     ├── LateDataError         the data: records are older than the watermark, and that is not allowed
     ├── CorruptDataError      the data: what was read cannot be what was written
     ├── ConnectorError        the other side: it refused, or did not answer before the deadline
@@ -30,6 +31,7 @@ __all__ = [
     "DeadlineError",
     "LateDataError",
     "OptionError",
+    "PositionGoneError",
     "ServerError",
     "TidegateError",
     "did_you_mean",
@@ -50,6 +52,10 @@ class CheckpointError(TidegateError):
 
 class DataLossError(TidegateError):
     """Records between a position and the data that is still there are gone (``failOnDataLoss``)."""
+
+
+class PositionGoneError(DataLossError):
+    """A position that was asked about is outside its log by now: ask for the extents anew and plan again."""
 
 
 class LateDataError(TidegateError):

@@ -273,7 +273,7 @@ def test_a_batch_with_fewer_rows_than_the_minimum_waits():
 def test_a_batch_query_reads_from_the_starts_to_the_stops():
     logs = Logs(a=range(10), b=range(5), c=[])
     logs.ends = {"a": 7}
-    tasks = coordinator(logs).everything()
+    tasks, _ = coordinator(logs).everything()
     assert sorted((r.split_id, r.start, r.end) for task in tasks for r in task.ranges) == [("a", 0, 7), ("b", 0, 5)]
 
 

@@ -8,7 +8,7 @@ import pytest
 from kafka import KafkaProducer
 
 from tidegate.alignment.splits import Extent, Head
-from tidegate.enumerators.kafka_enumerator import KafkaEnumerator
+from tidegate.enumerators.kafka_enumerator import KafkaTimestampEnumerator
 from tidegate.enumerators.kafka_offsets import ByTimestamp, OffsetsSpec
 from tidegate.enumerators.kafka_subscription import Assign, Subscribe, SubscribePattern
 from tidegate.errors import CheckpointError, ConnectorError, DeadlineError, OptionError
@@ -28,7 +28,7 @@ def enumerate_(kafka):
     def make(subscription, starting=FROM_EARLIEST, stopping=None, state=None, **more):
         properties = more.pop("config", {})
         config = KafkaConnectionConfig(kafka.bootstrap_servers, **properties)
-        made.append(KafkaEnumerator(config, subscription, starting, stopping, state, **more))
+        made.append(KafkaTimestampEnumerator(config, subscription, starting, stopping, state, **more))
         return made[-1]
 
     yield make
@@ -99,7 +99,8 @@ class TestDiscovery:
             enumerate_(Assign((TopicPartition(topic, 5),))).discover()
 
     def test_a_wrong_server_is_told_within_seconds(self):
-        enumerator = KafkaEnumerator(KafkaConnectionConfig("localhost:1"), Subscribe(("orders",)), FROM_EARLIEST, None)
+        config = KafkaConnectionConfig("localhost:1")
+        enumerator = KafkaTimestampEnumerator(config, Subscribe(("orders",)), FROM_EARLIEST, None)
         begun = time.monotonic()
         with pytest.raises(DeadlineError, match="cannot connect to localhost:1"):
             enumerator.discover()

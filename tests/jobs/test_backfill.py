@@ -1,16 +1,23 @@
 """The back-fill against a real broker: what it writes, and that nothing ends it for good."""
 
+import json
+import os
 import signal
+from contextlib import closing
 from datetime import datetime, timedelta, timezone
-from itertools import pairwise
+from itertools import chain, pairwise
+from pathlib import Path
 
 import pytest
+from kafka import KafkaAdminClient, TopicPartition
 from pyarrow import dataset
+from rich.console import Console
 
 from tests.jobs.command import await_that, finish, kill, started
 from tests.sources.streams import HOUR, NOON, append, even_times, every, new_topic
+from tidegate.errors import DataLossError, OptionError
 from tidegate.jobs.arguments import BackfillArguments
-from tidegate.jobs.backfill import write_batches
+from tidegate.jobs.backfill import backfill, write_batches
 from tidegate.jobs.output import Output
 from tidegate.jobs.survey import survey
 
@@ -76,11 +83,70 @@ def test_from_and_to_are_honoured(kafka, write):
 def test_a_survey_knows_what_is_left_to_read(kafka):
     topic = new_topic(kafka, *HISTORY)
     source = BackfillArguments(kafka.bootstrap_servers, (topic,), timedelta(hours=1), end=at(NOON + 11 * HOUR)).source()
-    found = survey(source, {f"{topic}-0": 4_000})
+    found = survey(source, {f"{topic}-0": 4_000}).stretches
     assert [stretch.rows for stretch in found.values()] == [0, 3_667, 400]
     assert found[f"{topic}-0"].begin_ms is None
     assert found[f"{topic}-1"].begin_ms == NOON
     assert found[f"{topic}-2"].end_ms == HISTORY[2][399]
+
+
+@pytest.fixture
+def noted(kafka, tmp_path):
+    """Run the back-fill of a topic into a folder in which an earlier run has noted something."""
+
+    def run(topic, positions, state=None, **fields):
+        arguments = BackfillArguments(kafka.bootstrap_servers, (topic,), timedelta(hours=1), **fields)
+        output = Output(tmp_path / "out")
+        with output.claimed(arguments.binding(), state):
+            output.note({f"{topic}-{partition}": position for partition, position in positions.items()})
+        return backfill(arguments, output.path, Console(quiet=True))
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("positions", "sentence"),
+    [
+        ({0: 6}, "-0' was read up to position 6, but it reaches from 0 to 5 by now"),
+        ({0: 5, 1: 2}, "-1', read up to position 2, is no longer found"),
+    ],
+)
+def test_a_topic_that_was_created_anew_is_data_loss_and_not_nothing_new(kafka, noted, positions, sentence):
+    with pytest.raises(DataLossError) as raised:
+        noted(new_topic(kafka, [NOON] * 5), positions)
+    assert sentence in str(raised.value)
+
+
+def test_records_that_were_deleted_before_they_were_read_are_data_loss(kafka, noted):
+    topic = new_topic(kafka, [NOON] * 5)
+    with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)) as admin:
+        admin.delete_records({TopicPartition(topic, 0): 3})
+    with pytest.raises(DataLossError, match="read up to position 2, but it reaches from 3 to 5 by now"):
+        noted(topic, {0: 2})
+
+
+def test_another_cluster_is_refused_though_it_has_nothing_new(kafka, noted, tmp_path):
+    topic = new_topic(kafka, [NOON] * 5)
+    with pytest.raises(OptionError) as raised:
+        noted(topic, {0: 5}, {"cluster": "another"})
+    assert str(raised.value) == (
+        f"--bootstrap-servers is {kafka.bootstrap_servers}, which is another Kafka cluster than the one that "
+        f"{tmp_path / 'out'} was begun with; give that one, or another --out"
+    )
+
+
+def test_it_ends_with_one_sentence_when_spark_is_killed(kafka, tmp_path):
+    out = tmp_path / "out"
+    topic = new_topic(kafka, *HISTORY)
+    command = ("backfill", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--out", out)
+    with started(*command, "--max-drift", "1 minute", "--master", "local[2]") as process:
+        await_that((out / "batch=1").exists, process)
+        children = [each.read_text().split() for each in Path(f"/proc/{process.pid}/task").glob("*/children")]
+        (java,) = (each for each in chain(*children) if Path(f"/proc/{each}/comm").read_text() == "java\n")
+        os.kill(int(java), signal.SIGKILL)
+        code, _, errors = finish(process, seconds=30)
+    assert code == 1
+    assert f"\ntidegate: Spark's Java process has died; {out}/_tidegate/spark.log may say why\n" in errors
 
 
 def test_killed_and_stopped_midway_it_goes_on(kafka, tmp_path):
@@ -104,7 +170,9 @@ def test_killed_and_stopped_midway_it_goes_on(kafka, tmp_path):
     assert "100 %" in errors
     assert f"{sum(COUNTS):,} in all" in output
     assert records(written(out)) == every(COUNTS)
-    assert "hunter2" not in (out / "_tidegate" / "backfill.json").read_text()
+    notes = (out / "_tidegate" / "backfill.json").read_text()
+    assert "hunter2" not in notes
+    assert json.loads(notes)["state"]["cluster"]
     with started(*command) as process:
         code, output, errors = finish(process)
     assert (code, errors) == (0, "")  # Spark did not even start

@@ -39,7 +39,7 @@ def backfill(tidegate, kafka, tmp_path):
 def test_help_names_every_command(tidegate):
     code, output, _ = tidegate("--help")
     assert code == 0
-    for command in ("backfill", "demo", "kafka"):
+    for command in ("backfill", "demo", "kafka", "watch"):
         assert command in output
 
 
@@ -53,6 +53,16 @@ def test_help_names_every_command(tidegate):
 )
 def test_a_malformed_option_is_one_sentence(backfill, arguments, sentence):
     assert sentence in str(backfill(*arguments))
+
+
+def test_properties_come_from_a_file_and_then_from_the_command_line(backfill, tmp_path):
+    path = tmp_path / "client.properties"
+    path.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=hunter2\n")
+    sentence = backfill("--kafka-properties", path)
+    assert "the option 'kafka.sasl.mechanism' is malformed: expected PLAIN" in str(sentence)
+    assert "hunter2" not in str(sentence)
+    sentence = backfill("--kafka-properties", path, "--kafka", "sasl.mechanism=PLAIN")
+    assert "'kafka.sasl.plain.username' and 'kafka.sasl.plain.password' are missing" in str(sentence)
 
 
 def test_a_misspelt_topic_is_one_sentence(backfill, kafka):

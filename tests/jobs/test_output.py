@@ -1,7 +1,7 @@
 import pytest
 
 from tidegate import OptionError
-from tidegate.jobs.output import Output
+from tidegate.jobs.output import Noted, Output
 
 BINDING = {"--topic": ["orders"], "--to": None}
 
@@ -12,14 +12,14 @@ def output(tmp_path):
 
 
 def test_a_new_folder_knows_no_positions(output):
-    assert output.noted(BINDING) == {}
+    assert output.noted(BINDING) == Noted()
     assert not output.path.exists()
 
 
 def test_positions_are_found_again(output):
-    with output.claimed(BINDING):
+    with output.claimed(BINDING, {"cluster": "here"}):
         output.note({"orders-0": 7})
-    assert Output(output.path).noted(BINDING) == {"orders-0": 7}
+    assert Output(output.path).noted(BINDING) == Noted({"orders-0": 7}, {"cluster": "here"})
 
 
 def test_a_contradiction_names_the_option_and_both_values(output):
@@ -39,7 +39,7 @@ def test_only_one_run_at_a_time_may_write(output):
 
 def test_a_folder_that_holds_something_else_is_left_alone(output):
     output.path.mkdir()
-    assert output.noted(BINDING) == {}
+    assert output.noted(BINDING) == Noted()
     (output.path / "thesis.txt").touch()
     with pytest.raises(OptionError, match="holds something else"):
         output.noted(BINDING)

@@ -2,6 +2,7 @@ import re
 from xml.etree import ElementTree as ET
 
 from tests.jobs.samples import HISTORY, HOUR, aligned, unaligned
+from tidegate.jobs.axis import hours_since
 from tidegate.jobs.chart import chart
 from tidegate.jobs.demo import Demo, skewed_history
 from tidegate.jobs.page import COLUMNS, page, row
@@ -16,7 +17,7 @@ def elements(svg, name):
 
 
 def picture(run):
-    return chart(trace(run.batches, HISTORY), 4 * HOUR, "a run", ["60 rows", "lost"])
+    return chart(trace(run.batches, HISTORY), hours_since(0, 4 * HOUR), "a run", ["60 rows", "lost"])
 
 
 def test_every_row_is_counted_or_open_or_lost():

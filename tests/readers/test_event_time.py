@@ -24,8 +24,8 @@ from tidegate.readers.event_time import (
     detect_unit,
     event_times,
 )
-from tidegate.readers.kafka_records import LARGEST_MS
-from tidegate.readers.kafka_schema import arrow_schema
+from tidegate.readers.event_time_policy import EventTimePolicy
+from tidegate.readers.kafka_schema import LARGEST_MS, arrow_schema
 
 SCHEMA = arrow_schema(include_headers=True)
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -195,8 +195,8 @@ def test_no_value_whatever_raises(values: list[bytes | None]) -> None:
 
 @pytest.mark.parametrize("assigner", [RecordTimestamp(), HeaderTimestamp("at", "iso8601"), JsonTimestamp("/at", "s")])
 def test_an_empty_batch_has_no_times(assigner: Any) -> None:
-    found, bad = event_times(batch([b"{}"]).slice(0, 0), assigner, "fail", "orders-3")
-    assert (found.to_pylist(), found.type, bad) == ([], pa.int64(), 0)
+    found = event_times(batch([b"{}"]).slice(0, 0), assigner, "fail")
+    assert (found.to_pylist(), found.type) == ([], pa.int64())
 
 
 def test_record_timestamps_are_rounded_down_and_null_where_they_are_null() -> None:
@@ -330,8 +330,8 @@ BY_JSON = JsonTimestamp("/at", "ms")
 
 @pytest.mark.parametrize("policy", ["fail", "record-timestamp", "ignore"])
 def test_no_policy_touches_good_times(policy: Any) -> None:
-    found, bad = event_times(batch([GOOD, b'{"at": 0}']), BY_JSON, policy, "orders-3")
-    assert (found.to_pylist(), bad) == ([1700000000000, 0], 0)
+    found = event_times(batch([GOOD, b'{"at": 0}']), BY_JSON, policy)
+    assert found.to_pylist() == [1700000000000, 0]
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ def test_no_policy_touches_good_times(policy: Any) -> None:
 )
 def test_fail_names_the_first_bad_record_and_never_shows_it(value: bytes | None, fault: str) -> None:
     with pytest.raises(CorruptDataError) as error:
-        event_times(batch([GOOD, value, NEGATIVE]), BY_JSON, "fail", "orders-3")
+        event_times(batch([GOOD, value, NEGATIVE]), BY_JSON, "fail")
     assert str(error.value) == (
         "orders-3: the record at offset 41 has no usable event time"
         f" from JsonTimestamp(pointer='/at', unit='ms'): it is {fault}"
@@ -349,27 +349,27 @@ def test_fail_names_the_first_bad_record_and_never_shows_it(value: bytes | None,
 
 def test_record_timestamp_stands_in_for_bad_times() -> None:
     written = batch([SECRET, GOOD, NEGATIVE], timestamps_ms=[5, 6, 7])
-    found, bad = event_times(written, BY_JSON, "record-timestamp", "orders-3")
-    assert (found.to_pylist(), bad) == ([5, 1700000000000, 7], 2)
+    found = event_times(written, BY_JSON, "record-timestamp")
+    assert found.to_pylist() == [5, 1700000000000, 7]
 
 
 def test_record_timestamp_fails_where_that_is_bad_too() -> None:
     written = batch([SECRET, GOOD, SECRET], timestamps_ms=[5, -1, -1])
     with pytest.raises(CorruptDataError, match=r"^orders-3: .* offset 42 .*, and its own timestamp is negative$"):
-        event_times(written, BY_JSON, "record-timestamp", "orders-3")
+        event_times(written, BY_JSON, "record-timestamp")
 
 
-def test_ignored_times_are_null_and_counted() -> None:
-    found, bad = event_times(batch([SECRET, GOOD, NEGATIVE]), BY_JSON, "ignore", "orders-3")
-    assert (found.to_pylist(), found.type, bad) == ([None, 1700000000000, None], pa.int64(), 2)
+def test_ignored_times_are_null() -> None:
+    found = event_times(batch([SECRET, GOOD, NEGATIVE]), BY_JSON, "ignore")
+    assert (found.to_pylist(), found.type) == ([None, 1700000000000, None], pa.int64())
 
 
 @pytest.mark.parametrize(
     "returned", [np.array([1, -1, LARGEST_MS, LARGEST_MS + 1]), pa.array([1, None, LARGEST_MS, 2**63 - 1])]
 )
 def test_a_function_may_return_numpy_or_pyarrow(returned: Any) -> None:
-    found, bad = event_times(batch([b""] * 4), lambda _: returned, "ignore", "orders-3")
-    assert (found.to_pylist(), bad) == ([1, None, LARGEST_MS, None], 2)
+    found = event_times(batch([b""] * 4), lambda _: returned, "ignore")
+    assert found.to_pylist() == [1, None, LARGEST_MS, None]
 
 
 @pytest.mark.parametrize(
@@ -393,13 +393,40 @@ def test_a_function_that_returns_anything_else_breaks_the_contract(returned: Any
         return returned
 
     with pytest.raises(ContractError) as error:
-        event_times(batch([b"", b""]), ages, "ignore", "orders-3 and orders-4")
+        event_times(batch([b"", b""]), ages, "ignore")
     assert complaint in str(error.value)
     assert "ages returned" in str(error.value)
-    assert "each of 2 rows of orders-3 and orders-4" in str(error.value)
+    assert "each of 2 rows" in str(error.value)
 
 
 def test_a_function_is_named_without_its_arguments() -> None:
     with pytest.raises(CorruptDataError, match="event time from partial: it is negative") as error:
-        event_times(batch([b""]), partial(lambda key, _: np.array([-1]), "s3cret"), "fail", "orders-3")
+        event_times(batch([b""]), partial(lambda key, _: np.array([-1]), "s3cret"), "fail")
     assert "s3cret" not in str(error.value)
+
+
+NOW_MS = 1_700_000_000_000
+TOMORROW_MS = NOW_MS + 86_400_000
+
+
+@pytest.mark.parametrize("future", ["ignore", "hold", "fail"])
+def test_a_time_within_the_skew_is_no_future(future: Any) -> None:
+    times = EventTimePolicy(future=future).times(batch([b""] * 2, timestamps_ms=[NOW_MS, TOMORROW_MS]), NOW_MS)
+    assert times.to_pylist() == [NOW_MS, TOMORROW_MS]
+
+
+def test_future_times_are_left_out_held_or_refused() -> None:
+    rows = batch([b""] * 2, timestamps_ms=[NOW_MS, TOMORROW_MS + 1])
+    assert EventTimePolicy(future="ignore").times(rows, NOW_MS).to_pylist() == [NOW_MS, None]
+    assert EventTimePolicy(future="hold").times(rows, NOW_MS).to_pylist() == [NOW_MS, TOMORROW_MS + 1]
+    with pytest.raises(
+        CorruptDataError, match=r"^orders-3: the record at offset 41 has an event time of .*maxFutureSk"
+    ):
+        EventTimePolicy(future="fail").times(rows, NOW_MS)
+
+
+def test_where_no_unit_was_ever_detected_all_times_are_bad() -> None:
+    policy = EventTimePolicy(JsonTimestamp("/at"), bad="ignore")
+    assert policy.detect(batch([SECRET])) is None
+    assert policy.times(batch([SECRET, GOOD]), NOW_MS).to_pylist() == [None, None]
+    assert policy.with_unit(policy.detect(batch([GOOD]))).times(batch([GOOD]), NOW_MS).to_pylist() == [1700000000000]

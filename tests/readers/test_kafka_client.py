@@ -3,11 +3,12 @@ from __future__ import annotations
 import pickle
 import socket
 import time
+import traceback
 
 import pytest
 
 from tests.readers.lab import Lab, Record, encode
-from tidegate.errors import ConnectorError, DataLossError, DeadlineError, OptionError
+from tidegate.errors import ConnectorError, DeadlineError, OptionError, PositionGoneError
 from tidegate.readers.kafka_client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient
 from tidegate.readers.kafka_config import KafkaConnectionConfig, TopicPartition
 
@@ -68,7 +69,7 @@ def test_many_large_batches_are_peeked_at_though_a_response_has_no_room_for_all(
 def test_a_peek_outside_the_log_is_data_loss(lab: Lab, position: int) -> None:
     topic = lab.new_topic()
     lab.append(topic, encode([Record()] * 3))
-    with KafkaClient(lab.config()) as client, pytest.raises(DataLossError) as raised:
+    with KafkaClient(lab.config()) as client, pytest.raises(PositionGoneError) as raised:
         client.peek({TopicPartition(topic, 0): position})
     assert str(raised.value) == f"position {position} of {topic}-0 does not exist: its log reaches from 0 to 3"
 
@@ -114,6 +115,22 @@ def test_a_refused_login_fails_at_once(lab: Lab) -> None:
     assert not isinstance(raised.value, DeadlineError)
     assert time.monotonic() - began < 5
     assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "proxy", "reason"),
+    [
+        ("localhost:1", f"//user:{SECRET}@127.0.0.1:1080", r"proxy_url requires scheme:// \(//\*\*\*@127.0.0.1:1080\)"),
+        ("localhost:abc", None, "invalid literal"),
+    ],
+)
+def test_what_kafka_python_cannot_read_is_told_without_the_password(
+    address: str, proxy: str | None, reason: str
+) -> None:
+    config = KafkaConnectionConfig(address, {"proxy_url": proxy, "sasl_plain_password": SECRET}, deadline_s=1)
+    with KafkaClient(config) as client, pytest.raises(ConnectorError, match=reason) as raised:
+        client.partitions()
+    assert SECRET not in "".join(traceback.format_exception(raised.value))
 
 
 def test_a_missing_certificate_file_fails_at_once(lab: Lab) -> None:

@@ -154,7 +154,8 @@ def test_importing_does_not_compile() -> None:
 
 
 def test_the_decoder_works_where_nothing_can_be_cached() -> None:
-    code = "import numpy, tidegate.readers.kafka_records as k; assert not k._find(numpy.empty(0, numpy.uint8), 0, 0)[0]"
+    nothing = "numpy.empty(0, numpy.uint8), 0, 0, 0, 1, 0, 0"
+    code = f"import numpy, tidegate.readers.kafka_records as k; assert not k._find({nothing})[0]"
     run(code, NUMBA_CACHE_LOCATOR_CLASSES="UserProvidedCacheLocator", NUMBA_CACHE_DIR="")
 
 

@@ -100,5 +100,5 @@ class MemorySource(Source):
     def enumerator(self, state):
         return MemoryEnumerator(self.path)
 
-    def reader(self):
+    def reader(self, state):
         return MemoryReader(self.path)

@@ -1,0 +1,160 @@
+"""The sources that run on this machine now, as a table in the terminal."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from urllib.parse import unquote
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.table import Column, Table
+from rich.text import Text
+
+from tidegate.enumerators.contract import Json
+from tidegate.enumerators.report_note import REPORTS
+from tidegate.enumerators.state_folder import applications
+from tidegate.jobs.figures import count, span
+from tidegate.sources.progress import SourceProgress
+
+__all__ = ["LiveSource", "live_sources", "live_table", "show_live"]
+
+_REFRESH_S = 1.0
+_PIPE_WIDTH = 200
+_NOTHING = "No tidegate source of yours runs on this machine now."
+_SOON = timedelta(hours=1)
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSource:
+    """A source of a query that runs.
+
+    reads: what it reads, for people.
+    application: Spark's id of it.
+    planned_at: when its last plan was noted; a plan waits for the batch before it.
+    """
+
+    reads: str
+    application: str
+    planned_at: datetime
+    said: SourceProgress
+
+
+def live_sources() -> list[LiveSource]:
+    """Return the sources of this user's queries on this machine, those of one application together.
+
+    A planner that was killed leaves its note behind: one whose process is gone is left out.
+    """
+    found = []
+    for application in applications():
+        notes = [note for _, note in application.within(REPORTS).notes()]
+        for note in sorted(notes, key=lambda note: note.get("started", 0)):
+            with suppress(KeyError, TypeError, ValueError):  # a note of another version of tidegate
+                if _runs(note["pid"]):
+                    found.append(_live_source(unquote(application.path.name), note))
+    return found
+
+
+def live_table(sources: Sequence[LiveSource], now: datetime) -> RenderableType:
+    """Return a row for each source, or a sentence when there is none; it fits a terminal of 80 columns."""
+    if not sources:
+        return Text(_NOTHING)
+    table = Table(
+        Column("source", overflow="fold"),
+        Column("event time (UTC)", no_wrap=True),
+        Column("unread", justify="right", no_wrap=True),
+        Column("splits", overflow="fold"),
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        leading=1,
+    )
+    for source in sources:
+        said = source.said
+        table.add_row(_name(source, now), _event_time(said), _unread(said), _splits(said, now))
+    return table
+
+
+def show_live(*, once: bool) -> None:
+    """Print the table, and once a second again until SIGINT or SIGTERM unless it is wanted once."""
+    from tidegate.jobs.session import ends_on_signals
+
+    console = Console()
+    if once:
+        if not console.is_terminal:
+            console.width = max(console.width, _PIPE_WIDTH)  # a program wants names whole
+        console.print(_now())
+        return
+    try:
+        with ends_on_signals(), Live(_now(), console=console, auto_refresh=False) as live:
+            while True:
+                threading.Event().wait(_REFRESH_S)  # nobody sets it: it can be interrupted
+                live.update(_now(), refresh=True)
+    except KeyboardInterrupt:
+        return
+
+
+def _now() -> RenderableType:
+    return live_table(live_sources(), datetime.fromtimestamp(time.time(), timezone.utc))
+
+
+def _live_source(application: str, note: Json) -> LiveSource:
+    planned_at = datetime.fromtimestamp(note["updated"] / 1000, timezone.utc)
+    return LiveSource(note["reads"], application, planned_at, SourceProgress.from_report(note["report"]))
+
+
+def _name(source: LiveSource, now: datetime) -> Text:
+    ago = f"planned {_ago(source.planned_at, now)} ago"
+    return Text(source.reads).append(f"\n{source.application}\n{ago}", style="dim")
+
+
+def _event_time(said: SourceProgress) -> Text:
+    lines = [("watermark", _clock(said.watermark)), ("bound", _clock(said.bound)), ("held by", said.held_by or "-")]
+    return Text("\n".join(f"{name:10}{value}" for name, value in lines))
+
+
+def _unread(said: SourceProgress) -> Text:
+    rows = f"{count(said.rows_remaining)} rows"
+    return Text(f"{rows}\n{_span(said.event_time_lag)} behind" if said.rows_remaining else rows)
+
+
+def _splits(said: SourceProgress, now: datetime) -> Text:
+    """List the states, who has been paused longest, and in red what a person should look at."""
+    cell = Text("\n".join(f"{count(number)} {state}" for state, number in said.splits.items()))
+    for split, since in sorted(said.paused.items(), key=lambda item: item[1])[:_NAMED]:
+        cell.append(f"\n{split} paused for {_ago(since, now)}", style="dim")
+    if said.late_rows_total:
+        cell.append(f"\n{count(said.late_rows_total)} rows late", style="red")
+    for split in said.late_splits[:_NAMED]:
+        cell.append(f"\n{split} is late", style="red")
+    if said.time_to_deletion:
+        split, left = min(said.time_to_deletion.items(), key=lambda item: item[1])
+        cell.append(f"\n{split} deleted in {_span(left)}", style="red" if left < _SOON else "dim")
+    return cell
+
+
+def _clock(at: datetime | None) -> str:
+    return "-" if at is None else f"{at:%Y-%m-%d %H:%M:%S}"
+
+
+def _ago(then: datetime, now: datetime) -> str:
+    return _span(max(timedelta(), now - then))
+
+
+def _span(duration: timedelta) -> str:
+    return span(duration / timedelta(milliseconds=1))
+
+
+def _runs(pid: int) -> bool:
+    """Tell whether a process of this user's has this id."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True

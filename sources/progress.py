@@ -1,0 +1,203 @@
+"""What a running query says of its sources, typed: for a program that follows it.
+
+Spark carries the report of every source (``enumerators/report.py``) in its progress.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from tidegate.alignment.splits import SplitId
+from tidegate.enumerators.contract import Json
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import QueryProgressEvent, QueryStartedEvent, QueryTerminatedEvent
+    from pyspark.sql.streaming.listener import StreamingQueryListener as Listener
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["MostBehind", "SourceProgress", "SplitDetail", "on_progress", "progress", "report_in"]
+
+_LOG = logging.getLogger("tidegate.progress")
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MS = timedelta(milliseconds=1)
+_FIRST = datetime.min.replace(tzinfo=timezone.utc)
+_LAST = datetime.max.replace(tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True, slots=True)
+class SplitDetail:
+    """Where one split stands.
+
+    state: ``unread``, ``reading``, ``paused``, ``caught up``, ``idle``, ``finished`` or ``removed``.
+    next_event_time: of its next record, or a lower bound of it; None: none is known.
+    rows_remaining: readable, and not planned yet.
+    """
+
+    state: str
+    next_event_time: datetime | None
+    rows_remaining: int
+
+
+@dataclass(frozen=True, slots=True)
+class MostBehind:
+    """The split with the oldest unread record.
+
+    event_time_lag: wall clock minus the event time of that record, at least 0.
+    """
+
+    split: SplitId
+    rows_remaining: int
+    event_time_lag: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProgress:
+    """What a source decided in its last plan.  Times are UTC; those out of Python's range become its limits.
+
+    watermark: of the source, after the plan; None: there is none yet.
+    bound: no record at or after it is in the batch; None: nothing bounded the plan.
+    low: the lowest event time that held the bound; None: nothing did.
+    held_by: the split, or the member of the alignment group, that has the low.
+    splits: how many splits are in which state, by the names of ``SplitDetail.state``.
+    spread: the next event times of the slowest split, the median, and the fastest; None: none is known.
+    rows_remaining: of all splits: readable, and not planned yet.
+    event_time_lag: wall clock minus the oldest unread event time; 0: none is unread.
+    most_behind: None: no split has unread records of known event time.
+    late_rows, late_rows_total: read behind the watermark by this plan, and by this run of the query.
+    late_splits: the splits that came behind the watermark, the first ten.
+    paused: since when (wall clock) splits are paused, the longest ten.
+    lookups, peeks: what the plan asked of the time index.
+    inexact_splits: how many splits were cut by probing, for their index is blind there.
+    time_to_deletion: until retention deletes unread records, where that can be told; the soonest ten.
+    by_split: of every split; empty beyond 100 splits.
+    """
+
+    watermark: datetime | None
+    bound: datetime | None
+    low: datetime | None
+    held_by: str | None
+    splits: Mapping[str, int]
+    spread: tuple[datetime, datetime, datetime] | None
+    rows_remaining: int
+    event_time_lag: timedelta
+    most_behind: MostBehind | None
+    late_rows: int
+    late_rows_total: int
+    late_splits: tuple[SplitId, ...]
+    paused: Mapping[SplitId, datetime]
+    lookups: int
+    peeks: int
+    inexact_splits: int
+    time_to_deletion: Mapping[SplitId, timedelta]
+    by_split: Mapping[SplitId, SplitDetail]
+
+    @classmethod
+    def from_report(cls, report: Mapping[str, Any]) -> SourceProgress:
+        """Read the JSON of a report; what a newer tidegate may have added is left out."""
+        behind = report["mostBehind"]
+        return cls(
+            watermark=_time(report["watermark"]),
+            bound=_time(report["bound"]),
+            low=_time(report["low"]),
+            held_by=report["heldBy"],
+            splits=report["splits"],
+            spread=_spread(report["spread"]),
+            rows_remaining=report["rowsRemaining"],
+            event_time_lag=_duration(report["eventTimeLag"]),
+            most_behind=None if behind is None else MostBehind(behind[0], behind[1], _duration(behind[2])),
+            late_rows=report["lateRows"],
+            late_rows_total=report["lateRowsTotal"],
+            late_splits=tuple(report["lateSplits"]),
+            paused={split: _known_time(since_ms) for split, since_ms in report["paused"].items()},
+            lookups=report["lookups"],
+            peeks=report["peeks"],
+            inexact_splits=report["inexactSplits"],
+            time_to_deletion={s: _duration(left * 1000) for s, left in report["secondsToDeletion"].items()},
+            by_split={
+                split: SplitDetail(state, _time(next_ms), rows)
+                for split, (state, next_ms, rows) in report.get("bySplit", {}).items()
+            },
+        )
+
+
+def progress(query: StreamingQuery) -> list[SourceProgress]:
+    """Return what the tidegate sources of a query said in its last progress, in the order Spark has them.
+
+    Empty before the first progress; other sources are left out.  The same until the next batch is done.
+    """
+    last = query.lastProgress
+    return [] if last is None else _sources(json.loads(last.json))
+
+
+def on_progress(spark: SparkSession, callback: Callable[[str, int, list[SourceProgress]], object]) -> Listener:
+    """Call a function after every batch, of all queries of the session that have a tidegate source.
+
+    callback: takes the query's name, or its id where it has none; the batch's id; and what
+        ``progress`` returns.  It is called in a thread of Spark's, one call at a time: a slow one
+        delays the next, never the query.  What it raises is logged, and ends nothing.
+
+    Returns the listener; ``spark.streams.removeListener`` ends the calls.
+    """
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+    class ProgressListener(StreamingQueryListener):
+        def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - PySpark's name
+            """Nothing is known yet."""
+
+        def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+            try:
+                found = json.loads(event.progress.json)
+                if sources := _sources(found):
+                    callback(found["name"] or found["id"], found["batchId"], sources)
+            except Exception:  # noqa: BLE001 - it is the caller's code
+                _LOG.exception("a callback of tidegate.on_progress failed")
+
+        def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+            """Nothing is left to say."""
+
+    listener = ProgressListener()
+    spark.streams.addListener(listener)
+    return listener
+
+
+def report_in(source: Json) -> Json | None:
+    """Return the report in what Spark's progress says of a source; None: it is not tidegate's, or has not planned."""
+    report = source.get("latestOffset")
+    # A planner's name: a Kafka topic of that name, in Spark's own source, has a dict there.
+    return report if isinstance(report, dict) and isinstance(report.get("planner"), str) else None
+
+
+def _sources(found: Json) -> list[SourceProgress]:
+    reports = map(report_in, found["sources"])
+    return [SourceProgress.from_report(report) for report in reports if report is not None]
+
+
+def _time(time_ms: int | None) -> datetime | None:
+    return None if time_ms is None else _known_time(time_ms)
+
+
+def _known_time(time_ms: int) -> datetime:
+    try:
+        return _EPOCH + time_ms * _MS
+    except OverflowError:
+        return _FIRST if time_ms < 0 else _LAST
+
+
+def _spread(times_ms: list[int] | None) -> tuple[datetime, datetime, datetime] | None:
+    if times_ms is None:
+        return None
+    slowest, median, fastest = map(_known_time, times_ms)
+    return slowest, median, fastest
+
+
+def _duration(duration_ms: int) -> timedelta:
+    try:
+        return duration_ms * _MS
+    except OverflowError:
+        return timedelta.max

@@ -1,0 +1,126 @@
+"""The table of tidegate watch, from the notes that planners leave."""
+
+import io
+import os
+import subprocess
+import sys
+import tempfile
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from rich.console import Console
+
+from tests.jobs.progresses import HOUR, NOON, report
+from tidegate.enumerators.report_note import ReportNote
+from tidegate.enumerators.state_folder import StateFolder
+from tidegate.jobs.live import live_sources, live_table
+
+AT_NOON = datetime.fromtimestamp(NOON / 1000, timezone.utc)
+
+
+@pytest.fixture(autouse=True)
+def no_other_notes(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+def leave_note(reads="orders at kafka:9092", application="app-1", **fields):
+    ReportNote(StateFolder.of_application(application), "kafka", reads).write(report(**fields))
+
+
+def shown(sources, now=AT_NOON, width=200):
+    output = io.StringIO()
+    Console(width=width, file=output).print(live_table(sources, now))
+    return output.getvalue()
+
+
+def test_nothing_that_runs_is_a_sentence():
+    assert live_sources() == []
+    assert shown([]) == "No tidegate source of yours runs on this machine now.\n"
+
+
+def test_every_source_is_a_row_with_what_it_reads_and_what_holds_it():
+    leave_note()
+    leave_note("payments at kafka:9092", heldBy="orders-0", application="app/2")
+    sources = live_sources()
+    assert {(each.reads, each.application) for each in sources} == {
+        ("orders at kafka:9092", "app-1"),
+        ("payments at kafka:9092", "app/2"),
+    }
+    text = shown(sources)
+    for expected in (
+        "orders at kafka:9092",
+        "app/2",
+        "watermark 2023-11-15 11:59:00",
+        "bound     2023-11-15 13:00:00",
+        "held by   orders-0",
+        "900 rows",
+        "5 h behind",
+        "1 reading",
+    ):
+        assert expected in text
+    assert "late" not in text
+
+
+def test_what_a_person_should_look_at_is_named():
+    leave_note(
+        splits={"paused": 5},
+        paused={f"orders-{n}": NOON - (n + 1) * HOUR for n in range(5)},
+        lateRowsTotal=1_700,
+        lateSplits=["orders-7"],
+        secondsToDeletion={"orders-8": 7_000, "orders-9": 340},
+    )
+    text = shown(live_sources())
+    for expected in (
+        "orders-4 paused for 5 h",
+        "orders-2 paused for 3 h",
+        "1,700 rows late",
+        "orders-7 is late",
+        "orders-9 deleted in 5 min 40 s",
+    ):
+        assert expected in text
+    assert "orders-1 paused" not in text
+
+
+def test_a_planner_that_was_killed_is_not_shown(monkeypatch):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: dead.pid)
+        leave_note()
+    assert live_sources() == []
+
+
+def test_a_process_of_someone_else_is_no_planner(monkeypatch):
+    leave_note()
+
+    def refuse(pid, signal):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", refuse)
+    assert live_sources() == []
+
+
+def test_a_narrow_terminal_loses_no_time_and_no_figure():
+    leave_note(rowsRemaining=123_456_789)
+    text = shown(live_sources(), width=80)
+    assert "2023-11-15 13:00:00" in text
+    assert "123,456,789 rows" in text
+    assert "…" not in text
+
+
+def test_nothing_to_read_is_not_behind_and_what_is_unknown_is_a_dash():
+    leave_note(rowsRemaining=0, watermark=None, bound=None, heldBy=None, splits={"caught up": 1})
+    text = shown(live_sources(), AT_NOON + timedelta(days=1))
+    assert "behind" not in text
+    assert "watermark -" in text
+    assert "held by   -" in text
+
+
+def test_a_note_of_another_version_hides_no_other_source():
+    leave_note()
+    leave_note("payments at kafka:9092")
+    folder = StateFolder.of_application("app-1").within("reports")
+    name, note = next(iter(folder.notes()))
+    folder.write(name, {**note, "report": {"watermark": NOON}})
+    folder.write("older", {"pid": os.getpid()})
+    assert len(live_sources()) == 1

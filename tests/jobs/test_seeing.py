@@ -1,0 +1,89 @@
+"""A query that runs, as a program and a person see it."""
+
+import logging
+import signal
+import subprocess
+import threading
+from datetime import timedelta
+
+import pytest
+
+import tidegate
+from tests.jobs.command import finish, started
+from tests.sources.streams import HOUR, NOON, even_times, kafka_source, new_topic, running, start
+from tidegate import OptionError, WatermarkStrategy
+
+
+def test_a_running_query_is_seen_by_programs_and_by_people(spark, kafka, tmp_path, caplog):
+    whole, end = even_times(NOON, NOON + 4 * HOUR, 400), even_times(NOON + 3 * HOUR, NOON + 4 * HOUR, 100)
+    topic = new_topic(kafka, whole, whole, end)
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(minutes=1))
+    source = kafka_source(
+        kafka,
+        topic,
+        starting_offsets="earliest",
+        watermarks=strategy.with_watermark_alignment(max_drift=timedelta(hours=1)),
+    )
+    told, done = [], threading.Event()
+
+    def tell(query, batch, sources):
+        told.append((query, batch, sources))
+        if sources[0].rows_remaining == 0:
+            done.set()
+        raise RuntimeError("a callback of the caller's that fails")
+
+    listener = tidegate.on_progress(spark, tell)
+    try:
+        with (
+            caplog.at_level(logging.ERROR, "tidegate.progress"),
+            running(start(source.read_stream(spark), tmp_path / "checkpoint", lambda batch, number: None)) as query,
+        ):
+            query.processAllAvailable()
+            assert done.wait(30)
+            (said,) = tidegate.progress(query)
+            with started("watch", "--once") as process:
+                code, table, errors = finish(process)
+            page = tidegate.report(query, tmp_path / "pages" / "query.html").read_text()
+            assert query.isActive
+    finally:
+        spark.streams.removeListener(listener)
+
+    assert [(name, batch) for name, batch, _ in told] == [(query.id, number) for number in range(4)]
+    assert [sources[0].splits for _, _, sources in told] == [{"paused": 1, "reading": 2}] * 3 + [{"reading": 3}]
+    assert told[0][2][0].paused.keys() == {f"{topic}-2"}
+    assert told[-1][2] == [said]
+    assert "a callback of the caller's that fails" in caplog.text
+    assert (said.rows_remaining, said.event_time_lag) == (0, timedelta())
+    assert said.by_split[f"{topic}-2"].rows_remaining == 0
+
+    assert (code, errors) == (0, "")
+    assert f"{topic} at {kafka.bootstrap_servers}" in table
+    assert f"bound     {said.bound:%Y-%m-%d %H:%M:%S}" in table
+
+    assert all(f"{topic}-{partition}</li>" in page for partition in range(3))
+    assert "900 rows in 4 batches" in page
+    assert f"{topic}-2 paused, batches 0 to 2" in page
+
+
+def test_a_query_without_a_source_of_ours_has_nothing_to_show(spark, tmp_path):
+    rate = spark.readStream.format("rate").load()
+    with running(start(rate, tmp_path / "checkpoint", lambda batch, number: None)) as query:
+        assert tidegate.progress(query) == []
+        with pytest.raises(OptionError, match="wait for its first batch"):
+            tidegate.report(query, tmp_path / "query.html")
+    assert not (tmp_path / "query.html").exists()
+
+
+def test_watch_says_so_when_nothing_runs(tmp_path):
+    with started("watch", "--once", env={"PATH": "/usr/bin", "TMPDIR": str(tmp_path)}) as process:
+        assert finish(process) == (0, "No tidegate source of yours runs on this machine now.\n", "")
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_watch_goes_on_until_it_is_told_to_end(tmp_path, ending):
+    with started("watch", env={"PATH": "/usr/bin", "TMPDIR": str(tmp_path)}) as process:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(2)
+        process.send_signal(ending)
+        code, _, errors = finish(process)
+    assert (code, errors) == (0, "")

@@ -1,0 +1,69 @@
+"""What a query says of its sources, typed."""
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from tests.jobs.progresses import HOUR, MINUTE, NOON, progress, report, source
+from tidegate import SourceProgress
+from tidegate.alignment.plan import Plan, Progress, SplitPlan
+from tidegate.alignment.splits import SplitRange
+from tidegate.alignment.states import SplitState
+from tidegate.enumerators.report import Reporter
+from tidegate.sources.progress import MostBehind, SplitDetail, report_in
+
+START = datetime(2023, 11, 15, 12, tzinfo=timezone.utc)
+
+
+def typed(**fields):
+    return SourceProgress.from_report(report(**fields))
+
+
+def test_times_are_utc_and_durations_have_no_unit_to_know():
+    said = typed(paused={"orders-2": NOON}, secondsToDeletion={"orders-2": 340})
+    assert (said.low, said.bound, said.watermark) == (
+        START,
+        START + timedelta(hours=1),
+        START - timedelta(minutes=1),
+    )
+    assert said.event_time_lag == timedelta(hours=5)
+    assert said.most_behind == MostBehind("orders-0", 900, timedelta(hours=5))
+    assert said.paused == {"orders-2": START}
+    assert said.time_to_deletion == {"orders-2": timedelta(seconds=340)}
+    assert said.by_split == {"orders-0": SplitDetail("reading", START + timedelta(hours=1), 900)}
+
+
+def test_what_there_is_not_is_none_and_many_splits_are_not_told_of_each():
+    absent = dict.fromkeys(("watermark", "bound", "low", "heldBy", "mostBehind"))
+    said = SourceProgress.from_report({k: v for k, v in report(**absent).items() if k != "bySplit"})
+    assert (said.watermark, said.bound, said.low, said.held_by, said.most_behind) == (None,) * 5
+    assert said.by_split == {}
+
+
+@pytest.mark.parametrize(("time_ms", "year"), [(2**63 - 1, 9999), (-(2**63), 1)])
+def test_a_time_that_python_cannot_hold_becomes_its_limit(time_ms, year):
+    assert typed(bound=time_ms).bound.year == year
+    assert typed(eventTimeLag=2**63 - 1).event_time_lag == timedelta.max
+
+
+def test_a_report_as_planners_write_it_is_read_whole():
+    split = "orders-0"
+    planned = Plan(
+        ranges={split: SplitRange(split, 0, 5)},
+        progress=Progress({split: 5}, NOON + HOUR, NOON - MINUTE, late=frozenset([split])),
+        low_ms=NOON,
+        held_by=split,
+        next_low_ms=NOON + HOUR,
+        splits={split: SplitPlan(SplitState.READING, NOON + HOUR, late_rows=3)},
+    )
+    written = Reporter("kafka").report(planned, {split: 9}, NOON + 2 * HOUR, {split: 60.0}, {"lookups": 1, "peeks": 2})
+    assert written.keys() <= report().keys()
+    said = SourceProgress.from_report(written)
+    assert (said.late_rows, said.late_splits, said.rows_remaining) == (3, (split,), 4)
+    assert said.event_time_lag == timedelta(hours=1)
+
+
+def test_other_sources_and_planners_that_have_not_planned_are_left_out():
+    ours, built_in, rate, young = report(), {"planner": {"0": 17}}, 12, None
+    found = progress(0, *(source(each) for each in (ours, built_in, rate, young)))
+    assert [report_in(each) for each in found["sources"]] == [ours, None, None, None]
