@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
+from pydantic.alias_generators import to_snake
 from pyspark.sql import DataFrame, SparkSession
 from typing_extensions import Self
 
@@ -33,6 +34,8 @@ _WATERMARK_OPTIONS = {
     "alignmentPriority": "group_priority",
     "alignmentMembers": "group_members",
 }
+# What the same would be called as fields.
+_STRATEGY_FIELDS = {to_snake(option) for option in _WATERMARK_OPTIONS}
 
 
 class Source(BaseModel, ABC):
@@ -106,6 +109,8 @@ class Source(BaseModel, ABC):
     if not TYPE_CHECKING:  # type checkers see the constructor that the fields make
 
         def __init__(self, **fields: Any) -> None:
+            if misplaced := fields.keys() & _STRATEGY_FIELDS:
+                raise OptionError(f"{min(misplaced)!r} is a part of watermarks: see WatermarkStrategy")
             try:
                 super().__init__(**fields)
             except ValidationError as error:

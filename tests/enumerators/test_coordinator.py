@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.enumerators.logs import Clock, Logs, coordinator, read
+from tests.enumerators.logs import WALL, Clock, Logs, coordinator, read
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.checkpoint import INITIAL_OFFSET
 from tidegate.enumerators.pace import BatchPace, batch_note
-from tidegate.errors import CheckpointError, ContractError, DataLossError
+from tidegate.errors import CheckpointError, ContractError, DataLossError, PositionGoneError
 
 DRIFT_10 = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(milliseconds=10))
 IDLE_AFTER_5_S = WatermarkStrategy().with_idleness(timedelta(seconds=5))
@@ -386,6 +386,65 @@ def test_what_batches_took_bounds_them_together_with_other_limits():
     first = run.latest_offset(INITIAL_OFFSET)
     assert first["positions"] == {"a": 1000}
     assert run.latest_offset(first, Budget(rows=7))["positions"] == {"a": 1007}
+
+
+class TrimmedMeanwhile(Logs):
+    """Loses records between its extents and the first peek."""
+
+    def peek(self, positions):
+        if any(position < self.begins.get(s, 0) for s, position in positions.items()):
+            raise PositionGoneError("position 0 of a does not exist")
+        return super().peek(positions)
+
+    def extents(self, splits):
+        extents = super().extents(splits)
+        self.begins = {"a": 2}
+        return extents
+
+
+def test_records_that_are_deleted_while_a_plan_is_made_are_skipped_without_fail_on_data_loss():
+    run = coordinator(TrimmedMeanwhile(a=[1, 2, 3]), fail_on_data_loss=False)
+    assert read(run, INITIAL_OFFSET, end := run.latest_offset(INITIAL_OFFSET)) == [("a", 2)]
+    assert end["starts"] == {"a": 2}
+
+
+def test_records_that_are_deleted_while_a_plan_is_made_end_the_query():
+    logs = TrimmedMeanwhile(a=[1, 2, 3])
+    start = {"v": 1, "source": "memory", "positions": {"a": 0}}
+    with pytest.raises(DataLossError, match="positions 0 to 1 of split 'a' are gone"):
+        coordinator(logs).latest_offset(start)
+
+
+def test_splits_that_are_all_at_their_ends_end_the_source_unless_the_ends_move():
+    logs = Logs(a=[1, 2, 3], b=[5])
+    logs.ends = {"a": 2, "b": 1}
+    _, last = drain(coordinator(logs), INITIAL_OFFSET)
+    assert (last["ended"], last["watermark"], last["positions"]) == (True, 4, {"a": 2, "b": 1})
+    logs.ends = {"a": 3, "b": 1}
+    _, last = drain(coordinator(logs), last)
+    assert (last["ended"], last["positions"]) == (True, {"a": 3, "b": 1})
+
+
+def test_a_split_waits_where_its_next_time_lies_too_far_ahead_of_the_clock():
+    now_ms, clock = int(WALL * 1000), Clock()
+    run = coordinator(Logs(a=[now_ms, now_ms + 60_001, now_ms + 5], b=[now_ms + 1]), clock, hold_beyond_ms=60_000)
+    found, last = drain(run, INITIAL_OFFSET)
+    assert found == [("a", 0), ("b", 0)]
+    clock.sleep(1)
+    assert drain(run, last)[0] == [("a", 1), ("a", 2)]
+
+
+def test_a_paused_split_that_retention_comes_near_is_named_with_the_time_left(caplog):
+    logs, clock = Logs(a=range(1000), b=[0]), Clock()
+    run = coordinator(logs, clock, watermarks=DRIFT_10)
+    _, last = drain(run, INITIAL_OFFSET)
+    assert (last["positions"]["a"], run.report()["secondsToDeletion"]) == (10, {})
+    clock.sleep(50)
+    logs.begins = {"a": 5}
+    run.latest_offset(last)
+    left = run.report()["secondsToDeletion"]["a"]
+    assert 40 < left < 60
+    assert "memory will lose unread records of a in about 0 minutes to retention" in caplog.text
 
 
 growth = st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(0, 60), max_size=6), max_size=3)

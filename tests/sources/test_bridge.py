@@ -1,6 +1,7 @@
 """The bridge serves any source: here one that shares no code with Kafka's."""
 
 import signal
+import time
 from datetime import timedelta
 from itertools import chain
 
@@ -203,3 +204,28 @@ def test_trigger_once_with_a_max_drift_warns_that_it_ends_early(stream_reader, p
 
 def test_the_initial_offset_is_a_constant_and_needs_no_source(stream_reader):
     assert stream_reader().initialOffset() == stream_reader().initialOffset() == {"v": 1}
+
+
+def test_batches_size_themselves_by_what_spark_s_listener_tells(spark, path, tmp_path):
+    """The sink takes 0.1 ms a row, also where the time between two plans says something else."""
+    append(path, a=range(40_000))
+    source = MemorySource(path=path, target_batch_duration=timedelta(seconds=1))
+    sizes = []
+
+    def sink(batch, number):
+        sizes.append(batch.count())
+        time.sleep(sizes[-1] / 10_000)  # what a slow sink does: not a wait for a condition
+
+    query = (
+        source.read_stream(spark)
+        .writeStream.foreachBatch(sink)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(120)
+    seconds = [p.batchDuration / 1000 for p in query.recentProgress]
+    assert sum(sizes) == 40_000
+    assert sizes[0] <= 1000
+    assert 2_000 < max(sizes) < 12_000
+    assert min(seconds[3:-1]) > 0.4

@@ -47,6 +47,16 @@ def of(**options):
         ({"includeSourceWatermark": "true"}, "include_source_watermark", True),
         ({"includeSourceWatermark": "true", "watermarkRows": "true"}, "watermark_rows", True),
         ({"lateSplits": "fail"}, "late_splits", "fail"),
+        ({"eventTime": "json:/at"}, "event_time", "json:/at"),
+        ({"eventTime": "header:At", "eventTimeUnit": "us"}, "event_time_unit", "us"),
+        ({"badEventTime": "ignore"}, "bad_event_time", "ignore"),
+        ({"maxFutureSkew": "1 hour"}, "max_future_skew", timedelta(hours=1)),
+        ({"futureEventTime": "hold"}, "future_event_time", "hold"),
+        ({"includeEventTime": "true"}, "include_event_time", True),
+        ({"maxBytesPerTrigger": "1000000"}, "max_bytes_per_trigger", 1_000_000),
+        ({"minOffsetsPerTrigger": "10"}, "min_offsets_per_trigger", 10),
+        ({"maxTriggerDelay": "1 minute"}, "max_trigger_delay", timedelta(minutes=1)),
+        ({"targetBatchDuration": "10 s"}, "target_batch_duration", timedelta(seconds=10)),
         ({"alignment": "none"}, "alignment", "none"),
         ({"discoveryInterval": "5 minutes"}, "discovery_interval", timedelta(minutes=5)),
         ({"logLevel": "INFO"}, "log_level", "INFO"),
@@ -94,6 +104,22 @@ def test_the_other_ways_to_subscribe(other):
         ({"alignmentMembers": "two"}, "the option 'alignmentMembers' is 'two': expected a whole number"),
         ({"alignment": "none", "maxDrift": "1 s"}, "maxDrift needs alignment 'event-time', but it is 'none'"),
         ({"lateSplits": "catch-up"}, "lateSplits is 'catch-up', which needs maxDrift"),
+        (
+            {"eventTime": "jsn:/at"},
+            "the option 'eventTime' is 'jsn:/at': expected timestamp, header:NAME or json:/",
+        ),
+        ({"eventTime": "json:at"}, "expected a JSON pointer that begins with '/'"),
+        ({"eventTime": "header:"}, "expected the name of a header"),
+        ({"eventTimeUnit": "ms"}, "eventTimeUnit is 'ms', but only a header or a JSON field has a unit of its own"),
+        ({"eventTime": "json:/at", "eventTimeUnit": "ns"}, "Input should be 's', 'ms', 'us' or 'iso8601'"),
+        ({"badEventTime": "skip"}, "Input should be 'fail', 'record-timestamp' or 'ignore'"),
+        ({"maxFutureSkew": "-1 s"}, "the option 'maxFutureSkew' is '-1 s'"),
+        ({"futureEventTime": "wait"}, "Input should be 'ignore', 'hold' or 'fail'"),
+        (
+            {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"},
+            "minOffsetsPerTrigger is 9, more than maxOffsetsPerTrigger, which is 8",
+        ),
+        ({"targetBatchDuration": "0 s"}, "the option 'targetBatchDuration' is '0 s'"),
         ({"lateSplits": "wait"}, "Input should be 'admit', 'catch-up' or 'fail'"),
         ({"watermarkRows": "true"}, "watermarkRows is set, which needs includeSourceWatermark"),
         ({"idleTimeout": "0 s"}, "idle timeout is 0:00:00, but it must be more than zero"),
@@ -175,6 +201,12 @@ def test_what_is_named_twice_is_read_once():
 def test_in_python_errors_name_the_fields():
     with pytest.raises(OptionError, match=r"there is no option 'max_offset_per_trigger'; did you mean 'max_offsets_"):
         KafkaSource(bootstrap_servers="here", subscribe=["orders"], max_offset_per_trigger=5)
+
+
+@pytest.mark.parametrize("field", ["max_drift", "idle_timeout", "alignment_group", "max_out_of_orderness"])
+def test_in_python_what_belongs_to_the_strategy_is_said_to(field):
+    with pytest.raises(OptionError, match=f"^'{field}' is a part of watermarks: see WatermarkStrategy"):
+        KafkaSource(bootstrap_servers="here", subscribe=["orders"], **{field: None})
 
 
 SECRET = "hunter2"  # noqa: S105 - no real one
