@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from tidegate.alignment.budget import UNLIMITED, Budget, split_rows
 from tidegate.alignment.index import SupportsPeek, TimeIndex
-from tidegate.alignment.plan import LateSplits, Limits, Plan, Progress
+from tidegate.alignment.plan import LateSplits, Limits, Plan
 from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, SplitRange
 from tidegate.alignment.states import SplitState
@@ -135,8 +135,7 @@ class SourceCoordinator:
         new = [s for s in self._splits if s in self._extents and s not in before.progress.positions]
         starts = self._starts(enumerator, new, first=first)
         known = {**self._remembered(enumerator, before.progress.positions), **starts}
-        progress = replace(before.progress, positions=known)
-        extents = {s: self._extent(s, extent, progress) for s, extent in self._extents.items() if s in self._splits}
+        extents = {s: self._extent(s, extent, known[s]) for s, extent in self._extents.items() if s in known}
         # By what there is, not by the targets of a bounded run: only who has nothing to read is idle.
         idle = self._timers.observe(known, {s: self._extents[s] for s in extents}, before.progress.idle)
         if self._pace is not None:
@@ -145,23 +144,20 @@ class SourceCoordinator:
         if self._group is not None:
             self._group.join(before.group)
         while True:
+            progress = replace(before.progress, positions=known)
             planned = plan(progress, extents, idle, self._group, index, limits, added=() if first else new)
+            # The first offset always differs, or the starts would not be fixed.
             nothing = not first and planned.progress == before.progress and not (self._group and self._group.grew())
-            held_by = self._held_by_group(planned, extents) if nothing and self._bounded else None
-            if held_by is None or self._group is None or not self._group.wait(held_by):
+            held_by = self._held_by_group(planned) if nothing and self._bounded else None
+            if self._group is None or held_by is None or not self._group.wait(held_by):
                 break
         self._describe(planned, extents, index)
-        readable = sum(max(0, self._limited_end(s, extent) - known[s]) for s, extent in extents.items())
-        delayed = self._clocks.monotonic() - self._batch_at < self._settings.max_trigger_delay_s
-        held = readable < min_rows and delayed and not self._bounded
-        # The first offset always differs, or the starts would not be fixed; a bounded run would end
-        # with an offset that repeats, and must not while others hold it.
-        self._nothing_came = not first and held_by is None and (held or nothing)
+        put_off = not first and self._is_put_off(extents, known, min_rows)
+        # A bounded run ends with an offset that repeats, and must not while others hold it.
+        self._nothing_came = put_off or (nothing and held_by is None)
         if self._nothing_came:
             return start
-        self._planned, self._batch_at = planned, self._clocks.monotonic()
-        if self._pace is not None:
-            self._pace.begin(sum(r.end - r.start for r in planned.ranges.values()))
+        self._begin(planned)
         return Checkpoint(
             planned.progress,
             starts,
@@ -169,6 +165,16 @@ class SourceCoordinator:
             None if self._group is None else self._group.snapshot(),
             0 if held_by is None else before.waits + 1,
         ).to_json(self._source)
+
+    def _is_put_off(self, extents: Extents, positions: Positions, min_rows: int) -> bool:
+        delay_s = self._clocks.monotonic() - self._batch_at
+        readable = sum(max(0, self._limited_end(s, extent) - positions[s]) for s, extent in extents.items())
+        return readable < min_rows and delay_s < self._settings.max_trigger_delay_s and not self._bounded
+
+    def _begin(self, planned: Plan) -> None:
+        self._planned, self._batch_at = planned, self._clocks.monotonic()
+        if self._pace is not None:
+            self._pace.begin(sum(r.end - r.start for r in planned.ranges.values()))
 
     def tasks(self, start: Json, end: Json) -> list[ReadTask]:
         """Return the tasks of the batch between two offsets: the same for the same offsets."""
@@ -258,17 +264,17 @@ class SourceCoordinator:
     def _grown(extent: Extent, start: int | None) -> Extent:
         return extent if start is None or start <= extent.end else replace(extent, end=start)
 
-    def _extent(self, split: SplitId, extent: Extent, progress: Progress) -> Extent:
-        if self._targets is None or extent.end < progress.positions[split]:
+    def _extent(self, split: SplitId, extent: Extent, position: int) -> Extent:
+        if self._targets is None or extent.end < position:
             return extent
         # A split that had no extent at the run's start, and has one now, is left to the next run.
         target = self._targets.get(split, extent.begin)
-        return replace(extent, end=max(min(extent.end, target), progress.positions[split]))
+        return replace(extent, end=max(min(extent.end, target), position))
 
     @staticmethod
-    def _held_by_group(planned: Plan, extents: Extents) -> str | None:
+    def _held_by_group(planned: Plan) -> str | None:
         paused = any(said.state is SplitState.PAUSED for said in planned.splits.values())
-        return planned.held_by if paused and planned.held_by not in extents else None
+        return planned.held_by if paused and planned.held_by not in planned.splits else None
 
     def _limited_end(self, split: SplitId, extent: Extent) -> int:
         stop = self._stops[split]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from weakref import WeakSet
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import (
@@ -21,14 +22,14 @@ from tidegate.errors import ConnectorError
 __all__ = ["listen_to_batches"]
 
 _LOG = logging.getLogger("tidegate.listener")
-_listening: set[str] = set()  # applications
+_listening: WeakSet[SparkSession] = WeakSet()
 
 
 def listen_to_batches(spark: SparkSession, application_id: str) -> None:
-    """Add the listener to a session, once for each application."""
-    if application_id not in _listening:
+    """Add the listener to a session, once: each session has queries of its own."""
+    if spark not in _listening:
         spark.streams.addListener(_BatchListener(StateFolder.of_application(application_id).within(BATCHES)))
-        _listening.add(application_id)
+        _listening.add(spark)
 
 
 class _BatchListener(StreamingQueryListener):
