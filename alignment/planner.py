@@ -216,9 +216,9 @@ class _Board:
         cut_ms = None if time_ms is None else _greatest(self.before.bound_ms, time_ms)
         reached = self._reached(splits)
         watermark_ms = _greatest(self.before.watermark_ms, self._watermark(splits, reached, time_ms))
-        late = {
-            s for s in self.before.late | self.late if watermark_ms is not None and reached.get(s, inf) <= watermark_ms
-        }
+        # One that woke may have its new records behind the end of a bounded run, where its head is not seen.
+        suspects = self.before.late | self.late | (self.before.idle - self.idle)
+        late = {s for s in suspects if watermark_ms is not None and reached.get(s, inf) <= watermark_ms}
         after = Progress(
             # A split that is gone goes on from where it stood should it come back.
             positions={**self.before.positions, **positions},

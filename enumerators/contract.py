@@ -38,11 +38,18 @@ class SplitEnumerator(ABC):
     def forget(self, removed: Positions) -> Collection[SplitId]:
         """Return those of the removed splits of which nothing is unread, so that nobody need remember them.
 
-        Called after ``discover`` when splits that were read are missing from its answer.  The others
-        are data loss (``failOnDataLoss``).
+        Called after ``discover`` when splits that were read are missing from its answer.
         """
         del removed
         return ()
+
+    def lost(self, removed: Positions) -> Collection[SplitId]:
+        """Return those of the removed splits that exist no more, so that unread records are gone.
+
+        Called after ``forget``, for the others.  They are data loss (``failOnDataLoss``); a split
+        that is only not wanted any more is reported, and remembered.
+        """
+        return removed.keys()
 
     @abstractmethod
     def starts(self, splits: Collection[SplitId], *, first: bool) -> Positions:

@@ -100,6 +100,7 @@ class SourceCoordinator:
         self._splits: dict[SplitId, None] = {}  # an ordered set
         self._discovered_at = self._extents_at = float("-inf")
         self._extents: Extents = {}
+        self._known_removed: Collection[SplitId] = ()
         self._stops: dict[SplitId, int | None] = {}
         self._targets: dict[SplitId, int] | None = None
         self._bounded = False
@@ -247,18 +248,20 @@ class SourceCoordinator:
     def _remembered(self, enumerator: SplitEnumerator, positions: Positions) -> Positions:
         """Return the positions without those of splits that are gone for good.
 
-        Raises DataLossError when splits with unread records are gone.
+        Raises DataLossError when unread records are gone with a split.
         """
         removed = {s: position for s, position in positions.items() if s not in self._splits}
-        if not removed:
-            return positions
-        forgotten = set(enumerator.forget(removed))
-        if self._settings.fail_on_data_loss and (lost := sorted(removed.keys() - forgotten)):
-            raise DataLossError(
-                f"split {lost[0]!r}, read up to position {removed[lost[0]]}, is no longer found: it was deleted, or is "
-                "not subscribed to any more; set failOnDataLoss to false to go on without it"
-            )
-        return {s: position for s, position in positions.items() if s not in forgotten}
+        if removed.keys() - set(self._known_removed):
+            forgotten = set(enumerator.forget(removed))
+            removed = {s: position for s, position in removed.items() if s not in forgotten}
+            if self._settings.fail_on_data_loss and (lost := sorted(enumerator.lost(removed))):
+                raise DataLossError(
+                    f"split {lost[0]!r}, read up to position {removed[lost[0]]}, exists no more; "
+                    "set failOnDataLoss to false to go on without it"
+                )
+            positions = {s: position for s, position in positions.items() if s not in forgotten}
+        self._known_removed = removed.keys()
+        return positions
 
     @staticmethod
     def _grown(extent: Extent, start: int | None) -> Extent:

@@ -67,6 +67,12 @@ class KafkaEnumerator(SplitEnumerator):
             self._recognise_cluster()
         return [partition.split_id for partition in self._found]
 
+    def lost(self, removed: Positions) -> Collection[SplitId]:
+        """Return the partitions that the cluster has no more; others are only not subscribed."""
+        partitions = _partitions(removed)
+        there = self._client.partitions({p.topic for p in partitions}) if partitions else {}
+        return [p.split_id for p in partitions if p.partition not in there.get(p.topic, ())]
+
     def starts(self, splits: Collection[SplitId], *, first: bool) -> Positions:
         """Resolve the starting offsets; partitions that appear later begin at their earliest offset."""
         spec = self._starting if first else OffsetsSpec("startingOffsets", EARLIEST)

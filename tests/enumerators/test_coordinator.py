@@ -110,7 +110,7 @@ def test_a_split_that_is_gone_ends_the_query():
     logs = Logs(a=[1, 2], b=[1])
     _, last = drain(coordinator(logs), INITIAL_OFFSET)
     del logs.times["b"]
-    with pytest.raises(DataLossError, match=r"split 'b', read up to position 1, is no longer found: .*failOnDataLoss"):
+    with pytest.raises(DataLossError, match=r"split 'b', read up to position 1, exists no more; set failOnDataLoss"):
         coordinator(logs).latest_offset(last)
 
 
@@ -128,6 +128,19 @@ def test_without_fail_on_data_loss_a_split_that_is_gone_is_reported_and_goes_on_
     logs.times["b"] = [1, 2]
     run = coordinator(logs)
     assert read(run, end, run.latest_offset(end)) == [("b", 1)]
+
+
+def test_a_split_that_is_only_not_wanted_any_more_is_reported_and_goes_on_when_it_is_wanted_again(caplog):
+    logs = Logs(a=[1, 2], b=[1])
+    _, last = drain(coordinator(logs), INITIAL_OFFSET)
+    times = logs.times.pop("b")
+    logs.lost = lambda removed: []
+    run = coordinator(logs)
+    _, last = drain(run, last)
+    assert last["positions"] == {"a": 2, "b": 1}
+    assert "no longer finds splits, read no further: b" in caplog.text
+    logs.times["b"] = [*times, 2]
+    assert drain(coordinator(logs), last)[0] == [("b", 1)]
 
 
 def test_a_split_whose_records_are_all_read_may_be_forgotten():

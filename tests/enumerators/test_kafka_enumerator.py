@@ -88,6 +88,11 @@ class TestDiscovery:
         kafka.add_partitions(topic, 3)
         assert len(enumerator.discover()) == 3
 
+    def test_a_partition_that_is_only_not_subscribed_is_not_lost(self, kafka, enumerate_):
+        topic = new_topic(kafka, [], [])
+        enumerator = enumerate_(Assign((TopicPartition(topic, 0),)))
+        assert enumerator.lost({f"{topic}-1": 5, f"{topic}-7": 5, "deleted-0": 3}) == [f"{topic}-7", "deleted-0"]
+
     def test_a_missing_topic_is_named_with_the_nearest_one(self, kafka, enumerate_):
         topic = new_topic(kafka, [])
         with pytest.raises(ConnectorError, match=rf"^topic '{topic}s' does not exist at .*; did you mean '{topic}'\?$"):
