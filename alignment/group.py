@@ -25,6 +25,7 @@ class Member:
     priority: a member with a higher one is read first.
     low_ms: the lowest event time that it has still to read; None: it holds nobody (all its splits
         are idle or finished).
+    reads: what it reads, for people.
     """
 
     id: str
@@ -32,6 +33,7 @@ class Member:
     joined: float = 0.0
     priority: int = 0
     low_ms: int | None = None
+    reads: str = ""
 
 
 @dataclass(frozen=True, slots=True)

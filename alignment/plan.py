@@ -26,6 +26,7 @@ class Progress:
     idle: the splits that were idle.
     late: splits that came, or woke from idle, with records older than the watermark, and have not
         caught up with it yet.
+    removed: the splits that have positions and were not there any more.
     ended: every split is at its configured end: the watermark is plus infinity, whatever
         ``watermark_ms`` says, unless a later run moves the ends.
     """
@@ -35,6 +36,7 @@ class Progress:
     watermark_ms: int | None = None
     idle: frozenset[SplitId] = frozenset()
     late: frozenset[SplitId] = frozenset()
+    removed: frozenset[SplitId] = frozenset()
     ended: bool = False
 
 
@@ -74,6 +76,7 @@ class SplitPlan:
     """What the plan says of one split.
 
     next_ms: event time of its next record after the batch, or a lower bound of it; None: none is known.
+    late: it came, or woke, with records older than the source's watermark, and had not caught up.
     late_rows: how many positions of the batch hold records older than the source's watermark: those
         before the first that is not.
     exact: False when the cut was found by probing.
@@ -81,6 +84,7 @@ class SplitPlan:
 
     state: SplitState
     next_ms: int | None = None
+    late: bool = False
     late_rows: int = 0
     exact: bool = True
 
@@ -93,7 +97,8 @@ class Plan:
     progress: identical to the old one when the plan reads nothing and moves neither the watermark
         nor an idle flag (rule 8).
     low_ms: the lowest event time that held the bound; None: nothing did.
-    held_by: the split, or the other member of the group, that has it.
+    held_by: the split, or the other member of the group, that sets the bound.
+    group_bound_ms: what the others of the group leave to this source; None: they set no bound.
     next_low_ms: the lowest event time that is still to be read after the batch, as far as it holds
         others; None: nothing does.
     splits: the state of every split, removed ones included.
@@ -103,5 +108,6 @@ class Plan:
     progress: Progress
     low_ms: int | None
     held_by: str | None
+    group_bound_ms: int | None
     next_low_ms: int | None
     splits: Mapping[SplitId, SplitPlan]

@@ -66,6 +66,7 @@ class _Hold(NamedTuple):
     low_ms: int | None = None
     bound_ms: int | None = None
     held_by: str | None = None
+    group_bound_ms: int | None = None
 
 
 class _Board:
@@ -98,7 +99,12 @@ class _Board:
         self.overdue = {
             s for s, span in self.spans.items() if watermark_ms is not None and span.head.event_time_ms <= watermark_ms
         }
-        self.late = {s for s in self.overdue if s in before.late or s in added or s in before.idle}
+        # Of one that stands at its begin no record was ever read: it counts as one that comes now.
+        self.late = {
+            s
+            for s in self.overdue
+            if s in before.late | before.idle | before.removed or s in added or self.starts[s] <= extents[s].begin
+        }
         if self.late and limits.late_splits == "fail":
             raise self._late_data_error(min(self.late))
         self.catching_up = self.late if limits.late_splits == "catch-up" else set()
@@ -166,7 +172,8 @@ class _Board:
         bound_ms, held_by = min(
             ((at_ms, by) for at_ms, by in bounds if at_ms is not None), key=lambda found: found[0], default=(None, None)
         )
-        return _Hold(min((t for t in (low_ms, others.low_ms) if t is not None), default=None), bound_ms, held_by)
+        all_low_ms = min((t for t in (low_ms, others.low_ms) if t is not None), default=None)
+        return _Hold(all_low_ms, bound_ms, held_by, others.bound_ms)
 
     def past_all(self) -> int:
         """Return an event time after all that is unread: the bound where only the budget bounds."""
@@ -211,7 +218,11 @@ class _Board:
         }
         splits.update({s: SplitPlan(SplitState.REMOVED) for s in self.before.positions if s not in self.extents})
         positions = {s: all_cuts[s].position if s in all_cuts else start for s, start in self.starts.items()}
-        ended = bool(positions) and all(position == self.limits.stops.get(s) for s, position in positions.items())
+        stops = self.limits.stops
+        # Retention may have passed a configured end.
+        ended = bool(positions) and all(
+            (stop := stops.get(s)) is not None and at >= stop for s, at in positions.items()
+        )
         reads_records = any(s in ranges for s in cuts)
         cut_ms = None if time_ms is None else _greatest(self.before.bound_ms, time_ms)
         reached = self._reached(splits)
@@ -226,11 +237,18 @@ class _Board:
             watermark_ms=watermark_ms,
             idle=frozenset(self.idle),
             late=frozenset(late),
+            removed=frozenset(self.before.positions.keys() - positions.keys()),
             ended=ended,
         )
         next_low_ms = self._next_low(splits, reached, after)
         return Plan(
-            ranges, self.before if after == self.before else after, hold.low_ms, hold.held_by, next_low_ms, splits
+            ranges,
+            self.before if after == self.before else after,
+            hold.low_ms,
+            hold.held_by,
+            hold.group_bound_ms,
+            next_low_ms,
+            splits,
         )
 
     def _late_rows(self, cuts: Cuts) -> dict[SplitId, int]:
@@ -253,7 +271,7 @@ class _Board:
         if not read:
             held = bound_ms is not None and self.spans[split].head.event_time_ms >= bound_ms
             state = SplitState.PAUSED if held else SplitState.UNREAD
-        return SplitPlan(state, cut.next_ms, late_rows, cut.exact)
+        return SplitPlan(state, cut.next_ms, split in self.late, late_rows, cut.exact)
 
     def _reached(self, splits: Mapping[SplitId, SplitPlan]) -> dict[SplitId, int]:
         """Return up to which event time each split has been read after the batch, its unread records in order."""

@@ -8,6 +8,7 @@
      "watermark": 1699999999999,     ms, of the source
      "idle": ["orders-1"],           splits that held nobody
      "late": ["orders-2"],           splits that came behind the watermark and have not caught up
+     "removed": ["orders-3"],        splits that were not found any more; their positions are kept
      "ended": true,                  all splits are at their configured ends
      "group": {...},                 who this source is in its alignment group, and who else is there
      "waits": 1,                     how often in a row a bounded run has waited for its group
@@ -64,6 +65,7 @@ class Checkpoint:
             "watermark": progress.watermark_ms,
             "idle": sorted(progress.idle) or None,
             "late": sorted(progress.late) or None,
+            "removed": sorted(progress.removed) or None,
             "ended": progress.ended or None,
             "group": _canonical(self.group),
             "waits": self.waits or None,
@@ -97,6 +99,7 @@ class Checkpoint:
                     _optional_int(offset.get("watermark")),
                     frozenset(_names(offset.get("idle", []))),
                     frozenset(_names(offset.get("late", []))),
+                    frozenset(_names(offset.get("removed", []))),
                     bool(offset.get("ended", False)),
                 ),
                 _positions(offset.get("starts", {})),

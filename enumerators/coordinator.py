@@ -148,47 +148,62 @@ class SourceCoordinator:
             progress = replace(before.progress, positions=known)
             planned = plan(progress, extents, idle, self._group, index, limits, added=() if first else new)
             # The first offset always differs, or the starts would not be fixed.
-            nothing = not first and planned.progress == before.progress and not (self._group and self._group.grew())
+            nothing = not first and planned.progress == before.progress and not self._group_has_news(before)
             held_by = self._held_by_group(planned) if nothing and self._bounded else None
             if self._group is None or held_by is None or not self._group.wait(held_by):
                 break
         self._describe(planned, extents, index)
-        put_off = not first and self._is_put_off(extents, known, min_rows)
+        # What only moves the watermark, or ends the source, does not wait for rows.
+        wants_rows = bool(planned.ranges) and not planned.progress.ended and not first
+        put_off = wants_rows and self._is_put_off(extents, known, min_rows)
         # A bounded run ends with an offset that repeats, and must not while others hold it.
         self._nothing_came = put_off or (nothing and held_by is None)
         if self._nothing_came:
             return start
-        self._begin(planned)
-        return Checkpoint(
+        offset = Checkpoint(
             planned.progress,
             starts,
             enumerator.snapshot(),
             None if self._group is None else self._group.snapshot(),
             0 if held_by is None else before.waits + 1,
         ).to_json(self._source)
+        self._planned, self._batch_at = planned, self._clocks.monotonic()
+        if self._pace is not None:
+            self._pace.begin(offset, sum(r.end - r.start for r in planned.ranges.values()))
+        return offset
+
+    def _group_has_news(self, before: Checkpoint) -> bool:
+        """Tell whether the next offset must name this source's group, or new members of it."""
+        return self._group is not None and (before.group is None or self._group.grew())
 
     def _is_put_off(self, extents: Extents, positions: Positions, min_rows: int) -> bool:
         delay_s = self._clocks.monotonic() - self._batch_at
         readable = sum(max(0, self._limited_end(s, extent) - positions[s]) for s, extent in extents.items())
         return readable < min_rows and delay_s < self._settings.max_trigger_delay_s and not self._bounded
 
-    def _begin(self, planned: Plan) -> None:
-        self._planned, self._batch_at = planned, self._clocks.monotonic()
-        if self._pace is not None:
-            self._pace.begin(sum(r.end - r.start for r in planned.ranges.values()))
-
     def tasks(self, start: Json, end: Json) -> list[ReadTask]:
         """Return the tasks of the batch between two offsets: the same for the same offsets."""
-        if self._group is not None and self._planned is not None:
-            # Spark has stored the offset by now: whatever comes, this batch will be read.
-            self._group.tell(self._planned.next_low_ms)
         before, after = Checkpoint.from_json(start, self._source), Checkpoint.from_json(end, self._source)
+        if self._group is not None:
+            self._tell_group(after)
         ranges = [
             SplitRange(split, begin, position)
             for split, position in after.progress.positions.items()
             if (begin := after.start_of(split, before)) < position
         ]
         return assign(ranges, self._cores, self._settings.min_tasks)
+
+    def _tell_group(self, after: Checkpoint) -> None:
+        """Tell what is left after a batch: Spark has stored its offset, so whatever comes, it will be read."""
+        if self._group is None:
+            return
+        if self._planned is not None:
+            self._group.tell(self._planned.next_low_ms)
+        else:
+            # A batch that is replayed, before the first plan of this run: nothing unread is older than this.
+            self._group.join(after.group)
+            drift_ms = self._settings.watermarks.max_drift_ms or 0
+            self._group.tell(0 if after.progress.bound_ms is None else after.progress.bound_ms - drift_ms)
 
     def everything(self) -> tuple[list[ReadTask], Json | None]:
         """Return the tasks of a batch query, and the enumerator's snapshot.
@@ -319,4 +334,6 @@ class SourceCoordinator:
             self._retention.seconds_left(now_s, positions, extents),
             {"lookups": index.lookups - self._lookups, "peeks": index.peeks - self._peeks},
         )
+        if self._group is not None and planned.held_by not in planned.splits and planned.held_by is not None:
+            self._report["heldBy"] = self._group.name_of(planned.held_by)
         self._lookups, self._peeks = index.lookups, index.peeks

@@ -34,7 +34,7 @@ class GroupFolder(AlignmentGroup):
     """Takes part in a group; one for each run of a source.
 
     folder: that of the group.
-    max_drift_ms, priority: see Member.
+    max_drift_ms, priority, reads: see Member.
     expected: how many members there are to be before anyone reads, this one included; None: as many
         as come.
     lease_s: how long a member that is not heard of holds the others, and how long those that are
@@ -49,13 +49,14 @@ class GroupFolder(AlignmentGroup):
         priority: int = 0,
         expected: int | None = None,
         *,
+        reads: str = "a source",
         lease_s: float = LEASE_S,
         renewed_by_thread: bool = True,
         clocks: Clocks = REAL_CLOCKS,
     ) -> None:
         self._folder, self._expected, self._lease_s, self._clock = folder, expected, lease_s, clocks.monotonic
         self._renewed_by_thread = renewed_by_thread
-        self._me = Member(uuid.uuid4().hex[:12], max_drift_ms, clocks.monotonic(), priority)
+        self._me = Member(uuid.uuid4().hex[:12], max_drift_ms, clocks.monotonic(), priority, reads=reads)
         self._peers: frozenset[str] = frozenset()  # that the run's first offset names
         self._stored: frozenset[str] = frozenset()  # that the last one does
         self._heard: set[str] = set()
@@ -63,7 +64,8 @@ class GroupFolder(AlignmentGroup):
         self._plans = 0
         self._writing = threading.Lock()
         self._left = threading.Event()
-        self._turns = _Turns(clocks)
+        self._patience = _Patience(clocks)
+        self._joined_at = 0.0
 
     def join(self, state: Json | None) -> None:
         """Go on as the member that the start offset names.
@@ -77,6 +79,8 @@ class GroupFolder(AlignmentGroup):
         if state is not None and not self._joined:
             self._me = replace(self._me, id=str(state["id"]))
             self._peers = self._stored
+        if not self._joined:
+            self._joined_at = self._clock()
         if not self._joined and self._renewed_by_thread:
             threading.Thread(target=self._renew_for_ever, name="tidegate-group-lease", daemon=True).start()
         self._joined = True
@@ -104,7 +108,11 @@ class GroupFolder(AlignmentGroup):
 
     def wait(self, held_by: str) -> bool:
         """Wait for the member that holds this one; False: better plan something else meanwhile."""
-        return self._turns.wait(held_by, lambda: {member.id: plans for member, plans in self._others()}.get(held_by))
+        return self._patience.wait(lambda: [note for note in self._others() if note[0].id == held_by])
+
+    def name_of(self, member: str) -> str:
+        """Return what a member reads, and its id; the id alone of one that is not there."""
+        return next((f"{other.reads} ({other.id})" for other, _ in self._others() if other.id == member), member)
 
     def grew(self) -> bool:
         """Tell whether there are members whom the start offset does not name; a restart must know of them."""
@@ -125,7 +133,7 @@ class GroupFolder(AlignmentGroup):
         """Return who is waited for before anything is read."""
         if not self._begun:
             return self._me.id
-        if self._clock() - self._me.joined > self._lease_s:
+        if self._clock() - self._joined_at > self._lease_s:
             if self._expected is not None:
                 _LOG.warning("alignmentMembers is %d, but only %d came; the group begins", self._expected, others + 1)
                 self._expected = None
@@ -134,11 +142,11 @@ class GroupFolder(AlignmentGroup):
 
     def _others(self) -> list[tuple[Member, int]]:
         """Return the members whose lease is not over, each with how often it has planned."""
-        now = self._clock()
         found = []
         for name, note in self._folder.notes():
-            # A renewal in the future is of a machine that has been started anew since.
-            if name != self._me.id and 0 <= now - note["renewed"] <= self._lease_s:
+            # After the note was read, or a renewal would seem to lie in the future; one that does is of a
+            # machine that has been started anew since.
+            if name != self._me.id and 0 <= self._clock() - note["renewed"] <= self._lease_s:
                 found.append((Member(**note["member"]), note["plans"]))
         return found
 
@@ -148,31 +156,28 @@ class GroupFolder(AlignmentGroup):
                 self.renew()
 
 
-class _Turns:
-    """Tells whether waiting for another member can help a bounded run.
+class _Patience:
+    """Waits for another member to say something new, and never for ever.
 
-    It does when the other is of another query, and never when it is of the same query, whose sources
-    Spark asks one after the other.  Nobody says which it is; but a member that plans while this one
-    waits is of another query for certain.
+    Waiting helps when the other is of another query, and never when it is of the same one, whose
+    sources Spark asks one after the other; nobody says which it is.  But one of the same query says
+    something new between two waits, so as long as that goes on, waits are short; they double while
+    nothing new is said.
     """
 
     def __init__(self, clocks: Clocks) -> None:
         self._clock, self._sleep = clocks.monotonic, clocks.sleep
-        self._elsewhere: set[str] = set()
-        self._last: tuple[str, int | None] | None = None
-        self._patience_s = _PATIENCE_S
+        self._last: object = None
+        self._seconds = _PATIENCE_S
 
-    def wait(self, other: str, plans: Callable[[], int | None]) -> bool:
-        before = plans()
-        # It has planned in between, so that this one need not wait long for its turn.
-        in_turns = self._last != (other, before)
-        self._patience_s = _PATIENCE_S if in_turns else min(2 * self._patience_s, _MOST_PATIENCE_S)
-        until = self._clock() + self._patience_s
-        while (now := plans()) == before:
-            if other not in self._elsewhere and self._clock() >= until:
-                self._last = (other, before)
+    def wait(self, ask: Callable[[], object]) -> bool:
+        """Return True when ``ask`` answers something new, False when patience is over."""
+        before = ask()
+        self._seconds = min(2 * self._seconds, _MOST_PATIENCE_S) if before == self._last else _PATIENCE_S
+        self._last = before
+        until = self._clock() + self._seconds
+        while ask() == before:
+            if self._clock() >= until:
                 return False
             self._sleep(_POLL_S)
-        if now is not None:
-            self._elsewhere.add(other)
         return True

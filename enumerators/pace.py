@@ -7,6 +7,8 @@ time between two plans stands for it.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable
 
 from tidegate.alignment.pacing import BatchMeasure, BatchSizer
@@ -20,9 +22,12 @@ _PATIENCE_S = 0.2  # a note comes some milliseconds after the batch
 _POLL_S = 0.005
 
 
-def batch_note(batch: int, rows: int, seconds: float) -> Json:
-    """Return what the listener writes of a finished batch."""
-    return {"batch": batch, "rows": rows, "seconds": seconds}
+def batch_note(end: Json, rows: int, seconds: float) -> Json:
+    """Return what the listener writes of a finished batch.
+
+    end: the offset that it ended with, by which the planner knows it.
+    """
+    return {"end": _digest(end), "rows": rows, "seconds": seconds}
 
 
 class BatchPace:
@@ -32,15 +37,12 @@ class BatchPace:
     """
 
     def __init__(
-        self,
-        target_seconds: float,
-        read_note: Callable[[], Json | None],
-        clocks: Clocks = REAL_CLOCKS,
+        self, target_seconds: float, read_note: Callable[[], Json | None], clocks: Clocks = REAL_CLOCKS
     ) -> None:
         self._sizer = BatchSizer(target_seconds)
         self._read_note, self._clock, self._sleep = read_note, clocks.monotonic, clocks.sleep
-        self._begun: tuple[float, int] | None = None
-        self._last_batch: int | None = None
+        self._begun: tuple[float, int, str] | None = None
+        self._heard: str | None = None
 
     def rows(self) -> int:
         """Return how many rows the next batch may hold.  Called before every plan."""
@@ -49,18 +51,23 @@ class BatchPace:
             self._begun = None
         return self._sizer.rows
 
-    def begin(self, rows: int) -> None:
-        """Note that a batch of so many rows begins now.  Called after every plan that gives one."""
-        self._begun = (self._clock(), rows)
+    def begin(self, end: Json, rows: int) -> None:
+        """Note that a batch of so many rows, up to an offset, begins now.  Called after every plan that gives one."""
+        self._begun = (self._clock(), rows, _digest(end))
 
-    def _learn(self, begun: float, rows: int) -> None:
-        listened = self._last_batch is not None
+    def _learn(self, begun: float, rows: int, end: str) -> None:
+        listened = self._heard is not None
         until = self._clock() + (_PATIENCE_S if listened else 0.0)
-        while (note := self._read_note()) is None or note["batch"] == self._last_batch:
+        while (note := self._read_note()) is None or note["end"] != end:
             if self._clock() >= until:
-                if not listened:
-                    self._sizer.observe(BatchMeasure(rows, self._clock() - begun))
-                return
+                break
             self._sleep(_POLL_S)
-        self._last_batch = note["batch"]
-        self._sizer.observe(BatchMeasure(note["rows"], note["seconds"]))
+        if note is not None and note["end"] != self._heard:
+            self._heard = note["end"]
+            self._sizer.observe(BatchMeasure(note["rows"], note["seconds"]))
+        elif not listened:
+            self._sizer.observe(BatchMeasure(rows, self._clock() - begun))
+
+
+def _digest(offset: Json) -> str:
+    return hashlib.sha256(json.dumps(offset, sort_keys=True).encode()).hexdigest()[:16]

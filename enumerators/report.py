@@ -1,14 +1,15 @@
 """What a plan decided, for people: the JSON that ``reportLatestOffset`` shows in every progress.
 
     {"watermark": ms, "bound": ms, "low": ms,   of the source, after the plan; null: there is none
-     "heldBy": "orders-3",                      the split, or member of the group, that has the low
+     "heldBy": "orders-3",                      the split, or member of the group, that sets the bound
+     "groupBound": ms,                          what the others of the group leave to this source
      "splits": {"paused": 2, "reading": 1},     how many splits are in which state
      "spread": [ms, ms, ms],                    next event times: of the slowest split, the median, the fastest
      "rowsRemaining": 1200,                     lag in rows: all that is readable and not planned yet
      "eventTimeLag": ms,                        now minus the oldest unread event time; 0: none is unread
      "mostBehind": ["orders-3", 900, ms],       the split with the oldest: its lag in rows and event time
      "lateRows": 0, "lateRowsTotal": 17,        read behind the watermark, by this plan and by this run
-     "lateSplits": ["orders-7"],                the splits that came behind it, first ten
+     "lateSplits": ["orders-7"],                those that came, or woke, behind it; the first ten
      "paused": {"orders-2": ms},                since when (wall clock), the longest ten
      "lookups": 1, "peeks": 2,                  requests to the time index by this plan
      "inexactSplits": 0,                        cut by probing, for the index is blind there
@@ -72,13 +73,15 @@ class Reporter:
         self._paused_since = {s: self._paused_since.get(s, now_ms) for s in paused}
         late_rows = sum(said.late_rows for said in splits.values())
         self._late_rows += late_rows
+        late = {*progress.late, *(s for s, said in splits.items() if said.late)}
         in_danger = {s: left for s, left in seconds_left.items() if left < _DELETED_SOON_S}
-        self._log(by_state.get(SplitState.REMOVED, []), progress.late, in_danger)
+        self._log(by_state.get(SplitState.REMOVED, []), late, in_danger)
         report: Json = {
             "watermark": progress.watermark_ms,
             "bound": progress.bound_ms,
             "low": planned.low_ms,
             "heldBy": planned.held_by,
+            "groupBound": planned.group_bound_ms,
             "splits": dict(sorted(Counter({state.value: len(found) for state, found in by_state.items()}).items())),
             "spread": [times[0], times[(len(times) - 1) // 2], times[-1]] if times else None,
             "rowsRemaining": sum(remaining.values()),
@@ -86,7 +89,7 @@ class Reporter:
             "mostBehind": None if oldest is None else [oldest[1], remaining[oldest[1]], max(0, now_ms - oldest[0])],
             "lateRows": late_rows,
             "lateRowsTotal": self._late_rows,
-            "lateSplits": sorted(progress.late)[:_NAMED_SPLITS],
+            "lateSplits": sorted(late)[:_NAMED_SPLITS],
             "paused": dict(sorted(self._paused_since.items(), key=lambda item: item[::-1])[:_NAMED_SPLITS]),
             **asked,
             "inexactSplits": sum(not said.exact for said in splits.values()),

@@ -5,31 +5,41 @@ Alignment pauses splits, and meanwhile the other side may delete their unread re
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 
 from tidegate.alignment.splits import Extents, Positions, SplitId
 
 __all__ = ["RetentionWatch"]
 
-_LEAST_SECONDS = 1.0
+_WINDOW_S = 600.0
+_SPACING_S = 60.0
+_LEAST_S = 1.0
 
 
 class RetentionWatch:
-    """Estimates from the way the begin of each split moves when it will pass the split's position."""
+    """Estimates from the way the begin of each split moved of late when it will pass the split's position.
+
+    Of late is some ten minutes: deletion may begin late in a run, and then goes on in jumps.
+    """
 
     def __init__(self) -> None:
-        self._first: dict[SplitId, tuple[float, int]] = {}
+        self._begins: dict[SplitId, deque[tuple[float, int]]] = {}
 
     def seconds_left(self, now_s: float, positions: Positions, extents: Extents) -> Mapping[SplitId, float]:
-        """Return the time until unread records are deleted, for splits of which records were deleted since.
+        """Return the time until unread records are deleted, for splits of which records were deleted of late.
 
         now_s: on any clock that goes on.  Called once per plan.
         """
-        self._first = {s: self._first.get(s, (now_s, extent.begin)) for s, extent in extents.items()}
+        self._begins = {s: self._begins.get(s, deque()) for s in extents}
         left = {}
-        for split, (since_s, begin) in self._first.items():
+        for split, begins in self._begins.items():
             extent, position = extents[split], positions[split]
-            seconds = now_s - since_s
-            if begin < extent.begin <= position < extent.end and seconds >= _LEAST_SECONDS:
-                left[split] = (position - extent.begin) * seconds / (extent.begin - begin)
+            if not begins or now_s - begins[-1][0] >= _SPACING_S:
+                begins.append((now_s, extent.begin))
+            while now_s - begins[0][0] > _WINDOW_S:
+                begins.popleft()
+            since_s, begin = begins[0]
+            if begin < extent.begin <= position < extent.end and now_s - since_s >= _LEAST_S:
+                left[split] = (position - extent.begin) * (now_s - since_s) / (extent.begin - begin)
         return left

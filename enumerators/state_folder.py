@@ -48,61 +48,85 @@ class StateFolder:
         """
         partial = self.path / f".{name}.{os.getpid()}"
         try:
-            _make_private_root()
-            for _ in range(_ATTEMPTS):
-                # Again when someone left in between, and took the empty folder away.
-                with suppress(FileNotFoundError):
+            for attempt in range(_ATTEMPTS):
+                _root().mkdir(mode=0o700, exist_ok=True)
+                _require_private(_root())
+                try:
                     self.path.mkdir(parents=True, exist_ok=True)
                     partial.write_text(json.dumps(note), "utf-8")
                     partial.replace(self.path / f"{name}.json")
+                except (FileNotFoundError, FileExistsError):
+                    # Someone left in between, and took the empty folder away.
+                    if attempt == _ATTEMPTS - 1:
+                        raise
+                else:
                     return
         except OSError as error:
             raise ConnectorError(f"the planner cannot write to its folder {self.path}: {error}") from error
 
     def read(self, name: str) -> Json | None:
-        """Return a note; None: there is none."""
+        """Return a note; None: there is none that is this user's own."""
+        return self._read(name) if _is_private() else None
+
+    def notes(self) -> Iterator[tuple[str, Json]]:
+        """Yield all notes by name."""
+        for path in sorted(self.path.glob("*.json")) if _is_private() else ():
+            if (note := self._read(path.stem)) is not None:
+                yield path.stem, note
+
+    def remove(self, name: str) -> None:
+        """Remove a note, if there is one, and folders that are empty then, but for the root of all."""
+        if not _is_private():
+            return
+        (self.path / f"{name}.json").unlink(missing_ok=True)
+        folder = self.path
+        with suppress(OSError):
+            while _root() in folder.parents:
+                folder.rmdir()
+                folder = folder.parent
+
+    def _read(self, name: str) -> Json | None:
         try:
             note: Json = json.loads((self.path / f"{name}.json").read_text("utf-8"))
         except (OSError, ValueError):
             return None
         return note
 
-    def notes(self) -> Iterator[tuple[str, Json]]:
-        """Yield all notes by name."""
-        for path in sorted(self.path.glob("*.json")):
-            if (note := self.read(path.stem)) is not None:
-                yield path.stem, note
-
-    def remove(self, name: str) -> None:
-        """Remove a note, if there is one, and folders that are empty then."""
-        (self.path / f"{name}.json").unlink(missing_ok=True)
-        folder = self.path
-        with suppress(OSError):
-            while _root() in (folder, *folder.parents):
-                folder.rmdir()
-                folder = folder.parent
-
 
 def applications() -> list[StateFolder]:
     """Return the folders of this user's applications on this machine; drops those forgotten for a day."""
     found = []
-    for path in sorted(_root().glob("*")):
-        newest = max((each.stat().st_mtime for each in [path, *path.rglob("*")]), default=0.0)
-        if time.time() - newest > _FORGOTTEN_S:
+    for path in sorted(_root().glob("*")) if _is_private() else ():
+        if time.time() - _last_touched(path) > _FORGOTTEN_S:
             shutil.rmtree(path, ignore_errors=True)
         else:
             found.append(StateFolder(path))
     return found
 
 
+def _last_touched(folder: Path) -> float:
+    """Return when something in a folder was last written; notes come and go meanwhile."""
+    touched = 0.0
+    for path in [folder, *folder.rglob("*")]:
+        with suppress(OSError):
+            touched = max(touched, path.lstat().st_mtime)
+    return touched
+
+
 def _root() -> Path:
     return Path(tempfile.gettempdir()) / f"tidegate-{os.getuid()}"
 
 
-def _make_private_root() -> None:
-    """Make the folder of all, which nobody but this user may enter."""
-    root = _root()
-    root.mkdir(mode=0o700, exist_ok=True)
+def _require_private(root: Path) -> None:
+    """Raise PermissionError unless the folder is this user's own, no link, and closed to all others."""
     found = root.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise PermissionError(f"{root} belongs to another user, or others may enter it")
+
+
+def _is_private() -> bool:
+    try:
+        _require_private(_root())
+    except OSError:
+        return False
+    return True

@@ -1,18 +1,18 @@
-"""The development Kafka in the foreground."""
+"""The development servers in the foreground: Kafka and S3."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from rich.console import Console
 
 from tidegate.errors import OptionError, ServerError
 from tidegate.jobs.session import ends_on_signals
-from tidegate.servers import KafkaServer
+from tidegate.servers import KafkaServer, S3Server
 
-__all__ = ["serve_kafka"]
+__all__ = ["serve_kafka", "serve_s3"]
 
 _LOOK_AGAIN_S = 0.5
 
@@ -26,19 +26,51 @@ def serve_kafka(topics: Iterable[str], brokers: int = 1, folder: Path | None = N
     Raises OptionError for a malformed topic, ServerError when Kafka cannot start or ends by itself.
     """
     wanted = dict(_topic(text) for text in topics)
+    server = KafkaServer(brokers=brokers, folder=folder)
+
+    def prepare() -> list[str]:
+        for name, partitions in wanted.items():
+            _create(server, name, partitions)
+        return [server.bootstrap_servers]
+
+    _serve("Kafka", server, prepare)
+
+
+def serve_s3(buckets: Iterable[str], folder: Path | None = None) -> None:
+    """Run an S3 endpoint until SIGINT or SIGTERM; nothing is left behind.
+
+    Prints the variables by which clients find it to stdout, as lines for a shell, when they may
+    connect; the endpoint is the first.
+    buckets: created unless they are in ``folder`` already.
+
+    Raises OptionError for a bucket's name that is none, ServerError when it cannot start or ends by
+    itself.
+    """
+    wanted = dict.fromkeys(buckets)
+    server = S3Server(folder=folder)
+
+    def prepare() -> list[str]:
+        for name in wanted:
+            _create_bucket(server, name)
+        return [f"export {name}={value}" for name, value in server.environment.items()]
+
+    _serve("S3", server, prepare)
+
+
+def _serve(name: str, server: KafkaServer | S3Server, prepare: Callable[[], list[str]]) -> None:
+    """Run a server until SIGINT or SIGTERM; ``prepare`` returns the lines for stdout when it runs."""
     output, errors = Console(), Console(stderr=True)
     try:
-        with ends_on_signals(), KafkaServer(brokers=brokers, folder=folder) as server:
-            for name, partitions in wanted.items():
-                _create(server, name, partitions)
-            output.print(server.bootstrap_servers, soft_wrap=True, highlight=False)
-            errors.print("Kafka is ready; Ctrl-C ends it.", highlight=False)
-            # An event that nobody sets: waiting for it can be interrupted, and looks after the brokers.
-            while len(server.pids) == brokers:
+        with ends_on_signals(), server:
+            for line in prepare():
+                output.print(line, soft_wrap=True, highlight=False)
+            errors.print(f"{name} is ready; Ctrl-C ends it.", highlight=False)
+            # An event that nobody sets: waiting for it can be interrupted, and looks after the processes.
+            while server.is_whole:
                 threading.Event().wait(_LOOK_AGAIN_S)
-            raise ServerError("a Kafka broker ended by itself")
+            raise ServerError(f"a process of {name} ended by itself")
     except KeyboardInterrupt:
-        errors.print("Kafka has ended.", highlight=False)
+        errors.print(f"{name} has ended.", highlight=False)
 
 
 def _create(server: KafkaServer, name: str, partitions: int) -> None:
@@ -50,6 +82,21 @@ def _create(server: KafkaServer, name: str, partitions: int) -> None:
         return  # an earlier start with the same folder made it
     except InvalidTopicError as error:
         raise OptionError(f"--topic is {name!r}, which Kafka refuses as a topic's name") from error
+
+
+def _create_bucket(server: S3Server, name: str) -> None:
+    from botocore.exceptions import ClientError, ParamValidationError  # type: ignore[import-untyped]
+
+    try:
+        server.create_bucket(name)
+    except ParamValidationError as error:
+        raise OptionError(f"--bucket is {name!r}, which is no bucket's name") from error
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        if code == "InvalidBucketName":
+            raise OptionError(f"--bucket is {name!r}, which is no bucket's name") from error
+        if code != "BucketAlreadyOwnedByYou":  # an earlier start with the same folder made it
+            raise
 
 
 def _topic(text: str) -> tuple[str, int]:

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from tidegate.servers.history import write_history
 from tidegate.servers.kafka import KafkaServer
+from tidegate.servers.s3 import S3Server
 
-__all__ = ["KafkaServer", "write_history"]
+__all__ = ["KafkaServer", "S3Server", "write_history"]

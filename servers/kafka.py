@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import random
 import secrets
-import signal
-import socket
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.errors import ServerError
-from tidegate.servers.java import java_command, spark_jars
+from tidegate.servers.java import spark_jars
 from tidegate.servers.maven import find_jars
-from tidegate.servers.process import Process, Sandbox
+from tidegate.servers.server import HOST, Server
+from tidegate.servers.server import free_ports as _free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from types import TracebackType
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from kafka import KafkaAdminClient
-    from typing_extensions import Self
+
+    from tidegate.servers.process import Sandbox
 
 __all__ = ["KafkaServer"]
 
 COORDINATE = "org.apache.kafka:kafka_2.13:4.1.1"
-HOST = "127.0.0.1"
 JVM_OPTIONS = ["-Xmx1g", "-Dlog4j2.level=WARN"]
 LATEST = -1  # as an offset, in Kafka's protocol
 LOGGING_JARS = ["slf4j-api-2*.jar", "log4j-slf4j2-impl-*.jar", "log4j-api-2*.jar", "log4j-core-*.jar"]
@@ -58,7 +55,7 @@ DEFAULTS: dict[str, str] = {
 }
 
 
-class KafkaServer:
+class KafkaServer(Server):
     """Apache Kafka in KRaft mode on free ports of 127.0.0.1; use it as a context manager.
 
     ``brokers`` is their number; their node ids are 1, 2, ... and the first is also the only
@@ -80,61 +77,15 @@ class KafkaServer:
         folder: str | Path | None = None,
         timeout_seconds: float = 60,
     ) -> None:
-        self._properties = dict(properties or {})
-        self._folder = None if folder is None else Path(folder).absolute()
-        self._timeout_seconds = timeout_seconds
         controller_port, *ports = _free_ports(1 + brokers)
+        super().__init__("kafka", ports, folder, timeout_seconds)
+        self._properties = dict(properties or {})
         self._controller = f"{HOST}:{controller_port}"
-        self._ports = dict(enumerate(ports, start=1))
-        self._running: dict[int, Process] = {}
-        self._sandbox: Sandbox | None = None
 
     @property
     def bootstrap_servers(self) -> str:
         """The brokers' addresses, ``host:port`` joined by commas; they stay the same over restarts."""
         return ",".join(f"{HOST}:{port}" for port in self._ports.values())
-
-    @property
-    def pids(self) -> dict[int, int]:
-        """The process id of each running broker, by node id."""
-        return {node: process.pid for node, process in self._running.items() if process.exit_code is None}
-
-    def start(self) -> Self:
-        """Start the brokers that do not run and return when all are ready.
-
-        Raises ServerError if the jars or Java are missing, or if a broker is not ready in time.
-        """
-        try:
-            self._start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def kill(self, node: int | None = None) -> None:
-        """Kill one broker, or all, with SIGKILL, as a crash would; the data stays for :meth:`restart`."""
-        for each in self.pids if node is None else [node]:
-            self._running[each].end()
-
-    def restart(self, node: int | None = None) -> None:
-        """Kill what still runs of one broker, or of all, and start again: same ports, same data."""
-        self.kill(node)
-        self.start()
-
-    def stop(self) -> None:
-        """End all processes and remove the temporary folder; may be called again.
-
-        With a ``folder`` of the caller's the brokers are shut down in order, so that the next start
-        need not recover.
-        """
-        if self._sandbox is None:
-            return
-        sandbox, self._sandbox = self._sandbox, None
-        running, self._running = self._running, {}
-        with sandbox:
-            if self._folder is not None:
-                for node in sorted(running, reverse=True):  # the controller last: the others ask it for leave
-                    running[node].end(signal.SIGTERM, self._timeout_seconds)
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
         """Create a topic of one replica and return when it can be used; ``configs`` are Kafka's for a topic.
@@ -152,33 +103,21 @@ class KafkaServer:
             admin.create_partitions({name: total})
             self._await(partial(_serves_topic, admin, name, total))
 
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def _start(self) -> None:
+    def _start(self, sandbox: Sandbox, nodes: list[int]) -> None:
         libraries = find_jars(COORDINATE, override="KAFKA_LIBS")
-        self._sandbox = self._sandbox or Sandbox(prefix="tidegate-kafka-")
-        temporary = self._sandbox.folder / "tmp"
-        temporary.mkdir(exist_ok=True)
         # Kafka logs through SLF4J but depends on no backend, hence Spark's; it comes first, because
         # its SLF4J is the newer one.
         classpath = ":".join([*map(str, spark_jars(*LOGGING_JARS)), f"{libraries}/*"])
-        java = [*java_command(temporary), *JVM_OPTIONS, "-classpath", classpath]
+        java = self._java(sandbox, *JVM_OPTIONS, "-classpath", classpath)
 
-        home = self._folder or self._sandbox.folder
-        settings = {node: self._write_settings(node, home) for node in self._ports if node not in self.pids}
-        self._format(self._sandbox, java, settings.values())
+        settings = {node: self._write_settings(node, self._folder or sandbox.folder) for node in nodes}
+        self._format(sandbox, java, settings.values())
         for node, path in settings.items():
-            self._running[node] = self._sandbox.spawn([*java, "kafka.Kafka", str(path)], path.with_name("broker.log"))
-        for node in settings:
-            self._await(partial(_accepts, self._ports[node]), node)
+            self._running[node] = sandbox.spawn([*java, "kafka.Kafka", str(path)], path.with_name("broker.log"))
+        for node in nodes:
+            self._await_port(node)
         with self._admin() as admin:
-            for node in settings:
+            for node in nodes:
                 self._await(partial(_serves, admin, node), node)
 
     def _format(self, sandbox: Sandbox, java: list[str], settings: Iterable[Path]) -> None:
@@ -192,9 +131,6 @@ class KafkaServer:
         for process in formats:
             if process.wait(self._timeout_seconds) != 0:
                 raise ServerError(f"Kafka's storage could not be formatted{process.last_lines()}")
-
-    def _await(self, ready: Callable[[], bool], node: int = 1) -> None:
-        self._running[node].wait_until(ready, self._timeout_seconds)
 
     def _write_settings(self, node: int, home: Path) -> Path:
         folder = home / f"broker-{node}"
@@ -222,26 +158,6 @@ class KafkaServer:
         from kafka import KafkaAdminClient
 
         return KafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
-
-
-def _free_ports(count: int) -> list[int]:
-    """Return free ports below the range of which the system gives ports to outgoing connections.
-
-    In that range, a client that tries to connect again while the broker is down may be given the
-    broker's own port, connect to itself, and keep the broker from coming back.
-    """
-    ports: set[int] = set()
-    while len(ports) < count:
-        port = random.randrange(10_000, 32_000)  # noqa: S311 - nothing secret
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind((HOST, port))
-            ports.add(port)
-    return sorted(ports)
-
-
-def _accepts(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex((HOST, port)) == 0
 
 
 def _serves(admin: KafkaAdminClient, node: int) -> bool:

@@ -50,9 +50,11 @@ class _BatchListener(StreamingQueryListener):
             if not isinstance(planner, str) or not planner.isalnum():
                 continue
             self._planners.setdefault(str(progress.runId), set()).add(planner)
+            start, end = _json(source.startOffset), _json(source.endOffset)
+            if start == end:
+                continue  # Spark's own batch, to let timers and windows run
             # Not numInputRows: it is nothing, or twice as much, where foreachBatch skips its frame or reads it twice.
-            rows = _rows(_json(source.startOffset), _json(source.endOffset))
-            note = batch_note(progress.batchId, rows, progress.batchDuration / 1000)
+            note = batch_note(end, _rows(start, end), progress.batchDuration / 1000)
             try:
                 self._notes.write(planner, note)
             except ConnectorError as error:

@@ -145,6 +145,7 @@ def _group(source: Source, driver: Driver) -> GroupFolder | None:
         strategy.max_drift_ms,
         strategy.group_priority,
         strategy.group_members,
+        reads=source.reads,
     )
 
 
@@ -238,6 +239,11 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with _in_one_sentence():
             offset = coordinator.latest_offset(start, budget, min_rows)
         self._note().write(coordinator.report())
+        if self._source.include_source_watermark and start.get("ended") and offset["positions"] != start["positions"]:
+            _LOG.warning(
+                "the last run ended with a watermark of plus infinity, and Spark's never goes back: for "
+                "with_source_watermark all rows of this run are late; begin with a new checkpoint"
+            )
         return offset
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:

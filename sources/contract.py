@@ -98,6 +98,8 @@ class Source(BaseModel, ABC):
         drift = self.watermarks.max_drift
         if self.alignment == "none" and drift is not None:
             raise ValueError("maxDrift needs alignment 'event-time', but it is 'none'")
+        if self.alignment == "none" and self.future_event_time == "hold":
+            raise ValueError("futureEventTime is 'hold', which needs alignment 'event-time'")
         if self.late_splits == "catch-up" and drift is None:
             raise ValueError("lateSplits is 'catch-up', which needs maxDrift")
         if self.watermark_rows and not self.include_source_watermark:

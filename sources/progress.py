@@ -63,7 +63,8 @@ class SourceProgress:
     watermark: of the source, after the plan; None: there is none yet.
     bound: no record at or after it is in the batch; None: nothing bounded the plan.
     low: the lowest event time that held the bound; None: nothing did.
-    held_by: the split, or the member of the alignment group, that has the low.
+    held_by: the split, or the member of the alignment group, that sets the bound.
+    group_bound: what the others of the group leave to this source; None: they set no bound.
     splits: how many splits are in which state, by the names of ``SplitDetail.state``.
     spread: the next event times of the slowest split, the median, and the fastest; None: none is known.
     rows_remaining: of all splits: readable, and not planned yet.
@@ -82,6 +83,7 @@ class SourceProgress:
     bound: datetime | None
     low: datetime | None
     held_by: str | None
+    group_bound: datetime | None
     splits: Mapping[str, int]
     spread: tuple[datetime, datetime, datetime] | None
     rows_remaining: int
@@ -106,6 +108,7 @@ class SourceProgress:
             bound=_time(report["bound"]),
             low=_time(report["low"]),
             held_by=report["heldBy"],
+            group_bound=_time(report["groupBound"]),
             splits=report["splits"],
             spread=_spread(report["spread"]),
             rows_remaining=report["rowsRemaining"],

@@ -136,6 +136,19 @@ def kafka(
 
 
 @app.command()
+def s3(
+    bucket: Annotated[list[str] | None, typer.Option(help="NAME to create; may be repeated.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option(show_default="none", help="Holds a folder per bucket, and keeps them.")
+    ] = None,
+) -> None:
+    """Run an S3 endpoint for development until Ctrl-C."""
+    from tidegate.jobs.serve import serve_s3
+
+    serve_s3(bucket or [], folder)
+
+
+@app.command()
 def watch(
     *, once: Annotated[bool, typer.Option("--once", help="Print the table once, instead of until Ctrl-C.")] = False
 ) -> None:

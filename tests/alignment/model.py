@@ -211,7 +211,8 @@ class World:
         behind = {
             s for s in self.logs if watermark_ms is not None and (w := self.unread(s)) and w[0].time_ms <= watermark_ms
         }
-        return behind & (self.progress.late | self.added | self.progress.idle)
+        fresh = {s for s in behind if self.progress.positions[s] <= self.logs[s].begin}
+        return behind & (self.progress.late | self.added | self.progress.idle | self.progress.removed | fresh)
 
     def _finished(self, split: str) -> bool:
         stop = self.limits.stops.get(split)
@@ -272,6 +273,7 @@ class World:
                 assert (r.split_id, r.start, r.end) == (split, old, new)
                 assert old < new <= self.end_of(split)
         assert planned.progress.positions.keys() == self.logs.keys() | self.gone.keys()
+        assert planned.progress.removed == self.gone.keys()
         assert all(planned.progress.positions[s] == self.progress.positions[s] for s in self.gone)
 
     def _judge_size(self, planned: Plan, batch: Mapping[str, list[Entry]], bound_ms: int | None) -> None:

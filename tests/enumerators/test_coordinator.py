@@ -366,11 +366,11 @@ class Sink:
     def __init__(self, clock, rows_per_s):
         self.clock, self.rows_per_s, self.note = clock, rows_per_s, None
 
-    def run(self, batch, rows, *, listened=True):
+    def run(self, end, rows, *, listened=True):
         seconds = 0.1 + rows / self.rows_per_s
         self.clock.sleep(seconds)
         if listened:
-            self.note = batch_note(batch, rows, seconds)
+            self.note = batch_note(end, rows, seconds)
         return seconds
 
 
@@ -387,9 +387,22 @@ def test_batches_size_themselves_to_their_target_and_to_a_sink_that_slows_down(l
         end = run.latest_offset(offset)
         rows = end["positions"]["a"] - offset.get("positions", {}).get("a", 0)
         offset = end
-        seconds.append(sink.run(batch, rows, listened=listened))
+        seconds.append(sink.run(end, rows, listened=listened))
     assert all(1.4 <= took <= 2.6 for took in [*seconds[10:15], *seconds[18:]])
     assert seconds[15] > 6
+
+
+def test_a_note_that_comes_too_late_leaves_no_lag_behind():
+    clock, notes = Clock(), []
+    pace = BatchPace(1000.0, lambda: notes[-1] if notes else None, clock.clocks)
+    sizes = []
+    for batch in range(8):
+        sizes.append(pace.rows())
+        pace.begin({"v": 1, "batch": batch}, sizes[-1])
+        note = batch_note({"v": 1, "batch": batch}, sizes[-1], 0.5)
+        if batch != 2:  # the note of this one is seen with the next plan but one
+            notes.append(note)
+    assert sizes[4:] == [2 * size for size in sizes[3:-1]]
 
 
 def test_what_batches_took_bounds_them_together_with_other_limits():

@@ -5,6 +5,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from datetime import timedelta
 
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 from tests.enumerators.logs import Clock, Logs, coordinator, read
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.checkpoint import INITIAL_OFFSET
+from tidegate.enumerators.clocks import Clocks
+from tidegate.enumerators.coordinator import CoordinatorSettings, SourceCoordinator
 from tidegate.enumerators.group_folder import GroupFolder
 from tidegate.enumerators.state_folder import StateFolder, applications
 from tidegate.errors import ConnectorError, OptionError
@@ -194,13 +197,94 @@ def test_a_bounded_member_that_others_hold_never_repeats_its_offset_before_its_e
     assert not fast.changed
 
 
+def test_a_group_that_is_set_on_a_checkpoint_without_one_is_joined():
+    clock, logs = Clock(), Logs(a=[0, 100, 200])
+    alone = coordinator(logs, clock, watermarks=strategy())
+    member = Member(clock, logs, offset=alone.latest_offset(INITIAL_OFFSET))
+    assert rounds(clock, [member], 4) == {0: [100, 200]}
+
+
+def test_a_batch_that_is_replayed_for_long_holds_the_others_and_hears_them_after():
+    clock = Clock()
+    fast, slow = members(clock, [1000, 2000], [100, 300, 500])
+    rounds(clock, [fast, slow], 1)
+    for member in (fast, slow):
+        member.die()
+        member.start()
+    before, slow_before = fast.offset, slow.offset
+    fast.run.tasks(before, before)
+    slow.run.tasks(slow_before, slow_before)
+    clock.sleep(LEASE_S / 2)
+    fast.group.renew()
+    slow.group.renew()
+    clock.sleep(LEASE_S / 2 + 1)
+    assert fast.plan() == []
+    assert slow.plan() == [100]
+
+
+class Contender:
+    """A member of a query, planned in its query's thread."""
+
+    def __init__(self, logs):
+        real = Clocks()
+        folder = StateFolder.of_application("app").within("groups", "join")
+        self.group = GroupFolder(folder, DRIFT, lease_s=30.0, clocks=real)
+        self.run = SourceCoordinator(
+            "memory", lambda _: logs, CoordinatorSettings(strategy()), 2, group=self.group, clocks=real
+        )
+        self.run.bound_run()
+        self.offset, self.seen = INITIAL_OFFSET, []
+
+    def plan(self):
+        end = self.run.latest_offset(self.offset)
+        changed, batch = end != self.offset, read(self.run, self.offset, end)
+        self.offset, self.seen = end, self.seen + batch
+        return changed
+
+
+def test_two_bounded_queries_of_two_sources_each_do_not_wait_for_each_other_for_ever():
+    """Each query asks its sources one after the other, so one that waits keeps the other from going on."""
+    times = [range(0, 60, 3), range(1, 60, 3)]
+    queries = [[Contender(Logs(a=list(each))) for each in pair] for pair in (times, times[::-1])]
+
+    def run(query):
+        # Spark asks every source of a query, and ends when no offset has changed.
+        while True in [source.plan() for source in query]:
+            pass
+
+    threads = [threading.Thread(target=run, args=(query,), daemon=True) for query in queries]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert [len(source.seen) for query in queries for source in query] == [20, 20, 20, 20]
+    for query in queries:
+        for source in query:
+            source.run.close()
+
+
 def test_others_cannot_enter_the_folder(tmp_path):
     member = Member(Clock(), Logs(a=[1]))
     member.plan()
     (root,) = tmp_path.iterdir()
     assert stat.S_IMODE(root.stat().st_mode) == 0o700
     member.run.close()
-    assert list(tmp_path.iterdir()) == []
+    assert list(root.iterdir()) == []
+
+
+def test_a_folder_that_is_a_link_or_open_to_others_is_neither_read_nor_swept(tmp_path):
+    folder = StateFolder.of_application("app")
+    folder.write("x", {"low": 1})
+    (root,) = tmp_path.iterdir()
+    yesterday = time.time() - 25 * 3600
+    for path in root.rglob("*"):
+        os.utime(path, (yesterday, yesterday))
+    root.rename(tmp_path / "elsewhere")
+    root.symlink_to(tmp_path / "elsewhere")
+    assert (folder.read("x"), list(folder.notes()), applications()) == (None, [], [])
+    folder.remove("x")
+    assert (tmp_path / "elsewhere" / "app" / "x.json").exists()
 
 
 def test_a_folder_that_others_may_enter_is_refused(tmp_path):

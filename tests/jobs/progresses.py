@@ -14,6 +14,7 @@ def report(**fields):
         "bound": NOON + HOUR,
         "low": NOON,
         "heldBy": "orders-0",
+        "groupBound": None,
         "splits": {"reading": 1},
         "spread": [NOON + HOUR, NOON + HOUR, NOON + HOUR],
         "rowsRemaining": 900,

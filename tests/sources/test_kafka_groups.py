@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from pyspark.sql.functions import expr
 
+import tidegate
 from tests.sources.streams import (
     HOUR,
     MINUTE,
@@ -32,10 +33,14 @@ def grouped(kafka, topic, group, **fields):
 
 
 def test_a_join_of_two_topics_that_are_hours_apart_loses_no_match_and_keeps_little_state(spark, kafka, tmp_path):
-    left_times, right_times = even_times(NOON - 3 * HOUR, NOON + 3 * HOUR, 360), even_times(NOON, NOON + 3 * HOUR, 1080)
+    left_times, right_times = even_times(NOON - 3 * HOUR, NOON + 3 * HOUR, 7200), even_times(NOON, NOON + 3 * HOUR, 60)
     left, right = new_topic(kafka, left_times), new_topic(kafka, right_times)
     frames = [
-        grouped(kafka, topic, "join").read_stream(spark).withWatermark("timestamp", DELAY).alias(name)
+        tidegate.with_source_watermark(
+            grouped(kafka, topic, "join", include_source_watermark=True, watermark_rows=True).read_stream(spark),
+            "timestamp",
+            DELAY,
+        ).alias(name)
         for name, topic in (("l", left), ("r", right))
     ]
     apart = "interval 1 minute"
@@ -53,8 +58,8 @@ def test_a_join_of_two_topics_that_are_hours_apart_loses_no_match_and_keeps_litt
     expected = sorted((int(a), int(b)) for a in left_times for b in right_times if abs(a - b) <= MINUTE)
     assert found == expected
     rows = [sum(operator.numRowsTotal for operator in p.stateOperators) for p in query.recentProgress]
-    in_two_drifts = 2 * (60 + 360)
-    assert max(rows) <= in_two_drifts
+    in_a_drift = 1200 + 20
+    assert max(rows) <= 3 * in_a_drift
     for progress in query.recentProgress:
         bounds = [parsed(source.latestOffset)["bound"] for source in progress.sources]
         assert None in bounds or abs(bounds[0] - bounds[1]) <= HOUR

@@ -103,6 +103,7 @@ def test_the_other_ways_to_subscribe(other):
         ({"alignmentMembers": "0", "alignmentGroup": "j", "maxDrift": "1 s"}, "has 0 members, but it must have at le"),
         ({"alignmentMembers": "two"}, "the option 'alignmentMembers' is 'two': expected a whole number"),
         ({"alignment": "none", "maxDrift": "1 s"}, "maxDrift needs alignment 'event-time', but it is 'none'"),
+        ({"alignment": "none", "futureEventTime": "hold"}, "futureEventTime is 'hold', which needs alignment"),
         ({"lateSplits": "catch-up"}, "lateSplits is 'catch-up', which needs maxDrift"),
         (
             {"eventTime": "jsn:/at"},

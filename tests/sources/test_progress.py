@@ -53,6 +53,7 @@ def test_a_report_as_planners_write_it_is_read_whole():
         progress=Progress({split: 5}, NOON + HOUR, NOON - MINUTE, late=frozenset([split])),
         low_ms=NOON,
         held_by=split,
+        group_bound_ms=None,
         next_low_ms=NOON + HOUR,
         splits={split: SplitPlan(SplitState.READING, NOON + HOUR, late_rows=3)},
     )

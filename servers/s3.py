@@ -1,0 +1,199 @@
+"""A real S3 endpoint over a folder, for development, demonstrations and tests."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidegate.errors import ServerError
+from tidegate.servers.maven import find_jars
+from tidegate.servers.server import HOST, Server, free_ports
+
+if TYPE_CHECKING:
+    from pyarrow.fs import S3FileSystem
+
+    from tidegate.servers.process import Sandbox
+
+__all__ = ["S3Server"]
+
+COORDINATE = "org.gaul:s3proxy:4.1.0"
+PROBE_SECONDS = 2
+REGION = "us-east-1"
+JVM_OPTIONS = ["-Xmx1g", "-XX:TieredStopAtLevel=1"]  # the second compiler costs more at the start than it saves
+MAIN = "org.gaul.s3proxy.Main"
+
+# Java takes the encoding of file names from the locale alone: without this, keys with letters
+# beyond ASCII are lost where the locale is C.
+UNICODE = ["env", "LC_ALL=C.UTF-8"]
+
+# S3Proxy logs through Logback, whose level without a configuration is DEBUG.
+LOGGING = """<configuration>
+  <appender name="log" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d %-5level %logger{0}: %msg%n</pattern></encoder>
+  </appender>
+  <root level="WARN"><appender-ref ref="log"/></root>
+</configuration>
+"""
+
+
+class S3Server(Server):
+    """S3Proxy over a folder, on a free port of 127.0.0.1; use it as a context manager.
+
+    ``folder`` keeps the buckets after :meth:`stop`, for a later server; without it they are in a
+    temporary folder that goes with the server.  The keys to log in with are new for every server.
+
+    A bucket is a folder in :attr:`folder`, and the object ``a/b.json`` is the file ``a/b.json`` in
+    it.  Both may be laid down as files, which is how large fixtures are made, since a PUT takes some
+    12 ms: write elsewhere on the same disk and rename, or a listing may show half a file.
+    ``LastModified`` is the file's modification time, so ``os.utime`` sets it, for any object.
+
+    What S3Proxy does differently from S3:
+
+    - An object laid down as a file has no ``ETag``, neither listed nor asked for, and ``If-Match``
+      passes.  On Linux, ``os.setxattr(path, "user.user.content-md5", md5)`` with the 16 bytes gives
+      it one.
+    - ``LastModified`` of a multipart upload is that of its completion, not of its start.
+    - Every page of a listing, also one with ``StartAfter``, reads the attributes of all files below
+      the last ``/`` of the prefix: the time grows with the square of their number.  Keys are listed
+      in the order of UTF-16, which is S3's but for characters beyond U+FFFF.  ``/`` is the only
+      delimiter; with it, empty folders are prefixes.
+    - An upload that goes on is listed as the key with a hyphen and a UUID; a kill may leave it there.
+    - A key is a path: no ``a`` besides ``a/b``, no ``/`` at the beginning, ``a//b`` and ``a/./b``
+      are ``a/b``, a part of it has at most 218 bytes in UTF-8 (laid down: 255), and a key with ``/``
+      at its end holds no bytes.  Where the disk takes names for equal that differ in case or in
+      Unicode normalisation, as on a Mac, keys are the same; on Linux they are not.
+    - A PUT holds at most 128 MiB; more needs a multipart upload.  A GET of several ranges gives the
+      whole object.
+    - There are no versions, tags, notifications, policies or encryption.
+
+    The jars come from Maven Central on first use, or from the folder that ``S3PROXY_LIBS`` names.
+    No process, port or temporary folder is left behind, however our own process ends.
+    """
+
+    def __init__(self, *, folder: str | Path | None = None, timeout_seconds: float = 60) -> None:
+        super().__init__("s3", free_ports(1), folder, timeout_seconds)
+        self._access_key = secrets.token_hex(10)
+        self._secret_key = secrets.token_hex(20)
+
+    @property
+    def endpoint(self) -> str:
+        """The address, ``http://127.0.0.1:port``; it stays the same over restarts."""
+        return f"http://{HOST}:{self._ports[1]}"
+
+    @property
+    def access_key(self) -> str:
+        """The id of the only access key."""
+        return self._access_key
+
+    @property
+    def secret_key(self) -> str:
+        """The secret of the only access key."""
+        return self._secret_key
+
+    @property
+    def region(self) -> str:
+        """The region to name; S3Proxy takes any."""
+        return REGION
+
+    @property
+    def folder(self) -> Path:
+        """The folder that holds a folder for each bucket.
+
+        Raises ServerError if it is a temporary one and the server is not started.
+        """
+        if self._folder is not None:
+            return self._folder
+        if self._sandbox is None:
+            raise ServerError("The S3 server has no folder: it is not started, and none was given.")
+        return self._sandbox.folder / "buckets"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables by which boto3 and the AWS command line find the server."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_DEFAULT_REGION": self.region,
+        }
+
+    @property
+    def storage_options(self) -> dict[str, str]:
+        """The keyword arguments with which ``pyarrow.fs.S3FileSystem`` finds the server."""
+        return {
+            "endpoint_override": self.endpoint,
+            "access_key": self.access_key,
+            "secret_key": self.secret_key,
+            "region": self.region,
+        }
+
+    def client(self, **config: Any) -> Any:
+        """Return a new boto3 client of S3 with path-style addresses; its ``close`` is the caller's to call.
+
+        ``config`` are further parameters of botocore's ``Config``, such as ``retries``.
+        """
+        import boto3
+        from botocore.config import Config  # type: ignore[import-untyped]
+
+        return boto3.client(
+            "s3",
+            endpoint_url=self.endpoint,
+            aws_access_key_id=self.access_key,
+            aws_secret_access_key=self.secret_key,
+            region_name=self.region,
+            # Without proxies, since one that the environment names cannot reach our 127.0.0.1.
+            config=Config(s3={"addressing_style": "path"}, proxies={}).merge(Config(**config)),
+        )
+
+    def filesystem(self) -> S3FileSystem:
+        """Return a new PyArrow file system; its paths are ``bucket/key``."""
+        from pyarrow.fs import S3FileSystem
+
+        return S3FileSystem(**self.storage_options)
+
+    def create_bucket(self, name: str) -> Path:
+        """Create a bucket and return its folder.
+
+        Raises ``botocore.exceptions.ClientError`` if there is one of that name, or if it is none.
+        """
+        with closing(self.client()) as client:
+            client.create_bucket(Bucket=name)
+        return self.folder / name
+
+    def _start(self, sandbox: Sandbox, nodes: list[int]) -> None:
+        libraries = find_jars(COORDINATE, override="S3PROXY_LIBS")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        logging = sandbox.folder / "logback.xml"
+        logging.write_text(LOGGING)
+        settings = sandbox.folder / "s3proxy.properties"
+        settings.write_text("".join(f"{name}={value}\n" for name, value in self._settings().items()))
+        # The folder stands here since a properties file is read as Latin-1, the keys there since
+        # everyone can see a command line.
+        options = [f"-Djclouds.filesystem.basedir={self.folder}", f"-Dlogback.configurationFile={logging}"]
+        java = self._java(sandbox, *JVM_OPTIONS, *options, "-classpath", f"{libraries}/*")
+        for node in nodes:
+            command = [*UNICODE, *java, MAIN, "--properties", str(settings)]
+            self._running[node] = sandbox.spawn(command, sandbox.folder / "s3proxy.log")
+            self._await_port(node)
+            self._await(self._answers, node)
+
+    def _settings(self) -> dict[str, str]:
+        return {
+            "s3proxy.endpoint": self.endpoint,
+            "s3proxy.authorization": "aws-v4",
+            "s3proxy.identity": self.access_key,
+            "s3proxy.credential": self.secret_key,
+            "jclouds.provider": "filesystem-nio2",
+        }
+
+    def _answers(self) -> bool:
+        """Tell whether it is our own server that accepts connections, since only that one knows our keys."""
+        from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
+
+        quick = self.client(read_timeout=PROBE_SECONDS, retries={"total_max_attempts": 1})
+        with closing(quick) as client, suppress(BotoCoreError, ClientError):
+            client.list_buckets()
+            return True
+        return False

@@ -1,0 +1,136 @@
+"""What the servers have in common: how they start, are killed, come back and end.
+
+A server is one or more Java processes, by node id, each with a port of 127.0.0.1, in one
+:class:`~tidegate.servers.process.Sandbox`.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import socket
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidegate.servers.java import java_command
+from tidegate.servers.process import Process, Sandbox
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+__all__ = ["HOST", "Server", "free_ports"]
+
+HOST = "127.0.0.1"
+
+
+class Server(ABC):
+    """Base of the servers: a context manager that leaves no process, port or temporary folder behind.
+
+    ``name`` begins the name of the temporary folder.  ``ports`` are those of the nodes 1, 2, ...
+    ``folder`` is the caller's and stays; None: all data goes with the server.
+    """
+
+    def __init__(self, name: str, ports: Iterable[int], folder: str | Path | None, timeout_seconds: float) -> None:
+        self._name = name
+        self._ports = dict(enumerate(ports, start=1))
+        self._folder = None if folder is None else Path(folder).absolute()
+        self._timeout_seconds = timeout_seconds
+        self._running: dict[int, Process] = {}
+        self._sandbox: Sandbox | None = None
+
+    @property
+    def pids(self) -> dict[int, int]:
+        """The process id of each node that runs, by node id; the first is 1."""
+        return {node: process.pid for node, process in self._running.items() if process.exit_code is None}
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all nodes run."""
+        return len(self.pids) == len(self._ports)
+
+    def start(self) -> Self:
+        """Start the nodes that do not run and return when all are ready.
+
+        Raises ServerError if the jars or Java are missing, or if a node is not ready in time.
+        """
+        try:
+            self._sandbox = self._sandbox or Sandbox(prefix=f"tidegate-{self._name}-")
+            self._start(self._sandbox, [node for node in self._ports if node not in self.pids])
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def kill(self, node: int | None = None) -> None:
+        """Kill one node, or all, with SIGKILL, as a crash would; the data stays for :meth:`restart`."""
+        for each in self.pids if node is None else [node]:
+            self._running[each].end()
+
+    def restart(self, node: int | None = None) -> None:
+        """Kill what still runs of one node, or of all, and start again: same ports, same data."""
+        self.kill(node)
+        self.start()
+
+    def stop(self) -> None:
+        """End all processes and remove the temporary folder; may be called again.
+
+        With a ``folder`` of the caller's the nodes are shut down in order, so that the next start
+        need not recover.
+        """
+        if self._sandbox is None:
+            return
+        sandbox, self._sandbox = self._sandbox, None
+        running, self._running = self._running, {}
+        with sandbox:
+            if self._folder is not None:
+                for node in sorted(running, reverse=True):  # the first last: the others may ask it for leave
+                    running[node].end(signal.SIGTERM, self._timeout_seconds)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @abstractmethod
+    def _start(self, sandbox: Sandbox, nodes: list[int]) -> None:
+        """Start these nodes, which do not run, and return when all are ready."""
+
+    def _java(self, sandbox: Sandbox, *options: str) -> list[str]:
+        temporary = sandbox.folder / "tmp"
+        temporary.mkdir(exist_ok=True)
+        return [*java_command(temporary), *options]
+
+    def _await(self, ready: Callable[[], bool], node: int = 1) -> None:
+        self._running[node].wait_until(ready, self._timeout_seconds)
+
+    def _await_port(self, node: int = 1) -> None:
+        self._await(partial(_accepts, self._ports[node]), node)
+
+
+def free_ports(count: int) -> list[int]:
+    """Return free ports below the range of which the system gives ports to outgoing connections.
+
+    In that range, a client that tries to connect again while the server is down may be given the
+    server's own port, connect to itself, and keep the server from coming back.
+    """
+    ports: set[int] = set()
+    while len(ports) < count:
+        port = random.randrange(10_000, 32_000)  # noqa: S311 - nothing secret
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((HOST, port))
+            ports.add(port)
+    return sorted(ports)
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((HOST, port)) == 0

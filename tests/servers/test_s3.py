@@ -1,0 +1,352 @@
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import signal
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import boto3
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from botocore.exceptions import ClientError
+from pyarrow.fs import FileSelector
+
+from tests.jobs.command import finish, started
+from tests.servers.test_process import await_that, is_free, is_gone
+from tidegate.errors import OptionError, ServerError
+from tidegate.jobs.serve import _create_bucket
+from tidegate.servers import S3Server
+from tidegate.servers.maven import find_jars
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SERVE = """
+import sys
+from tidegate.servers import S3Server
+with S3Server() as server:
+    print(server.endpoint, server.pids[1], flush=True)
+    sys.stdin.read()
+"""
+
+ODD_KEYS = [
+    "with space/a b",
+    "ünï/日本 😀",
+    "100%/%41",
+    "a+b",
+    "a&b=c?d#e",
+    "<\"quoted'>",
+    "back\\slash",
+    ".hidden/.too",
+]
+PART = 5 * 2**20  # the least that S3 takes for a part that is not the last
+
+
+@pytest.fixture(scope="module")
+def server():
+    with S3Server() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    client = server.client()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def bucket(server, request):
+    """A bucket of the test's own, laid down as a folder."""
+    digest = hashlib.sha256(request.node.name.encode()).hexdigest()
+    folder = server.folder / f"bucket-{digest[:16]}"
+    folder.mkdir()
+    return folder
+
+
+def lay_down(bucket: Path, key: str, content: bytes, modified_s: float | None = None) -> Path:
+    path = bucket / key
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    if modified_s is not None:
+        os.utime(path, (modified_s, modified_s))
+    return path
+
+
+def listed(client, bucket: Path, **options) -> list[dict]:
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket.name, **options)
+    return [entry for page in pages for entry in page.get("Contents", [])]
+
+
+def keys(client, bucket: Path, **options) -> list[str]:
+    return [entry["Key"] for entry in listed(client, bucket, **options)]
+
+
+def content(client, bucket: Path, key: str, **options) -> bytes:
+    return client.get_object(Bucket=bucket.name, Key=key, **options)["Body"].read()
+
+
+def address(endpoint: str) -> str:
+    return endpoint.removeprefix("http://")
+
+
+@pytest.mark.parametrize("key", ODD_KEYS)
+def test_odd_keys_are_the_same_by_every_way(server, client, bucket, key):
+    client.put_object(Bucket=bucket.name, Key=key, Body=b"put")
+    assert (bucket / key).read_bytes() == b"put"
+    lay_down(bucket, f"laid/{key}", b"laid down")
+    assert keys(client, bucket) == sorted([key, f"laid/{key}"])
+    assert content(client, bucket, f"laid/{key}") == b"laid down"
+
+    files = server.filesystem()
+    found = files.get_file_info(FileSelector(bucket.name, recursive=True))
+    assert {info.path for info in found if info.is_file} == {f"{bucket.name}/{key}", f"{bucket.name}/laid/{key}"}
+    with files.open_input_file(f"{bucket.name}/{key}") as stream:
+        assert stream.read() == b"put"
+    with files.open_output_stream(f"{bucket.name}/arrow/{key}") as stream:
+        stream.write(b"by Arrow")
+    assert content(client, bucket, f"arrow/{key}") == b"by Arrow"
+
+    client.delete_object(Bucket=bucket.name, Key=key)
+    assert not (bucket / key).exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems may take the two names for one")
+def test_unicode_is_not_normalised(client, bucket):
+    composed, decomposed = "\u00e9", "e\u0301"
+    lay_down(bucket, composed, b"one")
+    client.put_object(Bucket=bucket.name, Key=decomposed, Body=b"two")
+    assert keys(client, bucket) == [decomposed, composed]
+    assert content(client, bucket, composed) == b"one"
+
+
+def test_keys_laid_down_as_files_are_listed_in_pages_and_in_order(client, bucket):
+    expected = [f"dt=2026-01-0{number % 3}/{number:04}.json" for number in range(1_200)]
+    for key in expected:
+        lay_down(bucket, key, b"{}")
+    expected.sort()
+
+    pages = list(client.get_paginator("list_objects_v2").paginate(Bucket=bucket.name))
+    assert [page["KeyCount"] for page in pages] == [1_000, 200]
+    assert [entry["Key"] for page in pages for entry in page["Contents"]] == expected
+    assert keys(client, bucket, StartAfter=expected[700]) == expected[701:]
+    assert keys(client, bucket, Prefix="dt=2026-01-01/00") == [
+        key for key in expected if key.startswith("dt=2026-01-01/00")
+    ]
+    folders = client.list_objects_v2(Bucket=bucket.name, Delimiter="/")["CommonPrefixes"]
+    assert [folder["Prefix"] for folder in folders] == [f"dt=2026-01-0{number}/" for number in range(3)]
+
+
+def test_the_time_of_a_file_is_last_modified_in_whole_seconds(client, bucket):
+    lay_down(bucket, "laid", b"x", modified_s=1_600_000_000.789)
+    client.put_object(Bucket=bucket.name, Key="put", Body=b"x")
+    os.utime(bucket / "put", (1_500_000_000, 1_500_000_000))
+    times = {entry["Key"]: entry["LastModified"].timestamp() for entry in listed(client, bucket)}
+    assert times == {"laid": 1_600_000_000, "put": 1_500_000_000}
+    for key, time in times.items():
+        assert client.head_object(Bucket=bucket.name, Key=key)["LastModified"].timestamp() == time
+
+
+def test_what_is_put_has_its_md5_as_etag_and_a_file_has_none(client, bucket):
+    md5 = hashlib.md5(b"content", usedforsecurity=False)
+    assert client.put_object(Bucket=bucket.name, Key="put", Body=b"content")["ETag"] == f'"{md5.hexdigest()}"'
+    path = lay_down(bucket, "laid", b"content")
+    assert {entry["Key"]: entry.get("ETag") for entry in listed(client, bucket)} == {
+        "laid": None,
+        "put": f'"{md5.hexdigest()}"',
+    }
+    assert "ETag" not in client.head_object(Bucket=bucket.name, Key="laid")
+    if sys.platform == "linux":
+        os.setxattr(path, "user.user.content-md5", md5.digest())
+        assert {entry["ETag"] for entry in listed(client, bucket)} == {f'"{md5.hexdigest()}"'}
+
+
+def test_ranges_are_read_and_wrong_ones_refused(server, client, bucket):
+    body = bytes(range(100))
+    lay_down(bucket, "bytes", body)
+    for span, expected in [("0-0", body[:1]), ("10-19", body[10:20]), ("-5", body[-5:]), ("90-200", body[90:])]:
+        assert content(client, bucket, "bytes", Range=f"bytes={span}") == expected
+    with pytest.raises(ClientError, match="InvalidRange"):
+        content(client, bucket, "bytes", Range="bytes=100-")
+    with server.filesystem().open_input_file(f"{bucket.name}/bytes") as stream:
+        assert stream.read_at(5, 40) == body[40:45]
+
+
+def test_parts_become_one_object_when_the_upload_is_complete(client, bucket):
+    parts = [b"1" * PART, b"2" * 100]
+    target = {"Bucket": bucket.name, "Key": "in/parts"}
+    upload = {**target, "UploadId": client.create_multipart_upload(**target)["UploadId"]}
+    tags = [
+        {"PartNumber": number, "ETag": client.upload_part(**upload, PartNumber=number, Body=part)["ETag"]}
+        for number, part in enumerate(parts, start=1)
+    ]
+    assert keys(client, bucket) == []
+    client.complete_multipart_upload(**upload, MultipartUpload={"Parts": tags})
+
+    digests = b"".join(hashlib.md5(part, usedforsecurity=False).digest() for part in parts)
+    (entry,) = listed(client, bucket)
+    assert entry["ETag"] == f'"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-2"'
+    assert (bucket / "in/parts").read_bytes() == b"".join(parts)
+    client.upload_fileobj(io.BytesIO(b"3" * 2 * PART), bucket.name, "by boto3")
+    assert content(client, bucket, "by boto3") == b"3" * 2 * PART
+
+
+def test_parquet_is_written_and_read(server, bucket):
+    table = pa.table({"id": pa.array(range(10_000)), "name": ["x"] * 10_000})
+    pq.write_table(table, f"{bucket.name}/t.parquet", filesystem=server.filesystem())
+    assert pq.read_table(f"{bucket.name}/t.parquet", filesystem=server.filesystem(), columns=["id"]) == table.select(
+        ["id"]
+    )
+
+
+def test_the_environment_is_enough_to_find_it(server, bucket, monkeypatch):
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    client = boto3.session.Session().client("s3")
+    try:
+        client.put_object(Bucket=bucket.name, Key="found", Body=b"x")
+    finally:
+        client.close()
+    assert (bucket / "found").exists()
+
+
+def test_other_keys_are_refused_and_ours_are_not_in_the_command_line(server):
+    class Stranger(S3Server):
+        endpoint = server.endpoint
+
+    with pytest.raises(ClientError, match="InvalidAccessKeyId"):
+        Stranger().create_bucket("not-mine")
+    command = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(server.pids[1])], capture_output=True, check=True)  # noqa: S607
+    assert b"s3proxy" in command.stdout
+    assert server.secret_key.encode() not in command.stdout
+
+
+def test_a_bucket_that_exists_is_an_error(server, bucket):
+    with pytest.raises(ClientError, match="BucketAlreadyOwnedByYou"):
+        server.create_bucket(bucket.name)
+
+
+def test_it_logs_warnings_only(server):
+    log = server._running[1].log.read_text()
+    assert not [line for line in log.splitlines() if " DEBUG " in line or " INFO " in line]
+
+
+def test_a_killed_server_comes_back_with_its_objects_keys_and_port(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with S3Server() as server:
+        endpoint, pids = server.endpoint, server.pids
+        bucket = server.create_bucket("survives")
+        client = server.client()
+        client.put_object(Bucket=bucket.name, Key="before", Body=b"x")
+        server.kill()
+        assert not server.pids
+        assert is_free(address(endpoint))
+        server.restart()
+        assert server.endpoint == endpoint
+        assert server.pids != pids
+        assert content(client, bucket, "before") == b"x"
+        assert "ETag" in listed(client, bucket)[0]
+        client.close()
+    server.stop()
+    assert not server.pids
+    assert is_free(address(endpoint))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_of_the_callers_keeps_the_buckets_whatever_its_name_and_the_locale(tmp_path, monkeypatch):
+    monkeypatch.setenv("LC_ALL", "C")
+    folder = tmp_path / "été = #1" / "buckets"
+    with S3Server(folder=folder) as first:
+        client = first.client()
+        client.put_object(Bucket=first.create_bucket("kept").name, Key="ü", Body=b"still here")
+        client.close()
+    assert sorted(path.name for path in folder.rglob("*")) == ["kept", "ü"]
+    with S3Server(folder=folder) as second:
+        assert second.secret_key != first.secret_key
+        client = second.client()
+        assert content(client, folder / "kept", "ü") == b"still here"
+        client.close()
+
+
+def test_given_jars_are_used_and_nothing_is_downloaded(tmp_path, monkeypatch):
+    given = tmp_path / "given"
+    given.symlink_to(find_jars("org.gaul:s3proxy:4.1.0", override="S3PROXY_LIBS"))
+    monkeypatch.setenv("S3PROXY_LIBS", str(given))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with S3Server() as server:
+        assert server.is_whole
+    assert not (tmp_path / "cache").exists()
+
+
+def test_given_jars_that_are_not_s3proxys_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("S3PROXY_LIBS", str(tmp_path))
+    with pytest.raises(ServerError, match=f"S3PROXY_LIBS={tmp_path} must be a folder of jars, but it holds no s3proxy"):
+        S3Server().start()
+
+
+def test_a_temporary_folder_is_there_only_while_it_runs():
+    with pytest.raises(ServerError, match="has no folder: it is not started"):
+        _ = S3Server().folder
+
+
+def test_a_server_whose_port_was_taken_says_why(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    server = S3Server()
+    with socket.create_server(("127.0.0.1", server._ports[1])), pytest.raises(ServerError, match=r"(?s)log ends.*bind"):
+        server.start()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGINT])
+def test_nothing_is_left_when_the_parent_is_ended_by(sig, tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    ) as parent:
+        endpoint, pid = parent.stdout.readline().split()
+        assert not is_free(address(endpoint))
+        assert list(tmp_path.iterdir())
+        parent.send_signal(sig)
+        parent.wait()
+        await_that(lambda: is_gone(int(pid)))
+        await_that(lambda: is_free(address(endpoint)))
+        await_that(lambda: not list(tmp_path.iterdir()))
+
+
+def test_the_command_serves_until_it_is_told_to_end(tmp_path):
+    (tmp_path / "data" / "orders").mkdir(parents=True)
+    (tmp_path / "tmp").mkdir()
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+    arguments = ("s3", "--bucket", "orders", "--bucket", "payments", "--folder", tmp_path / "data")
+    with started(*arguments, env=environment) as process:
+        lines = [process.stdout.readline().split() for _ in range(4)]
+        variables = dict(assignment.split("=") for export, assignment in lines if export == "export")
+        client = boto3.client(
+            "s3",
+            endpoint_url=variables["AWS_ENDPOINT_URL"],
+            aws_access_key_id=variables["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
+            region_name=variables["AWS_DEFAULT_REGION"],
+        )
+        assert [bucket["Name"] for bucket in client.list_buckets()["Buckets"]] == ["orders", "payments"]
+        client.close()
+        process.send_signal(signal.SIGINT)
+        code, output, errors = finish(process)
+    assert (code, output) == (0, "")
+    assert errors.splitlines()[-1] == "S3 has ended."
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+@pytest.mark.parametrize("name", ["no bucket", "x"])
+def test_a_name_that_is_no_buckets_is_one_sentence(server, name):
+    with pytest.raises(OptionError, match=f"^--bucket is '{name}', which is no bucket's name$"):
+        _create_bucket(server, name)
