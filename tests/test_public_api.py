@@ -23,6 +23,7 @@ NAMES = {
     "SourceProgress",
     "TidegateError",
     "WatermarkStrategy",
+    "observe_event_times",
     "on_progress",
     "progress",
     "register",

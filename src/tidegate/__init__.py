@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tidegate.jobs.report import report
     from tidegate.sources.contract import Source
     from tidegate.sources.kafka import KafkaSource
+    from tidegate.sources.observed import observe_event_times
     from tidegate.sources.progress import SourceProgress, on_progress, progress
     from tidegate.sources.registration import register
     from tidegate.sources.watermark import with_source_watermark
@@ -49,6 +50,7 @@ __all__ = [
     "SourceProgress",
     "TidegateError",
     "WatermarkStrategy",
+    "observe_event_times",
     "on_progress",
     "progress",
     "register",
@@ -61,6 +63,7 @@ _HOMES = {
     "Source": "tidegate.sources.contract",
     "SourceProgress": "tidegate.sources.progress",
     "WatermarkStrategy": "tidegate.alignment.strategy",
+    "observe_event_times": "tidegate.sources.observed",
     "on_progress": "tidegate.sources.progress",
     "progress": "tidegate.sources.progress",
     "register": "tidegate.sources.registration",

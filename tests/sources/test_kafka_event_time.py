@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from kafka import KafkaProducer
 
+import tidegate
 from tests.sources.streams import HOUR, MINUTE, NOON, append, available_now, even_times, every, milliseconds, new_topic
 from tests.sources.streams import kafka_source as source_of
-from tidegate import WatermarkStrategy
+from tidegate import OptionError, WatermarkStrategy
 
 YEAR_2099 = 4_070_908_800_000
 ROWS = 120
@@ -97,7 +98,11 @@ def test_rows_without_a_usable_time_are_delivered_under_a_policy(spark, kafka, t
     values = [json.dumps({"at": good}).encode(), b"no json", b'{"at": -5}', None]
     produce(kafka, topic, 0, [(value, []) for value in values])
     source = kafka_source(kafka, topic, event_time="json:/at", bad_event_time=policy, include_event_time=True)
-    run = available_now(source.read_stream(spark).select("partition", "offset", "event_time"), tmp_path)
+    observed = tidegate.observe_event_times(source.read_stream(spark))
+    run = available_now(observed.select("partition", "offset", "event_time"), tmp_path)
+    counted = [p.observedMetrics["event_times"] for p in run.progress.values() if p.observedMetrics]
+    assert sum(metrics.rows for metrics in counted) == 4
+    assert sum(metrics.unusable for metrics in counted) == times.count(None)
     found = {row["offset"]: row["event_time"] and milliseconds(row["event_time"]) for row in run.all_rows}
     assert [found[offset] for offset in range(4)] == times
 
@@ -109,6 +114,12 @@ def test_by_default_a_row_without_a_usable_time_ends_the_query_and_is_not_shown(
     with pytest.raises(Exception, match=rf"{topic}-0: the record at offset 1 has no usable event time") as raised:
         available_now(source.read_stream(spark).select("partition", "offset"), tmp_path)
     assert "hunter2" not in str(raised.value)
+
+
+def test_event_times_that_are_not_included_cannot_be_counted(spark, kafka):
+    frame = kafka_source(kafka, new_topic(kafka, [NOON])).read(spark)
+    with pytest.raises(OptionError, match="no column 'event_time'; set includeEventTime"):
+        tidegate.observe_event_times(frame)
 
 
 class TestFutureTimes:
