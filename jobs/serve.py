@@ -85,7 +85,7 @@ def _create(server: KafkaServer, name: str, partitions: int) -> None:
 
 
 def _create_bucket(server: S3Server, name: str) -> None:
-    from botocore.exceptions import ClientError, ParamValidationError  # type: ignore[import-untyped]
+    from botocore.exceptions import ClientError, ParamValidationError
 
     try:
         server.create_bucket(name)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from tidegate.errors import ServerError
 from tidegate.servers.java import spark_jars
 from tidegate.servers.maven import find_jars
-from tidegate.servers.server import HOST, Server
-from tidegate.servers.server import free_ports as _free_ports
+from tidegate.servers.server import HOST, Server, free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -77,7 +76,7 @@ class KafkaServer(Server):
         folder: str | Path | None = None,
         timeout_seconds: float = 60,
     ) -> None:
-        controller_port, *ports = _free_ports(1 + brokers)
+        controller_port, *ports = free_ports(1 + brokers)
         super().__init__("kafka", ports, folder, timeout_seconds)
         self._properties = dict(properties or {})
         self._controller = f"{HOST}:{controller_port}"

@@ -135,7 +135,7 @@ class S3Server(Server):
         ``config`` are further parameters of botocore's ``Config``, such as ``retries``.
         """
         import boto3
-        from botocore.config import Config  # type: ignore[import-untyped]
+        from botocore.config import Config
 
         return boto3.client(
             "s3",
@@ -190,7 +190,7 @@ class S3Server(Server):
 
     def _answers(self) -> bool:
         """Tell whether it is our own server that accepts connections, since only that one knows our keys."""
-        from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
+        from botocore.exceptions import BotoCoreError, ClientError
 
         quick = self.client(read_timeout=PROBE_SECONDS, retries={"total_max_attempts": 1})
         with closing(quick) as client, suppress(BotoCoreError, ClientError):

@@ -16,7 +16,7 @@ from tidegate.readers.kafka_client import KafkaClient
 from tidegate.readers.kafka_reader import KafkaSplitReader
 from tidegate.servers import KafkaServer
 from tidegate.servers.java import find_java
-from tidegate.servers.kafka import HOST, _free_ports
+from tidegate.servers.server import HOST, free_ports
 from tidegate.sources.kafka_properties import connection_config
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     key = ("-alias", "broker", "-keystore", store)
     keytool("-genkeypair", *key, "-keyalg", "EC", "-dname", "CN=broker", "-ext", f"san=ip:{HOST}")
     keytool("-exportcert", *key, "-rfc", "-file", certificate)
-    ssl, sasl = (f"{HOST}:{port}" for port in _free_ports(2))
+    ssl, sasl = (f"{HOST}:{port}" for port in free_ports(2))
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     properties = {
         "listeners": f"SSL://{ssl},SASL_PLAINTEXT://{sasl}",
