@@ -62,20 +62,19 @@ def _greatest_time(spans: Spans, cutter: Cutter, bound_ms: int, used: Used) -> t
 
 
 def cut_by_position(spans: Spans, cuts: Cuts, used: Used) -> Cuts:
-    """Shrink a batch until it fits, by backlog and whatever the event times; to one record at least.
+    """Shrink a batch until it fits, by backlog and whatever the event times; to one position at least.
 
     So does Spark's own Kafka source.  A split cut so keeps the time of its head as the lower bound
     of what is next: the watermark waits for it.
     """
-    backlog = {s: count for s, cut in cuts.items() if (count := cut.position - spans[s].head.position) > 0}
+    backlog = {s: count for s, cut in cuts.items() if (count := cut.position - spans[s].start) > 0}
 
     def shrunk(rows: int) -> Cuts:
         made = dict(cuts)
         for split, count in share(backlog, rows).items():
             if count < backlog[split]:
                 span = spans[split]
-                position = span.head.position + count if count else span.start
-                made[split] = Cut(position, span.head.event_time_ms, cuts[split].exact)
+                made[split] = Cut(span.start + count, span.head.event_time_ms, cuts[split].exact)
         return made
 
     most = sum(backlog.values())

@@ -17,7 +17,7 @@ from tidegate.alignment.cuts import Cut, Cutter, Span
 from tidegate.alignment.group import UNGROUPED, AlignmentGroup
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Limits, Plan, Progress, SplitPlan
-from tidegate.alignment.splits import Extent, Extents, SplitId, SplitRange
+from tidegate.alignment.splits import Extent, Extents, Head, SplitId, SplitRange
 from tidegate.alignment.states import STATES, SplitState
 from tidegate.alignment.watermark import combine, split_watermark
 from tidegate.errors import DataLossError, LateDataError
@@ -108,7 +108,7 @@ class _Board:
         if self.late and limits.late_splits == "fail":
             raise self._late_data_error(min(self.late))
         self.catching_up = self.late if limits.late_splits == "catch-up" else set()
-        # Positions without a record up to the end (markers, holes) are passed over at once.
+        # Positions without a record to align by up to the end: markers, holes, rows that are left out.
         self.hollow = {s: Cut(self.ends[s], None) for s in unread if s not in self.spans}
         at_end = self.starts.keys() - unread.keys()
         self.finished = {s for s in at_end if limits.stops.get(s) == self.ends[s]}
@@ -184,19 +184,22 @@ class _Board:
         return {s: SplitRange(s, starts[s], cut.position) for s, cut in cuts.items() if cut.position > starts[s]}
 
     def used(self, cuts: Cuts) -> float:
-        """Return what share of the budget the cuts take; holes before a head cost nothing."""
+        """Return what share of the budget the cuts take; positions before a head may hold rows, too."""
         if self.limits.budget == UNLIMITED:
             return 0.0
-        spans, cost = self.spans, self.limits.cost
-        if cost is split_rows:  # a search asks often and for all splits: without an object for each
-            rows = sum([max(0, cut.position - spans[s].head.position) for s, cut in cuts.items()])
-            return self.limits.budget.used(Cost(rows))
-        ranges = {
-            s: SplitRange(s, head, cut.position)
-            for s, cut in cuts.items()
-            if cut.position > (head := spans[s].head.position)
-        }
-        return self.limits.budget.used(cost(ranges))
+        if self.limits.cost is split_rows:  # a search asks often and for all splits: without an object for each
+            starts = self.starts
+            return self.limits.budget.used(Cost(sum([cut.position - starts[s] for s, cut in cuts.items()])))
+        return self.limits.budget.used(self.limits.cost(self.ranges(cuts)))
+
+    def with_hollow(self, cuts: Cuts) -> Cuts:
+        """Return the cuts with those of hollow splits, all of them shrunk where that is too much."""
+        everything = {**cuts, **self.hollow}
+        if not self.hollow or self.used(everything) <= 1:
+            return everything
+        hollow = {s: Span(Head(cut.position, 0), self.starts[s], cut.position) for s, cut in self.hollow.items()}
+        shrunk = cut_by_position({**self.spans, **hollow}, everything, self.used)
+        return {s: Cut(cut.position, None) if s in self.hollow else cut for s, cut in shrunk.items()}
 
     def with_next_times(self, cuts: Cuts) -> Cuts:
         """Return cuts that were made without looking at times, with what follows them for the watermark."""
@@ -210,9 +213,9 @@ class _Board:
 
     def conclude(self, cuts: Cuts, time_ms: int | None, hold: _Hold) -> Plan:
         """Turn cuts into ranges, new positions, states and the watermark."""
-        all_cuts = {**self.hollow, **cuts}
+        all_cuts = self.with_hollow(cuts)
         ranges = self.ranges(all_cuts)
-        late_rows = self._late_rows(cuts)
+        late_rows = self._late_rows(all_cuts)
         splits = {
             s: self._describe(s, all_cuts.get(s), s in ranges, hold.bound_ms, late_rows.get(s, 0)) for s in self.extents
         }
@@ -260,7 +263,7 @@ class _Board:
         return {s: max(0, min(cuts[s].position, in_time[s].position) - span.head.position) for s, span in spans.items()}
 
     def _describe(self, split: SplitId, cut: Cut | None, read: bool, bound_ms: int | None, late_rows: int) -> SplitPlan:
-        if cut is None:
+        if cut is None or (split in self.hollow and not read):
             state = SplitState.CAUGHT_UP
             if split in self.finished:
                 state = SplitState.FINISHED

@@ -162,11 +162,17 @@ class TestBudget:
             assert world.progress.watermark_ms == watermark_ms
         assert world.read("b") == []
 
-    def test_a_hole_longer_than_the_budget_costs_nothing(self) -> None:
-        hole = Log([Entry(0, 1), Entry(1_000_000, 2), Entry(1_000_001, 3)], end=1_000_002)
-        world = World({"a": hole}, Limits(budget=Budget(rows=2)))
-        assert world.drain() == 2
-        assert world.read("a") == [1, 2, 3]
+    def test_positions_before_a_head_count_for_they_may_hold_rows_that_planning_leaves_out(self) -> None:
+        ignored = [Entry(position, 5, seen=False) for position in range(1, 10)]
+        world = World({"a": Log([Entry(0, 1), *ignored, Entry(10, 2)], end=11)}, Limits(budget=Budget(rows=4)))
+        planned = [world.plan() for _ in range(4)]
+        assert [sum(r.end - r.start for r in each.ranges.values()) for each in planned] == [1, 4, 4, 2]
+        assert world.read("a") == [1, 2]
+
+    def test_rows_that_planning_leaves_out_up_to_the_end_count_too(self) -> None:
+        ignored = [Entry(position, 5, seen=False) for position in range(10)]
+        world = World({"a": Log(ignored, end=10), "b": log(1, 2)}, Limits(budget=Budget(rows=4)))
+        assert [sum(r.end - r.start for r in world.plan().ranges.values()) for _ in range(3)] == [4, 4, 4]
 
     def test_a_record_dearer_than_the_budget_is_read_alone(self) -> None:
         def cost(ranges: Mapping[str, SplitRange]) -> Cost:
