@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Extent, Positions, SplitId, SplitRange
 
-__all__ = ["Json", "SplitEnumerator", "SupportsCost"]
+__all__ = ["Json", "SplitEnumerator", "SupportsClock", "SupportsCost"]
 
 Json: TypeAlias = dict[str, Any]
 
@@ -86,6 +86,14 @@ class SplitEnumerator(ABC):
 
     def close(self) -> None:  # noqa: B027 - many enumerators hold nothing
         """Free what is held.  Called at the end of the run, perhaps twice, perhaps never (SIGKILL)."""
+
+
+@runtime_checkable
+class SupportsClock(Protocol):
+    """Knows the time of the side that is read from; without it the driver's clock counts."""
+
+    def wall_clock(self) -> float:
+        """Return that side's time in seconds since the epoch.  Called once per plan: no I/O."""
 
 
 @runtime_checkable

@@ -22,7 +22,7 @@ from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.assigner import assign
 from tidegate.enumerators.checkpoint import INITIAL_OFFSET, Checkpoint
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
-from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCost
+from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsClock, SupportsCost
 from tidegate.enumerators.group_folder import GroupFolder
 from tidegate.enumerators.pace import BatchPace
 from tidegate.enumerators.report import Reporter
@@ -316,13 +316,14 @@ class SourceCoordinator:
             bounded=self._bounded,
             fail_on_data_loss=self._settings.fail_on_data_loss,
             late_splits=self._settings.late_splits,
-            horizon_ms=self._horizon_ms(),
+            horizon_ms=self._horizon_ms(enumerator),
             cost=cost,
         )
 
-    def _horizon_ms(self) -> int | None:
+    def _horizon_ms(self, enumerator: SplitEnumerator) -> int | None:
         skew_ms = self._settings.hold_beyond_ms
-        return None if skew_ms is None else int(self._clocks.wall() * 1000) + skew_ms + 1
+        clock = enumerator.wall_clock if isinstance(enumerator, SupportsClock) else self._clocks.wall
+        return None if skew_ms is None else int(clock() * 1000) + skew_ms + 1
 
     def _describe(self, planned: Plan, extents: Extents, index: TimeIndex) -> None:
         now_s, positions = self._clocks.monotonic(), planned.progress.positions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Collection, Mapping
 
 from tidegate.alignment.budget import Cost
@@ -52,7 +53,8 @@ class KafkaEnumerator(SplitEnumerator):
         self._cluster_id: str | None = (state or {}).get("cluster")
         policy = with_detected_unit(event_times or EventTimePolicy(), state)
         self._detected = policy.unit_is_unknown or (state or {}).get(_UNIT) is not None
-        self._find_head = HeadFinder(policy, check_crc=config.check_crcs)
+        self._find_head = HeadFinder(policy, check_crc=config.check_crcs, wall_clock=self.wall_clock)
+        self._clock_ahead_s = 0.0
         self._fail_on_data_loss = fail_on_data_loss
         self._met = False
         self._found: list[TopicPartition] = []
@@ -65,7 +67,13 @@ class KafkaEnumerator(SplitEnumerator):
         if not self._met:
             self._met = True
             self._recognise_cluster()
+        now_ms = self._client.clock_ms()
+        self._clock_ahead_s = 0.0 if now_ms is None else now_ms / 1000 - time.time()
         return [partition.split_id for partition in self._found]
+
+    def wall_clock(self) -> float:
+        """Return the cluster's time, or the driver's where the cluster does not tell."""
+        return time.time() + self._clock_ahead_s
 
     def lost(self, removed: Positions) -> Collection[SplitId]:
         """Return the partitions that the cluster has no more; others are only not subscribed."""

@@ -34,6 +34,7 @@ Answer = TypeVar("Answer")
 FindHead: TypeAlias = "Callable[[TopicPartition, RecordBatch, int], tuple[int, int] | None]"
 
 FEW_BYTES = 64 << 10
+CLOCK_S = 2.0
 ISOLATION_SINCE = 2  # the versions of the list-offsets request that brought these
 SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8}
 UNKNOWN = (-1, -1)
@@ -71,6 +72,10 @@ class KafkaClient:
     def cluster_id(self) -> str | None:
         """The id that the cluster has given itself; None before the first answer, or if it has none."""
         return self._cluster.cluster_id
+
+    def clock_ms(self) -> int | None:
+        """Return the cluster's wall clock in ms; None: it does not tell (before Kafka 3.3, or without the right)."""
+        return self._cluster.clock_ms(self._cluster.deadline("read its clock", CLOCK_S))
 
     def partitions(
         self, topics: Collection[str] | None = None, *, deadline_s: float | None = None

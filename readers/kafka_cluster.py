@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import random
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafka import errors as kafka_errors
+from kafka.protocol.admin import DescribeQuorumRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from tidegate.errors import ConnectorError
@@ -24,6 +26,7 @@ Answer = TypeVar("Answer")
 LONGEST_CONNECT_S = 10.0
 REQUEST_TIMEOUT_MS = 30_000
 UNKNOWN_TOPIC_GRACE_S = 5.0
+METADATA_TOPIC = "__cluster_metadata"
 NO_ERROR = kafka_errors.NoError.errno
 UNKNOWN_TOPIC = kafka_errors.UnknownTopicOrPartitionError.errno
 
@@ -102,6 +105,24 @@ class KafkaCluster:
                     return response
                 cause = failure
             deadline.pause(cause)
+
+    def clock_ms(self, deadline: Deadline) -> int | None:
+        """Return the wall clock of the cluster's controller in ms; None: nobody tells.
+
+        No request asks for the time.  But the leader of the metadata quorum says of itself that it is
+        caught up now (KIP-836, since Kafka 3.3; needs the right to describe the cluster).
+        """
+        partition = DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
+        topic = DescribeQuorumRequest.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
+        for address in list(self._connections):
+            request = DescribeQuorumRequest(topics=[topic], min_version=1)
+            with suppress(TransientError, ConnectorError):
+                response = self._ask(address, request, self.request_timeout_s(deadline))
+                for found in (each for topic in response.topics for each in topic.partitions):
+                    voters = {each.replica_id: each.last_caught_up_timestamp for each in found.current_voters}
+                    at_ms: int = voters.get(found.leader_id, -1) if found.error_code == NO_ERROR else -1
+                    return at_ms if at_ms > 0 else None
+        return None
 
     def close(self) -> None:
         """Close all connections; may be called again, and the cluster may be used again."""

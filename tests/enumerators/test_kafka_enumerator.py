@@ -260,6 +260,17 @@ class TestTimeIndex:
         assert enumerator.latest(ends) == {f"{topic}-0": 900, f"{topic}-1": 150, f"{topic}-2": None}
         assert enumerator.latest({f"{topic}-0": 1}) == {f"{topic}-0": 100}
 
+    def test_what_is_in_the_future_is_told_by_the_cluster_s_clock(self, kafka, enumerate_):
+        tomorrow_ms = int(time.time() * 1000) + 36 * 3_600_000
+        topic = new_topic(kafka, [tomorrow_ms])
+        enumerator = enumerate_(Subscribe((topic,)))
+        split = f"{topic}-0"
+        enumerator.discover()
+        assert enumerator.peek({split: 0}) == {split: None}
+        enumerator._client.clock_ms = lambda: tomorrow_ms
+        enumerator.discover()
+        assert enumerator.peek({split: 0}) == {split: Head(0, tomorrow_ms)}
+
     def test_the_marker_of_a_transaction_is_no_record(self, kafka, enumerate_):
         topic = new_topic(kafka, [])
         producer = transactional(kafka, topic)

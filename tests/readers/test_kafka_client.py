@@ -180,3 +180,13 @@ def test_a_split_names_its_partition(topic: str) -> None:
 def test_what_names_no_partition_is_refused(name: str) -> None:
     with pytest.raises(OptionError, match="names no Kafka partition"):
         TopicPartition.of(name)
+
+
+def test_the_cluster_tells_its_time(lab: Lab) -> None:
+    with KafkaClient(lab.config()) as client:
+        assert client.clock_ms() is None  # nobody was met yet
+        client.partitions()
+        before_ms = int(time.time() * 1000)
+        told_ms = client.clock_ms()
+        assert told_ms is not None
+        assert before_ms - 1 <= told_ms <= time.time() * 1000 + 1
