@@ -84,7 +84,9 @@ class _Board:
         added: Collection[SplitId],
     ) -> None:
         self.before, self.index, self.limits, self.group = before, index, limits, group
-        self.extents = extents = {s: _not_before(before.positions[s], extent) for s, extent in extents.items()}
+        if not all(extent.settled for extent in extents.values()):
+            extents = {s: _not_before(before.positions[s], extent) for s, extent in extents.items()}
+        self.extents = extents
         self.starts = {s: self._start(s, before.positions[s], extent) for s, extent in extents.items()}
         self.ends = {s: self._end(s, extent) for s, extent in extents.items()}
         index.forget_before(self.starts)
@@ -148,9 +150,8 @@ class _Board:
 
     def hold(self) -> _Hold:
         """Return what holds the splits, and the bound (rules 1 and 2)."""
-        times = {
-            s: span.head.event_time_ms for s, span in self.spans.items() if s not in self.overdue - self.catching_up
-        }
+        ignored = self.overdue - self.catching_up
+        times = {s: span.head.event_time_ms for s, span in self.spans.items() if s not in ignored}
         drift_ms = self.limits.max_drift_ms
         if drift_ms is None:
             low_ms, held_by = _lowest(times)
@@ -308,7 +309,9 @@ class _Board:
     def _next_low(
         self, splits: Mapping[SplitId, SplitPlan], reached: Mapping[SplitId, int], after: Progress
     ) -> int | None:
-        """Return what ``hold`` would find after this batch, if nothing came in between."""
+        """Return what ``hold`` would find after this batch, if nothing came in between; only a group asks for it."""
+        if self.group is None:
+            return None
         in_time_ms = None if after.watermark_ms is None else after.watermark_ms + 1
         times = []
         for split, at_ms in reached.items():
@@ -329,7 +332,8 @@ def _not_before(position: int, extent: Extent) -> Extent:
 
 
 def _lowest(times: Mapping[SplitId, int]) -> tuple[int | None, SplitId | None]:
-    return min(((at_ms, split) for split, at_ms in times.items()), default=(None, None))
+    split = min(times, key=times.__getitem__, default=None)
+    return (None, None) if split is None else (times[split], split)
 
 
 def _greatest(*times_ms: int | None) -> int | None:
