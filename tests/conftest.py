@@ -1,11 +1,16 @@
 """Fixtures that start real things once for the whole run: Spark, and a Kafka broker."""
 
 import pytest
+from hypothesis import settings
 from pyspark.sql import SparkSession
 
 import tidegate
 from benchmarks.peers import built_in_jars
 from tidegate.servers import KafkaServer
+
+# A machine that is busy is no failure.
+settings.register_profile("tests", deadline=None)
+settings.load_profile("tests")
 
 
 @pytest.fixture(scope="session")
