@@ -43,13 +43,14 @@ def by_length(batch):
 
 
 WRITERS = {
+    "json:/at/ms": lambda at: (json.dumps({"at": {"ms": at}}).encode(), []),
     "json:/created": lambda at: (json.dumps({"created": iso(at)}).encode(), []),
     "header:at": lambda at: (b"x", [("at", str(at).encode())]),
     "function": lambda at: (f"{at // 1000} and more".encode(), []),
 }
 
 
-@pytest.mark.parametrize("event_time", ["json:/created", "header:at", "function"])
+@pytest.mark.parametrize("event_time", WRITERS)
 def test_a_topic_is_aligned_by_event_times_in_its_payload(spark, kafka, tmp_path, event_time):
     histories = [even_times(NOON, NOON + 6 * HOUR, ROWS), even_times(NOON + 5 * HOUR, NOON + 6 * HOUR, ROWS)]
     topic = new_topic(kafka, [], [])
