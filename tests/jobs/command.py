@@ -4,8 +4,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager, suppress
+
+from tests.waiting import await_that
 
 TIDEGATE = [sys.executable, "-c", "from tidegate.cli import main; main()"]
 
@@ -40,10 +41,11 @@ def finish(process, seconds=120):
     return process.returncode, output, errors
 
 
-def await_that(condition, process, seconds=90):
+def await_while_running(condition, process, seconds=90):
     """Wait until the condition is true while the process runs."""
-    deadline = time.monotonic() + seconds
-    while not condition():
+
+    def holds():
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+        return condition()
+
+    await_that(holds, seconds)

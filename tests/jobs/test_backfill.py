@@ -13,7 +13,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from pyarrow import dataset
 from rich.console import Console
 
-from tests.jobs.command import await_that, finish, kill, started
+from tests.jobs.command import await_while_running, finish, kill, started
 from tests.sources.streams import HOUR, NOON, append, even_times, every, new_topic
 from tidegate.errors import DataLossError, OptionError
 from tidegate.jobs.arguments import BackfillArguments
@@ -140,7 +140,7 @@ def test_it_ends_with_one_sentence_when_spark_is_killed(kafka, tmp_path):
     topic = new_topic(kafka, *HISTORY)
     command = ("backfill", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--out", out)
     with started(*command, "--max-drift", "1 minute", "--master", "local[2]") as process:
-        await_that((out / "batch=1").exists, process)
+        await_while_running((out / "batch=1").exists, process)
         children = [each.read_text().split() for each in Path(f"/proc/{process.pid}/task").glob("*/children")]
         (java,) = (each for each in chain(*children) if Path(f"/proc/{each}/comm").read_text() == "java\n")
         os.kill(int(java), signal.SIGKILL)
@@ -155,10 +155,10 @@ def test_killed_and_stopped_midway_it_goes_on(kafka, tmp_path):
     command = ("backfill", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--out", out)
     command += ("--max-drift", "1 hour", "--kafka", "client.id=hunter2", "--master", "local[2]")
     with started(*command) as process:
-        await_that((out / "batch=2").exists, process)
+        await_while_running((out / "batch=2").exists, process)
         kill(process)
     with started(*command) as process:
-        await_that((out / "batch=5").exists, process)
+        await_while_running((out / "batch=5").exists, process)
         process.send_signal(signal.SIGTERM)
         code, _, errors = finish(process)
         assert code == 128 + signal.SIGTERM

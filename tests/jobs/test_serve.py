@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobs.command import await_that, finish, started
+from tests.jobs.command import await_while_running, finish, started
 
 
 def processes_in(folder):
@@ -43,7 +43,7 @@ def test_it_serves_until_it_is_told_to_end_and_leaves_nothing(tmp_path, ended_by
 def test_a_folder_keeps_topics_for_the_next_start(tmp_path):
     for _ in range(2):
         with started("kafka", "--topic", "orders", "--folder", tmp_path / "data") as process:
-            await_that((tmp_path / "data" / "broker-1").exists, process)
+            await_while_running((tmp_path / "data" / "broker-1").exists, process)
             assert process.stdout.readline().startswith("127.0.0.1:")
             process.send_signal(signal.SIGINT)
             assert finish(process)[0] == 0

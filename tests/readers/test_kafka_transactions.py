@@ -8,6 +8,7 @@ import pytest
 from kafka import KafkaProducer
 
 from tests.readers.lab import Lab, Record, encode
+from tests.waiting import await_that
 from tidegate.readers.kafka_client import EARLIEST, LATEST, KafkaClient
 from tidegate.readers.kafka_config import TopicPartition
 
@@ -79,6 +80,8 @@ def test_an_open_transaction_ends_what_is_committed(lab: Lab, producer: Callable
         assert client.peek({at: 1})[at] == (1, 1000)
         assert client.peek({at: 2}) == {at: None}
         one.abort_transaction()
+        # The broker says that it will write the marker, not that it has.
+        await_that(lambda: client.list_offsets({at: LATEST}) == {at: (6, -1)})
         assert client.peek({at: 2}) == {at: None}
         lab.append(topic, encode([Record(7000, value=b"plain")]))
         assert client.peek({at: 2}) == {at: (6, 7000)}

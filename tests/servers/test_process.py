@@ -5,16 +5,15 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.waiting import await_that
 from tidegate.errors import ServerError
 from tidegate.servers.process import Sandbox
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 SERVE = """
@@ -31,13 +30,6 @@ from tidegate.servers.process import Sandbox
 sandbox = Sandbox()
 print(sandbox.spawn(["sleep", "60"], sandbox.folder / "log").pid)
 """
-
-
-def await_that(condition: Callable[[], bool], seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def is_gone(pid: int) -> bool:

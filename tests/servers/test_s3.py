@@ -17,7 +17,8 @@ from botocore.exceptions import ClientError
 from pyarrow.fs import FileSelector
 
 from tests.jobs.command import finish, started
-from tests.servers.test_process import await_that, is_free, is_gone
+from tests.servers.test_process import is_free, is_gone
+from tests.waiting import await_that
 from tidegate.errors import OptionError, ServerError
 from tidegate.jobs.serve import _create_bucket
 from tidegate.servers import S3Server

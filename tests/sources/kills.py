@@ -16,6 +16,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tests.sources.streams import HOUR, NOON, even_times, every, new_topic
+from tests.waiting import await_that
 from tidegate.servers import KafkaServer
 
 COUNTS = (20_000, 20_000, 4_000)
@@ -39,8 +40,7 @@ def commits(out):
 def kill_while_it_works(driver, out, dice):
     """Kill the driver some time after its next commit; return whether it still ran."""
     before = commits(out)
-    while commits(out) == before and driver.poll() is None:
-        time.sleep(0.02)
+    await_that(lambda: commits(out) != before or driver.poll() is not None)
     time.sleep(dice.uniform(0, 0.6))  # the random moment itself
     alive = driver.poll() is None
     if alive:

@@ -19,6 +19,7 @@ from tests.sources.streams import (
     running,
     start,
 )
+from tests.waiting import await_that
 from tidegate import WatermarkStrategy
 
 DRIFT = timedelta(hours=1)
@@ -117,6 +118,10 @@ def test_a_dimension_of_higher_priority_is_read_before_the_facts(spark, kafka, t
     assert read == {"facts": int(times[-1]), "dimension": int(times[-1])}
 
 
+def has_paused(progress):
+    return progress is not None and parsed(progress.sources[0].latestOffset or "{}").get("paused")
+
+
 def test_a_live_query_is_held_by_another_until_that_one_stops(spark, kafka, tmp_path):
     ahead, behind = new_topic(kafka, [NOON + 5 * HOUR]), new_topic(kafka, [NOON])
     rows = []
@@ -124,9 +129,9 @@ def test_a_live_query_is_held_by_another_until_that_one_stops(spark, kafka, tmp_
     with running(start(frames[0], tmp_path / "behind", lambda batch, _: rows.extend(batch.collect()))) as slow:
         slow.processAllAvailable()
         with running(start(frames[1], tmp_path / "ahead", lambda batch, _: rows.extend(batch.collect()))) as fast:
-            while not (fast.lastProgress and parsed(fast.lastProgress.sources[0].latestOffset or "{}").get("paused")):
-                assert fast.isActive
+            await_that(lambda: has_paused(fast.lastProgress))
             assert [row["topic"] for row in rows] == [behind]
             slow.stop()
-            fast.processAllAvailable()
+            # stop() does not wait for the planner's process, which leaves the group when it ends.
+            await_that(lambda: len(rows) == 2, state=lambda: fast.lastProgress)
             assert [row["topic"] for row in rows] == [behind, ahead]

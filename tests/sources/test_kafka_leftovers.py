@@ -1,6 +1,5 @@
 """What is left of a query when it ends: nothing. And where it runs: also on a cluster."""
 
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -8,59 +7,66 @@ import pytest
 
 from tests.sources import kills
 from tests.sources.streams import HOUR, NOON, even_times, every, finish, kafka_source, new_topic, running, start
+from tests.waiting import await_that
 
 pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="looks at processes as Linux shows them")
 
 ESTABLISHED = "01"
 
 
-def planners():
-    """Return the planner processes of all queries on this machine."""
+def planners(spark):
+    """Return the planner processes of the session's queries: its Java starts them."""
+    java = spark.sparkContext._gateway.proc.pid
     found = set()
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has just ended
-            if b"python_streaming_source_runner" in (folder / "cmdline").read_bytes():
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == java and b"python_streaming_source_runner" in (folder / "cmdline").read_bytes():
                 found.add(int(folder.name))
     return found
 
 
 def connections(server):
-    """Return how many connections lead to the server, from whatever process."""
+    """Return the ports of those who are connected to the server, itself included."""
     port = f"{int(server.bootstrap_servers.rpartition(':')[2]):04X}"
     lines = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
-    return sum(state == ESTABLISHED and remote.endswith(f":{port}") for _, _, remote, state, *_ in lines)
+    return {
+        local.rpartition(":")[2]
+        for _, local, remote, state, *_ in lines
+        if state == ESTABLISHED and remote.endswith(f":{port}")
+    }
 
 
-def held(kafka):
-    """Return what a query holds: planner processes, and how many connections there are."""
-    return planners(), connections(kafka)
+def held(spark, kafka):
+    """Return the planner processes and connections that there are."""
+    return planners(spark), connections(kafka)
 
 
-def await_nothing_left(kafka, before):
-    """Wait until no more is held than before; readers close idle connections after a while."""
-    planners_before, connections_before = before  # of these, the broker has some to itself
-    deadline = time.monotonic() + 30
-    while (now := held(kafka))[0] - planners_before or now[1] > connections_before:
-        assert time.monotonic() < deadline, now
-        time.sleep(0.05)
+def await_nothing_left(spark, kafka, before):
+    """Wait until nothing is held but what was before; readers close idle connections after a while."""
+
+    def left():
+        return [now - then for now, then in zip(held(spark, kafka), before, strict=True)]
+
+    await_that(lambda: not any(left()), seconds=30, state=left)
 
 
 def test_after_stop_no_planner_process_and_no_connection_is_left(spark, kafka, tmp_path):
     topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 100))
-    before = held(kafka)
+    before = held(spark, kafka)
     frame = kafka_source(kafka, topic, starting_offsets="earliest").read_stream(spark)
     read = []
     with running(start(frame, tmp_path, lambda batch, _: read.append(batch.count()))) as query:
         query.processAllAvailable()
         assert sum(read) == 100
-        assert planners() - before[0]
-        assert connections(kafka) > before[1]
-    await_nothing_left(kafka, before)
+        assert planners(spark) - before[0]
+        assert connections(kafka) - before[1]
+    await_nothing_left(spark, kafka, before)
 
 
 def test_a_failed_query_leaves_nothing_either(spark, kafka, tmp_path):
     topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 100))
-    before = held(kafka)
+    before = held(spark, kafka)
 
     def fail(batch, number):
         raise RuntimeError(f"batch {number} is refused")
@@ -68,7 +74,7 @@ def test_a_failed_query_leaves_nothing_either(spark, kafka, tmp_path):
     query = start(kafka_source(kafka, topic, starting_offsets="earliest").read_stream(spark), tmp_path, fail)
     with pytest.raises(Exception, match="is refused"):
         finish(query)
-    await_nothing_left(kafka, before)
+    await_nothing_left(spark, kafka, before)
 
 
 def test_a_cluster_of_worker_processes_reads_the_same(spark, kafka, tmp_path):
