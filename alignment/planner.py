@@ -113,7 +113,7 @@ class _Board:
         # Positions without a record to align by up to the end: markers, holes, rows that are left out.
         self.hollow = {s: Cut(self.ends[s], None) for s in unread if s not in self.spans}
         at_end = self.starts.keys() - unread.keys()
-        self.finished = {s for s in at_end if limits.stops.get(s) == self.ends[s]}
+        self.finished = {s for s in at_end if limits.stops.get(s) == self.ends[s] or extents[s].complete}
         # Not one whose unread records were just deleted: it had something to read until now.
         self.idle = {
             s for s in at_end if s in idle and extents[s].settled and before.positions[s] >= self.ends[s]

@@ -40,11 +40,14 @@ class Extent:
     end: exclusive; reading stops here until a later extent is greater.
     settled: False while records at or past ``end`` exist but may not be read yet (a Kafka
         transaction that is still open).  An unsettled split never becomes idle.
+    complete: nothing will ever be added at ``end``: once it is read, the split is finished and holds
+        nobody, though the source goes on.
     """
 
     begin: int
     end: int
     settled: bool = True
+    complete: bool = False
 
 
 Extents: TypeAlias = Mapping[SplitId, Extent]

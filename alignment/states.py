@@ -33,7 +33,7 @@ class SplitState(Enum):
     IDLE = "idle"
     """Settled, and nothing to read for the idle timeout: it no longer holds the others."""
     FINISHED = "finished"
-    """At its configured end: nothing will ever come."""
+    """At its configured end, or complete: nothing will ever come."""
     REMOVED = "removed"
     """Not discovered; should it come back, it goes on from where it stood."""
 

@@ -6,43 +6,70 @@ gives the same rows for it however it is cut.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from bisect import bisect_left
+from collections.abc import Callable, Collection
+from dataclasses import replace
 
+from tidegate.alignment.budget import CostOf, split_rows
 from tidegate.alignment.splits import SplitRange
-from tidegate.readers.contract import ReadTask
 
 __all__ = ["assign"]
 
 # A Spark task with a Python reader costs some 50 ms besides its rows (benchmarks/README.md).
 _WAVES = 3  # uneven tasks level out, where there is enough to do for several tasks a core
-_LARGE_TASK = 100_000  # positions
-_SMALL_TASK = 10_000  # positions; less is not worth a core of its own
+_LARGE_TASK = 100_000  # rows
+_SMALL_TASK = 10_000  # rows; less is not worth a core of its own
+_BYTES_OF_A_ROW = 100  # greater rows count as several
 
 
-def assign(ranges: Collection[SplitRange], cores: int, min_tasks: int | None = None) -> list[ReadTask]:
-    """Return tasks of about even length that cover ``ranges`` exactly.
+def assign(
+    ranges: Collection[SplitRange], cores: int, min_tasks: int | None = None, cost: CostOf = split_rows
+) -> list[tuple[SplitRange, ...]]:
+    """Return the ranges of tasks that take about the same effort and cover ``ranges`` exactly.
 
     cores: how many tasks run at once.  A small batch is one task, a larger one a task for each core,
         a large one several.
-    min_tasks: at least so many tasks, if there are as many positions (Spark: ``minPartitions``).
+    min_tasks: at least so many tasks, as far as positions of their costs can be divided so (Spark:
+        ``minPartitions``).
     """
-    total = sum(r.end - r.start for r in ranges)
-    if not total:
+
+    def effort(piece: SplitRange) -> int:
+        found = cost({piece.split_id: piece})
+        return max(found.rows, found.bytes // _BYTES_OF_A_ROW)
+
+    positions = sum(r.end - r.start for r in ranges)
+    if not positions:
         return []
+    total = sum(map(effort, ranges))
     wanted = max(min(cores, -(-total // _SMALL_TASK)), min(cores * _WAVES, -(-total // _LARGE_TASK)), min_tasks or 1)
-    wanted = min(wanted, total)
+    wanted = min(wanted, positions)
     tasks: list[list[SplitRange]] = [[]]
-    # Each task ends where the running length passes the next multiple of total / wanted.
+    # Each task ends as near as can be to where the running effort passes the next multiple of total / wanted.
     passed = 0
-    for piece in ranges:
-        start = piece.start
-        while start < piece.end:
-            task_end = len(tasks) * total // wanted
-            if task_end <= passed:
+    for whole in ranges:
+        rest = whole
+        while rest.start < rest.end:
+            due = len(tasks) * total // wanted - passed
+            taken = _nearest(rest, due, effort)
+            passed += effort(taken)
+            if taken.end > taken.start:
+                tasks[-1].append(taken)
+            rest = replace(rest, start=taken.end)
+            if rest.start < rest.end or passed >= len(tasks) * total // wanted:
                 tasks.append([])
-                continue
-            end = min(piece.end, start + task_end - passed)
-            tasks[-1].append(SplitRange(piece.split_id, start, end))
-            passed += end - start
-            start = end
-    return [ReadTask(tuple(task)) for task in tasks if task]
+    return [tuple(task) for task in tasks if task]
+
+
+def _nearest(rest: SplitRange, due: int, effort: Callable[[SplitRange], int]) -> SplitRange:
+    """Return the beginning of a range whose effort is nearest to what is due; all of it, where that is less."""
+
+    def up_to(end: int) -> SplitRange:
+        return replace(rest, end=end)
+
+    if effort(rest) <= due:
+        return rest
+    ends = range(rest.start + 1, rest.end + 1)
+    reaching = rest.start + 1 + bisect_left(ends, due, key=lambda end: effort(up_to(end)))
+    before = up_to(reaching - 1)
+    short = due - (effort(before) if before.end > before.start else 0)
+    return before if short < effort(up_to(reaching)) - due else up_to(reaching)

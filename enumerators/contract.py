@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Extent, Positions, SplitId, SplitRange
 
-__all__ = ["Json", "SplitEnumerator", "SupportsClock", "SupportsCost"]
+__all__ = ["Json", "SplitEnumerator", "SupportsClock", "SupportsCommit", "SupportsCost", "SupportsDetails"]
 
 Json: TypeAlias = dict[str, Any]
 
@@ -97,8 +97,36 @@ class SupportsClock(Protocol):
 
 
 @runtime_checkable
+class SupportsCommit(Protocol):
+    """Frees what is kept for records that are not written yet."""
+
+    def commit(self, positions: Positions) -> None:
+        """Learn that the batches up to these positions are written, and their offset is stored.
+
+        Called before every plan, and so not for a run's last batch: the next run says it.
+        """
+
+
+@runtime_checkable
+class SupportsDetails(Protocol):
+    """Knows what a reader needs and cannot find out from a range."""
+
+    def details(self, wanted: SplitRange) -> Any:
+        """Return what goes with a range to its reader, picklable; the same for the same range.
+
+        Called for every range of every task, also for a batch that an earlier run planned.
+        """
+
+
+@runtime_checkable
 class SupportsCost(Protocol):
-    """Knows what ranges cost to read; without it positions count as rows."""
+    """Knows what ranges cost to read; without it positions count as rows.
+
+    positions_are_rows: the cost in rows is the number of positions, so that it need not be asked for
+        where rows alone are limited.
+    """
+
+    positions_are_rows: bool
 
     def cost(self, ranges: Mapping[SplitId, SplitRange]) -> Cost:
-        """Return the cost of the ranges.  Called several times per plan: no I/O."""
+        """Return the cost of the ranges.  Called many times per plan: no I/O."""

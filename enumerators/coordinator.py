@@ -22,7 +22,14 @@ from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.assigner import assign
 from tidegate.enumerators.checkpoint import INITIAL_OFFSET, Checkpoint
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
-from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsClock, SupportsCost
+from tidegate.enumerators.contract import (
+    Json,
+    SplitEnumerator,
+    SupportsClock,
+    SupportsCommit,
+    SupportsCost,
+    SupportsDetails,
+)
 from tidegate.enumerators.group_folder import GroupFolder
 from tidegate.enumerators.pace import BatchPace
 from tidegate.enumerators.report import Reporter
@@ -130,6 +137,8 @@ class SourceCoordinator:
         enumerator, index = self._opened(before)
         if self._nothing_came:
             self._clocks.sleep(max(0.0, self._extents_at + _POLL_INTERVAL_S - self._clocks.monotonic()))
+        if isinstance(enumerator, SupportsCommit):
+            enumerator.commit(before.progress.positions)
         self._refresh(enumerator)
         first = start == INITIAL_OFFSET
         # A split of which nothing is known yet waits: its start would be stored without a position.
@@ -169,7 +178,7 @@ class SourceCoordinator:
         ).to_json(self._source)
         self._planned, self._batch_at = planned, self._clocks.monotonic()
         if self._pace is not None:
-            self._pace.begin(offset, sum(r.end - r.start for r in planned.ranges.values()))
+            self._pace.begin(offset, limits.cost(planned.ranges).rows)
         return offset
 
     def _group_has_news(self, before: Checkpoint) -> bool:
@@ -191,7 +200,17 @@ class SourceCoordinator:
             for split, position in after.progress.positions.items()
             if (begin := after.start_of(split, before)) < position
         ]
-        return assign(ranges, self._cores, self._settings.min_tasks)
+        enumerator, _ = self._opened(after)
+        return self._assigned(ranges, enumerator)
+
+    def _assigned(self, ranges: Collection[SplitRange], enumerator: SplitEnumerator) -> list[ReadTask]:
+        cost = split_rows
+        if isinstance(enumerator, SupportsCost) and not enumerator.positions_are_rows:
+            cost = enumerator.cost
+        tasks = assign(ranges, self._cores, self._settings.min_tasks, cost)
+        if not isinstance(enumerator, SupportsDetails):
+            return [ReadTask(task) for task in tasks]
+        return [ReadTask(task, tuple(map(enumerator.details, task))) for task in tasks]
 
     def _tell_group(self, after: Checkpoint) -> None:
         """Tell what is left after a batch: Spark has stored its offset, so whatever comes, it will be read."""
@@ -215,7 +234,7 @@ class SourceCoordinator:
         starts = self._starts(enumerator, self._splits, first=True)
         ends = {s: self._limited_end(s, extent) for s, extent in self._extents.items()}
         ranges = [SplitRange(s, starts[s], ends[s]) for s in self._splits if s in ends and starts[s] < ends[s]]
-        return assign(ranges, self._cores, self._settings.min_tasks), enumerator.snapshot()
+        return self._assigned(ranges, enumerator), enumerator.snapshot()
 
     def report(self) -> Json | None:
         """Return what the last plan decided, for people and progress bars; None before the first."""
@@ -300,12 +319,11 @@ class SourceCoordinator:
 
     def _limits(self, enumerator: SplitEnumerator, budget: Budget) -> Limits:
         cost = split_rows
-        if budget != Budget(rows=budget.rows):
-            if not isinstance(enumerator, SupportsCost):
-                raise ContractError(
-                    f"the enumerator of {self._source!r} has no cost(), so that only rows can be limited"
-                )
-            cost = enumerator.cost
+        rows_alone = budget == Budget(rows=budget.rows)
+        if isinstance(enumerator, SupportsCost):
+            cost = split_rows if rows_alone and enumerator.positions_are_rows else enumerator.cost
+        elif not rows_alone:
+            raise ContractError(f"the enumerator of {self._source!r} has no cost(), so that only rows can be limited")
         strategy = self._settings.watermarks
         return Limits(
             aligned=self._settings.aligned,

@@ -36,6 +36,8 @@ class KafkaEnumerator(SplitEnumerator):
     fail_on_data_loss: refuse to go on with another cluster.
     """
 
+    positions_are_rows = True
+
     def __init__(
         self,
         config: KafkaConnectionConfig,

@@ -20,14 +20,15 @@ __all__ = ["BATCHES", "BatchPace", "batch_note"]
 BATCHES = "batches"  # the folder of the notes
 _PATIENCE_S = 0.2  # a note comes some milliseconds after the batch
 _POLL_S = 0.005
+_BATCHES_KNOWN = 16  # a note may be that of an earlier batch, where the listener is slow
 
 
-def batch_note(end: Json, rows: int, seconds: float) -> Json:
+def batch_note(end: Json, seconds: float) -> Json:
     """Return what the listener writes of a finished batch.
 
-    end: the offset that it ended with, by which the planner knows it.
+    end: the offset that it ended with, by which the planner knows it, and how many rows it has.
     """
-    return {"end": _digest(end), "rows": rows, "seconds": seconds}
+    return {"end": _digest(end), "seconds": seconds}
 
 
 class BatchPace:
@@ -41,7 +42,8 @@ class BatchPace:
     ) -> None:
         self._sizer = BatchSizer(target_seconds)
         self._read_note, self._clock, self._sleep = read_note, clocks.monotonic, clocks.sleep
-        self._begun: tuple[float, int, str] | None = None
+        self._begun: tuple[float, str] | None = None
+        self._rows: dict[str, int] = {}
         self._heard: str | None = None
 
     def rows(self) -> int:
@@ -53,20 +55,24 @@ class BatchPace:
 
     def begin(self, end: Json, rows: int) -> None:
         """Note that a batch of so many rows, up to an offset, begins now.  Called after every plan that gives one."""
-        self._begun = (self._clock(), rows, _digest(end))
+        digest = _digest(end)
+        self._begun = (self._clock(), digest)
+        self._rows[digest] = rows
+        if len(self._rows) > _BATCHES_KNOWN:
+            del self._rows[next(iter(self._rows))]
 
-    def _learn(self, begun: float, rows: int, end: str) -> None:
+    def _learn(self, begun: float, end: str) -> None:
         listened = self._heard is not None
         until = self._clock() + (_PATIENCE_S if listened else 0.0)
         while (note := self._read_note()) is None or note["end"] != end:
             if self._clock() >= until:
                 break
             self._sleep(_POLL_S)
-        if note is not None and note["end"] != self._heard:
+        if note is not None and note["end"] != self._heard and note["end"] in self._rows:
             self._heard = note["end"]
-            self._sizer.observe(BatchMeasure(note["rows"], note["seconds"]))
+            self._sizer.observe(BatchMeasure(self._rows[note["end"]], note["seconds"]))
         elif not listened:
-            self._sizer.observe(BatchMeasure(rows, self._clock() - begun))
+            self._sizer.observe(BatchMeasure(self._rows[end], self._clock() - begun))
 
 
 def _digest(offset: Json) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,9 +16,13 @@ __all__ = ["ReadTask", "SplitReader"]
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
-    """What one Spark task reads: ranges of one or more splits, in this order."""
+    """What one Spark task reads: ranges of one or more splits, in this order.
+
+    details: for each range what its enumerator adds (SupportsDetails); empty where it adds nothing.
+    """
 
     ranges: tuple[SplitRange, ...]
+    details: tuple[Any, ...] = ()
 
 
 class SplitReader(ABC):

@@ -43,7 +43,7 @@ class _BatchListener(StreamingQueryListener):
         """Nothing is known yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """Note rows and duration of the batch."""
+        """Note the duration of the batch."""
         progress = event.progress
         for source in progress.sources:
             planner = _json(source.latestOffset).get("planner")
@@ -53,10 +53,8 @@ class _BatchListener(StreamingQueryListener):
             start, end = _json(source.startOffset), _json(source.endOffset)
             if start == end:
                 continue  # Spark's own batch, to let timers and windows run
-            # Not numInputRows: it is nothing, or twice as much, where foreachBatch skips its frame or reads it twice.
-            note = batch_note(end, _rows(start, end), progress.batchDuration / 1000)
             try:
-                self._notes.write(planner, note)
+                self._notes.write(planner, batch_note(end, progress.batchDuration / 1000))
             except ConnectorError as error:
                 _LOG.warning("batches are sized by the time between plans: %s", error)
 
@@ -64,11 +62,6 @@ class _BatchListener(StreamingQueryListener):
         """Take the notes away."""
         for planner in self._planners.pop(str(event.runId), ()):
             self._notes.remove(planner)
-
-
-def _rows(start: Json, end: Json) -> int:
-    before = {**end.get("starts", {}), **start.get("positions", {})}
-    return sum(position - before.get(split, position) for split, position in end.get("positions", {}).items())
 
 
 def _json(text: str | None) -> Json:

@@ -71,6 +71,11 @@ def schema_of(source: Source) -> StructType:
     return from_arrow_schema(schema)
 
 
+def _of_source(schema: StructType) -> StructType:
+    """Return the columns that the source itself gives."""
+    return StructType([field for field in schema.fields if field.name != SOURCE_WATERMARK])
+
+
 def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], driver: Driver) -> type[DataSource]:
     """Return a class that ``spark.dataSource.register`` takes.
 
@@ -88,14 +93,15 @@ def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], d
             return name
 
         def schema(self) -> StructType:
-            return schema_of(self.source)
-
-        def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - PySpark's signature
             with _in_one_sentence():
-                return _BatchReader(self.source.as_batch(), driver)
+                return schema_of(self.source)
 
-        def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - PySpark's
-            return _StreamReader(self.source, driver)
+        def reader(self, schema: StructType) -> DataSourceReader:
+            with _in_one_sentence():
+                return _BatchReader(self.source.with_schema(_of_source(schema)).as_batch(), driver)
+
+        def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - PySpark's
+            return _StreamReader(self.source.with_schema(_of_source(schema)), driver)
 
     return TidegateDataSource
 
@@ -216,10 +222,12 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(_EVERYTHING)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._coordinator().bound_run()
+        with _in_one_sentence():
+            self._coordinator().bound_run()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        coordinator = self._coordinator()
+        with _in_one_sentence():
+            coordinator = self._coordinator()
         budget, min_rows = self._source.budget, self._source.min_rows
         match limit:
             case ReadAllAvailable():
@@ -287,7 +295,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # Spark ends this process with SIGTERM, and stop() is called only if that raises (trap).
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
             _log_to_stderr(self._source.log_level)
-            self._planner = _coordinator(self._source, self._driver, _group(self._source, self._driver), self._pace())
+            source = self._source.as_stream()
+            self._planner = _coordinator(source, self._driver, _group(source, self._driver), self._pace())
         return self._planner
 
 

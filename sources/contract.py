@@ -11,6 +11,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 from pydantic.alias_generators import to_snake
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
@@ -59,8 +60,6 @@ class Source(BaseModel, ABC):
     max_future_skew: an event time further ahead of the clock is in the future.
     future_event_time: what becomes of such a row: ``ignore`` as above, ``hold`` lets its split wait
         until the time has come, ``fail`` ends the query.
-    include_event_time: add the column ``event_time``: what planning used; null where it left the row
-        out.
     include_source_watermark: add the column ``source_watermark``: the source's watermark at the end of
         the batch, for ``tidegate.with_source_watermark``.
     watermark_rows: where the watermark moves, add a row that has nothing but the watermark, so that
@@ -85,7 +84,6 @@ class Source(BaseModel, ABC):
     bad_event_time: BadEventTime = "fail"
     max_future_skew: Annotated[Duration, Field(ge=timedelta(0))] = timedelta(days=1)
     future_event_time: FutureEventTime = "ignore"
-    include_event_time: bool = False
     include_source_watermark: bool = False
     watermark_rows: bool = False
     target_batch_duration: Annotated[Duration, Field(ge=timedelta(milliseconds=1))] | None = None
@@ -161,7 +159,19 @@ class Source(BaseModel, ABC):
     @property
     @abstractmethod
     def arrow_schema(self) -> pa.Schema:
-        """The columns that the reader yields; none may be called ``source_watermark``."""
+        """The columns that the reader yields; none may be called ``source_watermark``.
+
+        Asked for when the source is loaded without a schema; it may look at the data then.
+        """
+
+    def with_schema(self, schema: StructType) -> Self:
+        """Return the source as it yields the columns of ``schema``, of which it looks none up any more.
+
+        schema: what ``arrow_schema`` said when the source was loaded, or what the user gave to Spark,
+            without ``source_watermark``.  The default is for sources whose columns are always the same.
+        """
+        del schema
+        return self
 
     @property
     def budget(self) -> Budget:
@@ -180,6 +190,10 @@ class Source(BaseModel, ABC):
 
     def as_batch(self) -> Self:
         """Return the source as a batch query reads it, where defaults differ."""
+        return self
+
+    def as_stream(self) -> Self:
+        """Return the source as a stream reads it.  Raises OptionError for what only a batch query can do without."""
         return self
 
     @abstractmethod

@@ -84,6 +84,8 @@ class KafkaSource(Source):
     min_offsets_per_trigger: put a batch off until there are so many, but no longer than
         ``max_trigger_delay``.
     include_headers: add the column ``headers``.
+    include_event_time: add the column ``event_time``: what planning used; null where it left the row
+        out.
     """
 
     connector: ClassVar[str] = "kafka"
@@ -106,6 +108,7 @@ class KafkaSource(Source):
     max_bytes_per_trigger: PositiveInt | None = None
     min_offsets_per_trigger: PositiveInt | None = None
     include_headers: bool = False
+    include_event_time: bool = False
 
     @classmethod
     def fields_from_options(cls, options: dict[str, str]) -> dict[str, Any]:

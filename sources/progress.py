@@ -172,6 +172,11 @@ def on_progress(spark: SparkSession, callback: Callable[[str, int, list[SourcePr
 def report_in(source: Json) -> Json | None:
     """Return the report in what Spark's progress says of a source; None: it is not tidegate's, or has not planned."""
     report = source.get("latestOffset")
+    if isinstance(report, str):  # so Spark Connect has it
+        try:
+            report = json.loads(report)
+        except ValueError:
+            return None
     # A planner's name: a Kafka topic of that name, in Spark's own source, has a dict there.
     return report if isinstance(report, dict) and isinstance(report.get("planner"), str) else None
 

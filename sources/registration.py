@@ -11,10 +11,11 @@ from tidegate.sources.batch_listener import listen_to_batches
 from tidegate.sources.bridge import Driver, data_source_class
 from tidegate.sources.contract import Source
 from tidegate.sources.kafka import KafkaSource
+from tidegate.sources.s3 import S3Source
 
 __all__ = ["register", "register_source"]
 
-_SOURCES: tuple[type[Source], ...] = (KafkaSource,)
+_SOURCES: tuple[type[Source], ...] = (KafkaSource, S3Source)
 
 
 def register(spark: SparkSession) -> None:
@@ -41,10 +42,18 @@ def register_source(spark: SparkSession, source: Source) -> str:
 
 def _prepare(spark: SparkSession) -> Driver:
     """Return what planners need to know of the session."""
-    context = spark.sparkContext
+    context = getattr(spark, "sparkContext", None)
+    if context is None:
+        # Spark Connect: the driver is another process, where no listener of ours can leave notes for planners.
+        return Driver(_parallelism(spark), str(spark.conf.get("spark.app.id")))
     if str(context.master).startswith("local"):
         # Python workers would take the python3 of the PATH, which need not be this one (trap).
         context.pythonExec = sys.executable
     application_id = str(context.applicationId)
     listen_to_batches(spark, application_id)
     return Driver(context.defaultParallelism, application_id)
+
+
+def _parallelism(spark: SparkSession) -> int:
+    """Return how many tasks run at once, as Spark divides a range that is told nothing else."""
+    return max(1, spark.range(1 << 16).selectExpr("spark_partition_id()").distinct().count())

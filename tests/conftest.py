@@ -1,5 +1,7 @@
 """Fixtures that start real things once for the whole run: Spark, and a Kafka broker."""
 
+import signal
+
 import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
@@ -11,6 +13,10 @@ from tidegate.servers import KafkaServer
 # A machine that is busy is no failure.
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
+
+# A shell starts what runs in its background with SIGINT ignored, and children inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         DataLossError,
         DeadlineError,
         LateDataError,
+        ObjectGoneError,
         OptionError,
         ServerError,
         TidegateError,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from tidegate.sources.observed import observe_event_times
     from tidegate.sources.progress import SourceProgress, on_progress, progress
     from tidegate.sources.registration import register
+    from tidegate.sources.s3 import S3Source
     from tidegate.sources.watermark import with_source_watermark
 
 __all__ = [
@@ -44,7 +46,9 @@ __all__ = [
     "DeadlineError",
     "KafkaSource",
     "LateDataError",
+    "ObjectGoneError",
     "OptionError",
+    "S3Source",
     "ServerError",
     "Source",
     "SourceProgress",
@@ -60,6 +64,7 @@ __all__ = [
 
 _HOMES = {
     "KafkaSource": "tidegate.sources.kafka",
+    "S3Source": "tidegate.sources.s3",
     "Source": "tidegate.sources.contract",
     "SourceProgress": "tidegate.sources.progress",
     "WatermarkStrategy": "tidegate.alignment.strategy",

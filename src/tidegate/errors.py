@@ -4,7 +4,8 @@
     ├── OptionError           the caller: an option is unknown, malformed or contradictory
     ├── CheckpointError       the caller: a checkpoint of another source or of a newer version
     ├── DataLossError         the data: records that were promised are gone
-    │   └── PositionGoneError     a position that was asked about lies outside its log by now
+    │   ├── PositionGoneError     a position that was asked about lies outside its log by now
+    │   └── ObjectGoneError       an object was deleted or overwritten before it was read
     ├── LateDataError         the data: records are older than the watermark, and that is not allowed
     ├── CorruptDataError      the data: what was read cannot be what was written
     ├── ConnectorError        the other side: it refused, or did not answer before the deadline
@@ -30,6 +31,7 @@ __all__ = [
     "DataLossError",
     "DeadlineError",
     "LateDataError",
+    "ObjectGoneError",
     "OptionError",
     "PositionGoneError",
     "ServerError",
@@ -56,6 +58,10 @@ class DataLossError(TidegateError):
 
 class PositionGoneError(DataLossError):
     """A position that was asked about is outside its log by now: ask for the extents anew and plan again."""
+
+
+class ObjectGoneError(DataLossError):
+    """An object was deleted, or overwritten by another version, after it was discovered."""
 
 
 class LateDataError(TidegateError):

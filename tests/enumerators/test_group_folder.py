@@ -150,7 +150,7 @@ def test_a_member_that_stops_releases_the_others_at_once_and_one_that_is_killed_
 
 
 def test_a_member_that_returns_takes_part_again():
-    """FLINK-35157, FLINK-40505: a source that was restarted was left out of its group, and pinned it."""
+    """FLINK-35157, FLINK-40505: what a member said last held the group for good once it had finished or failed."""
     clock = Clock()
     fast, slow = members(clock, [1000, 1015, 1030], [100, 1009])
     rounds(clock, [fast, slow], 1)

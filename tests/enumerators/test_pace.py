@@ -18,7 +18,7 @@ class Sink:
         seconds = 0.1 + rows / self.rows_per_s
         self.clock.sleep(seconds)
         if listened:
-            self.note = batch_note(end, rows, seconds)
+            self.note = batch_note(end, seconds)
         return seconds
 
 
@@ -47,7 +47,7 @@ def test_a_note_that_comes_too_late_leaves_no_lag_behind():
     for batch in range(8):
         sizes.append(pace.rows())
         pace.begin({"v": 1, "batch": batch}, sizes[-1])
-        note = batch_note({"v": 1, "batch": batch}, sizes[-1], 0.5)
+        note = batch_note({"v": 1, "batch": batch}, 0.5)
         if batch != 2:  # the note of this one is seen with the next plan but one
             notes.append(note)
     assert sizes[4:] == [2 * size for size in sizes[3:-1]]

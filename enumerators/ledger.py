@@ -1,0 +1,87 @@
+"""Where a query keeps what it discovered: files that never change, which the offsets in its checkpoint name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+
+from tidegate.enumerators.lease import Lease
+from tidegate.enumerators.ledger_folder import open_folder
+from tidegate.errors import CheckpointError, ContractError
+from tidegate.readers.s3_config import S3ConnectionConfig
+
+__all__ = ["Ledger"]
+
+FOLDER = "ledger"  # its own, so that what lies there is ours to delete
+
+
+class Ledger:
+    """A folder of files that are written once, at ``stateLocation``; opens nothing before it is first used.
+
+    location: a path, a ``file:`` URL or ``s3://bucket/prefix``; made when something is written.  Its
+        files are in ``ledger/`` there.
+    config: how to reach it, if it is in a bucket.
+
+    Raises OptionError for a location that is none of these.  All methods raise ConnectorError when it
+    cannot be used, DeadlineError when it does not answer in time, OptionError when its bucket does not exist.
+    """
+
+    def __init__(
+        self, location: str, config: S3ConnectionConfig, *, wall_clock: Callable[[], float] = time.time
+    ) -> None:
+        self._root = open_folder(location, config)
+        self._files = self._root.within(FOLDER)
+        self._wall_clock = wall_clock
+
+    @property
+    def address(self) -> str:
+        """The location, as errors name it."""
+        return self._root.address
+
+    def lease(self) -> Lease:
+        """Return a lease of the location that nobody holds yet; who holds it is alone in writing here."""
+        return Lease(self._root)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file, as a whole or not at all; on a disk it is there for good on return.
+
+        name: without ``/`` and not beginning with a dot.  Written again with the same content, nothing happens;
+            with another one that is a ContractError.
+        """
+        if not name or "/" in name or name.startswith("."):
+            raise ContractError(f"{name!r} cannot be the name of a file in the state location")
+        if self._files.create(name, data) is None:
+            found = self._files.read(name)
+            if found is not None and found.data != data:
+                raise ContractError(
+                    f"{name!r} in the state location {self.address} has another content, and never changes"
+                )
+
+    def read(self, name: str) -> bytes:
+        """Return a file.  Raises CheckpointError when it is gone: only those that an offset names are read."""
+        found = self._files.read(name)
+        if found is None:
+            raise CheckpointError(
+                f"the state location {self.address} has lost {name!r}, which the checkpoint names; "
+                "they belong together, so restore it, or begin with a new checkpoint"
+            )
+        return found.data
+
+    def names(self) -> list[str]:
+        """Return the names of all files, in order."""
+        return sorted(self._files.modified())
+
+    def sweep(self, keep: Collection[str], older_than_s: float) -> list[str]:
+        """Delete the files that nobody names any more, and return their names.
+
+        keep: those that an offset names, or that one which is still to be stored will name.
+        older_than_s: only files that were written longer ago, in seconds, by this machine's clock.
+        """
+        before = self._wall_clock() - older_than_s
+        kept = frozenset(keep)
+        orphans = sorted(
+            name for name, time_s in self._files.modified().items() if name not in kept and time_s < before
+        )
+        for name in orphans:
+            self._files.delete(name)
+        return orphans

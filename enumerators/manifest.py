@@ -1,0 +1,168 @@
+"""The chunks that were found in one round of discovery, in event-time order: a split of the S3 source.
+
+A manifest never changes, so its name, which holds a checksum, stands for its content for ever.  Position
+``i`` is its i-th chunk.  Chunks come by the least event time that they hold, those without any first,
+so the time index is a bisect and every other question a difference of two running sums.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.alignment.budget import Cost
+from tidegate.alignment.splits import Head
+from tidegate.errors import CheckpointError
+from tidegate.readers.objects import CHUNK_SCHEMA
+
+__all__ = ["Manifest"]
+
+ORDER = [("min_ms", "ascending"), ("key", "ascending"), ("start", "ascending")]
+CHECKSUM_DIGITS = 16
+NEVER = np.iinfo(np.int64).min  # less than any event time
+
+
+class Manifest:
+    """Chunks in event-time order; immutable.  Made by ``build``, ``merged`` or ``parse``.
+
+    number: of the round of discovery, from 0.
+    id: names it for ever: ``00000012-0123456789abcdef``, its number and a checksum of ``data``.
+    data: the content as it is stored: an Arrow IPC stream, compressed with zstd.
+
+    Positions count from 0 to ``len(manifest)``.  All methods but ``overshoot_ms`` and ``chunks``, which
+    look at each chunk of a range, take a time that hardly depends on the length; the first one that
+    needs a column makes an array of it.
+    """
+
+    def __init__(self, number: int, data: bytes, chunks: pa.RecordBatch) -> None:
+        self.number = number
+        self.data = data
+        self.id = f"{number:08d}-{_checksum(data)}"
+        self._chunks = chunks
+
+    @classmethod
+    def build(cls, number: int, chunks: pa.Table) -> Manifest:
+        """Return the manifest of some chunks, which come as a table of CHUNK_SCHEMA in any order.
+
+        Equal chunks in another order give an equal manifest.
+        """
+        order = pc.sort_indices(chunks, sort_keys=ORDER)
+        timed = len(chunks) - chunks.column("min_ms").null_count
+        ordered = _single_batch(chunks.take(pa.concat_arrays([order[timed:], order[:timed]])))
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, CHUNK_SCHEMA, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+            writer.write_batch(ordered)
+        return cls(number, sink.getvalue().to_pybytes(), ordered)
+
+    @classmethod
+    def merged(cls, number: int, parts: Sequence[Manifest]) -> Manifest:
+        """Return one manifest of all chunks of several."""
+        batches = [part._chunks for part in parts]  # noqa: SLF001 - of this class
+        return cls.build(number, pa.Table.from_batches(batches, CHUNK_SCHEMA))
+
+    @classmethod
+    def parse(cls, id: str, data: bytes) -> Manifest:  # noqa: A002 - the name of what it becomes
+        """Return the manifest of that id from what was stored.
+
+        Raises CheckpointError when the data is not what the id names, or is of another version of tidegate.
+        """
+        number, _, checksum = id.partition("-")
+        if not number.isdecimal() or checksum != _checksum(data):
+            raise CheckpointError(
+                f"the manifest {id!r} in the state location is damaged: the checksum of its {len(data)} bytes "
+                f"is {_checksum(data)}"
+            )
+        try:
+            table = pa.ipc.open_stream(data).read_all()
+        except (pa.ArrowInvalid, OSError) as problem:
+            raise CheckpointError(f"the manifest {id!r} cannot be read: {problem}") from problem
+        if table.schema != CHUNK_SCHEMA:
+            raise CheckpointError(f"the manifest {id!r} is of another version of tidegate: its columns differ")
+        return cls(int(number), data, _single_batch(table))
+
+    def __len__(self) -> int:
+        return int(self._chunks.num_rows)
+
+    def head(self, position: int) -> Head | None:
+        """Return the first chunk at or after a position that holds an event time; None: there is none."""
+        return self._head(max(position, self._without_time))
+
+    def lookup(self, event_time_ms: int) -> Head | None:
+        """Return the first chunk of which all event times are at or after a time; None: there is none."""
+        return self._head(self._without_time + int(np.searchsorted(self._min_ms, event_time_ms)))
+
+    def latest(self, end: int) -> int | None:
+        """Return the greatest event time in the chunks before a position; None: they hold none."""
+        if end <= self._without_time:
+            return None
+        return int(self._latest_ms[end - 1])
+
+    def cost(self, start: int, end: int) -> Cost:
+        """Return what the chunks from ``start`` to ``end``, exclusive, cost to read.
+
+        A file counts where its first chunk is, so that ranges add up.
+        """
+        rows, size, files = (int(sums[end] - sums[start]) for sums in self._sums)
+        return Cost(rows=rows, bytes=size, files=files)
+
+    def chunks(self, start: int, end: int) -> pa.RecordBatch:
+        """Return the chunks from ``start`` to ``end``, exclusive; pickled, it is as small as they are."""
+        # A slice would take all that it is a slice of into the pickle.
+        return self._chunks.slice(start, end - start).take(pa.array(np.arange(end - start)))
+
+    def overshoot_ms(self, start: int, end: int, bound_ms: int) -> int:
+        """Return by how much the greatest event time in a range of chunks is beyond a bound; at least 0.
+
+        A chunk is read whole once its least event time is below the bound, which is why it happens.
+        """
+        greatest = self._max_ms[start:end].max(initial=NEVER)
+        return max(0, int(greatest) - bound_ms)
+
+    def _head(self, position: int) -> Head | None:
+        if position >= len(self):
+            return None
+        return Head(position, int(self._min_ms[position - self._without_time]))
+
+    @cached_property
+    def _without_time(self) -> int:
+        return int(self._chunks.column("min_ms").null_count)
+
+    @cached_property
+    def _min_ms(self) -> Any:
+        """The least event times, of the chunks that hold any."""
+        return self._chunks.column("min_ms").slice(self._without_time).to_numpy()
+
+    @cached_property
+    def _max_ms(self) -> Any:
+        return self._chunks.column("max_ms").fill_null(NEVER).to_numpy()
+
+    @cached_property
+    def _latest_ms(self) -> Any:
+        return np.maximum.accumulate(self._max_ms)
+
+    @cached_property
+    def _sums(self) -> tuple[Any, Any, Any]:
+        """The rows, the bytes and the files before each position."""
+        start, end, rows = (self._chunks.column(name).to_numpy() for name in ("start", "end", "rows"))
+        return _running(rows, np.int64), _running(end - start, np.int64), _running(start == 0, np.int32)
+
+
+def _checksum(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:CHECKSUM_DIGITS]
+
+
+def _running(values: Any, kind: type[np.generic]) -> Any:
+    sums = np.zeros(len(values) + 1, kind)
+    np.cumsum(values, out=sums[1:])
+    return sums
+
+
+def _single_batch(table: pa.Table) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], CHUNK_SCHEMA)

@@ -1,0 +1,130 @@
+"""One discovery round: what a listing shows that is new becomes the chunks of one manifest."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import closing
+from itertools import islice
+
+import pyarrow as pa
+
+from tidegate.enumerators.object_times import ObjectTimes
+from tidegate.enumerators.seen_objects import SeenObjects
+from tidegate.errors import CorruptDataError, ObjectGoneError
+from tidegate.readers.objects import CHUNK_SCHEMA, Chunk, ObjectFormat, S3Object
+
+__all__ = ["ObjectDiscovery"]
+
+_LOG = logging.getLogger("tidegate.planner")
+_THREADS = 16
+_OBJECTS_AT_ONCE = 64
+_OBJECTS_PER_BATCH = 10_000
+
+
+class ObjectDiscovery:
+    """Finds new objects, and cuts them into chunks.
+
+    pages: lists all objects there are, in pages; called once per round.
+    seen: which objects were found before; kept up to date by every round that ends well.
+    allow_overwrites: an object that was overwritten is found again; otherwise the new version is left
+        out, with a warning.
+    ignore_corrupt: leave out objects that cannot be cut; otherwise they end the round.
+    """
+
+    def __init__(
+        self,
+        pages: Callable[[], Generator[Sequence[S3Object]]],
+        object_format: ObjectFormat,
+        times: ObjectTimes,
+        seen: SeenObjects,
+        *,
+        allow_overwrites: bool = False,
+        ignore_corrupt: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._pages, self._format, self._times, self.seen = pages, object_format, times, seen
+        self._allow_overwrites, self._ignore_corrupt, self._clock = allow_overwrites, ignore_corrupt, clock
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """Let a round that goes on in another thread raise CancelledError soon."""
+        self._stopped.set()
+
+    def round(self, *, existing: bool = True) -> pa.Table:
+        """List once, and return the chunks of what is new; no rows: nothing is.
+
+        existing: False: remember what is there, and return nothing.
+
+        Raises ConnectorError when the listing fails, CorruptDataError for an object that cannot be cut.
+        A round that raises has found nothing: the next one finds it all again.
+        """
+        begun_ms = int(self._clock() * 1000)
+        seen = self.seen.copy()
+        batches: list[pa.RecordBatch] = []
+        with closing(self._pages()) as pages, ThreadPoolExecutor(_THREADS, "tidegate-survey") as pool:
+            fresh = self._fresh(pages, seen)
+            surveyed = self._surveyed(pool, fresh, begun_ms) if existing else ((found, []) for found in fresh)
+            while some := list(islice(surveyed, _OBJECTS_PER_BATCH)):
+                seen.add([found for found, _ in some])
+                batches.append(_columns([chunk for _, chunks in some for chunk in chunks]))
+        seen.end_round(begun_ms)
+        self.seen = seen
+        return pa.Table.from_batches(batches, CHUNK_SCHEMA)
+
+    def _fresh(self, pages: Iterable[Sequence[S3Object]], seen: SeenObjects) -> Iterator[S3Object]:
+        """Yield the objects that are new."""
+        for page in pages:
+            if self._stopped.is_set():
+                raise CancelledError
+            new, overwritten = seen.sift(page)
+            yield from new
+            if self._allow_overwrites:
+                yield from overwritten
+            elif overwritten:
+                _LOG.warning(
+                    "%d objects were overwritten after they were found, such as %r; they are left out, for "
+                    "allowOverwrites is false",
+                    len(overwritten),
+                    overwritten[0].key,
+                )
+
+    def _surveyed(
+        self, pool: ThreadPoolExecutor, objects: Iterable[S3Object], now_ms: int
+    ) -> Iterator[tuple[S3Object, list[Chunk]]]:
+        """Yield objects with their chunks; many threads look at them, a bounded number at once."""
+        waiting: deque[Future[list[tuple[S3Object, list[Chunk]]]]] = deque()
+        remaining = iter(objects)
+        while some := list(islice(remaining, _OBJECTS_AT_ONCE)):
+            waiting.append(pool.submit(self._survey, some, now_ms))
+            if len(waiting) > 2 * _THREADS:
+                yield from waiting.popleft().result()
+        while waiting:
+            yield from waiting.popleft().result()
+
+    def _survey(self, objects: Sequence[S3Object], now_ms: int) -> list[tuple[S3Object, list[Chunk]]]:
+        surveyed: list[tuple[S3Object, list[Chunk]]] = []
+        for found in objects:
+            try:
+                pieces = self._format.survey(found, self._times.column)
+                surveyed.append((found, [self._times.chunk(found, piece, now_ms) for piece in pieces]))
+            except ObjectGoneError:
+                # Not remembered: should it be there again, as another version, it is new.
+                _LOG.warning("the object %r was deleted or overwritten before it could be looked at", found.key)
+            except CorruptDataError as error:
+                if not self._ignore_corrupt:
+                    raise
+                _LOG.warning("left out: %s", error)
+                surveyed.append((found, []))
+        return surveyed
+
+
+def _columns(chunks: Sequence[Chunk]) -> pa.RecordBatch:
+    columns = zip(*chunks, strict=True) if chunks else [()] * len(CHUNK_SCHEMA)
+    return pa.record_batch(
+        [pa.array(values, field.type) for values, field in zip(columns, CHUNK_SCHEMA, strict=True)], CHUNK_SCHEMA
+    )

@@ -1,0 +1,79 @@
+"""Which event-time range a chunk gets: by a column, by its path, or by when the object was modified.
+
+Pure: what a format found in an object goes in, what planning sees comes out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.errors import CorruptDataError
+from tidegate.readers.event_time import BadEventTime
+from tidegate.readers.event_time_policy import FutureEventTime
+from tidegate.readers.objects import Chunk, ChunkSurvey, S3Object, TimeRange
+from tidegate.readers.path_times import PathTimes
+
+__all__ = ["ObjectTimes"]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectTimes:
+    """Where event times come from, and what becomes of chunks without a usable one.
+
+    column: that holds them; None: another way.
+    path: finds them in the key; None: another way.  With neither, LastModified counts.
+    bad: what becomes of rows without a usable time: ``fail``, LastModified stands in
+        (``record-timestamp``), or planning leaves them out (``ignore``).
+    future: the same of times more than ``max_future_skew_ms`` ahead of the clock; ``hold`` is the
+        planner's business.
+    """
+
+    column: str | None = None
+    path: PathTimes | None = None
+    bad: BadEventTime = "fail"
+    future: FutureEventTime = "ignore"
+    max_future_skew_ms: int = 0
+
+    def chunk(self, found: S3Object, survey: ChunkSurvey, now_ms: int) -> Chunk:
+        """Return a chunk of an object with the event times that planning goes by.
+
+        Raises CorruptDataError, which names the object, where the policy is ``fail``.
+        """
+        times = self._not_bad(found, survey)
+        if times is not None and times.max_ms > now_ms + self.max_future_skew_ms:
+            times = self._not_future(found, times, now_ms + self.max_future_skew_ms)
+        return Chunk(*found, survey.start, survey.end, survey.rows, *(times or (None, None)))
+
+    def _not_bad(self, found: S3Object, survey: ChunkSurvey) -> TimeRange | None:
+        modified = TimeRange(found.modified_ms, found.modified_ms)
+        if self.column is None and self.path is None:
+            return modified
+        if self.path is not None:
+            times, without = self.path.range_of(found.key), "its path names no time"
+            lacking = times is None
+        else:
+            times, lacking = survey.times, survey.rows_without_time > 0 or survey.times is None
+            without = f"rows have no usable time in the column {self.column!r}"
+        if not lacking or self.bad == "ignore":
+            return times
+        if self.bad == "fail":
+            raise CorruptDataError(
+                f"the object {found.key!r} has no usable event time: {without}; "
+                "set badEventTime to record-timestamp or ignore to go on"
+            )
+        return (
+            modified
+            if times is None
+            else TimeRange(min(times.min_ms, modified.min_ms), max(times.max_ms, modified.max_ms))
+        )
+
+    def _not_future(self, found: S3Object, times: TimeRange, horizon_ms: int) -> TimeRange | None:
+        if self.future == "fail":
+            raise CorruptDataError(
+                f"the object {found.key!r} has event times up to {times.max_ms} ms, further in the future than "
+                "maxFutureSkew allows; set futureEventTime to ignore or hold to go on"
+            )
+        if self.future == "hold":
+            return times
+        # How great the others are is not known, and the watermark must not run ahead of what is unread.
+        return None if times.min_ms > horizon_ms else TimeRange(times.min_ms, times.min_ms)

@@ -1,0 +1,213 @@
+"""Making rows what Spark expects: the schema that a file's becomes, and batches of exactly that schema.
+
+Both follow what Spark's own Parquet reader does (ParquetSchemaConverter, ParquetVectorUpdaterFactory):
+every column is nullable, unsigned integers become the next wider type, a timestamp with a zone is an
+instant and one without is a TimestampNTZ.  Nanoseconds, which Spark refuses, are rounded down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+from tidegate.errors import CorruptDataError, OptionError
+
+__all__ = ["conform", "plain", "plain_type", "position_of", "spark_schema"]
+
+MOST_DIGITS = 38  # of a Spark decimal
+
+_TYPES: Sequence[tuple[Callable[[pa.DataType], bool], pa.DataType]] = (
+    (kinds.is_uint8, pa.int16()),
+    (kinds.is_uint16, pa.int32()),
+    (kinds.is_uint32, pa.int64()),
+    (kinds.is_uint64, pa.decimal128(20, 0)),
+    (kinds.is_large_string, pa.string()),
+    (kinds.is_string_view, pa.string()),
+    (kinds.is_fixed_size_binary, pa.binary()),
+    (kinds.is_large_binary, pa.binary()),
+    (kinds.is_binary_view, pa.binary()),
+    (kinds.is_date, pa.date32()),
+)
+_SAME: Sequence[Callable[[pa.DataType], bool]] = (
+    kinds.is_boolean,
+    kinds.is_signed_integer,
+    kinds.is_float32,
+    kinds.is_float64,
+    kinds.is_string,
+    kinds.is_binary,
+    kinds.is_null,
+)
+_LISTS: Sequence[Callable[[pa.DataType], bool]] = (
+    kinds.is_list,
+    kinds.is_large_list,
+    kinds.is_fixed_size_list,
+    kinds.is_list_view,
+    kinds.is_large_list_view,
+)
+
+
+def spark_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema that Spark's own Parquet reader gives the columns of a file, in Arrow's types.
+
+    PySpark's ``from_arrow_schema`` takes it.  Metadata is left out.
+
+    Raises OptionError, which names the column, for a type that Spark cannot hold (time, duration,
+    float16, decimals beyond 38 digits, unions) and for two columns that differ in case only, which are
+    one to Spark.
+    """
+    return pa.schema(_spark_fields(schema, ""))
+
+
+def _spark_fields(fields: Sequence[pa.Field], parent: str) -> list[pa.Field]:
+    seen: dict[str, str] = {}
+    for field in fields:
+        other = seen.get(field.name.lower())
+        if other is not None:
+            raise OptionError(f"the columns {parent + other!r} and {parent + field.name!r} are one to Spark")
+        seen[field.name.lower()] = field.name
+    return [pa.field(field.name, _spark_type(field.type, parent + field.name)) for field in fields]
+
+
+def _spark_type(kind: pa.DataType, path: str) -> pa.DataType:
+    kind = plain_type(kind)
+    simple = kind if any(is_kind(kind) for is_kind in _SAME) else None
+    simple = next((wanted for is_kind, wanted in _TYPES if is_kind(kind)), simple)
+    if simple is not None:
+        return simple
+    if kinds.is_timestamp(kind):
+        return pa.timestamp("us", None if kind.tz is None else "UTC")
+    if kinds.is_decimal(kind) and kind.precision <= MOST_DIGITS and 0 <= kind.scale <= kind.precision:
+        return pa.decimal128(kind.precision, kind.scale)
+    if kinds.is_struct(kind):
+        return pa.struct(_spark_fields(list(kind), f"{path}."))
+    if kinds.is_map(kind):
+        key = pa.field("key", _spark_type(kind.key_type, f"{path}.key"), nullable=False)
+        return pa.map_(key, pa.field("value", _spark_type(kind.item_type, f"{path}.value")))
+    if any(is_kind(kind) for is_kind in _LISTS):
+        return pa.list_(pa.field("element", _spark_type(kind.value_type, f"{path}.element")))
+    raise OptionError(f"the column {path!r} is of the type {kind}, which Spark cannot hold: leave it out of the schema")
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the rows of ``batch`` as a batch of exactly ``schema``.
+
+    Columns, and the fields of structs, go by name: the very name, else the only one that differs in
+    case alone.  What is missing is null, surplus is dropped.  Types are cast where no value changes
+    by it; but what is smaller than a microsecond is rounded down, and a timestamp without a zone is taken
+    for UTC, as Spark does.
+
+    Raises CorruptDataError, which names the column and both types, for a value that does not fit, and
+    for a null where ``schema`` allows none.
+    """
+    names = batch.schema.names
+    columns = [_field(batch.columns, names, field, field.name, batch.num_rows) for field in schema]
+    for field, column in zip(schema, columns, strict=True):
+        if not field.nullable and column.null_count:
+            raise CorruptDataError(
+                f"the column {field.name!r} has {column.null_count} nulls, and the schema allows none"
+            )
+    if not columns:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([])))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def position_of(name: str, names: Sequence[str]) -> int | None:
+    """Return where ``name`` is among ``names``: itself, else the only one that differs in case alone; or None.
+
+    Raises CorruptDataError if several could be meant.
+    """
+    for same in (str, str.lower):
+        found = [index for index, other in enumerate(names) if same(other) == same(name)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise CorruptDataError(f"{len(found)} columns are called {name!r}")
+    return None
+
+
+def plain(values: pa.Array) -> pa.Array:
+    """Return an array without what Arrow wraps around values: dictionaries, runs and extension types."""
+    while (kind := values.type) != plain_type(kind):
+        if isinstance(kind, pa.BaseExtensionType):
+            values = values.storage
+        else:
+            values = values.dictionary_decode() if kinds.is_dictionary(kind) else pc.run_end_decode(values)
+    return values
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of ``plain(values)`` for values of this type."""
+    while True:
+        if isinstance(kind, pa.BaseExtensionType):
+            kind = kind.storage_type
+        elif kinds.is_dictionary(kind) or kinds.is_run_end_encoded(kind):
+            kind = kind.value_type
+        else:
+            return kind
+
+
+def _field(columns: Sequence[pa.Array], names: Sequence[str], field: pa.Field, path: str, rows: int) -> pa.Array:
+    index = position_of(field.name, names)
+    return pa.nulls(rows, field.type) if index is None else _converted(columns[index], field.type, path)
+
+
+def _converted(values: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
+    if values.type.equals(wanted, check_metadata=True):
+        return values
+    values = plain(values)
+    given = values.type
+    if kinds.is_struct(wanted) and kinds.is_struct(given):
+        return _struct(values, wanted, path)
+    if kinds.is_map(wanted) and kinds.is_map(given):
+        entries = values.flatten()
+        keys = _converted(entries.field(0), wanted.key_type, f"{path}.key")
+        items = _converted(entries.field(1), wanted.item_type, f"{path}.value")
+        return pa.MapArray.from_arrays(_offsets(values), keys, items, type=wanted, mask=_mask(values))
+    if (kinds.is_list(wanted) or kinds.is_large_list(wanted)) and any(is_kind(given) for is_kind in _LISTS):
+        elements = _converted(values.flatten(), wanted.value_type, f"{path}.element")
+        made = pa.ListArray if kinds.is_list(wanted) else pa.LargeListArray
+        return made.from_arrays(_offsets(values), elements, type=wanted, mask=_mask(values))
+    try:
+        return _cast(values, wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        # Arrow's own sentence may show the value.
+        sentence = f"the column {path!r} is of the type {given}, and not every value of it is a {wanted}"
+        raise CorruptDataError(sentence) from None
+
+
+def _struct(values: pa.StructArray, wanted: pa.StructType, path: str) -> pa.Array:
+    names = [field.name for field in values.type]
+    children = [values.field(index) for index in range(len(names))]
+    fields = list(wanted)
+    converted = [_field(children, names, field, f"{path}.{field.name}", len(values)) for field in fields]
+    if not converted:
+        return pa.nulls(len(values), wanted) if values.null_count else pa.array([{}] * len(values), wanted)
+    return pa.StructArray.from_arrays(converted, fields=fields, mask=_mask(values))
+
+
+def _offsets(values: pa.Array) -> pa.Array:
+    """Return offsets into ``values.flatten()``, which leaves out what slices and nulls hide."""
+    lengths = pc.list_value_length(values).fill_null(0).to_numpy(zero_copy_only=False)
+    width = np.int64 if kinds.is_large_list(values.type) else np.int32
+    return pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(width))
+
+
+def _mask(values: pa.Array) -> pa.BooleanArray | None:
+    return values.is_null() if values.null_count else None
+
+
+def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    given = values.type
+    if kinds.is_timestamp(given) and kinds.is_timestamp(wanted) and (given.unit, wanted.unit) == ("ns", "us"):
+        # Arrow rounds towards zero, or refuses.
+        numbers = values.view(pa.int64()).fill_null(0).to_numpy() // 1000
+        return pa.array(numbers, mask=np.asarray(values.is_null())).view(wanted)
+    if kinds.is_temporal(wanted) and (kinds.is_integer(given) or kinds.is_floating(given)):
+        raise pa.ArrowTypeError("a number has no unit")
+    if kinds.is_temporal(given) and (kinds.is_integer(wanted) or kinds.is_floating(wanted)):
+        raise pa.ArrowTypeError("a number has no unit")
+    return values.cast(wanted)

@@ -1,0 +1,189 @@
+r"""The lines of an object: of a range of its bytes, or of what it holds compressed.
+
+A line belongs to the range that holds its first byte (Hadoop: LineRecordReader), so ranges that
+cover an object without gaps give each line once.  Lines end with ``\n``, before which a ``\r`` may
+stand; the last one may end with the object.  A byte order mark is no part of the first line.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeAlias
+
+import pyarrow as pa
+
+from tidegate.errors import CorruptDataError
+
+__all__ = ["Fetch", "LineBlock", "compression_of", "decompressed", "lines_of", "range_blocks", "stream_blocks"]
+
+Fetch: TypeAlias = Callable[[int, int], bytes]
+"""Returns the bytes of an object from a start to an end, exclusive."""
+
+LONGEST_LINE = 256 * 2**20
+_LOOK_AHEAD = 16 * 1024  # beyond a range's end, where most last lines end: spares a second request
+_BLANK = b" \t\r\n"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_COMPRESSIONS = {".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
+_UNREADABLE = (".snappy", ".deflate", ".xz")
+
+
+class LineBlock(NamedTuple):
+    """Some whole lines, one after the other, and where the first one begins."""
+
+    offset: int
+    data: bytes
+
+
+def range_blocks(name: str, fetch: Fetch, size: int, start: int, end: int, *, block_bytes: int) -> Iterator[LineBlock]:
+    """Yield the lines that begin in ``[start, end)``, in order, about ``block_bytes`` at a time.
+
+    name: of the object, for errors.  size: its bytes.
+    A block is longer only to hold one line as a whole.  Asks for ``block_bytes`` and a little more
+    at once, so a range up to that size usually takes one request.
+
+    Raises CorruptDataError for a line of more than 256 MiB; what ``fetch`` raises passes.
+    """
+    unfinished: list[bytes] = []
+    offset = start
+    for at, piece in _from_first_line(_pieces(fetch, size, start, end, block_bytes), start, end):
+        stop = at + len(piece)
+        if not unfinished:
+            offset = at
+        if stop < end:
+            length = piece.rfind(b"\n") + 1
+        else:
+            length = piece.find(b"\n", max(end - 1 - at, 0)) + 1 or (len(piece) if stop == size else 0)
+        if length:
+            data = b"".join([*unfinished, piece[:length]])
+            yield _block(offset, data)
+            if stop >= end:
+                return
+            offset += len(data)
+            unfinished = []
+        if length < len(piece):
+            unfinished.append(piece[length:])
+        _require_bounded(name, offset, unfinished)
+
+
+def _pieces(fetch: Fetch, size: int, start: int, end: int, block_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the object from the byte before ``start`` to its end, which few will want to see."""
+    look_ahead = min(_LOOK_AHEAD, block_bytes)
+    at = max(start - 1, 0)
+    while at < size:
+        stop = at + block_bytes
+        if at < end <= stop + look_ahead:
+            stop = end + look_ahead
+        yield at, fetch(at, min(stop, size))
+        at = stop
+
+
+def _from_first_line(pieces: Iterator[tuple[int, bytes]], start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Leave out what is before the first line that begins in ``[start, end)``; with none, all."""
+    if start > 0:
+        # The byte before the start is the first that may end a line.
+        for at, piece in pieces:
+            begin = piece.find(b"\n") + 1
+            if begin and at + begin < end:
+                yield at + begin, piece[begin:]
+                break
+            if begin or at + len(piece) >= end:
+                return
+    yield from pieces
+
+
+def stream_blocks(name: str, pieces: Iterable[bytes]) -> Iterator[LineBlock]:
+    """Yield all lines of a text that comes in pieces, about a piece at a time.
+
+    Raises CorruptDataError for a line of more than 256 MiB; what ``pieces`` raises passes.
+    """
+    offset = 0
+    unfinished: list[bytes] = []
+    for piece in pieces:
+        length = piece.rfind(b"\n") + 1
+        if length:
+            data = b"".join([*unfinished, piece[:length]])
+            yield _block(offset, data)
+            offset += len(data)
+            unfinished = []
+        if length < len(piece):
+            unfinished.append(piece[length:])
+        _require_bounded(name, offset, unfinished)
+    if unfinished:
+        yield _block(offset, b"".join(unfinished))
+
+
+def lines_of(block: LineBlock) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines that are not blank, each with where it begins."""
+    offset = block.offset
+    for line in block.data.split(b"\n"):
+        text = line.strip(_BLANK)
+        if text:
+            yield offset, text
+        offset += len(line) + 1
+
+
+def compression_of(name: str) -> str | None:
+    """Return Arrow's name of the codec that the suffix of an object's name says; None: it is not compressed.
+
+    Raises CorruptDataError for a suffix of a compression that cannot be read.
+    """
+    lower = name.lower()
+    for suffix, codec in _COMPRESSIONS.items():
+        if lower.endswith(suffix):
+            return codec
+    if lower.endswith(_UNREADABLE):
+        raise CorruptDataError(f"{name}: cannot decompress it; readable are {', '.join(_COMPRESSIONS)}")
+    return None
+
+
+def decompressed(name: str, fetch: Fetch, size: int, codec: str, *, block_bytes: int) -> Iterator[bytes]:
+    """Yield what a compressed object holds, ``block_bytes`` at a time, also of several members or frames.
+
+    Asks for at most ``block_bytes`` at once.  Raises CorruptDataError for what cannot be
+    decompressed; what ``fetch`` raises passes.
+    """
+    with pa.PythonFile(_Requests(fetch, size, block_bytes), "r") as raw, pa.CompressedInputStream(raw, codec) as text:
+        while True:
+            try:
+                piece = text.read(block_bytes)
+            except OSError as error:
+                raise CorruptDataError(f"{name}: cannot decompress it by {codec}: {error}") from None
+            if not piece:
+                return
+            yield piece
+
+
+class _Requests(io.RawIOBase):
+    """An object as a file that is read once, in few requests."""
+
+    def __init__(self, fetch: Fetch, size: int, request_bytes: int) -> None:
+        super().__init__()
+        self._fetch = fetch
+        self._size = size
+        self._request_bytes = request_bytes
+        self._at = 0
+        self._waiting = io.BytesIO()
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, count: int = -1) -> bytes:
+        found = self._waiting.read(count)
+        if not found and self._at < self._size:
+            end = min(self._at + self._request_bytes, self._size)
+            self._waiting = io.BytesIO(self._fetch(self._at, end))
+            self._at = end
+            found = self._waiting.read(count)
+        return found
+
+
+def _block(offset: int, data: bytes) -> LineBlock:
+    if offset == 0 and data.startswith(_BYTE_ORDER_MARK):
+        return LineBlock(len(_BYTE_ORDER_MARK), data[len(_BYTE_ORDER_MARK) :])
+    return LineBlock(offset, data)
+
+
+def _require_bounded(name: str, offset: int, unfinished: list[bytes]) -> None:
+    if sum(map(len, unfinished)) > LONGEST_LINE:
+        raise CorruptDataError(f"{name}: the line at byte {offset} is longer than {LONGEST_LINE // 2**20} MiB")

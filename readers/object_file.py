@@ -1,0 +1,99 @@
+"""An object as a file, for readers that jump: ranges are fetched ahead by threads, or when they are read."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+__all__ = ["ObjectFile"]
+
+THREADS = 4
+
+
+class ObjectFile(io.RawIOBase):
+    """The bytes of one version of an object.  Close it, since it may have threads.
+
+    size: of the object.
+    fetch: returns the bytes from a start to an end, exclusive; by threads, too.  What it raises, reading raises.
+    part_bytes: no more are asked for at once when they are fetched ahead.
+    """
+
+    def __init__(self, size: int, fetch: Callable[[int, int], bytes], part_bytes: int) -> None:
+        super().__init__()
+        self._size = size
+        self._fetch = fetch
+        self._part_bytes = part_bytes
+        self._position = 0
+        self._held: dict[tuple[int, int], Future[bytes]] = {}
+        self._threads: ThreadPoolExecutor | None = None
+
+    def hold(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Fetch these ranges now, in this order, and keep them; drop what was held and is not among them.
+
+        Returns at once: reading waits for what it needs.
+        """
+        parts = [
+            (begin, min(begin + self._part_bytes, end))
+            for start, end in ranges
+            for begin in range(start, end, self._part_bytes)
+        ]
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(THREADS, "tidegate-object-file")
+        self._held = {part: self._held.get(part) or self._threads.submit(self._fetch, *part) for part in parts}
+
+    def close(self) -> None:
+        """Drop everything; waits for the requests that are under way."""
+        self._held = {}
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
+        super().close()
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position of the next byte to read."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a position, which may lie beyond the end, and return it."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = base + offset
+        return self._position
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return the next ``size`` bytes, fewer only at the end; None or less than 0: all that is left."""
+        start = self._position
+        end = self._size if size is None or size < 0 else min(start + size, self._size)
+        if start >= end:
+            return b""
+        pieces = []
+        while self._position < end:
+            piece = self._piece(self._position, end)
+            pieces.append(piece)
+            self._position += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def readinto(self, buffer: object) -> int:
+        """Fill ``buffer`` and return how many bytes it got."""
+        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]  # typeshed names the buffer's protocol since 3.12
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def _piece(self, start: int, end: int) -> bytes:
+        """Return bytes from ``start`` on: as many as one held part has of them, or all up to the next held part."""
+        after = end
+        for (begin, stop), future in self._held.items():
+            if begin <= start < stop:
+                whole = future.result()
+                return whole if (start, end) == (begin, stop) else whole[start - begin : end - begin]
+            if start < begin:
+                after = min(after, begin)
+        return self._fetch(start, after)

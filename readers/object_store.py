@@ -1,0 +1,222 @@
+"""Reading objects of a bucket: ranges of one version of each, retried until a deadline."""
+
+from __future__ import annotations
+
+import functools
+import io
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.errors import ConnectorError, ObjectGoneError, OptionError, TidegateError
+from tidegate.readers.object_file import ObjectFile
+from tidegate.readers.objects import Chunk, S3Object
+from tidegate.readers.retry import Deadline, TransientError
+from tidegate.readers.s3_config import S3ConnectionConfig
+
+__all__ = ["SMALL_BYTES", "ObjectStore", "s3_error"]
+
+SMALL_BYTES = 8 << 20
+"""Objects up to this size are fetched whole, by one request; it is also the size of a part of larger ones."""
+
+AHEAD_BYTES = 4 * SMALL_BYTES
+AHEAD_THREADS = 8
+LEAST_S = 0.001  # what a Deadline has when it is over
+STEP_BYTES = 256 << 10  # after so many bytes of a slow body the deadline is looked at
+
+_GONE = {
+    "404": "was deleted",
+    "NoSuchKey": "was deleted",
+    "NoSuchVersion": "was deleted",
+    "412": "was overwritten",
+    "PreconditionFailed": "was overwritten",
+    "416": "was overwritten",
+    "InvalidRange": "was overwritten",
+}
+_PASSING = {
+    "RequestTimeout",
+    "RequestTimeTooSkewed",
+    "SlowDown",
+    "Throttling",
+    "ThrottlingException",
+    "RequestLimitExceeded",
+}
+
+
+def s3_error(problem: Exception, target: str) -> TidegateError:
+    """Return what an error of botocore means: TransientError, ObjectGoneError, OptionError or ConnectorError.
+
+    target: what was asked for, such as ``s3://bucket/key``.
+    """
+    from botocore import exceptions
+
+    if isinstance(problem, exceptions.ClientError):
+        return _refusal(problem.response, target)
+    sentence = str(problem).rstrip(".")
+    passing = (
+        exceptions.ConnectionError,
+        exceptions.HTTPClientError,
+        exceptions.IncompleteReadError,
+        exceptions.ResponseStreamingError,
+    )
+    if isinstance(problem, passing):
+        return TransientError(sentence)
+    if isinstance(problem, exceptions.ParamValidationError):
+        return OptionError(f"{target} names no object of S3: {' '.join(sentence.split())}")
+    return ConnectorError(f"cannot ask for {target}: {sentence}")
+
+
+def _refusal(response: Any, target: str) -> TidegateError:
+    code = response.get("Error", {}).get("Code", "")
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if code in _GONE:
+        return ObjectGoneError(f"{target} {_GONE[code]} after it was found")
+    if code == "NoSuchBucket":
+        return OptionError(f"there is no bucket {target.split('/')[2]!r}, of {target}")
+    if status >= 500 or status == 429 or code in _PASSING:
+        return TransientError(f"the endpoint answered {code or status}")
+    return ConnectorError(f"the endpoint refused {target}: {code or status}")
+
+
+class ObjectStore:
+    """The objects of one bucket.  Picklable; opens nothing before it is first asked, and threads may share it."""
+
+    def __init__(self, config: S3ConnectionConfig, bucket: str) -> None:
+        self.config = config
+        self.bucket = bucket
+        self._ahead: _Ahead | None = None
+
+    def __reduce__(self) -> tuple[type[ObjectStore], tuple[S3ConnectionConfig, str]]:
+        return ObjectStore, (self.config, self.bucket)
+
+    def address(self, key: str) -> str:
+        """Return how errors name an object: ``s3://bucket/key``."""
+        return f"s3://{self.bucket}/{key}"
+
+    def fetch(self, found: S3Object, start: int, end: int) -> bytes:
+        """Return the bytes of an object from ``start`` to ``end``, exclusive, by one request; all of them.
+
+        Raises ObjectGoneError when the object is no longer the one that was found: it was deleted, or
+        its ETag, or its size, is another.  Where the endpoint gives no ETag, only the size tells.
+        Raises OptionError when there is no such bucket, DeadlineError when the endpoint fails or
+        is silent for ``deadline_s``, ConnectorError when it refuses.  A request that is under way at the
+        deadline ends by its own time-outs, within less than as long again.
+        """
+        ahead = self._ahead
+        data = None if ahead is None else ahead.take(found, start, end)
+        return self._fetch(found, start, end) if data is None else data
+
+    def open(self, found: S3Object) -> pa.NativeFile:
+        """Return an object as a file that is read by ranges, each pinned to the version that was found.
+
+        It asks for nothing yet, and keeps one part of SMALL_BYTES.  Reading raises what :meth:`fetch` raises.
+        """
+        raw = ObjectFile(found.size, functools.partial(self.fetch, found), SMALL_BYTES)
+        return pa.PythonFile(io.BufferedReader(raw, SMALL_BYTES), mode="r")
+
+    @contextmanager
+    def reading_ahead(self, chunks: Sequence[Chunk]) -> Iterator[None]:
+        """Fetch the small objects among the chunks, which are read next and in this order, before they are asked for.
+
+        Threads fetch them, at most AHEAD_BYTES that nobody has taken yet; :meth:`fetch` then finds
+        them there.  What is asked for out of order is fetched at once.  One at a time on a store.
+        """
+        wanted = list(dict.fromkeys(chunk.source for chunk in chunks if 0 < chunk.size <= SMALL_BYTES))
+        if len(wanted) < 2:
+            yield
+            return
+        with closing(_Ahead(self, wanted)) as ahead:
+            self._ahead = ahead
+            try:
+                yield
+            finally:
+                self._ahead = None
+
+    def _fetch(self, found: S3Object, start: int, end: int) -> bytes:
+        if start >= end:
+            return b""
+        target = self.address(found.key)
+        deadline = Deadline(f"read {target}", self.config.deadline_s)
+        while True:
+            try:
+                return self._ask(found, start, end, deadline)
+            except TransientError as problem:  # noqa: PERF203 - a request takes far longer
+                deadline.pause(problem)
+
+    def _ask(self, found: S3Object, start: int, end: int, deadline: Deadline) -> bytes:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        target = self.address(found.key)
+        pin = {"IfMatch": f'"{found.etag}"'} if found.etag else {}
+        try:
+            client = self.config.client()
+            answer = client.get_object(Bucket=self.bucket, Key=found.key, Range=f"bytes={start}-{end - 1}", **pin)
+            with closing(answer["Body"]) as body:
+                self._check(found, answer, start)
+                return _whole(body, end - start, deadline)
+        except (BotoCoreError, ClientError) as problem:
+            raise s3_error(problem, target) from problem
+
+    def _check(self, found: S3Object, answer: Any, start: int) -> None:
+        target = self.address(found.key)
+        # An endpoint that takes a range for the whole object may answer without one.
+        span, _, size = answer.get("ContentRange", f"bytes 0-/{answer['ContentLength']}").rpartition("/")
+        etag = answer.get("ETag", "").strip('"')
+        if size != str(found.size) or (found.etag and etag != found.etag):
+            raise ObjectGoneError(f"{target} was overwritten after it was found")
+        if not span.startswith(f"bytes {start}-"):
+            raise ConnectorError(f"the endpoint gave {target} from another byte on than {start}")
+
+
+def _whole(body: Any, length: int, deadline: Deadline) -> bytes:
+    parts = []
+    left = length
+    while left:
+        part = body.read(min(left, STEP_BYTES))
+        if not part:
+            raise TransientError(f"the answer ended {left} bytes too early")
+        parts.append(part)
+        left -= len(part)
+        if left and deadline.remaining_s <= LEAST_S:
+            raise TransientError(f"the answer still lacked {left} of {length} bytes")
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class _Ahead:
+    """Objects that threads fetch in the order in which they will be asked for."""
+
+    def __init__(self, store: ObjectStore, wanted: Sequence[S3Object]) -> None:
+        self._store = store
+        self._wanted = iter(wanted)
+        self._next = next(self._wanted, None)
+        self._bytes = 0
+        self._lock = threading.Lock()
+        self._fetched: dict[S3Object, Future[bytes]] = {}
+        self._threads = ThreadPoolExecutor(AHEAD_THREADS, "tidegate-read-ahead")
+        self._fill()
+
+    def take(self, found: S3Object, start: int, end: int) -> bytes | None:
+        """Return a range of an object that was fetched or is under way; None if it is not ahead."""
+        with self._lock:
+            future = self._fetched.pop(found, None)
+            if future is None:
+                return None
+            self._bytes -= found.size
+            self._fill()
+        data = future.result()
+        return data if (start, end) == (0, found.size) else data[start:end]
+
+    def close(self) -> None:
+        """Drop what nobody took; waits for the requests that are under way."""
+        self._threads.shutdown(cancel_futures=True)
+
+    def _fill(self) -> None:
+        while self._next is not None and (not self._fetched or self._bytes + self._next.size <= AHEAD_BYTES):
+            found = self._next
+            self._fetched[found] = self._threads.submit(self._store._fetch, found, 0, found.size)  # noqa: SLF001
+            self._bytes += found.size
+            self._next = next(self._wanted, None)

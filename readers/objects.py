@@ -1,0 +1,127 @@
+"""The values that the S3 connector is made of: objects, the chunks they are cut into, and their formats.
+
+A *chunk* is a range of bytes of one version of an object.  It is read whole, by one task, and its
+event-time range was found when it was discovered.  What belongs to a chunk is decided by where it
+begins (Hadoop: input splits): a line belongs to the chunk that holds its first byte, a Parquet row
+group to the one that holds the first byte of its first page.  So the chunks of an object that cover
+it without gaps give each row exactly once, whatever the format.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+
+__all__ = ["CHUNK_SCHEMA", "Chunk", "ChunkSurvey", "ObjectFormat", "S3Object", "TimeRange"]
+
+
+class S3Object(NamedTuple):
+    """One version of an object, as a listing shows it.
+
+    etag: without quotes; empty where the endpoint gives none.
+    size: in bytes.
+    modified_ms: LastModified, in milliseconds since the epoch; of a multipart upload its start.
+    """
+
+    key: str
+    size: int
+    etag: str
+    modified_ms: int
+
+
+class TimeRange(NamedTuple):
+    """The least and the greatest event time among some rows, in ms since the epoch, both inclusive."""
+
+    min_ms: int
+    max_ms: int
+
+
+class Chunk(NamedTuple):
+    """A range of bytes of an object, and what is known of the rows in it.
+
+    start, end: the bytes, end exclusive.
+    rows: exact where the format says it, else an estimate of at least 1; 0 for an empty object.
+    min_ms, max_ms: of its event times; None: none of its rows has one to align by.
+    """
+
+    key: str
+    size: int
+    etag: str
+    modified_ms: int
+    start: int
+    end: int
+    rows: int
+    min_ms: int | None
+    max_ms: int | None
+
+    @property
+    def source(self) -> S3Object:
+        """The version of the object that it is cut from."""
+        return S3Object(self.key, self.size, self.etag, self.modified_ms)
+
+
+CHUNK_SCHEMA = pa.schema(
+    [
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("etag", pa.string(), nullable=False),
+        pa.field("modified_ms", pa.int64(), nullable=False),
+        pa.field("start", pa.int64(), nullable=False),
+        pa.field("end", pa.int64(), nullable=False),
+        pa.field("rows", pa.int64(), nullable=False),
+        pa.field("min_ms", pa.int64()),
+        pa.field("max_ms", pa.int64()),
+    ]
+)
+"""The fields of a Chunk as columns: how manifests hold many."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSurvey:
+    """One chunk of an object, as its format describes it.
+
+    times: of the event-time column; None: no row has one, or no column was asked for.
+    rows_without_time: how many rows have no usable time, as far as is known.
+    """
+
+    start: int
+    end: int
+    rows: int
+    times: TimeRange | None
+    rows_without_time: int = 0
+
+
+class ObjectFormat(ABC):
+    """What the bytes of an object mean.  Picklable; made on the driver and on executors alike."""
+
+    @abstractmethod
+    def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
+        """Return the columns that the samples have.  Called once, by the driver, when the source is loaded.
+
+        Raises CorruptDataError for a sample that is not of this format.
+        """
+
+    @abstractmethod
+    def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
+        """Cut an object into chunks that cover it without gaps, in order; none for an empty object.
+
+        column: the event-time column, a dotted path for a nested one; None: times are not asked
+            for, and only objects too large for one task need be looked at.
+
+        Called on the driver once for every new object, by many threads at once.  Raises
+        CorruptDataError, which names the object, for one that is not of this format;
+        ObjectGoneError when it was deleted or overwritten since; ConnectorError when the other side
+        does not answer.
+        """
+
+    @abstractmethod
+    def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a chunk, in order, as batches of ``schema`` of a bounded number of bytes.
+
+        A column of ``schema`` that the object lacks is null; one that ``schema`` lacks is left out.
+        Called on executors.  Raises what ``survey`` raises.
+        """

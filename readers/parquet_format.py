@@ -1,0 +1,267 @@
+"""Parquet objects: cut at row groups, timed by their statistics, and read by ranges of bytes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.column_times import check_time_type, times_ms
+from tidegate.readers.conform import conform, position_of, spark_schema
+from tidegate.readers.event_time_units import TimeUnit
+from tidegate.readers.object_file import ObjectFile
+from tidegate.readers.object_store import SMALL_BYTES, ObjectStore
+from tidegate.readers.objects import Chunk, ChunkSurvey, ObjectFormat, S3Object, TimeRange
+from tidegate.readers.parquet_footer import (
+    RowGroup,
+    column_ranges,
+    leaf_of,
+    leaf_types,
+    row_bytes,
+    row_groups,
+    schema_as_spark_reads_it,
+    statistics_times,
+)
+
+__all__ = ["BATCH_BYTES", "ParquetFormat"]
+
+BATCH_BYTES = 8 << 20
+"""A batch holds no more, unless a single row does."""
+
+CHUNK_BYTES = 64 << 20
+MOST_ROWS = 16_384  # decoded at once: dictionaries of texts may hide how large a row is
+HELD_BYTES = 64 << 20  # a row group up to this is fetched before it is decoded, a larger one meanwhile
+STREAMED_BYTES = 64 << 20  # of a larger one, for all its columns together
+LEAST_REQUEST, MOST_REQUEST = 256 << 10, 8 << 20  # of one column of a larger one
+TAIL_BYTES = 64 << 10  # as Arrow asks for at first: most footers are smaller
+TRAILER_BYTES = 8  # the footer's length and the magic
+ESTIMATED_ROW_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What is known of an object once its footer is read.
+
+    tail: its last bytes, from ``tail_start`` on; at least the footer.
+    """
+
+    found: S3Object
+    metadata: Any
+    tail: bytes
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.tail) == self.found.size
+
+
+@dataclass(frozen=True)
+class ParquetFormat(ObjectFormat):
+    """Objects of Apache Parquet.
+
+    store: where they are.
+    unit: of an event-time column of numbers or texts.
+    chunk_bytes: neighbouring row groups are one chunk while they stay within it; a larger row group is a
+        chunk of its own.
+
+    An object of up to SMALL_BYTES is read by one request.  Of a larger one, only the columns asked
+    for are fetched; at most HELD_BYTES of a row group and as much of the next are held as fetched,
+    and at most MOST_ROWS rows as decoded.  INT96 is an instant, as in Spark.
+    """
+
+    store: ObjectStore
+    unit: TimeUnit | None = None
+    chunk_bytes: int = CHUNK_BYTES
+
+    def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
+        """Return the columns that the samples have, in Spark's types; those of later samples follow.
+
+        Raises OptionError when no sample holds bytes, when two disagree on a type, and for a type that
+        Spark cannot hold.
+        """
+        schemas = []
+        for found in samples:
+            if found.size:
+                with self._naming(found):
+                    opened = self._open(found)
+                    with self._file(opened) as file:
+                        schemas.append(spark_schema(schema_as_spark_reads_it(file.schema_arrow, opened.metadata)))
+        if not schemas:
+            raise OptionError(
+                f"no object of s3://{self.store.bucket} holds bytes to infer a schema from; give a schema"
+            )
+        try:
+            return spark_schema(pa.unify_schemas(schemas, promote_options="permissive"))
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as problem:
+            raise OptionError(f"the objects disagree on the type of a column; give a schema: {problem}") from None
+
+    def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
+        """See ObjectFormat.survey.
+
+        The times come from the statistics of the row groups.  Where they do not tell, as for texts and
+        INT96, that column is read.  Without a column, an object within ``chunk_bytes`` is not looked at.
+        """
+        if not found.size:
+            return []
+        if column is None and found.size <= self.chunk_bytes:
+            return [ChunkSurvey(0, found.size, max(1, found.size // ESTIMATED_ROW_BYTES), None)]
+        with self._naming(found):
+            opened = self._open(found)
+            groups = row_groups(opened.metadata, found.size)
+            times = [(None, 0)] * len(groups) if column is None else self._times(opened, groups, column)
+            return _surveys(groups, times, found.size, self.chunk_bytes)
+
+    def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """See ObjectFormat.read.  A batch holds at most BATCH_BYTES, but for a single larger row."""
+        with self._naming(chunk.source):
+            opened = self._open(chunk.source, whole=chunk.size <= SMALL_BYTES)
+            groups = row_groups(opened.metadata, chunk.size)
+            mine = [group for group in groups if chunk.start <= group.start < chunk.end]
+            for batch in self._decoded(opened, mine, schema):
+                yield from _within_bounds(conform(batch, schema))
+
+    def _decoded(self, opened: _Opened, groups: Sequence[RowGroup], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        if not groups:
+            return
+        metadata = opened.metadata
+        with self._file(opened) as file:
+            top = file.schema_arrow.names
+        positions = [position_of(field.name, top) for field in schema]
+        names = sorted({top[position] for position in positions if position is not None})
+        if not names:
+            for group in groups:
+                for start in range(0, group.rows, MOST_ROWS):
+                    yield pa.record_batch([pa.nulls(min(MOST_ROWS, group.rows - start))], [""])
+            return
+        prefixes = tuple(f"{name}." for name in names)
+        paths = [f"{metadata.schema.column(leaf).path}." for leaf in range(metadata.num_columns)]
+        leaves = [leaf for leaf, path in enumerate(paths) if path.startswith(prefixes)]
+        ranges = [] if opened.is_whole else [column_ranges(metadata, group.number, leaves) for group in groups]
+        streamed = any(sum(end - start for start, end in each) > HELD_BYTES for each in ranges)
+        request = min(max(STREAMED_BYTES // len(leaves), LEAST_REQUEST), MOST_REQUEST) if streamed else 0
+        widest = 1
+        with self._source(opened) as source:
+            file = _parquet(source, metadata, request)
+            for index, group in enumerate(groups):
+                if ranges and not streamed:
+                    source.hold(chain.from_iterable(ranges[index : index + 2]))
+                widest = max(widest, row_bytes(metadata, group.number, leaves))
+                rows = min(MOST_ROWS, max(1, BATCH_BYTES // widest))
+                for batch in file.iter_batches(rows, row_groups=[group.number], columns=names, use_threads=False):
+                    widest = max(widest, batch.nbytes // max(1, batch.num_rows))
+                    yield batch
+
+    def _times(self, opened: _Opened, groups: Sequence[RowGroup], column: str) -> list[tuple[TimeRange | None, int]]:
+        """Return for each row group the range of its times, and how many of its rows have none."""
+        metadata = opened.metadata
+        leaf = leaf_of(metadata, column)
+        if leaf is None:
+            return [(None, group.rows) for group in groups]
+        with self._file(opened) as file:
+            check_time_type(column, leaf_types(file.schema_arrow)[leaf], self.unit)
+        times = []
+        for group in groups:
+            known = statistics_times(metadata, group.number, leaf, self.unit)
+            times.append(self._probed(opened, group, leaf) if known is None else known)
+        return times
+
+    def _probed(self, opened: _Opened, group: RowGroup, leaf: int) -> tuple[TimeRange | None, int]:
+        path = opened.metadata.schema.column(leaf).path
+        lows, highs = [], []
+        untimed = group.rows
+        request = 0 if opened.is_whole else MOST_REQUEST
+        with self._file(opened, request) as file:
+            for batch in file.iter_batches(MOST_ROWS, row_groups=[group.number], columns=[path], use_threads=False):
+                values = batch.column(0)
+                while pa.types.is_struct(values.type):
+                    values = pc.struct_field(values, [0])
+                times = times_ms(values, self.unit)
+                if times.null_count < len(times):
+                    untimed -= len(times) - times.null_count
+                    span = pc.min_max(times)
+                    lows.append(span["min"].as_py())
+                    highs.append(span["max"].as_py())
+        return (TimeRange(min(lows), max(highs)) if lows else None), untimed
+
+    def _open(self, found: S3Object, *, whole: bool = False) -> _Opened:
+        """Read the footer of an object, by one request, or two if it is large; ``whole``: and all the rest."""
+        start = 0 if whole else max(0, found.size - TAIL_BYTES)
+        tail = self.store.fetch(found, start, found.size)
+        trailer = tail[-TRAILER_BYTES:]
+        if trailer[4:] == b"PARE":
+            raise CorruptDataError("its footer is encrypted")
+        if len(trailer) < TRAILER_BYTES or trailer[4:] != b"PAR1":
+            raise CorruptDataError("it does not end as Parquet does")
+        footer_bytes = int.from_bytes(trailer[:4], "little") + TRAILER_BYTES
+        if footer_bytes > found.size:
+            raise CorruptDataError(f"its footer would have {footer_bytes} bytes, and it has {found.size}")
+        if footer_bytes > len(tail):
+            tail = self.store.fetch(found, found.size - footer_bytes, start) + tail
+        return _Opened(found, pq.read_metadata(pa.BufferReader(pa.py_buffer(tail)[-footer_bytes:])), tail)
+
+    @contextmanager
+    def _file(self, opened: _Opened, request: int = 0) -> Iterator[pq.ParquetFile]:
+        with self._source(opened) as source:
+            yield _parquet(source, opened.metadata, request)
+
+    def _source(self, opened: _Opened) -> Any:
+        """Return a context manager of what Arrow reads from: memory, or an ObjectFile."""
+        if opened.is_whole:
+            return nullcontext(pa.BufferReader(opened.tail))
+        return closing(ObjectFile(opened.found.size, functools.partial(self.store.fetch, opened.found), SMALL_BYTES))
+
+    @contextmanager
+    def _naming(self, found: S3Object) -> Iterator[None]:
+        """Let errors of decoding name the object."""
+        try:
+            yield
+        except CorruptDataError as problem:
+            raise CorruptDataError(f"{self.store.address(found.key)} cannot be read: {problem}") from None
+        except (pa.ArrowMemoryError, pa.ArrowCancelled):
+            raise
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
+            raise CorruptDataError(
+                f"{self.store.address(found.key)} is no Parquet that can be read: {problem}"
+            ) from problem
+
+
+def _parquet(source: Any, metadata: Any, request: int) -> pq.ParquetFile:
+    # Without buffering ahead: what is held is in memory, and the rest is fetched as it is decoded.
+    return pq.ParquetFile(
+        source, metadata=metadata, pre_buffer=False, buffer_size=request, coerce_int96_timestamp_unit="us"
+    )
+
+
+def _surveys(
+    groups: Sequence[RowGroup], times: Sequence[tuple[TimeRange | None, int]], size: int, chunk_bytes: int
+) -> list[ChunkSurvey]:
+    ends = [*(group.start for group in groups[1:]), size]
+    surveys: list[ChunkSurvey] = []
+    for group, end, (span, untimed) in zip(groups, ends, times, strict=True):
+        last = surveys[-1] if surveys else None
+        # Row groups that overlap start at one byte, so they cannot be parted.
+        if last is not None and (end - last.start <= chunk_bytes or group.start == last.start):
+            spans = [each for each in (last.times, span) if each is not None]
+            merged = (
+                TimeRange(min(each.min_ms for each in spans), max(each.max_ms for each in spans)) if spans else None
+            )
+            surveys[-1] = ChunkSurvey(last.start, end, last.rows + group.rows, merged, last.rows_without_time + untimed)
+        else:
+            surveys.append(ChunkSurvey(group.start if surveys else 0, end, group.rows, span, untimed))
+    return surveys
+
+
+def _within_bounds(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    if batch.num_rows <= 1 or batch.nbytes <= BATCH_BYTES:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from _within_bounds(batch.slice(0, half))
+    yield from _within_bounds(batch.slice(half))

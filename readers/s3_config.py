@@ -1,0 +1,171 @@
+"""What it takes to reach an S3 endpoint: for boto3, which lists and reads, and for Arrow's own file system."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
+
+__all__ = ["S3ConnectionConfig"]
+
+ATTEMPTS = 3  # boto3's own, for one request; whoever has a Deadline tries on
+MOST_CONNECTIONS = 64  # boto3's 10 would make the threads that survey objects wait for each other
+AWS_DOMAINS = (".amazonaws.com", ".amazonaws.com.cn")
+
+
+@dataclass(frozen=True, slots=True)
+class S3ConnectionConfig:
+    """How to reach the objects; picklable, the same on the driver and the executors.
+
+    endpoint: a URL, for anything but AWS; None: AWS itself, or what boto3's usual variables name.
+    region: None: by boto3's usual chain.
+    access_key, secret_key, session_token: None: by boto3's usual chain, on each machine anew, which is
+        better: nothing secret travels then.  Neither ``repr`` nor any error shows them.
+    anonymous: sign nothing.
+    role: the ARN of a role to assume; None: none.
+    deadline_s: seconds for one operation, retries included.
+    """
+
+    endpoint: str | None = None
+    region: str | None = None
+    access_key: str | None = field(default=None, repr=False)
+    secret_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
+    anonymous: bool = False
+    role: str | None = None
+    deadline_s: float = 60
+
+    def client(self) -> Any:
+        """Return this process's boto3 client of S3, which threads share; nobody closes it.
+
+        It tries a request three times (boto3's retry mode "standard"), and lets a socket be silent for
+        an eighth of ``deadline_s``: three silent attempts leave time to spare.  Its addresses are
+        path-style for any endpoint but AWS.  The credentials of a role, and those that the usual
+        chain gives for a time, are renewed.
+
+        Raises botocore's errors, such as PartialCredentialsError or ProfileNotFound; nothing is
+        sent yet, but for what finding credentials takes.
+        """
+        process_id = os.getpid()
+        with _creation(process_id):
+            return _client(self, process_id)
+
+    def filesystem(self) -> S3FileSystem:
+        """Return this process's Arrow file system; its paths are ``bucket/key``.
+
+        Without keys and a role, Arrow's own chain finds the credentials and renews them: variables,
+        the profile of ~/.aws (also its process, SSO and web identity), the container's, the
+        machine's.  It does not know a profile that assumes a role: give ``role``, or use
+        :meth:`client`.  A role that keys are given for is assumed by boto3, and not renewed here.
+        """
+        process_id = os.getpid()
+        with _creation(process_id):
+            return _filesystem(self, process_id)
+
+
+# A Python worker may be forked while another thread creates, so each process has its own lock and objects.
+@functools.cache
+def _creation(_process_id: int) -> threading.Lock:
+    return threading.Lock()
+
+
+@functools.cache
+def _client(config: S3ConnectionConfig, _process_id: int) -> Any:
+    client = _new_client(config, path_style=config.endpoint is not None)
+    if config.endpoint is None and not _is_aws(client.meta.endpoint_url):
+        # boto3's variables or its configuration file name the endpoint, which only the client can tell.
+        client.close()
+        client = _new_client(config, path_style=True)
+    atexit.register(client.close)
+    return client
+
+
+def _new_client(config: S3ConnectionConfig, *, path_style: bool) -> Any:
+    import boto3
+    from botocore import UNSIGNED
+    from botocore.config import Config
+
+    silent_s = config.deadline_s / 8
+    settings = Config(
+        retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+        connect_timeout=min(silent_s, 5),
+        read_timeout=silent_s,
+        max_pool_connections=MOST_CONNECTIONS,
+        s3={"addressing_style": "path"} if path_style else None,
+        # A checksum covers whole objects only, and we ask for ranges.
+        response_checksum_validation="when_required",
+        request_checksum_calculation="when_required",
+        signature_version=UNSIGNED if config.anonymous else None,
+    )
+    session = boto3.session.Session(botocore_session=_session(config), region_name=config.region)
+    return session.client("s3", endpoint_url=config.endpoint, config=settings)
+
+
+def _session(config: S3ConnectionConfig) -> Any:
+    """Return a new session of botocore whose credentials are those that ``config`` says."""
+    from botocore.credentials import AssumeRoleCredentialFetcher, CredentialResolver
+    from botocore.session import Session
+
+    session = Session()
+    if config.access_key is not None:
+        session.set_credentials(config.access_key, config.secret_key, config.session_token)
+    if config.role is None or config.anonymous:
+        return session
+    create = functools.partial(session.create_client, region_name=config.region)
+    fetcher = AssumeRoleCredentialFetcher(create, _found_credentials(session), config.role)
+    assumed = Session()
+    assumed.register_component("credential_provider", CredentialResolver([_assumed_role(fetcher)]))
+    return assumed
+
+
+def _found_credentials(session: Any) -> Any:
+    from botocore.exceptions import NoCredentialsError
+
+    found = session.get_credentials()
+    if found is None:
+        raise NoCredentialsError
+    return found
+
+
+def _assumed_role(fetcher: Any) -> Any:
+    from botocore.credentials import CredentialProvider, DeferredRefreshableCredentials
+
+    class AssumedRole(CredentialProvider):  # type: ignore[misc]  # botocore ships no types
+        METHOD = "assume-role"
+
+        def load(self) -> Any:
+            return DeferredRefreshableCredentials(fetcher.fetch_credentials, self.METHOD)
+
+    return AssumedRole()
+
+
+@functools.cache
+def _filesystem(config: S3ConnectionConfig, process_id: int) -> S3FileSystem:
+    client = _client(config, process_id)
+    url = client.meta.endpoint_url
+    options: dict[str, Any] = {
+        # boto3 calls it so when nothing names a region, and Arrow has its own default then.
+        "region": None if client.meta.region_name == "aws-global" else client.meta.region_name,
+        "endpoint_override": None if _is_aws(url) else url,
+        "retry_strategy": AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS),
+        "connect_timeout": min(config.deadline_s / 8, 5),
+        "request_timeout": config.deadline_s / 8,
+    }
+    if config.anonymous:
+        options["anonymous"] = True
+    elif config.access_key is not None:
+        keys = _session(config).get_credentials().get_frozen_credentials()
+        options.update(access_key=keys.access_key, secret_key=keys.secret_key, session_token=keys.token)
+    elif config.role is not None:
+        options["role_arn"] = config.role
+    return S3FileSystem(**options)
+
+
+def _is_aws(url: str) -> bool:
+    return (urlsplit(url).hostname or "").endswith(AWS_DOMAINS)

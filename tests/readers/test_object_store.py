@@ -1,0 +1,385 @@
+"""Reading pinned ranges: odd keys, other versions, refusals, and an endpoint that fails in every way."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+import pytest
+from botocore.exceptions import NoCredentialsError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow.fs import FileSelector
+
+from tests.servers.test_s3 import ODD_KEYS, lay_down
+from tidegate.errors import ConnectorError, DeadlineError, ObjectGoneError, OptionError
+from tidegate.readers.object_file import ObjectFile
+from tidegate.readers.object_store import AHEAD_BYTES, SMALL_BYTES, ObjectStore
+from tidegate.readers.objects import Chunk, S3Object
+from tidegate.readers.s3_config import S3ConnectionConfig
+from tidegate.servers import S3Server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BODY = bytes(range(256)) * 40
+
+
+@pytest.fixture(scope="module")
+def server():
+    with S3Server() as running:
+        running.create_bucket("data")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def config(server):
+    return S3ConnectionConfig(server.endpoint, server.region, server.access_key, server.secret_key, deadline_s=20)
+
+
+@pytest.fixture
+def store(config):
+    return ObjectStore(config, "data")
+
+
+def put(store: ObjectStore, key: str, body: bytes = BODY) -> S3Object:
+    store.config.client().put_object(Bucket=store.bucket, Key=key, Body=body)
+    (entry,) = store.config.client().list_objects_v2(Bucket=store.bucket, Prefix=key)["Contents"]
+    return S3Object(key, entry["Size"], entry["ETag"].strip('"'), int(entry["LastModified"].timestamp() * 1000))
+
+
+def chunk_of(found: S3Object) -> Chunk:
+    return Chunk(*found, 0, found.size, 1, None, None)
+
+
+class Faults(BaseHTTPRequestHandler):
+    """Hands requests on to the real endpoint, after the faults that the test put into the server's list."""
+
+    def do_GET(self) -> None:
+        self.server.requests += 1
+        fault = self.server.faults.pop(0) if self.server.faults else "none"
+        if isinstance(fault, int):
+            self.send_response(fault)
+            self.end_headers()
+        elif fault == "silent":
+            self.server.over.wait(60)
+        elif fault != "reset":
+            self._hand_on(fault)
+
+    def _hand_on(self, fault: str) -> None:
+        real = http.client.HTTPConnection(self.server.real.removeprefix("http://"))
+        try:
+            real.request("GET", self.path, headers=dict(self.headers))
+            answer = real.getresponse()
+            body = answer.read()
+        finally:
+            real.close()
+        self.send_response(answer.status)
+        for name, value in answer.getheaders():
+            if name.lower() not in {"date", "server", "connection", "transfer-encoding"}:
+                self.send_header(name, value)
+        self.end_headers()
+        if fault == "cut":
+            self.wfile.write(body[: len(body) // 2])
+        elif fault == "trickle":
+            for index in range(len(body)):
+                if self.server.over.wait(0.01):
+                    return
+                self.wfile.write(body[index : index + 1])
+        else:
+            self.wfile.write(body)
+
+    def log_message(self, *_) -> None:
+        pass
+
+
+class FaultyServer(ThreadingHTTPServer):
+    daemon_threads = True
+    requests = 0
+
+    def handle_error(self, *_) -> None:
+        pass  # the client hung up
+
+
+@contextmanager
+def faulty(server: S3Server, *faults: int | str) -> Iterator[FaultyServer]:
+    with FaultyServer(("127.0.0.1", 0), Faults) as proxy:
+        proxy.real, proxy.faults, proxy.over = server.endpoint, list(faults), threading.Event()
+        thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield proxy
+        finally:
+            proxy.over.set()
+            proxy.shutdown()
+            thread.join()
+
+
+def through(proxy: FaultyServer, config: S3ConnectionConfig, deadline_s: float = 20) -> ObjectStore:
+    endpoint = f"http://127.0.0.1:{proxy.server_address[1]}"
+    return ObjectStore(replace(config, endpoint=endpoint, deadline_s=deadline_s), "data")
+
+
+@pytest.mark.parametrize("key", ODD_KEYS)
+def test_odd_keys_are_read_by_every_way(store, key):
+    found = put(store, f"odd/{key}")
+    assert store.fetch(found, 0, found.size) == BODY
+    with store.open(found) as stream:
+        assert stream.read() == BODY
+    with store.config.filesystem().open_input_file(f"{store.bucket}/{found.key}") as stream:
+        assert stream.read() == BODY
+
+
+def test_any_range_is_given_whole(store):
+    found = put(store, "ranges")
+    for start, end in [(0, 1), (5, 5), (17, 4_000), (len(BODY) - 1, len(BODY)), (0, len(BODY))]:
+        assert store.fetch(found, start, end) == BODY[start:end]
+
+
+def test_a_file_seeks_and_reads(store):
+    with store.open(put(store, "seek")) as stream:
+        assert stream.size() == len(BODY)
+        stream.seek(1_000)
+        assert stream.read(24) == BODY[1_000:1_024]
+        assert stream.read_at(10, len(BODY) - 4) == BODY[-4:]
+
+
+def test_an_object_without_an_etag_is_known_by_its_size(server, store):
+    lay_down(server.folder / "data", "laid", BODY)
+    found = S3Object("laid", len(BODY), "", 0)
+    assert store.fetch(found, 3, 9) == BODY[3:9]
+    lay_down(server.folder / "data", "laid", BODY + b"more")
+    with pytest.raises(ObjectGoneError, match="^s3://data/laid was overwritten after it was found$"):
+        store.fetch(found, 3, 9)
+
+
+@pytest.mark.parametrize("body", [BODY[::-1], BODY + b"longer", b"short"])
+def test_an_overwritten_object_is_gone(store, body):
+    found = put(store, "a key/über+%41")
+    stream = store.open(found)
+    put(store, found.key, body)
+    sentence = r"^s3://data/a key/über\+%41 was overwritten after it was found$"
+    with pytest.raises(ObjectGoneError, match=sentence):
+        store.fetch(found, 100, 200)
+    with stream, pytest.raises(ObjectGoneError, match=sentence):
+        stream.read(10)
+
+
+def test_a_deleted_object_is_gone(store):
+    found = put(store, "deleted")
+    store.config.client().delete_object(Bucket="data", Key="deleted")
+    with pytest.raises(ObjectGoneError, match="^s3://data/deleted was deleted after it was found$"):
+        store.fetch(found, 0, 1)
+
+
+def test_a_bucket_that_is_not_there_is_the_callers_fault(config):
+    with pytest.raises(OptionError, match="^there is no bucket 'nowhere', of s3://nowhere/key$"):
+        ObjectStore(config, "nowhere").fetch(S3Object("key", 1, "", 0), 0, 1)
+    with pytest.raises(OptionError, match="names no object of S3: .*bucket name"):
+        ObjectStore(config, "no bucket").fetch(S3Object("key", 1, "", 0), 0, 1)
+
+
+def test_a_refusal_is_told_without_secrets(store):
+    found = put(store, "refused")
+    for stranger in (replace(store.config, secret_key="s3cret"), replace(store.config, anonymous=True)):
+        with pytest.raises(ConnectorError, match="^the endpoint refused s3://data/refused: [A-Za-z]+$") as error:
+            ObjectStore(stranger, "data").fetch(found, 0, 1)
+        assert "s3cret" not in str(error.value) + repr(stranger)
+
+
+@pytest.mark.parametrize("fault", [500, 503, 429, "cut", "reset"])
+def test_a_passing_fault_is_healed(server, config, store, fault):
+    found = put(store, "faults")
+    with faulty(server, fault, fault) as proxy:
+        assert through(proxy, config).fetch(found, 10, 9_000) == BODY[10:9_000]
+        assert proxy.requests == 3
+
+
+@pytest.mark.parametrize(
+    ("fault", "cause"),
+    [(503, "answered"), ("cut", "early|broken|IncompleteRead"), ("reset", "closed"), ("silent", "timeout|timed out"),
+     ("trickle", "still lacked")],
+)  # fmt: skip
+def test_a_fault_that_stays_ends_at_the_deadline(server, config, store, fault, cause, monkeypatch):
+    monkeypatch.setattr("tidegate.readers.object_store.STEP_BYTES", 16)
+    found = put(store, "faults")
+    with faulty(server, *[fault] * 1_000) as proxy:
+        sentence = rf"^cannot read s3://data/faults within 1 s: .*({cause})"
+        with pytest.raises(DeadlineError, match=sentence):
+            through(proxy, config, deadline_s=1).fetch(found, 0, found.size)
+
+
+def test_an_endpoint_that_is_not_there_is_named_at_the_deadline(config):
+    nowhere = ObjectStore(replace(config, endpoint="http://127.0.0.1:9", deadline_s=0.2), "data")
+    with pytest.raises(DeadlineError, match=r"cannot read s3://data/x within 0.2 s: Could not connect"):
+        nowhere.fetch(S3Object("x", 1, "", 0), 0, 1)
+
+
+def test_a_small_object_costs_one_request_ahead_or_not(server, config, store):
+    found = [put(store, f"ahead/{index}", BODY[index:]) for index in range(12)]
+    with faulty(server) as proxy:
+        reader = through(proxy, config)
+        with reader.reading_ahead([chunk_of(each) for each in found]):
+            for index, each in enumerate(found):
+                assert reader.fetch(each, 1, each.size) == BODY[index + 1 :]
+        assert proxy.requests == len(found)
+        assert reader.fetch(found[0], 0, 3) == BODY[:3]
+        assert proxy.requests == len(found) + 1
+
+
+def test_reading_ahead_tells_of_a_lost_object_where_it_is_asked_for(store):
+    found = [put(store, f"lost/{index}") for index in range(3)]
+    put(store, "lost/1", b"other")
+    with store.reading_ahead([chunk_of(each) for each in found]):
+        assert store.fetch(found[0], 0, found[0].size) == BODY
+        with pytest.raises(ObjectGoneError, match="lost/1"):
+            store.fetch(found[1], 0, found[1].size)
+        assert store.fetch(found[2], 0, found[2].size) == BODY
+
+
+def test_reading_ahead_holds_a_bounded_number_of_bytes(config):
+    asked: list[str] = []
+
+    class Recorded(ObjectStore):
+        def _fetch(self, found: S3Object, start: int, end: int) -> bytes:
+            asked.append(found.key)
+            return b"x" * (end - start)
+
+    objects = [S3Object(f"{index}", SMALL_BYTES, "", 0) for index in range(20)]
+    reader = Recorded(config, "data")
+    with reader.reading_ahead([chunk_of(each) for each in objects]):
+        for index, each in enumerate(objects):
+            assert len(asked) <= index + AHEAD_BYTES // SMALL_BYTES
+            assert len(reader.fetch(each, 0, 5)) == 5
+    assert sorted(asked) == sorted(each.key for each in objects)
+
+
+def test_a_store_is_picklable_and_opens_nothing_at_first(config):
+    store = pickle.loads(pickle.dumps(ObjectStore(replace(config, endpoint="http://127.0.0.1:9"), "data")))  # noqa: S301
+    assert (store.config.endpoint, store.bucket) == ("http://127.0.0.1:9", "data")
+
+
+def test_threads_share_a_client_and_a_forked_process_has_its_own(store):
+    found = put(store, "fork")
+    clients: set[int] = set()
+    threads = [threading.Thread(target=lambda: clients.add(id(store.config.client()))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert clients == {id(store.config.client())}
+    script = (
+        "import os, pickle, sys\n"
+        "store, found = pickle.loads(sys.stdin.buffer.read())\n"
+        "expected, client = store.fetch(found, 0, 9), store.config.client()\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    os._exit(not (store.fetch(found, 0, 9) == expected and store.config.client() is not client))\n"
+        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    subprocess.run([sys.executable, "-c", script], input=pickle.dumps((store, found)), check=True)
+
+
+def test_the_variables_name_the_endpoint_for_both(server, store, monkeypatch):
+    found = put(store, "by/environment")
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    port = server.endpoint.rpartition(":")[2]
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://localhost:{port}")  # where a bucket's name would be a host's
+    config = S3ConnectionConfig(deadline_s=19)
+    assert ObjectStore(config, "data").fetch(found, 0, 9) == BODY[:9]
+    assert config.filesystem().get_file_info(FileSelector("data/by"))[0].size == len(BODY)
+
+
+def test_a_role_is_assumed_with_the_given_keys(server, config, store, monkeypatch):
+    found = put(store, "by/role")
+    asked = []
+
+    class Sts(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            keys = (
+                f"<AccessKeyId>{server.access_key}</AccessKeyId><SecretAccessKey>{server.secret_key}</SecretAccessKey>"
+            )
+            until = "<SessionToken></SessionToken><Expiration>2999-01-01T00:00:00Z</Expiration>"
+            answer = f"<AssumeRoleResponse><AssumeRoleResult><Credentials>{keys}{until}</Credentials></AssumeRoleResult></AssumeRoleResponse>"
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(answer.encode())
+
+        def log_message(self, *_) -> None:
+            pass
+
+    with FaultyServer(("127.0.0.1", 0), Sts) as sts:
+        thread = threading.Thread(target=sts.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{sts.server_address[1]}")
+        role = "arn:aws:iam::123456789012:role/reader"
+        assumed = replace(config, access_key="base", secret_key="base", role=role)
+        try:
+            assert ObjectStore(assumed, "data").fetch(found, 0, 9) == BODY[:9]
+            assert assumed.filesystem().get_file_info("data/by/role").size == len(BODY)
+        finally:
+            sts.shutdown()
+            thread.join()
+    assert all("Action=AssumeRole&RoleArn=arn%3Aaws%3Aiam%3A%3A123456789012%3Arole%2Freader" in each for each in asked)
+    assert asked
+
+
+def test_a_role_without_any_keys_is_told(config, monkeypatch, tmp_path):
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    keyless = replace(config, access_key=None, secret_key=None, role="arn:aws:iam::1:role/r")
+    with pytest.raises(NoCredentialsError):
+        keyless.client()
+    with pytest.raises(ConnectorError, match="^cannot ask for s3://data/x: Unable to locate credentials$"):
+        ObjectStore(keyless, "data").fetch(S3Object("x", 1, "", 0), 0, 1)
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=60), st.integers(1, 9), st.data())
+def test_a_file_of_held_and_other_ranges_is_the_object(content: bytes, part: int, data: st.DataObject) -> None:
+    size = len(content)
+    spans = st.tuples(st.integers(0, size), st.integers(0, size)).map(lambda span: tuple(sorted(span)))
+    oracle = io.BytesIO(content)
+    with ObjectFile(size, lambda start, end: content[start:end], part) as file:
+        for _ in range(data.draw(st.integers(0, 3))):
+            file.hold(data.draw(st.lists(spans, max_size=3)))
+            for _ in range(data.draw(st.integers(0, 3))):
+                position, count = data.draw(st.tuples(st.integers(0, size + 2), st.integers(-1, size + 2)))
+                assert file.seek(position) == oracle.seek(position)
+                assert file.read(count) == oracle.read(count)
+                assert file.tell() == oracle.tell()
+
+
+def test_a_held_range_is_asked_for_once_in_parts() -> None:
+    asked: list[tuple[int, int]] = []
+
+    def fetch(start: int, end: int) -> bytes:
+        asked.append((start, end))
+        return bytes(range(start, end))
+
+    with ObjectFile(100, fetch, 10) as file:
+        file.hold([(5, 25), (40, 45)])
+        file.hold([(5, 25), (60, 70)])
+        file.seek(5)
+        assert file.read(20) == bytes(range(5, 25))
+        file.seek(58)
+        assert file.read(4) == bytes(range(58, 62))
+    assert sorted(asked) == [(5, 15), (15, 25), (40, 45), (58, 60), (60, 70)] or sorted(asked) == [
+        (5, 15),
+        (15, 25),
+        (58, 60),
+        (60, 70),
+    ]

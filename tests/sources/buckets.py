@@ -1,0 +1,63 @@
+"""Objects for tests of the S3 source: rows whose event times are known, laid down through boto3."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+_NAMES = (f"tests-{number}" for number in itertools.count())
+
+
+class Bucket:
+    """A new bucket of a server."""
+
+    def __init__(self, server):
+        self.server, self.name, self.client = server, next(_NAMES), server.client()
+        self.client.create_bucket(Bucket=self.name)
+
+    def close(self):
+        self.client.close()
+
+    @property
+    def path(self):
+        return f"s3://{self.name}/in"
+
+    @property
+    def connection(self):
+        """The fields by which a source finds the server."""
+        return {
+            "endpoint": self.server.endpoint,
+            "region": self.server.region,
+            "access_key": self.server.access_key,
+            "secret_key": self.server.secret_key,
+        }
+
+    def put(self, key, body):
+        self.client.put_object(Bucket=self.name, Key=f"in/{key}", Body=body)
+
+    def delete(self, key):
+        self.client.delete_object(Bucket=self.name, Key=f"in/{key}")
+
+    def put_rows(self, key, rows, **options):
+        """Write rows, given as (id, event time in ms), as the suffix of the key says."""
+        self.put(key, json_lines(rows) if key.endswith(".json") else parquet(rows, **options))
+
+
+def json_lines(rows):
+    return "".join(json.dumps({"id": n, "at": t}) + "\n" for n, t in rows).encode()
+
+
+def parquet(rows, **options):
+    table = pa.table(
+        {
+            "id": pa.array([n for n, _ in rows], pa.int64()),
+            "at": pa.array([t * 1000 for _, t in rows], pa.timestamp("us", "UTC")),
+        }
+    )
+    sink = io.BytesIO()
+    pq.write_table(table, sink, **options)
+    return sink.getvalue()

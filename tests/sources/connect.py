@@ -1,0 +1,55 @@
+"""A query through Spark Connect, whose client has no Java: prints what was read, as JSON.
+
+python -m tests.sources.connect BOOTSTRAP_SERVERS TOPIC FOLDER
+"""
+
+import json
+import sys
+from datetime import timedelta
+
+from pyspark.sql import SparkSession
+
+import tidegate
+from tidegate import WatermarkStrategy
+
+
+def main():
+    servers, topic, folder = sys.argv[1:]
+    spark = SparkSession.builder.remote("local[2]").config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    tidegate.register(spark)
+    by_name = spark.read.format("tidegate_kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_watermark_alignment(max_drift=timedelta(hours=1))
+    source = tidegate.KafkaSource(
+        bootstrap_servers=servers,
+        subscribe=[topic],
+        starting_offsets="earliest",
+        watermarks=strategy,
+        target_batch_duration=timedelta(seconds=1),
+    )
+    query = (
+        source.read_stream(spark)
+        .select("partition", "offset")
+        .writeStream.format("parquet")
+        .option("path", f"{folder}/out")
+        .option("checkpointLocation", f"{folder}/checkpoint")
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(120)
+    rows = sorted((row["partition"], row["offset"]) for row in spark.read.parquet(f"{folder}/out").collect())
+    (progress,) = tidegate.progress(query)
+    print(
+        json.dumps(
+            {
+                "batch": by_name.load().count(),
+                "rows": rows,
+                "batches": len(query.recentProgress),
+                "watermark": progress.watermark.isoformat(),
+            }
+        )
+    )
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

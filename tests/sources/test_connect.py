@@ -1,0 +1,26 @@
+"""Spark Connect: a client without Java registers the sources, and streams aligned batches of its own size."""
+
+import json
+import os
+import subprocess
+import sys
+
+from tests.sources.streams import HOUR, NOON, even_times, every, new_topic
+
+
+def test_a_spark_connect_client_reads_aligned_and_sizes_its_batches_without_a_listener(kafka, tmp_path):
+    topic = new_topic(kafka, even_times(NOON, NOON + 3 * HOUR, 3000), even_times(NOON + 2 * HOUR, NOON + 3 * HOUR, 500))
+    client = subprocess.run(
+        [sys.executable, "-m", "tests.sources.connect", kafka.bootstrap_servers, topic, str(tmp_path)],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},  # of the server, which the client starts
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert client.returncode == 0, client.stderr[-3000:]
+    found = json.loads(client.stdout)
+    assert found["batch"] == 3500
+    assert [tuple(row) for row in found["rows"]] == every([3000, 500])
+    assert found["batches"] >= 4  # one an hour, and the first holds 1,000 rows at most
+    assert found["watermark"] == "2023-11-15T14:59:52.799000+00:00"
