@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from tidegate.alignment.budget import UNLIMITED, Budget, split_rows
+from tidegate.alignment.budget import UNLIMITED, Budget, CostOf, split_rows
 from tidegate.alignment.index import SupportsPeek, TimeIndex
 from tidegate.alignment.plan import LateSplits, Limits, Plan
 from tidegate.alignment.planner import plan
@@ -161,7 +161,7 @@ class SourceCoordinator:
             held_by = self._held_by_group(planned) if nothing and self._bounded else None
             if self._group is None or held_by is None or not self._group.wait(held_by):
                 break
-        self._describe(planned, extents, index)
+        self._describe(planned, extents, enumerator, index)
         # What only moves the watermark, or ends the source, does not wait for rows.
         wants_rows = bool(planned.ranges) and not planned.progress.ended and not first
         put_off = wants_rows and self._is_put_off(extents, known, min_rows)
@@ -204,10 +204,7 @@ class SourceCoordinator:
         return self._assigned(ranges, enumerator)
 
     def _assigned(self, ranges: Collection[SplitRange], enumerator: SplitEnumerator) -> list[ReadTask]:
-        cost = split_rows
-        if isinstance(enumerator, SupportsCost) and not enumerator.positions_are_rows:
-            cost = enumerator.cost
-        tasks = assign(ranges, self._cores, self._settings.min_tasks, cost)
+        tasks = assign(ranges, self._cores, self._settings.min_tasks, _cost_of_rows(enumerator))
         if not isinstance(enumerator, SupportsDetails):
             return [ReadTask(task) for task in tasks]
         return [ReadTask(task, tuple(map(enumerator.details, task))) for task in tasks]
@@ -274,7 +271,7 @@ class SourceCoordinator:
         if first:
             _LOG.info("%s begins with %d splits", self._source, len(starts))
         else:
-            self._reporter.new_splits(new)
+            self._reporter.new_splits([s for s in new if not self._extents[s].complete])
         # A start may have been resolved a moment after the extents that it is compared with.
         self._extents = {s: self._grown(extent, starts.get(s)) for s, extent in self._extents.items()}
         return starts
@@ -318,10 +315,10 @@ class SourceCoordinator:
         return extent.end if stop is None else min(extent.end, stop)
 
     def _limits(self, enumerator: SplitEnumerator, budget: Budget) -> Limits:
-        cost = split_rows
+        cost: CostOf = split_rows
         rows_alone = budget == Budget(rows=budget.rows)
         if isinstance(enumerator, SupportsCost):
-            cost = split_rows if rows_alone and enumerator.positions_are_rows else enumerator.cost
+            cost = _cost_of_rows(enumerator) if rows_alone else enumerator.cost
         elif not rows_alone:
             raise ContractError(f"the enumerator of {self._source!r} has no cost(), so that only rows can be limited")
         strategy = self._settings.watermarks
@@ -343,7 +340,7 @@ class SourceCoordinator:
         clock = enumerator.wall_clock if isinstance(enumerator, SupportsClock) else self._clocks.wall
         return None if skew_ms is None else int(clock() * 1000) + skew_ms + 1
 
-    def _describe(self, planned: Plan, extents: Extents, index: TimeIndex) -> None:
+    def _describe(self, planned: Plan, extents: Extents, enumerator: SplitEnumerator, index: TimeIndex) -> None:
         now_s, positions = self._clocks.monotonic(), planned.progress.positions
         ends = {s: self._limited_end(s, extent) for s, extent in extents.items()}
         self._report = self._reporter.report(
@@ -352,7 +349,15 @@ class SourceCoordinator:
             int(self._clocks.wall() * 1000),
             self._retention.seconds_left(now_s, positions, extents),
             {"lookups": index.lookups - self._lookups, "peeks": index.peeks - self._peeks},
+            _cost_of_rows(enumerator),
         )
         if self._group is not None and planned.held_by not in planned.splits and planned.held_by is not None:
             self._report["heldBy"] = self._group.name_of(planned.held_by)
         self._lookups, self._peeks = index.lookups, index.peeks
+
+
+def _cost_of_rows(enumerator: SplitEnumerator) -> CostOf:
+    """Return what counts rows; it may leave out other units."""
+    if isinstance(enumerator, SupportsCost) and not enumerator.positions_are_rows:
+        return enumerator.cost
+    return split_rows

@@ -27,7 +27,7 @@ from tidegate.readers.s3_config import S3ConnectionConfig
 __all__ = ["LedgerFolder", "Stored", "open_folder"]
 
 BUCKET_SCHEMES = ("s3", "s3a")
-PROBE = "conditional-writes"
+PROBE = ".conditional-writes"
 NO_ETAG = '"0"'  # of no object
 
 _Answer = TypeVar("_Answer")
@@ -44,7 +44,7 @@ class Stored(NamedTuple):
 
 
 class LedgerFolder(ABC):
-    """Files by name; names hold no ``/``.
+    """Files by name; names hold no ``/`` and do not begin with a dot.
 
     address: how errors name it.
 
@@ -160,7 +160,7 @@ class _LocalFolder(LedgerFolder):
     @contextlib.contextmanager
     def _written(self, data: bytes) -> Iterator[Path]:
         """Lend a file with the data, on the disk for good, under a name that nobody looks at."""
-        self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_private(self._path)
         handle, partial = tempfile.mkstemp(prefix=".", dir=self._path)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -199,14 +199,17 @@ class _LocalFolder(LedgerFolder):
 class _BucketFolder(LedgerFolder):
     """A prefix of a bucket.  An endpoint that does not know conditional writes is asked first, and then written to."""
 
-    def __init__(self, config: S3ConnectionConfig, bucket: str, prefix: str) -> None:
+    def __init__(
+        self, config: S3ConnectionConfig, bucket: str, prefix: str, parent: LedgerFolder | None = None
+    ) -> None:
+        self._parent = parent
         self._config = config
         self._bucket = bucket
         self._prefix = prefix
         self.address = f"s3://{bucket}/{prefix}"
 
     def within(self, name: str) -> LedgerFolder:
-        return _BucketFolder(self._config, self._bucket, self._key(name))
+        return _BucketFolder(self._config, self._bucket, self._key(name), self)
 
     def read(self, name: str) -> Stored | None:
         def get() -> Stored:
@@ -237,13 +240,15 @@ class _BucketFolder(LedgerFolder):
         while True:
             answer: Any = self._ask("read", functools.partial(self._client.list_objects_v2, **request))
             for entry in answer.get("Contents", ()):
-                found[entry["Key"][len(prefix) :]] = entry["LastModified"].timestamp()
+                name = entry["Key"][len(prefix) :]
+                if name and not name.startswith("."):
+                    found[name] = entry["LastModified"].timestamp()
             if not answer.get("IsTruncated"):
                 return found
             request["ContinuationToken"] = answer["NextContinuationToken"]
 
     def keeps_conditions(self) -> bool:
-        return self._keeps_conditions
+        return self._keeps_conditions if self._parent is None else self._parent.keeps_conditions()
 
     @functools.cached_property
     def _keeps_conditions(self) -> bool:
@@ -302,6 +307,13 @@ class _BucketFolder(LedgerFolder):
         error = s3_error(problem, self.address)
         error.__cause__ = problem
         return error
+
+
+def _make_private(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, for this user alone."""
+    if not folder.exists():
+        _make_private(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def _digest(data: bytes) -> str:

@@ -107,20 +107,23 @@ class ObjectDiscovery:
             yield from waiting.popleft().result()
 
     def _survey(self, objects: Sequence[S3Object], now_ms: int) -> list[tuple[S3Object, list[Chunk]]]:
-        surveyed: list[tuple[S3Object, list[Chunk]]] = []
-        for found in objects:
-            try:
-                pieces = self._format.survey(found, self._times.column)
-                surveyed.append((found, [self._times.chunk(found, piece, now_ms) for piece in pieces]))
-            except ObjectGoneError:
-                # Not remembered: should it be there again, as another version, it is new.
-                _LOG.warning("the object %r was deleted or overwritten before it could be looked at", found.key)
-            except CorruptDataError as error:
-                if not self._ignore_corrupt:
-                    raise
-                _LOG.warning("left out: %s", error)
-                surveyed.append((found, []))
-        return surveyed
+        surveyed = ((found, self._chunks(found, now_ms)) for found in objects)
+        return [(found, chunks) for found, chunks in surveyed if chunks is not None]
+
+    def _chunks(self, found: S3Object, now_ms: int) -> list[Chunk] | None:
+        """Return the chunks of an object; None: it is gone, and not to be remembered."""
+        try:
+            pieces = self._format.survey(found, self._times.column)
+            return [self._times.chunk(found, piece, now_ms) for piece in pieces]
+        except ObjectGoneError:
+            # Should it be there again, as another version, it is new.
+            _LOG.warning("the object %r was deleted or overwritten before it could be looked at", found.key)
+            return None
+        except CorruptDataError as error:
+            if not self._ignore_corrupt:
+                raise
+            _LOG.warning("left out: %s", error)
+            return []
 
 
 def _columns(chunks: Sequence[Chunk]) -> pa.RecordBatch:

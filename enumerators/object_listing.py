@@ -202,10 +202,9 @@ class _Listing:
 
     def _folder_of_start(self, stretch: _Stretch) -> list[str]:
         """Return the folder in which ``start_after`` is, whose rest may be wanted: not all endpoints show it then."""
-        if stretch.level is None or not (self._start_after or "").startswith(stretch.prefix):
-            return []
-        folder = _folder(stretch, self._start_after or "")
-        return [folder] if folder.endswith("/") else []
+        start_after = self._start_after or ""
+        is_below = start_after.startswith(stretch.prefix) and "/" in start_after[len(stretch.prefix) :]
+        return [_folder(stretch, start_after)] if is_below and stretch.level is not None else []
 
     def _is_in(self, stretch: _Stretch, key: str) -> bool:
         first, last = stretch.folders or ("", "")

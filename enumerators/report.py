@@ -6,6 +6,8 @@
      "splits": {"paused": 2, "reading": 1},     how many splits are in which state
      "spread": [ms, ms, ms],                    next event times: of the slowest split, the median, the fastest
      "rowsRemaining": 1200,                     lag in rows: all that is readable and not planned yet
+     "numFilesOutstanding": 3,                  the same in objects, for a source that reads objects,
+     "numBytesOutstanding": 9000,               and in bytes
      "eventTimeLag": ms,                        now minus the oldest unread event time; 0: none is unread
      "mostBehind": ["orders-3", 900, ms],       the split with the oldest: its lag in rows and event time
      "lateRows": 0, "lateRowsTotal": 17,        read behind the watermark, by this plan and by this run
@@ -25,9 +27,11 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
+from tidegate.alignment.budget import Cost, CostOf, split_rows
 from tidegate.alignment.plan import Plan
-from tidegate.alignment.splits import Positions, SplitId
+from tidegate.alignment.splits import Positions, SplitId, SplitRange
 from tidegate.alignment.states import SplitState
 from tidegate.enumerators.contract import Json
 
@@ -55,23 +59,32 @@ class Reporter:
         now_ms: int,
         seconds_left: Mapping[SplitId, float],
         asked: Mapping[str, int],
+        cost: CostOf = split_rows,
     ) -> Json:
         """Return what a plan decided.  Called once per plan.
 
         ends: of each split, up to where it could be read.
         asked: what the plan cost in requests, by the names they have in the report.
+        cost: of ranges.
         """
         progress, splits = planned.progress, planned.splits
         by_state: dict[SplitState, list[SplitId]] = {}
         for split, said in splits.items():
             by_state.setdefault(said.state, []).append(split)
-        remaining = {s: max(0, end - progress.positions.get(s, end)) for s, end in ends.items()}
-        unread = {s: splits[s].next_ms for s, rows in remaining.items() if rows}
+        outstanding = {
+            s: SplitRange(s, at, end) for s, end in ends.items() if (at := progress.positions.get(s, end)) < end
+        }
+        remaining = {s: cost({s: left}).rows for s, left in outstanding.items()}
+        unread = {s: splits[s].next_ms for s in outstanding}
         times = sorted(said.next_ms for said in splits.values() if said.next_ms is not None)
         oldest = min(((at_ms, s) for s, at_ms in unread.items() if at_ms is not None), default=None)
         paused = by_state.get(SplitState.PAUSED, [])
         self._paused_since = {s: self._paused_since.get(s, now_ms) for s in paused}
-        late_rows = sum(said.late_rows for said in splits.values())
+        late_rows = sum(
+            cost({s: replace(read, end=read.start + splits[s].late_rows)}).rows
+            for s, read in planned.ranges.items()
+            if splits[s].late_rows
+        )
         self._late_rows += late_rows
         late = {*progress.late, *(s for s, said in splits.items() if said.late)}
         in_danger = {s: left for s, left in seconds_left.items() if left < _DELETED_SOON_S}
@@ -85,6 +98,7 @@ class Reporter:
             "splits": dict(sorted(Counter({state.value: len(found) for state, found in by_state.items()}).items())),
             "spread": [times[0], times[(len(times) - 1) // 2], times[-1]] if times else None,
             "rowsRemaining": sum(remaining.values()),
+            **_objects(cost(outstanding)),
             "eventTimeLag": 0 if oldest is None else max(0, now_ms - oldest[0]),
             "mostBehind": None if oldest is None else [oldest[1], remaining[oldest[1]], max(0, now_ms - oldest[0])],
             "lateRows": late_rows,
@@ -105,6 +119,8 @@ class Reporter:
 
     def new_splits(self, splits: Collection[SplitId]) -> None:
         """Log that splits were found during the run."""
+        if not splits:
+            return
         _LOG.warning("%s found new splits, read from their beginning: %s", self._source, _names(splits))
 
     def _log(self, removed: Collection[SplitId], late: Collection[SplitId], in_danger: Mapping[SplitId, float]) -> None:
@@ -125,6 +141,12 @@ class Reporter:
         """Return the splits that were not among those of the last plan."""
         before, self._warned[what] = self._warned.get(what, set()), set(splits)
         return self._warned[what] - before
+
+
+def _objects(outstanding: Cost) -> Json:
+    if not outstanding.files and not outstanding.bytes:
+        return {}
+    return {"numFilesOutstanding": outstanding.files, "numBytesOutstanding": outstanding.bytes}
 
 
 def _names(splits: Collection[SplitId], most: int = 5) -> str:

@@ -163,6 +163,8 @@ def _converted(values: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
     if kinds.is_struct(wanted) and kinds.is_struct(given):
         return _struct(values, wanted, path)
     if kinds.is_map(wanted) and kinds.is_map(given):
+        entry = pa.struct([given.key_field, given.item_field])
+        values = values.view(pa.list_(pa.field("entries", entry, nullable=False)))
         entries = values.flatten()
         keys = _converted(entries.field(0), wanted.key_type, f"{path}.key")
         items = _converted(entries.field(1), wanted.item_type, f"{path}.value")

@@ -173,7 +173,7 @@ class _Probe:
                 f"the event-time column {self._column!r} of {self._name} holds numbers, so eventTimeUnit must say "
                 "what they count: s, ms or us"
             )
-        times = value_times(values, self._unit or "iso8601")
+        times = _times(values, self._unit or "iso8601")
         self.rows += len(values)
         self.bytes += len(block.data)
         self.rows_without_time += times.null_count
@@ -195,6 +195,17 @@ class _Probe:
                 return None
             node = node.get(name)
         return None if isinstance(node, bool) else plain_value(node)
+
+
+def _times(values: list[object], unit: TimeUnit) -> pa.Int64Array:
+    """Return times in milliseconds, rounded down; null for what is no time."""
+    if unit == "iso8601":
+        try:
+            found = pa.array(values, pa.string()).cast(pa.timestamp("ms", "UTC"))
+        except (pa.ArrowInvalid, pa.ArrowTypeError):  # no text, no zone, finer than milliseconds ...
+            return value_times(values, unit)
+        return found.view(pa.int64())
+    return value_times(values, unit)
 
 
 class _Shape:

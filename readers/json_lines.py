@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import json as arrow_json
 
@@ -19,6 +20,8 @@ from tidegate.readers.line_ranges import LineBlock, lines_of
 __all__ = ["BATCH_BYTES", "JsonLines"]
 
 BATCH_BYTES = 16 << 20
+_CAREFUL_BYTES = 64 << 10
+_NEWLINE, _RETURN, _OPENING, _CLOSING = b"\n\r{}"
 
 
 class JsonLines:
@@ -40,33 +43,29 @@ class JsonLines:
         self._raw = None if any(kind is None for _, kind in raw) else pa.schema(raw)
 
     def batches(self, block: LineBlock) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a block, in order, none of BATCH_BYTES or more unless it has one row."""
-        for part in self._parts(block):
-            batch = self._batch(part)
-            if batch.num_rows:
-                yield from _bounded(batch)
+        """Yield the rows of a block, in order; no batch is larger than BATCH_BYTES but one of a single row."""
+        # As if all columns were missing: then next to no text makes many bytes.
+        rows = block.data.count(b"\n") + 1
+        for part in _parts(block, 1 + (rows * self._row_bytes + len(block.data)) // BATCH_BYTES):
+            for batch in self._rows(part):
+                if batch.num_rows:
+                    same = batch.schema.equals(self._schema)
+                    yield from _bounded(batch if same else conform(batch, self._schema))
 
-    def _parts(self, block: LineBlock) -> Iterator[LineBlock]:
-        """Cut a block so that what is made of each part, even where all columns are missing, is bounded."""
-        offset, data = block
-        rows = data.count(b"\n") + 1
-        count = 1 + (rows * self._row_bytes + len(data)) // BATCH_BYTES
-        begin = 0
-        for number in range(1, count + 1):
-            end = len(data) if number == count else data.find(b"\n", len(data) * number // count) + 1
-            if end > begin:
-                yield LineBlock(offset + begin, data[begin:end] if count > 1 else data)
-                begin = end
-
-    def _batch(self, block: LineBlock) -> pa.RecordBatch:
+    def _rows(self, block: LineBlock) -> Iterator[pa.RecordBatch]:
         batch = self._quick(block.data)
         if batch is None:
-            # With blank lines and spaces around, only the count of lines was in the way.
-            lines = [line for _, line in lines_of(block)]
-            batch = self._quick(b"\n".join(lines))
-        if batch is None:
-            batch = self._careful(block)
-        return batch if batch.schema.equals(self._schema) else conform(batch, self._schema)
+            # Perhaps there are only blank lines, or blanks around.
+            batch = self._quick(b"\n".join(line for _, line in lines_of(block)))
+        if batch is not None:
+            yield batch
+        elif self._raw is not None and len(block.data) > _CAREFUL_BYTES:
+            # One odd line is not to slow down all the others.
+            for part in _parts(block, 1 + len(block.data) // _CAREFUL_BYTES):
+                quick = self._quick(part.data)
+                yield self._careful(part) if quick is None else quick
+        else:
+            yield self._careful(block)
 
     def _quick(self, data: bytes) -> pa.RecordBatch | None:
         """Return the rows as pyarrow.json reads them; None: it cannot, or might not read one row a line."""
@@ -83,16 +82,20 @@ class JsonLines:
                 return None
             columns = [column.combine_chunks() for column in table.columns]
             arrays = [_parsed(column, field.type) for column, field in zip(columns, self._fields, strict=True)]
+            batch = self._batch_of(arrays, lines)
+            batch.validate(full=True)  # to pyarrow.json, 10000 is a decimal(6, 2)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return None
-        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(self._fields))
+        return batch
 
     def _careful(self, block: LineBlock) -> pa.RecordBatch:
         """Return the rows, read line by line; raises CorruptDataError for the first line that is amiss."""
         columns: list[list[object]] = [[] for _ in self._fields]
         convert_into = [*zip(self._fields, self._converts, columns, strict=True)]
+        rows = 0
         for offset, line in lines_of(block):
             record = json_object(self._name, offset, line)
+            rows += 1
             for field, convert, column in convert_into:
                 value = record.get(field.name)
                 try:
@@ -102,6 +105,12 @@ class JsonLines:
                         f"{self._name}: the line at byte {offset} has no {field.type} in {field.name!r}"
                     ) from None
         arrays = [pa.array(column, field.type) for column, field in zip(columns, self._fields, strict=True)]
+        return self._batch_of(arrays, rows)
+
+    def _batch_of(self, arrays: list[pa.Array], rows: int) -> pa.RecordBatch:
+        if not arrays:
+            # Only so do rows without columns keep their number.
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(self._fields))
 
 
@@ -112,14 +121,30 @@ def _objects(data: bytes) -> int:
     rows as lines mean one a line: pyarrow.json also takes several values in a line, and one in
     several lines.  It crashes where the first value is null (apache/arrow#47409).
     """
-    lines = data.count(b"\n") + (not data.endswith(b"\n"))
-    begun = data.count(b"\n{") + data.startswith(b"{")
-    if begun != lines:
+    text = np.frombuffer(data, np.uint8)
+    breaks = np.flatnonzero(text == _NEWLINE)
+    begins = np.concatenate(([0], breaks + 1))
+    ends = np.concatenate((breaks, [len(data)]))
+    if data.endswith(b"\n"):
+        begins, ends = begins[:-1], ends[:-1]
+    # A blank line has neither; of one at the very beginning, the last byte of all is looked at.
+    if not data or (text[begins] != _OPENING).any():
         return 0
-    ended = data.count(b"}\n") + data.endswith(b"}")
-    if ended != lines:
-        ended += data.count(b"}\r\n")
-    return lines if ended == lines else 0
+    last = text[ends - 1]
+    last = np.where(last == _RETURN, text[ends - 2], last)
+    return 0 if (last != _CLOSING).any() else len(begins)
+
+
+def _parts(block: LineBlock, count: int) -> Iterator[LineBlock]:
+    """Cut a block into parts of whole lines, about ``count`` and about equal."""
+    offset, data = block
+    begin = 0
+    for number in range(1, count + 1):
+        target = max(len(data) * number // count - 1, begin)
+        end = len(data) if number == count else data.find(b"\n", target) + 1 or len(data)
+        if end > begin:
+            yield LineBlock(offset + begin, data[begin:end] if count > 1 else data)
+            begin = end
 
 
 def _is_utf8(data: bytes) -> bool:

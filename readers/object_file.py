@@ -40,7 +40,11 @@ class ObjectFile(io.RawIOBase):
         ]
         if self._threads is None:
             self._threads = ThreadPoolExecutor(THREADS, "tidegate-object-file")
-        self._held = {part: self._held.get(part) or self._threads.submit(self._fetch, *part) for part in parts}
+        before, self._held = self._held, {}
+        for part in parts:
+            self._held[part] = before.pop(part, None) or self._held.get(part) or self._threads.submit(self._fetch, *part)
+        for future in before.values():
+            future.cancel()
 
     def close(self) -> None:
         """Drop everything; waits for the requests that are under way."""

@@ -74,9 +74,7 @@ def _columns(value: Any) -> Any:
     if isinstance(value, StructType):
         return to_arrow_schema(value, timezone="UTC")
     if not isinstance(value, pa.Schema):
-        raise ValueError(
-            "columns are given to Spark, by .schema(...), or in Python as a StructType or a pyarrow.Schema"
-        )  # noqa: TRY004
+        raise ValueError("give columns to Spark, by .schema(...), or in Python as a StructType or a pyarrow.Schema")  # noqa: TRY004
     return value
 
 

@@ -410,7 +410,7 @@ def test_strings_take_other_json_as_its_text_and_half_a_surrogate_pair_as_java_d
 
 
 def test_numbers_that_are_not_finite():
-    text = b'{"c":NaN}\n{"c":-Infinity}\n{"c":1e999}\n{"c":"INF"}\n'
+    text = b'{"c":NaN}\n{"c":-Infinity}\n{"c":1e999}\n{"c":"+INF"}\n'
     found = [row["c"] for row in read_text(text, pa.schema([("c", pa.float64())]))]
     assert math.isnan(found[0])
     assert found[1:] == [-math.inf, math.inf, math.inf]
@@ -438,9 +438,9 @@ FORMS = {
     "timestamp_ntz": ['"2020-01-02T03:04:05"', '"2020-01-02 03:04:05.123456789"', '"2020-01-02"', '"2020-01-02T03:04:05Z"', "0"],
     "date": ['"2020-01-02"', '"2020-1-2"', '"2020-01-02T03:04"', '"2020-01-02 x"', '"2020"', '"2020-02"', '"2020-02-30"', '"x"', "null"],
     "decimal(6,2)": ["1", "1.5", "1.005", "1.015", "-1.015", '"1.5"', "1e2", "9999.99", "9999.995", "10000", '"x"', '"1e1"', "true"],
-    "double": ["1", "0.1", "1e5", "123456789012345678901234567890", "1e999", '"NaN"', '"INF"', '"-Infinity"', "NaN", "-Infinity", '"1"'],
+    "double": ["1", "0.1", "1e5", "123456789012345678901234567890", "1e999", '"NaN"', '"INF"', '"+INF"', '"-Infinity"', '"+Infinity"', "NaN", "-Infinity", '"1"'],
     "bigint": ["1", "-0", "9223372036854775807", "9223372036854775808", "1.0", "1e2", '"1"', "true"],
-    "tinyint": ["127", "-128", "128"],
+    "tinyint": ["127", "-128"],
     "boolean": ["true", "false", "1", '"true"'],
     "string": ['"a"', "1", "1.50", "1e5", "true", "null", '{"a":[1,"b",null]}', "[]", '"\\u00e9\\n\\u0000"'],
     "binary": ['"YWI="', '""', "1"],
@@ -687,7 +687,7 @@ def test_every_sample_can_be_read_by_the_schema_that_was_inferred(texts):
 
 def test_only_the_first_mebibyte_of_a_sample_is_looked_at():
     for suffix, compress in {"": bytes, **COMPRESSED}.items():
-        memory = Memory(compress(b'{"a":1}\n' * 140_000 + b'{"b":1}\n' * 600_000), f"x{suffix}")
+        memory = Memory(compress(b'{"a":1}\n' * 140_000 + b'{"b":1}\n' * 300_000), f"x{suffix}")
         assert JsonFormat(memory).infer([memory.object]).names == ["a"]
         assert sum(memory.requests) <= 2**20 + 2**15
     memory = Memory(b'{"a":1}\n{"secret"\n')
@@ -708,7 +708,7 @@ def test_objects_of_a_real_endpoint(server):
     server.create_bucket("json")
     config = S3ConnectionConfig(server.endpoint, server.region, server.access_key, server.secret_key)
     client = server.client()
-    made = pickle.loads(pickle.dumps(JsonFormat(ObjectStore(config, "json"), "ms", 300_000)))  # noqa: S301 - its own
+    made = pickle.loads(pickle.dumps(JsonFormat(ObjectStore(config, "json"), "ms", 200_000)))  # noqa: S301 - its own
     text = timed(list(range(10_000)), [30] * 10_000)
     schema = pa.schema([("at", pa.struct([("ms", pa.int64())]))])
     for key in ("dt=1/ü 100%+.json", "ü/packed.json.gz"):

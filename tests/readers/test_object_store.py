@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
 
 import pytest
 from botocore.exceptions import NoCredentialsError
@@ -206,7 +207,7 @@ def test_a_passing_fault_is_healed(server, config, store, fault):
 
 @pytest.mark.parametrize(
     ("fault", "cause"),
-    [(503, "answered"), ("cut", "early|broken|IncompleteRead"), ("reset", "closed"), ("silent", "timeout|timed out"),
+    [(503, "answered"), ("cut", "early|IncompleteRead|still lacked"), ("reset", "closed"), ("silent", "timeout|timed out"),
      ("trickle", "still lacked")],
 )  # fmt: skip
 def test_a_fault_that_stays_ends_at_the_deadline(server, config, store, fault, cause, monkeypatch):
@@ -311,7 +312,9 @@ def test_a_role_is_assumed_with_the_given_keys(server, config, store, monkeypatc
                 f"<AccessKeyId>{server.access_key}</AccessKeyId><SecretAccessKey>{server.secret_key}</SecretAccessKey>"
             )
             until = "<SessionToken></SessionToken><Expiration>2999-01-01T00:00:00Z</Expiration>"
-            answer = f"<AssumeRoleResponse><AssumeRoleResult><Credentials>{keys}{until}</Credentials></AssumeRoleResult></AssumeRoleResponse>"
+            answer = f"<Credentials>{keys}{until}</Credentials>"
+            for name in ("AssumeRoleResult", "AssumeRoleResponse"):
+                answer = f"<{name}>{answer}</{name}>"
             self.send_response(200)
             self.end_headers()
             self.wfile.write(answer.encode())
@@ -331,8 +334,7 @@ def test_a_role_is_assumed_with_the_given_keys(server, config, store, monkeypatc
         finally:
             sts.shutdown()
             thread.join()
-    assert all("Action=AssumeRole&RoleArn=arn%3Aaws%3Aiam%3A%3A123456789012%3Arole%2Freader" in each for each in asked)
-    assert asked
+    assert {tuple(parse_qs(each)[name][0] for name in ("Action", "RoleArn")) for each in asked} == {("AssumeRole", role)}
 
 
 def test_a_role_without_any_keys_is_told(config, monkeypatch, tmp_path):
@@ -377,9 +379,5 @@ def test_a_held_range_is_asked_for_once_in_parts() -> None:
         assert file.read(20) == bytes(range(5, 25))
         file.seek(58)
         assert file.read(4) == bytes(range(58, 62))
-    assert sorted(asked) == [(5, 15), (15, 25), (40, 45), (58, 60), (60, 70)] or sorted(asked) == [
-        (5, 15),
-        (15, 25),
-        (58, 60),
-        (60, 70),
-    ]
+    asked.sort()
+    assert [each for each in asked if each != (40, 45)] == [(5, 15), (15, 25), (58, 60), (60, 70)]
