@@ -14,7 +14,15 @@ from tidegate.errors import OptionError
 from tidegate.readers.event_time_units import TimeUnit, value_times
 from tidegate.readers.json_lines import JsonLines
 from tidegate.readers.json_values import Real, Whole, json_object, plain_value
-from tidegate.readers.line_ranges import LineBlock, compression_of, decompressed, lines_of, range_blocks, stream_blocks
+from tidegate.readers.line_ranges import (
+    LineBlock,
+    compression_of,
+    decompressed,
+    fetched_ahead,
+    lines_of,
+    range_blocks,
+    stream_blocks,
+)
 from tidegate.readers.object_store import ObjectStore
 from tidegate.readers.objects import Chunk, ChunkSurvey, ObjectFormat, S3Object, TimeRange
 
@@ -104,14 +112,17 @@ class JsonFormat(ObjectFormat):
         without a zone is UTC, a number is one in seconds.  A string column takes any other JSON as
         its text.  Of keys that come twice, the last one counts.
 
-        A batch holds at most 16 MiB, unless a single row is larger.  Some 8 MiB of text are in
+        A batch holds at most 16 MiB, unless a single row is larger.  Some 16 MiB of text are in
         memory at once, or the longest line if that is longer, which may be 256 MiB at most.
 
         Raises CorruptDataError, which names the object and where the line begins, for a line that is
         no JSON object or does not fit the schema; OptionError for a type that JSON cannot be read as.
         """
         lines = JsonLines(self.store.address(chunk.key), schema)
-        for block in self._blocks(chunk.source, chunk.start, chunk.end, BLOCK_BYTES):
+        blocks = self._blocks(chunk.source, chunk.start, chunk.end, BLOCK_BYTES)
+        if chunk.end - chunk.start > BLOCK_BYTES:
+            blocks = fetched_ahead(blocks)
+        for block in blocks:
             yield from lines.batches(block)
 
     def _exact(self, found: S3Object, column: str, start: int, end: int, whole: bytes | None = None) -> ChunkSurvey:

@@ -9,13 +9,23 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from tidegate.errors import CorruptDataError
 
-__all__ = ["Fetch", "LineBlock", "compression_of", "decompressed", "lines_of", "range_blocks", "stream_blocks"]
+__all__ = [
+    "Fetch",
+    "LineBlock",
+    "compression_of",
+    "decompressed",
+    "fetched_ahead",
+    "lines_of",
+    "range_blocks",
+    "stream_blocks",
+]
 
 Fetch: TypeAlias = Callable[[int, int], bytes]
 """Returns the bytes of an object from a start to an end, exclusive."""
@@ -111,6 +121,15 @@ def stream_blocks(name: str, pieces: Iterable[bytes]) -> Iterator[LineBlock]:
         _require_bounded(name, offset, unfinished)
     if unfinished:
         yield _block(offset, b"".join(unfinished))
+
+
+def fetched_ahead(blocks: Iterator[LineBlock]) -> Iterator[LineBlock]:
+    """Yield the blocks, and have a thread ask for the next one meanwhile; at the end it waits for it."""
+    with ThreadPoolExecutor(1, "tidegate-lines") as thread:
+        coming = thread.submit(next, blocks, None)
+        while (block := coming.result()) is not None:
+            coming = thread.submit(next, blocks, None)
+            yield block
 
 
 def lines_of(block: LineBlock) -> Iterator[tuple[int, bytes]]:

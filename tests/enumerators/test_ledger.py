@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -69,15 +70,15 @@ def test_what_is_written_is_read_and_stays(ledger):
     assert ledger.names() == ["00000001-ab", "ünï +%41"]
     assert ledger.read("00000001-ab") == b"one"
     assert ledger.read("ünï +%41") == b""
-    with pytest.raises(ContractError, match="'00000001-ab' in the state location .* has another content"):
+    with pytest.raises(ContractError, match=r"'00000001-ab' in the state location .* has another content"):
         ledger.write("00000001-ab", b"other")
     assert ledger.read("00000001-ab") == b"one"
 
 
-def test_a_file_that_the_checkpoint_names_and_is_gone_is_an_error(ledger, location):
+def test_a_file_that_the_checkpoint_names_and_is_gone_is_an_error(ledger):
     with pytest.raises(CheckpointError, match=r"has lost '00000007-ab', which the checkpoint names"):
         ledger.read("00000007-ab")
-    with pytest.raises(CheckpointError, match="a state|a%20|a test"):
+    with pytest.raises(CheckpointError, match=re.escape(ledger.address)):
         ledger.read("00000007-ab")
 
 
@@ -120,7 +121,7 @@ def test_on_a_disk_files_are_whole_and_private(tmp_path, config):
     lease.release()
     for folder in ("deep", "deep/state", "deep/state/ledger"):
         assert stat.S_IMODE((tmp_path / folder).stat().st_mode) & 0o077 == 0
-    assert sorted(os.listdir(tmp_path / "deep/state/ledger")) == ["a"]
+    assert [path.name for path in (tmp_path / "deep/state/ledger").iterdir()] == ["a"]
     for path in (tmp_path / "deep/state").rglob("*"):
         assert path.is_dir() or stat.S_IMODE(path.stat().st_mode) == 0o600
 

@@ -112,12 +112,15 @@ def test_an_id_that_names_no_manifest_is_refused():
     manifest = Manifest.build(1, table([]))
     with pytest.raises(CheckpointError, match="'seen-1234'"):
         Manifest.parse("seen-1234", manifest.data)
-    with pytest.raises(CheckpointError, match="another version of tidegate"):
-        other = pa.schema([pa.field("key", pa.string())])
-        sink = pa.BufferOutputStream()
-        pa.ipc.new_stream(sink, other).close()
-        stranger = Manifest(1, sink.getvalue().to_pybytes(), manifest.chunks(0, 0))
-        Manifest.parse(stranger.id, stranger.data)
+    sink = pa.BufferOutputStream()
+    pa.ipc.new_stream(sink, pa.schema([pa.field("key", pa.string())])).close()
+    for data, why in (
+        (sink.getvalue().to_pybytes(), "is of another version of tidegate"),
+        (b"no Arrow", "cannot be read"),
+    ):
+        stranger = Manifest(1, data, manifest.chunks(0, 0))
+        with pytest.raises(CheckpointError, match=f"^the manifest '{stranger.id}' {why}"):
+            Manifest.parse(stranger.id, data)
 
 
 def test_a_range_is_pickled_without_the_rest():

@@ -33,6 +33,8 @@ ODD_KEYS = [
     "<\"quoted'>",
     "x=1/y=ü z/part+0",
 ]
+PATTERNS = ["*", "", "a*", "*.json", "a?c", "[ab]*", "[!ab]*", "[a-c]?", "a.c", "*[.]*", "a+c", "(a|b)", "^a$", "a[*]c"]
+PATTERNS += ["a{b,c}", "{a,b}{c,d*}", "{a*,{b,c}d}", "a,c", "a}"]
 names = st.sampled_from(["a", "b", "b!", "c=1", "d e", "_hidden", "_x=1", ".dot", "é", "z.json"])
 trees = st.sets(st.lists(names, min_size=1, max_size=4).map("/".join), max_size=14)
 
@@ -48,12 +50,23 @@ def config(server):
     return S3ConnectionConfig(server.endpoint, server.region, server.access_key, server.secret_key, deadline_s=10)
 
 
-@pytest.fixture
-def bucket(server):
+def emptied(server):
     folder = server.folder / "objects"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     return folder
+
+
+@pytest.fixture
+def bucket(server):
+    return emptied(server)
+
+
+@pytest.fixture
+def limits(request, monkeypatch):
+    few, many = request.param
+    monkeypatch.setattr(object_listing, "FEW_FOLDERS", few)
+    monkeypatch.setattr(object_listing, "MANY_FOLDERS", many)
 
 
 @pytest.fixture(autouse=True)
@@ -92,17 +105,12 @@ def is_data(key: str, prefix: str, recursive: bool) -> bool:
     return not hidden and (recursive or all("=" in part for part in parts[:-1]))
 
 
-@pytest.mark.parametrize("limits", [(8, 256), (8, 1), (1, 3), (1, 256)], ids=str)
+@pytest.mark.parametrize("limits", [(8, 256), (8, 1), (1, 3), (1, 256)], ids=str, indirect=True)
+@pytest.mark.usefixtures("limits")
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tree=trees, recursive=st.booleans(), data=st.data())
-def test_every_object_is_listed_once_however_the_folders_are_shared_out(
-    server, config, monkeypatch, limits, tree, recursive, data
-):
-    monkeypatch.setattr(object_listing, "FEW_FOLDERS", limits[0])
-    monkeypatch.setattr(object_listing, "MANY_FOLDERS", limits[1])
-    folder = server.folder / "objects"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+def test_every_object_is_listed_once_however_the_folders_are_shared_out(server, config, tree, recursive, data):
+    folder = emptied(server)
     there = no_folders_in_files(tree)
     lay_down(folder, there)
     prefix = data.draw(st.sampled_from(["", *{f"{key.split('/')[0]}/" for key in there if "/" in key}]))
@@ -191,11 +199,7 @@ def test_times_lie_between_the_limits_both_exclusive():
     assert [ms for ms in range(20) if rules.takes(S3Object("a", 1, "", ms))] == [11, 12]
 
 
-@pytest.mark.parametrize(
-    "glob",
-    ["*", "", "a*", "*.json", "a?c", "[ab]*", "[!ab]*", "[a-c]?", "a.c", "*[.]*", "a+c", "(a|b)", "^a$", "a[*]c", "a{b,c}", "{a,b}{c,d*}"]
-    + ["{a*,{b,c}d}", "a,c", "a}"],
-)  # fmt: skip
+@pytest.mark.parametrize("glob", PATTERNS)
 def test_a_pattern_means_what_hadoop_says(glob):
     alternatives = {
         "a{b,c}": ["ab", "ac"],
