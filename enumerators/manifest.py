@@ -25,6 +25,7 @@ __all__ = ["Manifest"]
 
 ORDER = [("min_ms", "ascending"), ("key", "ascending"), ("start", "ascending")]
 CHECKSUM_DIGITS = 16
+CHUNKS_PER_BATCH = 1 << 15
 NEVER = np.iinfo(np.int64).min  # less than any event time
 
 
@@ -33,18 +34,18 @@ class Manifest:
 
     number: of the round of discovery, from 0.
     id: names it for ever: ``00000012-0123456789abcdef``, its number and a checksum of ``data``.
-    data: the content as it is stored: an Arrow IPC stream, compressed with zstd.
+    data: the content as it is stored: an Arrow IPC file, compressed with zstd.
 
     Positions count from 0 to ``len(manifest)``.  All methods but ``overshoot_ms`` and ``chunks``, which
-    look at each chunk of a range, take a time that hardly depends on the length; the first one that
-    needs a column makes an array of it.
+    look at each chunk of a range, take a time that hardly depends on the length.  The first one that
+    needs a column makes an array of it; keys and ETags stay compressed.
     """
 
-    def __init__(self, number: int, data: bytes, chunks: pa.RecordBatch) -> None:
+    def __init__(self, number: int, data: bytes) -> None:
         self.number = number
         self.data = data
         self.id = f"{number:08d}-{_checksum(data)}"
-        self._chunks = chunks
+        self._last: tuple[int, pa.RecordBatch] | None = None
 
     @classmethod
     def build(cls, number: int, chunks: pa.Table) -> Manifest:
@@ -52,18 +53,19 @@ class Manifest:
 
         Equal chunks in another order give an equal manifest.
         """
-        order = pc.sort_indices(chunks, sort_keys=ORDER)
-        timed = len(chunks) - chunks.column("min_ms").null_count
-        ordered = _single_batch(chunks.take(pa.concat_arrays([order[timed:], order[:timed]])))
+        order = pc.sort_indices(chunks, sort_keys=ORDER).to_numpy().astype(np.int64)
+        order = np.roll(order, chunks.column("min_ms").null_count)
+        batches = chunks.to_batches()
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, CHUNK_SCHEMA, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
-            writer.write_batch(ordered)
-        return cls(number, sink.getvalue().to_pybytes(), ordered)
+        with pa.ipc.new_file(sink, CHUNK_SCHEMA, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+            for first in range(0, len(order), CHUNKS_PER_BATCH):
+                writer.write_batch(_gathered(batches, order[first : first + CHUNKS_PER_BATCH]))
+        return cls(number, sink.getvalue().to_pybytes())
 
     @classmethod
     def merged(cls, number: int, parts: Sequence[Manifest]) -> Manifest:
         """Return one manifest of all chunks of several."""
-        batches = [part._chunks for part in parts]  # noqa: SLF001 - of this class
+        batches = [batch for part in parts for batch in part._batches()]  # noqa: SLF001 - of this class
         return cls.build(number, pa.Table.from_batches(batches, CHUNK_SCHEMA))
 
     @classmethod
@@ -79,15 +81,15 @@ class Manifest:
                 f"is {_checksum(data)}"
             )
         try:
-            table = pa.ipc.open_stream(data).read_all()
+            schema = pa.ipc.open_file(data).schema
         except (pa.ArrowInvalid, OSError) as problem:
             raise CheckpointError(f"the manifest {id!r} cannot be read: {problem}") from problem
-        if table.schema != CHUNK_SCHEMA:
+        if schema != CHUNK_SCHEMA:
             raise CheckpointError(f"the manifest {id!r} is of another version of tidegate: its columns differ")
-        return cls(int(number), data, _single_batch(table))
+        return cls(int(number), data)
 
     def __len__(self) -> int:
-        return int(self._chunks.num_rows)
+        return len(self._min_or_none)
 
     def head(self, position: int) -> Head | None:
         """Return the first chunk at or after a position that holds an event time; None: there is none."""
@@ -113,8 +115,14 @@ class Manifest:
 
     def chunks(self, start: int, end: int) -> pa.RecordBatch:
         """Return the chunks from ``start`` to ``end``, exclusive; pickled, it is as small as they are."""
-        # A slice would take all that it is a slice of into the pickle.
-        return self._chunks.slice(start, end - start).take(pa.array(np.arange(end - start)))
+        parts = []
+        for index in range(start // CHUNKS_PER_BATCH, -(-end // CHUNKS_PER_BATCH)):
+            first = index * CHUNKS_PER_BATCH
+            batch = self._batch(index)
+            wanted = np.arange(max(start - first, 0), min(end - first, batch.num_rows))
+            # A slice would take all that it is a slice of into the pickle.
+            parts.append(batch.take(pa.array(wanted)))
+        return _joined(parts)
 
     def overshoot_ms(self, start: int, end: int, bound_ms: int) -> int:
         """Return by how much the greatest event time in a range of chunks is beyond a bound; at least 0.
@@ -131,16 +139,20 @@ class Manifest:
 
     @cached_property
     def _without_time(self) -> int:
-        return int(self._chunks.column("min_ms").null_count)
+        return int(self._min_or_none.null_count)
 
     @cached_property
     def _min_ms(self) -> Any:
         """The least event times, of the chunks that hold any."""
-        return self._chunks.column("min_ms").slice(self._without_time).to_numpy()
+        return self._min_or_none.slice(self._without_time).to_numpy()
+
+    @cached_property
+    def _min_or_none(self) -> pa.Array:
+        return self._column("min_ms")
 
     @cached_property
     def _max_ms(self) -> Any:
-        return self._chunks.column("max_ms").fill_null(NEVER).to_numpy()
+        return self._column("max_ms").fill_null(NEVER).to_numpy()
 
     @cached_property
     def _latest_ms(self) -> Any:
@@ -149,8 +161,28 @@ class Manifest:
     @cached_property
     def _sums(self) -> tuple[Any, Any, Any]:
         """The rows, the bytes and the files before each position."""
-        start, end, rows = (self._chunks.column(name).to_numpy() for name in ("start", "end", "rows"))
+        rows, start, end = (self._column(name).to_numpy() for name in ("rows", "start", "end"))
         return _running(rows, np.int64), _running(end - start, np.int64), _running(start == 0, np.int32)
+
+    @cached_property
+    def _file(self) -> Any:
+        return pa.ipc.open_file(self.data)
+
+    def _column(self, name: str) -> pa.Array:
+        """Return one column, having looked at no other."""
+        options = pa.ipc.IpcReadOptions(included_fields=[CHUNK_SCHEMA.get_field_index(name)])
+        column = pa.ipc.open_file(self.data, options=options).read_all().column(name)
+        return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+    def _batches(self) -> list[pa.RecordBatch]:
+        return [self._file.get_batch(index) for index in range(self._file.num_record_batches)]
+
+    def _batch(self, index: int) -> pa.RecordBatch:
+        """Return some chunks; ranges are asked for one after the other, so that the last one may do again."""
+        last = self._last
+        if last is None or last[0] != index:
+            self._last = last = (index, self._file.get_batch(index))
+        return last[1]
 
 
 def _checksum(data: bytes) -> str:
@@ -163,6 +195,23 @@ def _running(values: Any, kind: type[np.generic]) -> Any:
     return sums
 
 
-def _single_batch(table: pa.Table) -> pa.RecordBatch:
-    batches = table.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], CHUNK_SCHEMA)
+def _gathered(batches: Sequence[pa.RecordBatch], rows: Any) -> pa.RecordBatch:
+    """Return rows of several batches, which count on from one to the next."""
+    # Arrow's own take would first make one array of each column, which may be a hundred MB.
+    begins = np.cumsum([0, *(batch.num_rows for batch in batches)])
+    order = np.argsort(rows)
+    ascending = rows[order]
+    cuts = np.searchsorted(ascending, begins)
+    parts = [
+        batch.take(pa.array(ascending[cuts[i] : cuts[i + 1]] - begins[i]))
+        for i, batch in enumerate(batches)
+        if cuts[i] < cuts[i + 1]
+    ]
+    back = np.empty(len(rows), np.int64)
+    back[order] = np.arange(len(rows))
+    return _joined(parts).take(pa.array(back))
+
+
+def _joined(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    columns = [pa.concat_arrays([part.column(i) for part in parts]) for i in range(len(CHUNK_SCHEMA))] if parts else []
+    return pa.record_batch(columns or [pa.array([], field.type) for field in CHUNK_SCHEMA], CHUNK_SCHEMA)

@@ -199,13 +199,17 @@ def _version(found: S3Object) -> bytes:
 
 def _merged(runs: Sequence[_Run]) -> _Run:
     """Return the objects of all runs in order, each key as the last run has it."""
-    parts = zip(*(run.arrays for run in runs), strict=True)
-    whole = _Run(*(np.concatenate(part) for part in parts))
+    high, low = np.concatenate([run.high for run in runs]), np.concatenate([run.low for run in runs])
     # Stable, so that what came last stands last among equal keys.
-    ordered = whole.where(np.lexsort((whole.low, whole.high)))
-    last = np.ones(len(ordered), bool)
-    last[:-1] = (ordered.high[1:] != ordered.high[:-1]) | (ordered.low[1:] != ordered.low[:-1])
-    return ordered if last.all() else ordered.where(last)
+    order = np.lexsort((low, high))
+    high, low = high[order], low[order]
+    last = np.ones(len(order), bool)
+    last[:-1] = (high[1:] != high[:-1]) | (low[1:] != low[:-1])
+    if not last.all():
+        high, low, order = high[last], low[last], order[last]
+    version = np.concatenate([run.version for run in runs])[order]
+    modified_ms = np.concatenate([run.modified_ms for run in runs])[order]
+    return _Run(high, low, version, modified_ms)
 
 
 def _checksum(content: bytes | memoryview) -> bytes:

@@ -42,7 +42,9 @@ class ObjectFile(io.RawIOBase):
             self._threads = ThreadPoolExecutor(THREADS, "tidegate-object-file")
         before, self._held = self._held, {}
         for part in parts:
-            self._held[part] = before.pop(part, None) or self._held.get(part) or self._threads.submit(self._fetch, *part)
+            self._held[part] = (
+                before.pop(part, None) or self._held.get(part) or self._threads.submit(self._fetch, *part)
+            )
         for future in before.values():
             future.cancel()
 

@@ -242,7 +242,7 @@ def _parquet(source: Any, metadata: Any, request: int) -> pq.ParquetFile:
 def _surveys(
     groups: Sequence[RowGroup], times: Sequence[tuple[TimeRange | None, int]], size: int, chunk_bytes: int
 ) -> list[ChunkSurvey]:
-    ends = [*(group.start for group in groups[1:]), size]
+    ends = [*(group.start for group in groups), size][1:]
     surveys: list[ChunkSurvey] = []
     for group, end, (span, untimed) in zip(groups, ends, times, strict=True):
         last = surveys[-1] if surveys else None

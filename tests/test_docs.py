@@ -3,21 +3,28 @@
 import re
 from pathlib import Path
 
-from tidegate import KafkaSource
+from tidegate import KafkaSource, S3Source
 from tidegate.sources.kafka_properties import known
 
 ROOT = Path(__file__).parents[1]
 
 
-def documented():
+def documented(page):
     """Return the names in the first column of the tables of options."""
-    rows = re.findall(r"^\| (`[^|]*) \|", (ROOT / "docs/options.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| (`[^|]*) \|", (ROOT / "docs" / page).read_text(), re.MULTILINE)
     return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
 
 
 def test_every_option_is_documented_and_every_documented_option_exists():
     options = {name for name in KafkaSource.valid_options() if name != "kafka.*"}
-    assert documented() == options | {f"kafka.{name}" for name in known()}
+    assert documented("options.md") == options | {f"kafka.{name}" for name in known()}
+
+
+def test_every_option_of_s3_is_documented_with_it_or_with_those_of_kafka():
+    of_s3 = {name for name in S3Source.valid_options() if name != "columns"}  # which only Python has
+    own = documented("options-s3.md")
+    assert own - of_s3 == set()
+    assert of_s3 - own <= documented("options.md")
 
 
 def test_no_link_in_the_documentation_is_dead():

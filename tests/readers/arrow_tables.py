@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timezone
+from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -37,47 +38,45 @@ def values(kind: pa.DataType) -> st.SearchStrategy[Any]:
 
 
 def _values(kind: pa.DataType) -> st.SearchStrategy[Any]:
-    is_ = pa.types
-    if is_.is_struct(kind):
+    if pa.types.is_struct(kind):
         return st.fixed_dictionaries({field.name: values(field.type) for field in kind})
-    if is_.is_map(kind):
-        return st.dictionaries(_values(kind.key_type), values(kind.item_type), max_size=3).map(lambda made: [*made.items()])
-    if is_.is_nested(kind):
+    if pa.types.is_map(kind):
+        entries = st.dictionaries(_values(kind.key_type), values(kind.item_type), max_size=3)
+        return entries.map(lambda made: [*made.items()])
+    if pa.types.is_nested(kind):
         return st.lists(values(kind.value_type), max_size=3)
-    if is_.is_boolean(kind):
-        return st.booleans()
-    if is_.is_integer(kind):
-        signed = is_.is_signed_integer(kind)
-        bits = kind.bit_width - signed
-        return st.integers(-(2**bits) if signed else 0, 2**bits - 1)
-    if is_.is_floating(kind):
-        return st.floats(width=kind.bit_width, allow_nan=False)
-    if is_.is_decimal(kind):
-        return st.integers(-(10**kind.precision) + 1, 10**kind.precision - 1).map(
-            lambda number: _decimal(number, kind.scale)
-        )
-    if is_.is_fixed_size_binary(kind):
-        return st.binary(min_size=kind.byte_width, max_size=kind.byte_width)
-    if is_.is_binary(kind):
-        return st.binary(max_size=5)
-    if is_.is_date(kind):
-        return st.dates(date(1, 1, 1), date(9999, 12, 31))
-    if is_.is_timestamp(kind):
-        zone = None if kind.tz is None else timezone.utc
-        moments = st.datetimes(datetime(1902, 1, 1), datetime(9999, 12, 30))  # noqa: DTZ001 - the zone is added
-        return moments.map(lambda moment: _rounded(moment, kind.unit).replace(tzinfo=zone))
-    return st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+    return next(made(kind) for is_kind, made in _MADE if is_kind(kind))
 
 
-def _decimal(number: int, scale: int) -> Any:
-    from decimal import Context, Decimal
+def _integers(kind: pa.DataType) -> st.SearchStrategy[int]:
+    signed = pa.types.is_signed_integer(kind)
+    bits = kind.bit_width - signed
+    return st.integers(-(2**bits) if signed else 0, 2**bits - 1)
 
-    return Decimal(number).scaleb(-scale, Context(prec=38))
+
+def _decimals(kind: pa.DataType) -> st.SearchStrategy[Decimal]:
+    most = 10**kind.precision - 1
+    return st.integers(-most, most).map(lambda number: Decimal(number).scaleb(-kind.scale, Context(prec=38)))
 
 
-def _rounded(moment: datetime, unit: str) -> datetime:
-    step = {"s": 10**6, "ms": 10**3}.get(unit, 1)
-    return moment.replace(microsecond=moment.microsecond // step * step)
+def _moments(kind: pa.DataType) -> st.SearchStrategy[datetime]:
+    zone = None if kind.tz is None else timezone.utc
+    step = {"s": 10**6, "ms": 10**3}.get(kind.unit, 1)
+    moments = st.datetimes(datetime(1902, 1, 1), datetime(9999, 12, 30))  # noqa: DTZ001 - the zone is added
+    return moments.map(lambda at: at.replace(microsecond=at.microsecond // step * step, tzinfo=zone))
+
+
+_MADE = [
+    (pa.types.is_boolean, lambda _: st.booleans()),
+    (pa.types.is_integer, _integers),
+    (pa.types.is_floating, lambda kind: st.floats(width=kind.bit_width, allow_nan=False)),
+    (pa.types.is_decimal, _decimals),
+    (pa.types.is_fixed_size_binary, lambda kind: st.binary(min_size=kind.byte_width, max_size=kind.byte_width)),
+    (pa.types.is_binary, lambda _: st.binary(max_size=5)),
+    (pa.types.is_date, lambda _: st.dates(date(1, 1, 1), date(9999, 12, 31))),
+    (pa.types.is_timestamp, _moments),
+    (lambda _: True, lambda _: st.text(st.characters(exclude_categories=["Cs"]), max_size=5)),
+]
 
 
 def arrays(kind: pa.DataType, rows: int | None = None) -> st.SearchStrategy[pa.Array]:

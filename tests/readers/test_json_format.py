@@ -8,7 +8,6 @@ import json
 import math
 import pickle
 from datetime import date, datetime, timedelta, timezone
-from decimal import Decimal
 
 import cramjam
 import pyarrow as pa
@@ -20,7 +19,7 @@ from tidegate.errors import CorruptDataError, ObjectGoneError, OptionError
 from tidegate.readers import json_format, json_lines
 from tidegate.readers.json_format import JsonFormat
 from tidegate.readers.json_lines import JsonLines
-from tidegate.readers.line_ranges import LineBlock, range_blocks, stream_blocks
+from tidegate.readers.line_ranges import LineBlock, fetched_ahead, range_blocks, stream_blocks
 from tidegate.readers.object_store import ObjectStore
 from tidegate.readers.objects import Chunk, S3Object, TimeRange
 from tidegate.readers.s3_config import S3ConnectionConfig
@@ -194,22 +193,38 @@ def test_a_line_without_end_is_refused(monkeypatch):
     monkeypatch.setattr("tidegate.readers.line_ranges.LONGEST_LINE", 2**20)
     memory = Memory(b"{}\n" + b"x" * 2**21)
     fetch = lambda *span: memory.fetch(memory.object, *span)  # noqa: E731
-    with pytest.raises(CorruptDataError, match="^k: the line at byte 3 is longer than 1 MiB$"):
+    with pytest.raises(CorruptDataError, match=r"^k: the line at byte 3 is longer than 1 MiB$"):
         [*range_blocks("k", fetch, memory.object.size, 0, memory.object.size, block_bytes=1000)]
     with pytest.raises(CorruptDataError, match="the line at byte 3 is longer than 1 MiB"):
         [*stream_blocks("k", [memory.content[:1000], memory.content[1000:]])]
+
+
+def test_fetching_ahead_changes_nothing_but_the_time():
+    asked = []
+
+    def blocks(error=None):
+        for number in range(5):
+            asked.append(number)
+            yield LineBlock(number, b"{}\n")
+        if error:
+            raise error
+
+    assert [*fetched_ahead(blocks())] == [*blocks()]
+    with pytest.raises(ObjectGoneError):
+        [*fetched_ahead(blocks(ObjectGoneError("gone")))]
+    asked.clear()
+    ahead = fetched_ahead(blocks())
+    next(ahead)
+    ahead.close()
+    assert asked == [0, 1]
 
 
 @pytest.mark.parametrize("suffix", COMPRESSED)
 @settings(max_examples=30)
 @given(text=lines(), members=st.integers(1, 2))
 def test_compressed_objects_are_one_chunk(suffix, text, members):
-    memory = Memory(COMPRESSED[suffix](text) * members, f"x.JSON{suffix}")
-    text = b"".join([text.removesuffix(b"\n") + b"\n", text.removeprefix(BOM)]) if members == 2 else text
-    if members == 2:
-        text = text.removeprefix(BOM)
-        memory.content = COMPRESSED[suffix](text[: len(text) // 2]) + COMPRESSED[suffix](text[len(text) // 2 :])
-        memory.object = memory.object._replace(size=len(memory.content))
+    halves = [text] if members == 1 else [text[: len(text) // 2], text[len(text) // 2 :]]
+    memory = Memory(b"".join(COMPRESSED[suffix](half) for half in halves), f"x.JSON{suffix}")
     made = JsonFormat(memory, chunk_bytes=1)
     assert len(made.survey(memory.object, None)) == 1
     rows = read_all(made, memory.object, SCHEMA)
@@ -224,7 +239,7 @@ def test_what_cannot_be_decompressed_is_refused():
             with pytest.raises(CorruptDataError, match=f"^x{suffix}: cannot decompress it by"):
                 read_all(JsonFormat(memory), memory.object, SCHEMA)
     memory = Memory(b"x", "x.json.snappy")
-    with pytest.raises(CorruptDataError, match="x.json.snappy: cannot decompress it; readable are .gz"):
+    with pytest.raises(CorruptDataError, match=r"x\.json\.snappy: cannot decompress it; readable are \.gz"):
         JsonFormat(memory).survey(memory.object, None)
 
 
@@ -273,7 +288,12 @@ def test_a_malformed_line_is_named_by_its_place_and_never_shown(bad, before, aft
 
 
 def test_values_that_go_on_in_the_next_line_are_not_joined():
-    for text in (b'{"whole":1}{"whole":2}\n{"whole":\n3}\n', b'{"whole":\n1}\n', b'{"inner":{"x":"1"}\n}{}\n'):
+    for text in (
+        b'{"whole":1}{"whole":2}\n{"whole":\n3}\n',
+        b'{"whole":1}{"whole":2}\n{"inner":\n{"x":"1"}}\n',
+        b'{"whole":\n1}\n',
+        b'{"inner":{"x":"1"}\n}{}\n',
+    ):
         with pytest.raises(CorruptDataError, match="is no JSON object"):
             read_text(text, SCHEMA)
 
@@ -297,6 +317,8 @@ def test_values_that_go_on_in_the_next_line_are_not_joined():
         (INNER, '{"y":[{"z":"1"}]}'),
         (pa.map_(pa.string(), pa.int64()), "[]"),
         (pa.decimal128(3, 1), "123.5"),
+        (pa.decimal128(3, 1), "100"),
+        (pa.list_(pa.decimal128(3, 1)), "[100]"),
         (pa.decimal128(3, 1), '"x"'),
         (pa.decimal128(3, 1), "NaN"),
         (pa.timestamp("us", "UTC"), '"soon"'),
@@ -431,14 +453,25 @@ FORMS = {
         '"2020-01-02T03:04:05Z"', '"2020-01-02T03:04:05.123456789Z"', '"2020-01-02 03:04:05"', '"2020-01-02"',
         '"2020-01-02T03:04"', '"2020-1-2 3:4:5.6"', '"2020-01-02T03:04:05+01:30"', '"2020-01-02T03:04:05-0130"',
         '"2020-01-02T03:04:05+01"', '"2020-01-02T03:04:05 UTC"', '"2020-01-02T03:04:05 Europe/Berlin"',
-        '"2020-01-02T03:04:05 UTC+1"', '" 2020-01-02T03:04:05 "', '"1900-01-01T00:00:00.0000019"', '"2020"', '"2020-02"',
-        '"2020-02-30"', '"soon"', '""', "0", "1577934245", "-1", "true", "[]", '"2020-01-02T24:00:00Z"', '"2020-01-02T03:04:60Z"',
-        '"0001-01-01T00:00:00Z"', '"9999-12-31T23:59:59.999999Z"', "null",
+        '"2020-01-02T03:04:05 UTC+1"', '" 2020-01-02T03:04:05 "', '"1900-01-01T00:00:00.0000019"', '"2020"',
+        '"2020-02"', '"2020-02-30"', '"soon"', '""', "0", "1577934245", "-1", "true", "[]", '"2020-01-02T24:00:00Z"',
+        '"2020-01-02T03:04:60Z"', '"0001-01-01T00:00:00Z"', '"9999-12-31T23:59:59.999999Z"', "null",
     ],
-    "timestamp_ntz": ['"2020-01-02T03:04:05"', '"2020-01-02 03:04:05.123456789"', '"2020-01-02"', '"2020-01-02T03:04:05Z"', "0"],
-    "date": ['"2020-01-02"', '"2020-1-2"', '"2020-01-02T03:04"', '"2020-01-02 x"', '"2020"', '"2020-02"', '"2020-02-30"', '"x"', "null"],
-    "decimal(6,2)": ["1", "1.5", "1.005", "1.015", "-1.015", '"1.5"', "1e2", "9999.99", "9999.995", "10000", '"x"', '"1e1"', "true"],
-    "double": ["1", "0.1", "1e5", "123456789012345678901234567890", "1e999", '"NaN"', '"INF"', '"+INF"', '"-Infinity"', '"+Infinity"', "NaN", "-Infinity", '"1"'],
+    "timestamp_ntz": [
+        '"2020-01-02T03:04:05"', '"2020-01-02 03:04:05.123456789"', '"2020-01-02"', '"2020-01-02T03:04:05Z"', "0",
+    ],
+    "date": [
+        '"2020-01-02"', '"2020-1-2"', '"2020-01-02T03:04"', '"2020-01-02 x"', '"2020"', '"2020-02"', '"2020-02-30"',
+        '"x"', "null",
+    ],
+    "decimal(6,2)": [
+        "1", "1.5", "1.005", "1.015", "-1.015", '"1.5"', "1e2", "9999.99", "9999.995", "10000", '"x"', '"1e1"',
+        "true",
+    ],
+    "double": [
+        "1", "0.1", "1e5", "123456789012345678901234567890", "1e999", '"NaN"', '"INF"', '"+INF"', '"-Infinity"',
+        '"+Infinity"', "NaN", "-Infinity", '"1"',
+    ],
     "bigint": ["1", "-0", "9223372036854775807", "9223372036854775808", "1.0", "1e2", '"1"', "true"],
     "tinyint": ["127", "-128"],
     "boolean": ["true", "false", "1", '"true"'],
@@ -606,6 +639,8 @@ def test_a_survey_refuses_what_is_no_json():
 
 def test_a_batch_is_bounded_however_little_text_makes_it(monkeypatch):
     monkeypatch.setattr(json_lines, "BATCH_BYTES", 100_000)
+    quick, made = JsonLines._quick, []
+    monkeypatch.setattr(JsonLines, "_quick", lambda *given: made.append(quick(*given)) or made[-1])
     wide = pa.schema([(f"c{number}", pa.int64()) for number in range(50)])
     nested = pa.schema([("l", pa.list_(pa.struct(list(wide))))])
     for schema, text in [
@@ -617,6 +652,8 @@ def test_a_batch_is_bounded_however_little_text_makes_it(monkeypatch):
         assert sum(batch.num_rows for batch in batches) == text.count(b"\n")
         assert all(batch.num_rows == 1 or batch.nbytes <= 100_000 for batch in batches)
     assert len(batches) == 1
+    wide_ones = [batch for batch in made if batch.num_columns == 50]
+    assert max(batch.nbytes for batch in wide_ones) <= 100_000
 
 
 def test_a_large_chunk_is_read_in_bounded_pieces():
@@ -722,11 +759,10 @@ def test_objects_of_a_real_endpoint(server):
         rows = [row["at"]["ms"] for row in read_all(made, found, schema)]
         assert rows == [*range(10_000)]
         client.put_object(Bucket="json", Key=found.key, Body=b"{}\n")
-        for ask in (
-            lambda: made.survey(found, "at.ms"),
-            lambda: read_all(made, found, schema),
-            lambda: made.infer([found]),
-        ):
-            with pytest.raises(ObjectGoneError, match="was overwritten"):
-                ask()
+        with pytest.raises(ObjectGoneError, match="was overwritten"):
+            made.survey(found, "at.ms")
+        with pytest.raises(ObjectGoneError, match="was overwritten"):
+            read_all(made, found, schema)
+        with pytest.raises(ObjectGoneError, match="was overwritten"):
+            made.infer([found])
     client.close()

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BODY = bytes(range(256)) * 40
+SECRET = "s3cret"
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +160,7 @@ def test_an_object_without_an_etag_is_known_by_its_size(server, store):
     found = S3Object("laid", len(BODY), "", 0)
     assert store.fetch(found, 3, 9) == BODY[3:9]
     lay_down(server.folder / "data", "laid", BODY + b"more")
-    with pytest.raises(ObjectGoneError, match="^s3://data/laid was overwritten after it was found$"):
+    with pytest.raises(ObjectGoneError, match=r"^s3://data/laid was overwritten after it was found$"):
         store.fetch(found, 3, 9)
 
 
@@ -178,23 +179,23 @@ def test_an_overwritten_object_is_gone(store, body):
 def test_a_deleted_object_is_gone(store):
     found = put(store, "deleted")
     store.config.client().delete_object(Bucket="data", Key="deleted")
-    with pytest.raises(ObjectGoneError, match="^s3://data/deleted was deleted after it was found$"):
+    with pytest.raises(ObjectGoneError, match=r"^s3://data/deleted was deleted after it was found$"):
         store.fetch(found, 0, 1)
 
 
 def test_a_bucket_that_is_not_there_is_the_callers_fault(config):
-    with pytest.raises(OptionError, match="^there is no bucket 'nowhere', of s3://nowhere/key$"):
+    with pytest.raises(OptionError, match=r"^there is no bucket 'nowhere', of s3://nowhere/key$"):
         ObjectStore(config, "nowhere").fetch(S3Object("key", 1, "", 0), 0, 1)
-    with pytest.raises(OptionError, match="names no object of S3: .*bucket name"):
+    with pytest.raises(OptionError, match=r"names no object of S3: .*bucket name"):
         ObjectStore(config, "no bucket").fetch(S3Object("key", 1, "", 0), 0, 1)
 
 
 def test_a_refusal_is_told_without_secrets(store):
     found = put(store, "refused")
-    for stranger in (replace(store.config, secret_key="s3cret"), replace(store.config, anonymous=True)):
-        with pytest.raises(ConnectorError, match="^the endpoint refused s3://data/refused: [A-Za-z]+$") as error:
+    for stranger in (replace(store.config, secret_key=SECRET), replace(store.config, anonymous=True)):
+        with pytest.raises(ConnectorError, match=r"^the endpoint refused s3://data/refused: [A-Za-z]+$") as error:
             ObjectStore(stranger, "data").fetch(found, 0, 1)
-        assert "s3cret" not in str(error.value) + repr(stranger)
+        assert SECRET not in str(error.value) + repr(stranger)
 
 
 @pytest.mark.parametrize("fault", [500, 503, 429, "cut", "reset"])
@@ -207,7 +208,8 @@ def test_a_passing_fault_is_healed(server, config, store, fault):
 
 @pytest.mark.parametrize(
     ("fault", "cause"),
-    [(503, "answered"), ("cut", "early|IncompleteRead|still lacked"), ("reset", "closed"), ("silent", "timeout|timed out"),
+    [(503, "answered"),
+     ("cut", "early|IncompleteRead|still lacked"), ("reset", "closed"), ("silent", "timeout|timed out"),
      ("trickle", "still lacked")],
 )  # fmt: skip
 def test_a_fault_that_stays_ends_at_the_deadline(server, config, store, fault, cause, monkeypatch):
@@ -327,14 +329,16 @@ def test_a_role_is_assumed_with_the_given_keys(server, config, store, monkeypatc
         thread.start()
         monkeypatch.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{sts.server_address[1]}")
         role = "arn:aws:iam::123456789012:role/reader"
-        assumed = replace(config, access_key="base", secret_key="base", role=role)
+        assumed = replace(config, access_key="base", secret_key=SECRET, role=role)
         try:
             assert ObjectStore(assumed, "data").fetch(found, 0, 9) == BODY[:9]
             assert assumed.filesystem().get_file_info("data/by/role").size == len(BODY)
         finally:
             sts.shutdown()
             thread.join()
-    assert {tuple(parse_qs(each)[name][0] for name in ("Action", "RoleArn")) for each in asked} == {("AssumeRole", role)}
+    assert {tuple(parse_qs(each)[name][0] for name in ("Action", "RoleArn")) for each in asked} == {
+        ("AssumeRole", role)
+    }
 
 
 def test_a_role_without_any_keys_is_told(config, monkeypatch, tmp_path):
@@ -345,7 +349,7 @@ def test_a_role_without_any_keys_is_told(config, monkeypatch, tmp_path):
     keyless = replace(config, access_key=None, secret_key=None, role="arn:aws:iam::1:role/r")
     with pytest.raises(NoCredentialsError):
         keyless.client()
-    with pytest.raises(ConnectorError, match="^cannot ask for s3://data/x: Unable to locate credentials$"):
+    with pytest.raises(ConnectorError, match=r"^cannot ask for s3://data/x: Unable to locate credentials$"):
         ObjectStore(keyless, "data").fetch(S3Object("x", 1, "", 0), 0, 1)
 
 

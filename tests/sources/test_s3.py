@@ -5,25 +5,10 @@ from itertools import pairwise
 
 import pytest
 
-from tests.sources.buckets import Bucket
 from tests.sources.streams import HOUR, MINUTE, NOON, available_now, milliseconds, parsed
 from tidegate import OptionError, S3Source, WatermarkStrategy
-from tidegate.servers import S3Server
 
 DRIFT = timedelta(hours=1)
-
-
-@pytest.fixture(scope="module")
-def server():
-    with S3Server() as running:
-        yield running
-
-
-@pytest.fixture
-def bucket(server):
-    made = Bucket(server)
-    yield made
-    made.close()
 
 
 @pytest.fixture

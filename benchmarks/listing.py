@@ -1,0 +1,186 @@
+"""What it costs to discover objects: a million in a simulated listing, 200,000 at a real endpoint.
+
+The first round finds everything, the second one ten new objects.  Each part runs in a process of its own,
+so that its peak of memory is its own.
+
+    python -m benchmarks.listing
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import resource
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+
+from tidegate.enumerators.manifest import Manifest
+from tidegate.enumerators.object_listing import ListingRules, ObjectListing
+from tidegate.enumerators.seen_objects import SeenObjects
+from tidegate.readers.objects import CHUNK_SCHEMA, Chunk, S3Object
+from tidegate.readers.s3_config import S3ConnectionConfig
+from tidegate.servers import S3Server
+
+SIMULATED = 1_000_000
+LAID_DOWN = 200_000
+IN_A_FOLDER = 1_000
+IN_A_PAGE = 1_000
+NEW_LATER = 10
+FIRST_MS = 1_767_225_600_000
+DAY_MS = 86_400_000
+QUESTIONS = 10_000
+
+
+def simulated(objects: int, new: int = 0) -> Iterator[list[S3Object]]:
+    """Yield the pages of a listing in the order of the keys, with some objects more among them."""
+    dice = random.Random(7)
+    later = random.Random(8)
+    wanted = set(later.sample(range(objects), new))
+    found = []
+    for number in range(objects):
+        folder = f"warehouse/events/dt=2026-01-{1 + number * 28 // objects:02}"
+        modified_ms = FIRST_MS + dice.randrange(2 * DAY_MS)
+        found.append(
+            S3Object(
+                f"{folder}/part-{number:08}-{number:032x}.json", 10_240, f"{dice.getrandbits(128):032x}", modified_ms
+            )
+        )
+        if number in wanted:
+            found.append(S3Object(f"{folder}/part-{number:08}-new.json", 10_240, "0" * 32, FIRST_MS + 3 * DAY_MS))
+        if len(found) >= IN_A_PAGE:
+            yield found
+            found = []
+    yield found
+
+
+def discovered(pages: Iterable[list[S3Object]], seen: SeenObjects) -> pa.Table:
+    """Return the new objects, as a chunk each, the way a round of discovery does."""
+    batches = []
+    new = (found for page in pages for found in seen.sift(page)[0])
+    while some := list(islice(new, 10_000)):
+        seen.add(some)
+        chunks = [Chunk(*found, 0, found.size, 40, found.modified_ms, found.modified_ms + 60_000) for found in some]
+        columns = [
+            pa.array(values, field.type) for values, field in zip(zip(*chunks, strict=True), CHUNK_SCHEMA, strict=True)
+        ]
+        batches.append(pa.record_batch(columns, CHUNK_SCHEMA))
+    seen.end_round(FIRST_MS + 4 * DAY_MS)
+    return pa.Table.from_batches(batches, CHUNK_SCHEMA)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return how long some work takes."""
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def peak_mib() -> float:
+    """Return the most memory that this process has had so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def state_costs() -> None:
+    """Print what it takes to remember a million objects, and to make their manifest."""
+    print(f"{SIMULATED:,} simulated objects; {peak_mib():.0f} MiB before")
+    print(
+        f"  making up the listing:        {seconds(lambda: sum(map(len, simulated(SIMULATED)))):6.2f} s, to be taken off"
+    )
+    begun = time.perf_counter()
+    seen = SeenObjects(7 * DAY_MS)
+    chunks = discovered(simulated(SIMULATED), seen)
+    print(f"  first round, chunks as a table:{time.perf_counter() - begun:5.2f} s; peak {peak_mib():.0f} MiB")
+    begun = time.perf_counter()
+    manifest = Manifest.build(1, chunks)
+    del chunks
+    print(f"  manifest built:               {time.perf_counter() - begun:6.2f} s; peak {peak_mib():.0f} MiB")
+    print(f"  manifest's data:              {len(manifest.data) / 2**20:6.1f} MiB")
+    begun = time.perf_counter()
+    stored = seen.to_bytes()
+    print(f"  memory of objects stored:     {time.perf_counter() - begun:6.2f} s, {len(stored) / 2**20:.1f} MiB")
+    print(f"  memory of objects restored:   {seconds(lambda: SeenObjects.from_bytes(stored)):6.2f} s")
+    name, data = manifest.id, manifest.data
+    begun = time.perf_counter()
+    manifest = Manifest.parse(name, data)
+    print(f"  manifest parsed:              {time.perf_counter() - begun:6.2f} s")
+    print(
+        f"  first of all questions:       {seconds(lambda: asked(manifest, 1)) * 1000:6.1f} ms, which makes the arrays"
+    )
+    each_us = seconds(lambda: asked(manifest, QUESTIONS)) / QUESTIONS * 1e6
+    print(f"  lookup, head, cost, latest:   {each_us:6.1f} us together; peak {peak_mib():.0f} MiB")
+    begun = time.perf_counter()
+    found = discovered(simulated(SIMULATED, NEW_LATER), seen)
+    print(
+        f"  later round:                  {time.perf_counter() - begun:6.2f} s, found {found.num_rows}; peak {peak_mib():.0f} MiB"
+    )
+
+
+def asked(manifest: Manifest, times: int) -> None:
+    """Ask a manifest what a plan asks."""
+    dice = random.Random(9)
+    for _ in range(times):
+        head = manifest.lookup(FIRST_MS + dice.randrange(2 * DAY_MS))
+        position = len(manifest) if head is None else head.position
+        manifest.head(position)
+        manifest.cost(position // 2, position)
+        manifest.latest(position)
+
+
+def endpoint_costs() -> None:
+    """Print what it takes to list objects at a real endpoint."""
+    with tempfile.TemporaryDirectory() as folder, S3Server(folder=folder) as server:
+        laid = Path(folder) / "objects"
+        lay_down(laid, LAID_DOWN)
+        config = S3ConnectionConfig(server.endpoint, server.region, server.access_key, server.secret_key)
+        listing = ObjectListing(config, "objects", ListingRules("events/"))
+        print(f"{LAID_DOWN:,} objects at S3Proxy, {IN_A_FOLDER:,} a folder")
+        seen = SeenObjects(7 * DAY_MS)
+        round_costs("first", listing, seen)
+        for number in range(NEW_LATER):
+            path = laid / f"events/dt={number:03}/new.json"
+            path.write_bytes(b"{}")
+            os.utime(path, (FIRST_MS // 1000 + 3 * 86_400,) * 2)
+        round_costs("second", listing, seen)
+
+
+def round_costs(name: str, listing: ObjectListing, seen: SeenObjects) -> None:
+    """Print what one round takes."""
+    begun, cpu = time.perf_counter(), time.process_time()
+    manifest = Manifest.build(1, discovered(listing.pages(), seen))
+    taken, cpu = time.perf_counter() - begun, time.process_time() - cpu
+    print(
+        f"  {name + ' round:':14}{taken:6.2f} s, of which {cpu:.2f} s of our CPU; found {len(manifest):,}; peak {peak_mib():.0f} MiB"
+    )
+
+
+def lay_down(bucket: Path, objects: int) -> None:
+    """Make files of objects."""
+    dice = random.Random(7)
+    for first in range(0, objects, IN_A_FOLDER):
+        folder = bucket / f"events/dt={first // IN_A_FOLDER:03}"
+        folder.mkdir(parents=True)
+        for number in range(first, first + IN_A_FOLDER):
+            path = folder / f"part-{number:08}.json"
+            path.write_bytes(b"{}")
+            os.utime(path, (FIRST_MS // 1000 + dice.randrange(2 * 86_400),) * 2)
+
+
+def main() -> None:
+    """Run each part in a new process."""
+    processes = multiprocessing.get_context("spawn")
+    for part in (state_costs, endpoint_costs):
+        process = processes.Process(target=part)
+        process.start()
+        process.join()
+        if process.exitcode:
+            raise SystemExit(process.exitcode)
+
+
+if __name__ == "__main__":
+    main()
