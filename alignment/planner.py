@@ -230,7 +230,13 @@ class _Board:
         reads_records = any(s in ranges for s in cuts)
         cut_ms = None if time_ms is None else _greatest(self.before.bound_ms, time_ms)
         reached = self._reached(splits)
-        watermark_ms = _greatest(self.before.watermark_ms, self._watermark(splits, reached, time_ms))
+        # What is complete holds nobody from the plan on that reads the last of it.
+        holding = {
+            s
+            for s, said in splits.items()
+            if STATES[said.state].in_minimum and not (self.extents[s].complete and positions[s] >= self.ends[s])
+        }
+        watermark_ms = _greatest(self.before.watermark_ms, self._watermark(splits, holding, reached, time_ms))
         # One that woke may have its new records behind the end of a bounded run, where its head is not seen.
         suspects = self.before.late | self.late | (self.before.idle - self.idle)
         late = {s for s in suspects if watermark_ms is not None and reached.get(s, inf) <= watermark_ms}
@@ -244,7 +250,7 @@ class _Board:
             removed=frozenset(self.before.positions.keys() - positions.keys()),
             ended=ended,
         )
-        next_low_ms = self._next_low(splits, reached, after)
+        next_low_ms = self._next_low(splits, holding, reached, after)
         return Plan(
             ranges,
             self.before if after == self.before else after,
@@ -285,12 +291,15 @@ class _Board:
         return reached | {s: said.next_ms for s, said in splits.items() if said.next_ms is not None}
 
     def _watermark(
-        self, splits: Mapping[SplitId, SplitPlan], reached: Mapping[SplitId, int], time_ms: int | None
+        self,
+        splits: Mapping[SplitId, SplitPlan],
+        holding: Collection[SplitId],
+        reached: Mapping[SplitId, int],
+        time_ms: int | None,
     ) -> int | None:
         disorder_ms = self.limits.out_of_orderness_ms
         if disorder_ms is None:
             return None
-        holding = {s for s, said in splits.items() if STATES[said.state].in_minimum}
         # A split without a record says nothing (Beam issue 20908: it must not pin the watermark),
         # unless its first records are there already and may only not be read yet.
         if any(s in holding and s not in reached and not extent.settled for s, extent in self.extents.items()):
@@ -307,7 +316,11 @@ class _Board:
         )
 
     def _next_low(
-        self, splits: Mapping[SplitId, SplitPlan], reached: Mapping[SplitId, int], after: Progress
+        self,
+        splits: Mapping[SplitId, SplitPlan],
+        holding: Collection[SplitId],
+        reached: Mapping[SplitId, int],
+        after: Progress,
     ) -> int | None:
         """Return what ``hold`` would find after this batch, if nothing came in between; only a group asks for it."""
         if self.group is None:
@@ -318,7 +331,7 @@ class _Board:
             if splits[split].next_ms is not None:
                 if in_time_ms is None or at_ms >= in_time_ms or split in self.catching_up:
                     times.append(at_ms)
-            elif STATES[splits[split].state].in_minimum and not self.limits.bounded:
+            elif split in holding and not self.limits.bounded:
                 times.append(at_ms if in_time_ms is None else max(at_ms, in_time_ms))
         return min(times, default=None)
 

@@ -14,12 +14,13 @@ import random
 import resource
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
 
+from tidegate.enumerators.chunk_sorter import ChunkSorter
 from tidegate.enumerators.manifest import Manifest
 from tidegate.enumerators.object_listing import ListingRules, ObjectListing
 from tidegate.enumerators.seen_objects import SeenObjects
@@ -59,9 +60,9 @@ def simulated(objects: int, new: int = 0) -> Iterator[list[S3Object]]:
     yield found
 
 
-def discovered(pages: Iterable[list[S3Object]], seen: SeenObjects) -> pa.Table:
+def discovered(pages: Iterable[list[S3Object]], seen: SeenObjects) -> ChunkSorter:
     """Return the new objects, as a chunk each, the way a round of discovery does."""
-    batches = []
+    sorter = ChunkSorter()
     new = (found for page in pages for found in seen.sift(page)[0])
     while some := list(islice(new, 10_000)):
         seen.add(some)
@@ -69,16 +70,9 @@ def discovered(pages: Iterable[list[S3Object]], seen: SeenObjects) -> pa.Table:
         columns = [
             pa.array(values, field.type) for values, field in zip(zip(*chunks, strict=True), CHUNK_SCHEMA, strict=True)
         ]
-        batches.append(pa.record_batch(columns, CHUNK_SCHEMA))
+        sorter.add(pa.record_batch(columns, CHUNK_SCHEMA))
     seen.end_round(FIRST_MS + 4 * DAY_MS)
-    return pa.Table.from_batches(batches, CHUNK_SCHEMA)
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Return how long some work takes."""
-    begun = time.perf_counter()
-    work()
-    return time.perf_counter() - begun
+    return sorter
 
 
 def peak_mib() -> float:
@@ -86,39 +80,43 @@ def peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+def told(what: str, begun: float, more: str = "") -> None:
+    """Print how long something took since ``begun``, and the most memory so far."""
+    print(f"  {what:32}{time.perf_counter() - begun:8.3f} s   peak {peak_mib():4.0f} MiB{more}", flush=True)
+
+
 def state_costs() -> None:
     """Print what it takes to remember a million objects, and to make their manifest."""
-    print(f"{SIMULATED:,} simulated objects; {peak_mib():.0f} MiB before")
-    print(
-        f"  making up the listing:        {seconds(lambda: sum(map(len, simulated(SIMULATED)))):6.2f} s, to be taken off"
-    )
+    print(f"{SIMULATED:,} simulated objects; {peak_mib():.0f} MiB before", flush=True)
+    begun = time.perf_counter()
+    for _ in simulated(SIMULATED):
+        pass
+    told("making up the listing, no more", begun)
     begun = time.perf_counter()
     seen = SeenObjects(7 * DAY_MS)
     chunks = discovered(simulated(SIMULATED), seen)
-    print(f"  first round, chunks as a table:{time.perf_counter() - begun:5.2f} s; peak {peak_mib():.0f} MiB")
+    told("first round", begun)
     begun = time.perf_counter()
     manifest = Manifest.build(1, chunks)
+    told("its manifest built", begun, f"; {len(manifest.data) / 2**20:.1f} MiB of data")
     del chunks
-    print(f"  manifest built:               {time.perf_counter() - begun:6.2f} s; peak {peak_mib():.0f} MiB")
-    print(f"  manifest's data:              {len(manifest.data) / 2**20:6.1f} MiB")
     begun = time.perf_counter()
     stored = seen.to_bytes()
-    print(f"  memory of objects stored:     {time.perf_counter() - begun:6.2f} s, {len(stored) / 2**20:.1f} MiB")
-    print(f"  memory of objects restored:   {seconds(lambda: SeenObjects.from_bytes(stored)):6.2f} s")
-    name, data = manifest.id, manifest.data
+    told("the seen objects stored", begun, f"; {len(stored) / 2**20:.1f} MiB")
     begun = time.perf_counter()
-    manifest = Manifest.parse(name, data)
-    print(f"  manifest parsed:              {time.perf_counter() - begun:6.2f} s")
-    print(
-        f"  first of all questions:       {seconds(lambda: asked(manifest, 1)) * 1000:6.1f} ms, which makes the arrays"
-    )
-    each_us = seconds(lambda: asked(manifest, QUESTIONS)) / QUESTIONS * 1e6
-    print(f"  lookup, head, cost, latest:   {each_us:6.1f} us together; peak {peak_mib():.0f} MiB")
+    seen = SeenObjects.from_bytes(stored)
+    told("the seen objects restored", begun)
+    begun = time.perf_counter()
+    manifest = Manifest.parse(manifest.id, manifest.data)
+    asked(manifest, 1)
+    told("the manifest loaded, arrays made", begun)
+    begun = time.perf_counter()
+    asked(manifest, QUESTIONS)
+    each_us = (time.perf_counter() - begun) / QUESTIONS * 1e6
+    told(f"{QUESTIONS:,} times asked", begun, f"; {each_us:.1f} us for lookup, head, cost and latest")
     begun = time.perf_counter()
     found = discovered(simulated(SIMULATED, NEW_LATER), seen)
-    print(
-        f"  later round:                  {time.perf_counter() - begun:6.2f} s, found {found.num_rows}; peak {peak_mib():.0f} MiB"
-    )
+    told("later round", begun, f"; found {len(found)}")
 
 
 def asked(manifest: Manifest, times: int) -> None:
@@ -141,22 +139,19 @@ def endpoint_costs() -> None:
         listing = ObjectListing(config, "objects", ListingRules("events/"))
         print(f"{LAID_DOWN:,} objects at S3Proxy, {IN_A_FOLDER:,} a folder")
         seen = SeenObjects(7 * DAY_MS)
-        round_costs("first", listing, seen)
+        round_costs("first round", listing, seen)
         for number in range(NEW_LATER):
             path = laid / f"events/dt={number:03}/new.json"
             path.write_bytes(b"{}")
             os.utime(path, (FIRST_MS // 1000 + 3 * 86_400,) * 2)
-        round_costs("second", listing, seen)
+        round_costs("second round", listing, seen)
 
 
 def round_costs(name: str, listing: ObjectListing, seen: SeenObjects) -> None:
     """Print what one round takes."""
     begun, cpu = time.perf_counter(), time.process_time()
     manifest = Manifest.build(1, discovered(listing.pages(), seen))
-    taken, cpu = time.perf_counter() - begun, time.process_time() - cpu
-    print(
-        f"  {name + ' round:':14}{taken:6.2f} s, of which {cpu:.2f} s of our CPU; found {len(manifest):,}; peak {peak_mib():.0f} MiB"
-    )
+    told(name, begun, f"; found {len(manifest):,}, {time.process_time() - cpu:.2f} s of our own CPU")
 
 
 def lay_down(bucket: Path, objects: int) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
 import tidegate
 from tidegate.servers.maven import find_jars
 
-__all__ = ["BUILT_IN", "TIDEGATE", "alternate", "built_in_jars", "session", "spread"]
+__all__ = ["BUILT_IN", "TIDEGATE", "alternate", "built_in_jars", "s3a_jars", "session", "spread"]
 
 TIDEGATE = "tidegate_kafka"
 BUILT_IN = "kafka"
@@ -24,22 +24,45 @@ _BUILT_IN_JARS = (
     "org.apache.commons:commons-pool2:2.12.0",
 )
 
+# Of the version of Hadoop that PySpark 4.2 and 4.3 have, with what its pom.xml names for reading.
+_S3A_JARS = (
+    "org.apache.hadoop:hadoop-aws:3.5.0",
+    "software.amazon.awssdk:bundle:2.35.4",
+    "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
+)
+
 
 def built_in_jars() -> str:
     """Return the jars of Spark's built-in Kafka source as ``spark.jars`` takes them.
 
     ``SPARK_KAFKA_LIBS`` may point to a folder that holds them.
     """
-    folders = [find_jars(each, "SPARK_KAFKA_LIBS", transitive=False) for each in _BUILT_IN_JARS]
-    return ",".join(sorted({str(jar) for folder in folders for jar in folder.glob("*.jar")}))
+    return ",".join(_jars(_BUILT_IN_JARS, "SPARK_KAFKA_LIBS"))
 
 
-def session(cores: int = 2) -> SparkSession:
-    """Return a local session that has both sources."""
+def s3a_jars() -> str:
+    """Return the jars of Hadoop's S3 file system as a class path: Spark would copy ``spark.jars``, and they have 690 MB.
+
+    ``SPARK_S3A_LIBS`` may point to a folder that holds them.
+    """
+    return ":".join(_jars(_S3A_JARS, "SPARK_S3A_LIBS"))
+
+
+def _jars(coordinates: Sequence[str], override: str) -> list[str]:
+    folders = [find_jars(each, override, transitive=False) for each in coordinates]
+    return sorted({str(jar) for folder in folders for jar in folder.glob("*.jar")})
+
+
+def session(cores: int = 2, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """Return a local session of tidegate's sources and Spark's.
+
+    settings: of Spark; by default what makes its built-in Kafka source one of them.
+    """
+    builder = SparkSession.builder.master(f"local[{cores}]")
+    for name, value in (settings or {"spark.jars": built_in_jars()}).items():
+        builder = builder.config(name, value)
     spark = (
-        SparkSession.builder.master(f"local[{cores}]")
-        .appName("tidegate benchmark")
-        .config("spark.jars", built_in_jars())
+        builder.appName("tidegate benchmark")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.memory", "4g")
         .config("spark.ui.enabled", "false")

@@ -14,18 +14,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Head
+from tidegate.enumerators.chunk_sorter import CHUNKS_PER_BATCH, ChunkSorter, compressed_batches
 from tidegate.errors import CheckpointError
 from tidegate.readers.objects import CHUNK_SCHEMA
 
 __all__ = ["Manifest"]
 
-ORDER = [("min_ms", "ascending"), ("key", "ascending"), ("start", "ascending")]
 CHECKSUM_DIGITS = 16
-CHUNKS_PER_BATCH = 1 << 15
 NEVER = np.iinfo(np.int64).min  # less than any event time
 
 
@@ -48,25 +46,24 @@ class Manifest:
         self._last: tuple[int, pa.RecordBatch] | None = None
 
     @classmethod
-    def build(cls, number: int, chunks: pa.Table) -> Manifest:
-        """Return the manifest of some chunks, which come as a table of CHUNK_SCHEMA in any order.
+    def build(cls, number: int, chunks: pa.Table | ChunkSorter) -> Manifest:
+        """Return the manifest of some chunks in any order, of a table of CHUNK_SCHEMA or a sorter.
 
-        Equal chunks in another order give an equal manifest.
+        Equal chunks in another order give an equal manifest.  From a sorter it takes less memory.
         """
-        order = pc.sort_indices(chunks, sort_keys=ORDER).to_numpy().astype(np.int64)
-        order = np.roll(order, chunks.column("min_ms").null_count)
-        batches = chunks.to_batches()
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, CHUNK_SCHEMA, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
-            for first in range(0, len(order), CHUNKS_PER_BATCH):
-                writer.write_batch(_gathered(batches, order[first : first + CHUNKS_PER_BATCH]))
-        return cls(number, sink.getvalue().to_pybytes())
+        if isinstance(chunks, ChunkSorter):
+            return cls(number, chunks.sorted())
+        sorter = ChunkSorter()
+        sorter.add(chunks)
+        return cls(number, sorter.sorted())
 
     @classmethod
     def merged(cls, number: int, parts: Sequence[Manifest]) -> Manifest:
         """Return one manifest of all chunks of several."""
-        batches = [batch for part in parts for batch in part._batches()]  # noqa: SLF001 - of this class
-        return cls.build(number, pa.Table.from_batches(batches, CHUNK_SCHEMA))
+        sorter = ChunkSorter()
+        for part in parts:
+            sorter.add_sorted(part.data)
+        return cls(number, sorter.sorted())
 
     @classmethod
     def parse(cls, id: str, data: bytes) -> Manifest:  # noqa: A002 - the name of what it becomes
@@ -169,13 +166,8 @@ class Manifest:
         return pa.ipc.open_file(self.data)
 
     def _column(self, name: str) -> pa.Array:
-        """Return one column, having looked at no other."""
-        options = pa.ipc.IpcReadOptions(included_fields=[CHUNK_SCHEMA.get_field_index(name)])
-        column = pa.ipc.open_file(self.data, options=options).read_all().column(name)
-        return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-
-    def _batches(self) -> list[pa.RecordBatch]:
-        return [self._file.get_batch(index) for index in range(self._file.num_record_batches)]
+        columns = [batch.column(name) for batch in compressed_batches(self.data, [name])]
+        return pa.concat_arrays(columns or [pa.array([], CHUNK_SCHEMA.field(name).type)])
 
     def _batch(self, index: int) -> pa.RecordBatch:
         """Return some chunks; ranges are asked for one after the other, so that the last one may do again."""
@@ -193,23 +185,6 @@ def _running(values: Any, kind: type[np.generic]) -> Any:
     sums = np.zeros(len(values) + 1, kind)
     np.cumsum(values, out=sums[1:])
     return sums
-
-
-def _gathered(batches: Sequence[pa.RecordBatch], rows: Any) -> pa.RecordBatch:
-    """Return rows of several batches, which count on from one to the next."""
-    # Arrow's own take would first make one array of each column, which may be a hundred MB.
-    begins = np.cumsum([0, *(batch.num_rows for batch in batches)])
-    order = np.argsort(rows)
-    ascending = rows[order]
-    cuts = np.searchsorted(ascending, begins)
-    parts = [
-        batch.take(pa.array(ascending[cuts[i] : cuts[i + 1]] - begins[i]))
-        for i, batch in enumerate(batches)
-        if cuts[i] < cuts[i + 1]
-    ]
-    back = np.empty(len(rows), np.int64)
-    back[order] = np.arange(len(rows))
-    return _joined(parts).take(pa.array(back))
 
 
 def _joined(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

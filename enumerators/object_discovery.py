@@ -69,9 +69,10 @@ class ObjectDiscovery:
         with closing(self._pages()) as pages, ThreadPoolExecutor(_THREADS, "tidegate-survey") as pool:
             fresh = self._fresh(pages, seen)
             surveyed = self._surveyed(pool, fresh, begun_ms) if existing else ((found, []) for found in fresh)
-            while some := list(islice(surveyed, _OBJECTS_PER_BATCH)):
-                seen.add([found for found, _ in some])
-                batches.append(_columns([chunk for _, chunks in some for chunk in chunks]))
+            with closing(surveyed):
+                while some := list(islice(surveyed, _OBJECTS_PER_BATCH)):
+                    seen.add([found for found, _ in some])
+                    batches.append(_columns([chunk for _, chunks in some for chunk in chunks]))
         seen.end_round(begun_ms)
         self.seen = seen
         return pa.Table.from_batches(batches, CHUNK_SCHEMA)
@@ -95,20 +96,33 @@ class ObjectDiscovery:
 
     def _surveyed(
         self, pool: ThreadPoolExecutor, objects: Iterable[S3Object], now_ms: int
-    ) -> Iterator[tuple[S3Object, list[Chunk]]]:
+    ) -> Generator[tuple[S3Object, list[Chunk]], None, None]:
         """Yield objects with their chunks; many threads look at them, a bounded number at once."""
         waiting: deque[Future[list[tuple[S3Object, list[Chunk]]]]] = deque()
         remaining = iter(objects)
-        while some := list(islice(remaining, _OBJECTS_AT_ONCE)):
-            waiting.append(pool.submit(self._survey, some, now_ms))
-            if len(waiting) > 2 * _THREADS:
+        given_up = threading.Event()
+        try:
+            while some := list(islice(remaining, _OBJECTS_AT_ONCE)):
+                waiting.append(pool.submit(self._survey, some, now_ms, given_up))
+                if len(waiting) > 2 * _THREADS:
+                    yield from waiting.popleft().result()
+            while waiting:
                 yield from waiting.popleft().result()
-        while waiting:
-            yield from waiting.popleft().result()
+        finally:
+            # Each of the objects that wait could take its whole deadline before the error is heard of.
+            given_up.set()
 
-    def _survey(self, objects: Sequence[S3Object], now_ms: int) -> list[tuple[S3Object, list[Chunk]]]:
-        surveyed = ((found, self._chunks(found, now_ms)) for found in objects)
-        return [(found, chunks) for found, chunks in surveyed if chunks is not None]
+    def _survey(
+        self, objects: Sequence[S3Object], now_ms: int, given_up: threading.Event
+    ) -> list[tuple[S3Object, list[Chunk]]]:
+        surveyed = []
+        for found in objects:
+            if self._stopped.is_set() or given_up.is_set():
+                raise CancelledError
+            chunks = self._chunks(found, now_ms)
+            if chunks is not None:
+                surveyed.append((found, chunks))
+        return surveyed
 
     def _chunks(self, found: S3Object, now_ms: int) -> list[Chunk] | None:
         """Return the chunks of an object; None: it is gone, and not to be remembered."""

@@ -52,7 +52,9 @@ class ObjectTimes:
             times, without = self.path.range_of(found.key), "its path names no time"
             lacking = times is None
         else:
-            times, lacking = survey.times, survey.rows_without_time > 0 or survey.times is None
+            times = survey.times
+            # A chunk without a row, such as one in which no line begins, lacks nothing.
+            lacking = survey.rows_without_time > 0 or (times is None and survey.rows > 0)
             without = f"rows have no usable time in the column {self.column!r}"
         if not lacking or self.bad == "ignore":
             return times

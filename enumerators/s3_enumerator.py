@@ -8,11 +8,11 @@ once it is read, nobody need remember it.
 from __future__ import annotations
 
 import logging
+import re
 import uuid
 from collections import deque
 from collections.abc import Collection, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as NotYet
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import pyarrow as pa
 
@@ -33,6 +33,7 @@ _MOST_MANIFESTS = 8  # more are merged: the offset names each
 _PATIENCE_S = 5.0  # for a round; one that takes longer goes on beside the plans
 _OFFSETS_REMEMBERED = 4  # Spark may go back to the last one or two
 _ORPHAN_S = 3600.0
+_OURS = re.compile(r"seen-[0-9a-f]+|[0-9]+-[0-9a-f]+")  # the names of memories and of manifests
 
 
 class S3Enumerator(SplitEnumerator):
@@ -62,7 +63,8 @@ class S3Enumerator(SplitEnumerator):
         self._restored = False
         self._live: dict[SplitId, Manifest] = {}
         self._committed: Positions = {}
-        self._named: deque[set[str]] = deque(maxlen=_OFFSETS_REMEMBERED)
+        self._offsets: deque[set[str]] = deque(maxlen=_OFFSETS_REMEMBERED)  # what each of them names
+        self._swept: set[str] | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._round: Future[pa.Table] | None = None
 
@@ -125,6 +127,7 @@ class S3Enumerator(SplitEnumerator):
 
     def snapshot(self) -> Json:
         """Return what was seen so far, by the name of its file, and who holds the lease."""
+        self._remember_offset(self._live)
         return dict(self._state)
 
     def close(self) -> None:
@@ -159,9 +162,17 @@ class S3Enumerator(SplitEnumerator):
             return
         for split in self._committed:
             self._manifest(split)
-        if (seen := self._state["seen"]) is not None:
-            self._discovery.seen = SeenObjects.from_bytes(self._ledger.read(seen))
+        self._remember_offset(self._committed)
+        if (name := self._state["seen"]) is not None:
+            seen = SeenObjects.from_bytes(self._ledger.read(name))
+            seen.max_age_ms = self._discovery.seen.max_age_ms
+            self._discovery.seen = seen
         self._restored = True
+
+    def _remember_offset(self, manifests: Collection[SplitId]) -> None:
+        named = {*manifests, str(self._state["seen"])}
+        if not self._offsets or self._offsets[-1] != named:
+            self._offsets.append(named)
 
     def _retire(self) -> None:
         for split in [s for s, manifest in self._live.items() if self._committed.get(s, 0) >= len(manifest)]:
@@ -176,13 +187,11 @@ class S3Enumerator(SplitEnumerator):
         return self._round
 
     def _finish_round(self, round_: Future[pa.Table], patience_s: float | None) -> None:
-        try:
-            chunks = round_.result(patience_s)
-        except NotYet:
+        if not wait([round_], patience_s).done:
             return
-        finally:
-            if round_.done():
-                self._round = None
+        self._round = None
+        chunks = round_.result()
+        self._hold_lease()
         self._begins = False
         if chunks.num_rows:
             self._add(chunks)
@@ -214,9 +223,12 @@ class S3Enumerator(SplitEnumerator):
         self._add(pa.Table.from_batches(rests))
 
     def _sweep(self) -> None:
+        """Delete what no offset names, whether Spark has stored it or is about to."""
         if self._ledger is None:
             return
         named = {*self._live, *self._committed, str(self._state["seen"])}
-        if not self._named or self._named[-1] != named:
-            self._named.append(named)
-            self._ledger.sweep(set().union(*self._named), _ORPHAN_S)
+        if named == self._swept:
+            return
+        others = {name for name in self._ledger.names() if not _OURS.fullmatch(name)}
+        self._ledger.sweep(named.union(others, *self._offsets), _ORPHAN_S)
+        self._swept = named

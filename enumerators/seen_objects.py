@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,7 +101,7 @@ class SeenObjects:
         asked = _digests(candidates)
         unknown = np.ones(len(candidates), bool)
         other = np.zeros(len(candidates), bool)
-        for run in reversed(self._runs):
+        for run in self._runs:
             at = run.find(asked.high, asked.low)
             here = unknown & (at >= 0)
             other |= here & (run.version[at] != asked.version)
@@ -140,8 +140,8 @@ class SeenObjects:
         run = self._whole()
         times = (self.max_age_ms, self._horizon_ms, self._newest_ms)
         header = HEADER.pack(len(run), *(field for time_ms in times for field in (time_ms is not None, time_ms or 0)))
-        content = b"".join([header, *(np.ascontiguousarray(array).data for array in run.arrays)])
-        return b"".join([MAGIC, _checksum(content), content])
+        content = [header, *(np.ascontiguousarray(array).data for array in run.arrays)]
+        return b"".join([MAGIC, _checksum(content), *content])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> SeenObjects:
@@ -152,7 +152,7 @@ class SeenObjects:
         content = memoryview(data)[len(MAGIC) + CHECKSUM_BYTES :]
         if not data.startswith(MAGIC):
             raise CheckpointError(f"the memory of discovered objects is of another version of tidegate: {data[:16]!r}")
-        if data[len(MAGIC) : len(MAGIC) + CHECKSUM_BYTES] != _checksum(content):
+        if data[len(MAGIC) : len(MAGIC) + CHECKSUM_BYTES] != _checksum([content]):
             raise CheckpointError(
                 f"the memory of discovered objects is damaged: its {len(data)} bytes fail the checksum"
             )
@@ -212,5 +212,8 @@ def _merged(runs: Sequence[_Run]) -> _Run:
     return _Run(high, low, version, modified_ms)
 
 
-def _checksum(content: bytes | memoryview) -> bytes:
-    return hashlib.blake2b(content, digest_size=CHECKSUM_BYTES).digest()
+def _checksum(content: Iterable[bytes | memoryview]) -> bytes:
+    digest = hashlib.blake2b(digest_size=CHECKSUM_BYTES)
+    for part in content:
+        digest.update(part)
+    return digest.digest()

@@ -43,7 +43,7 @@ class JsonFormat(ObjectFormat):
     r"""Reads JSON lines (https://jsonlines.org) in UTF-8, plain or compressed.
 
     store: where the objects are.
-    unit: of event times that are numbers, or texts other than ISO 8601; None: there are none.
+    unit: what event times count; None: they are texts in ISO 8601.
     chunk_bytes: how large a chunk may be; at least 1.
 
     Plain objects are cut at any byte; a line belongs to the chunk that holds its first byte.

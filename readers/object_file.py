@@ -41,10 +41,8 @@ class ObjectFile(io.RawIOBase):
         if self._threads is None:
             self._threads = ThreadPoolExecutor(THREADS, "tidegate-object-file")
         before, self._held = self._held, {}
-        for part in parts:
-            self._held[part] = (
-                before.pop(part, None) or self._held.get(part) or self._threads.submit(self._fetch, *part)
-            )
+        for part in dict.fromkeys(parts):
+            self._held[part] = before.pop(part) if part in before else self._threads.submit(self._fetch, *part)
         for future in before.values():
             future.cancel()
 

@@ -196,17 +196,20 @@ class _Ahead:
         self._bytes = 0
         self._lock = threading.Lock()
         self._fetched: dict[S3Object, Future[bytes]] = {}
+        self._taken: tuple[S3Object, Future[bytes]] | None = None
         self._threads = ThreadPoolExecutor(AHEAD_THREADS, "tidegate-read-ahead")
         self._fill()
 
     def take(self, found: S3Object, start: int, end: int) -> bytes | None:
-        """Return a range of an object that was fetched or is under way; None if it is not ahead."""
+        """Return a range of an object that is ahead, or of the one taken last; None if it is neither."""
         with self._lock:
-            future = self._fetched.pop(found, None)
-            if future is None:
-                return None
-            self._bytes -= found.size
-            self._fill()
+            if self._taken is None or self._taken[0] != found:
+                if found not in self._fetched:
+                    return None
+                self._taken = found, self._fetched.pop(found)
+                self._bytes -= found.size
+                self._fill()
+            future = self._taken[1]
         data = future.result()
         return data if (start, end) == (0, found.size) else data[start:end]
 

@@ -47,6 +47,7 @@ class Log:
     begin: int = 0
     end: int = 0
     settled: bool = True
+    complete: bool = False
 
     @property
     def last(self) -> int:
@@ -169,7 +170,7 @@ class World:
     # One plan, and the judgement on it.
 
     def plan(self) -> Plan:
-        extents = {s: Extent(log.begin, log.end, log.settled) for s, log in self.logs.items()}
+        extents = {s: Extent(log.begin, log.end, log.settled, log.complete) for s, log in self.logs.items()}
         group = None if self.group_low_ms is None else FixedGroup(self.group_low_ms, self.limits.max_drift_ms)
         self.late = self._late()
         arguments = (self.progress, extents, frozenset(self.quiet), group)
@@ -217,7 +218,8 @@ class World:
     def _finished(self, split: str) -> bool:
         stop = self.limits.stops.get(split)
         position = max(self.progress.positions[split], self.logs[split].begin)
-        return stop is not None and position >= self.end_of(split) == stop
+        end = self.end_of(split)
+        return position >= end and (end == stop or self.logs[split].complete)
 
     def _is_quiet(self, split: str) -> bool:
         log = self.logs[split]

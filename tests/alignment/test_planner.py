@@ -435,3 +435,31 @@ class TestIdleness:
         planned = world.plan()
         assert (planned.splits["a"].late_rows, planned.progress.late) == (1, {"a"})
         assert planned.progress.watermark_ms == 99
+
+
+class TestComplete:
+    """A split to which nothing will be added, of a source that goes on: a manifest of objects."""
+
+    def test_once_read_it_is_finished_and_holds_nobody(self) -> None:
+        world = World({"read": log(0, 5), "long": log(0, 100, 200)}, Limits(max_drift_ms=10))
+        world.logs["read"].complete = True
+        world.drain()
+        assert world.read("long") == [0, 100, 200]
+        assert states(world)["read"] is SplitState.FINISHED
+        assert world.progress.watermark_ms == 199
+
+    def test_the_plan_that_reads_the_last_of_it_moves_the_watermark_past_it(self) -> None:
+        world = World({"read": log(0, 5), "long": log(0, 50, 60)}, Limits(max_drift_ms=55))
+        world.logs["read"].complete = True
+        assert world.plan().progress.watermark_ms == 54
+        assert states(world)["read"] is SplitState.READING
+
+    def test_when_all_are_read_the_watermark_is_of_the_one_that_came_furthest_and_the_source_goes_on(self) -> None:
+        world = World({"a": log(0, 5), "b": log(0, 50)}, Limits())
+        for each in world.logs.values():
+            each.complete = True
+        world.drain()
+        assert (world.progress.watermark_ms, world.progress.ended) == (49, False)
+        world.discover("c", log(60, 70))
+        world.drain()
+        assert (world.read("c"), world.progress.watermark_ms) == ([60, 70], 69)

@@ -36,6 +36,7 @@ def logs(draw: st.DrawFn, *, disorder_ms: int, clean: bool) -> Log:
         position += 1
     made = Log(entries, begin=begin, end=begin)
     made.append(draw(st.integers(0, 12)))
+    made.complete = made.end == made.last and draw(st.booleans())
     return made
 
 
@@ -95,7 +96,7 @@ def happen(  # noqa: C901 - a table of small effects
         log.append(amount)
 
     def settle() -> None:
-        log.settled = amount % 2 == 0
+        log.settled = log.complete or amount % 2 == 0
 
     def discover() -> None:
         if hidden:

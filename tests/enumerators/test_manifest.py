@@ -7,11 +7,14 @@ import random
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import tidegate.enumerators.manifest
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Head
+from tidegate.enumerators import chunk_sorter
+from tidegate.enumerators.chunk_sorter import ChunkSorter
 from tidegate.enumerators.manifest import Manifest
 from tidegate.errors import CheckpointError
 from tidegate.readers.objects import CHUNK_SCHEMA, Chunk
@@ -47,6 +50,19 @@ def by_hand(of) -> list[Chunk]:
     return sorted(of, key=lambda c: (c.min_ms is not None, c.min_ms or 0, c.key, c.start))
 
 
+@pytest.fixture(params=["batches of 3", "one batch"])
+def batches(request, monkeypatch):
+    if request.param == "batches of 3":
+        monkeypatch.setattr(chunk_sorter, "CHUNKS_PER_BATCH", 3)
+        monkeypatch.setattr(chunk_sorter, "ROWS_AT_ONCE", 6)
+        monkeypatch.setattr(tidegate.enumerators.manifest, "CHUNKS_PER_BATCH", 3)
+
+
+several = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.mark.usefixtures("batches")
+@several
 @given(lists)
 def test_every_question_is_answered_as_a_list_of_chunks_would(found):
     manifest = Manifest.build(3, table(found))
@@ -73,17 +89,26 @@ def test_every_question_is_answered_as_a_list_of_chunks_would(found):
             assert manifest.overshoot_ms(start, end, 5) == max([0, *beyond])
 
 
+@pytest.mark.usefixtures("batches")
+@several
 @given(lists, st.randoms())
 def test_what_is_stored_is_what_was_built_whatever_the_order(found, dice):
     distinct = list({(c.min_ms, c.key, c.start): c for c in found}.values())
     manifest = Manifest.build(12, table(distinct))
     dice.shuffle(distinct)
     assert Manifest.build(12, table(distinct)).id == manifest.id
+    sorter = ChunkSorter()
+    for chunk in distinct:
+        sorter.add(table([chunk]))
+    assert len(sorter) == len(distinct)
+    assert Manifest.build(12, sorter).id == manifest.id
     parsed = Manifest.parse(manifest.id, manifest.data)
     assert (parsed.id, parsed.number, parsed.data) == (manifest.id, 12, manifest.data)
     assert everything(parsed) == everything(manifest)
 
 
+@pytest.mark.usefixtures("batches")
+@several
 @given(st.lists(lists, min_size=1, max_size=4))
 def test_merged_ones_hold_all_chunks_in_order(parts):
     together = [chunk for part in parts for chunk in part]
@@ -113,12 +138,12 @@ def test_an_id_that_names_no_manifest_is_refused():
     with pytest.raises(CheckpointError, match="'seen-1234'"):
         Manifest.parse("seen-1234", manifest.data)
     sink = pa.BufferOutputStream()
-    pa.ipc.new_stream(sink, pa.schema([pa.field("key", pa.string())])).close()
+    pa.ipc.new_file(sink, pa.schema([pa.field("key", pa.string())])).close()
     for data, why in (
         (sink.getvalue().to_pybytes(), "is of another version of tidegate"),
         (b"no Arrow", "cannot be read"),
     ):
-        stranger = Manifest(1, data, manifest.chunks(0, 0))
+        stranger = Manifest(1, data)
         with pytest.raises(CheckpointError, match=f"^the manifest '{stranger.id}' {why}"):
             Manifest.parse(stranger.id, data)
 

@@ -113,8 +113,8 @@ def path_of(large: bool, streamed: bool) -> ExitStack:
 
 TIME_COLUMNS = [
     (pa.timestamp("s"), None), (UTC_MS, None), (pa.timestamp("us"), None), (pa.timestamp("ns"), None),
-    (pa.date32(), None), (pa.int32(), "s"), (pa.int64(), "us"), (pa.uint32(), "ms"), (pa.uint64(), "ms"), (pa.string(), "iso8601"),
-    (pa.string(), "s"), (pa.float64(), "s"),
+    (pa.date32(), None), (pa.int32(), "s"), (pa.int64(), "us"), (pa.uint32(), "ms"), (pa.uint64(), "ms"),
+    (pa.string(), "iso8601"), (pa.string(), "s"), (pa.float64(), "s"),
 ]  # fmt: skip
 
 

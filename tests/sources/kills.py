@@ -23,12 +23,17 @@ COUNTS = (20_000, 20_000, 4_000)
 
 
 def start_driver(servers, topic, out, *master):
-    """Start the driver in a process group of its own, its Java included."""
+    return start_module("tests.sources.driver", out, servers, topic, str(out), *master)
+
+
+def start_module(module, out, *arguments, **environment):
+    """Start a driver in a process group of its own, its Java included; its log is in ``out``."""
     with (Path(out) / "driver.log").open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "tests.sources.driver", servers, topic, str(out), *master],
+            [sys.executable, "-m", module, *arguments],
             stdout=log,
             stderr=log,
+            env={**os.environ, **environment},
             start_new_session=True,
         )
 
@@ -40,13 +45,24 @@ def commits(out):
 def kill_while_it_works(driver, out, dice):
     """Kill the driver some time after its next commit; return whether it still ran."""
     before = commits(out)
-    await_that(lambda: commits(out) != before or driver.poll() is not None)
-    time.sleep(dice.uniform(0, 0.6))  # the random moment itself
-    alive = driver.poll() is None
-    if alive:
-        os.killpg(driver.pid, signal.SIGKILL)
-    driver.wait()
+    try:
+        await_that(lambda: commits(out) != before or driver.poll() is not None, 180, lambda: log_of(out))
+        time.sleep(dice.uniform(0, 0.6))  # the random moment itself
+    finally:
+        alive = driver.poll() is None
+        if alive:
+            os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
     return alive
+
+
+def log_of(out):
+    return Path(out, "driver.log").read_text()[-3000:]
+
+
+def let_end(driver, out):
+    """Let the driver end in peace."""
+    assert driver.wait(180) == 0, log_of(out)
 
 
 def written(spark, out):
@@ -67,8 +83,7 @@ def survive(kafka, spark, out, kills, seed):
     killed = sum(
         kill_while_it_works(start_driver(kafka.bootstrap_servers, topic, out), out, dice) for _ in range(kills)
     )
-    driver = start_driver(kafka.bootstrap_servers, topic, out)
-    assert driver.wait(180) == 0, Path(out, "driver.log").read_text()[-3000:]
+    let_end(start_driver(kafka.bootstrap_servers, topic, out), out)
     assert written(spark, out) == every(COUNTS)
     return killed
 

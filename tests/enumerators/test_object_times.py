@@ -1,0 +1,94 @@
+"""Which event times planning sees: by column, path and LastModified, under every policy."""
+
+import pytest
+
+from tidegate.enumerators.object_times import ObjectTimes
+from tidegate.errors import CorruptDataError
+from tidegate.readers.objects import Chunk, ChunkSurvey, S3Object, TimeRange
+from tidegate.readers.path_times import PathTimes
+
+NOW = 2_000_000_000_000
+MODIFIED = 1_900_000_000_000
+SKEW = 1_000
+DAY = 86_400_000
+FOUND = S3Object("in/a", 100, "e", MODIFIED)
+DATED = PathTimes("dt={yyyy-MM-dd}")
+
+
+def times(survey_times, without=0, found=FOUND, rows=7, **settings):
+    """Return the times that a chunk gets of which a format says this."""
+    made = ObjectTimes(max_future_skew_ms=SKEW, **settings)
+    chunk = made.chunk(found, ChunkSurvey(10, 20, rows, survey_times and TimeRange(*survey_times), without), NOW)
+    assert chunk == Chunk(*found, 10, 20, rows, chunk.min_ms, chunk.max_ms)
+    return chunk.min_ms, chunk.max_ms
+
+
+def test_a_column_gives_the_times_that_the_format_found():
+    assert times((5, 9), column="t") == (5, 9)
+    assert times((-9, -5), column="t") == (-9, -5)
+
+
+def test_without_a_column_or_a_path_last_modified_counts():
+    assert times(None) == (MODIFIED, MODIFIED)
+    assert times((5, 9), without=3) == (MODIFIED, MODIFIED)
+
+
+def test_a_path_gives_the_period_that_it_names():
+    day = S3Object("in/dt=1970-01-02/a", 100, "e", MODIFIED)
+    assert times((5, 9), without=3, found=day, path=DATED) == (DAY, 2 * DAY - 1)
+
+
+@pytest.mark.parametrize(
+    ("bad", "some_lack", "all_lack"),
+    [("ignore", (5, 9), (None, None)), ("record-timestamp", (5, MODIFIED), (MODIFIED, MODIFIED))],
+)
+def test_rows_without_a_time_are_left_out_or_count_with_last_modified(bad, some_lack, all_lack):
+    assert times((5, 9), without=1, column="t", bad=bad) == some_lack
+    assert times(None, without=7, column="t", bad=bad) == all_lack
+    assert times(None, path=DATED, bad=bad) == all_lack
+
+
+def test_last_modified_widens_the_range_at_its_lower_end_too():
+    later = (MODIFIED + 5, MODIFIED + 9)
+    assert times(later, without=1, column="t", bad="record-timestamp") == (MODIFIED, MODIFIED + 9)
+
+
+@pytest.mark.parametrize(
+    ("found_times", "without", "settings", "sentence"),
+    [
+        ((5, 9), 1, {"column": "t"}, "'in/a' has no usable event time: rows have no usable time in the column 't'"),
+        (None, 7, {"column": "t"}, "rows have no usable time in the column 't'; set badEventTime"),
+        (None, 0, {"column": "t"}, "in the column 't'"),
+        ((5, 9), 0, {"path": DATED}, "'in/a' has no usable event time: its path names no time"),
+    ],
+)
+def test_rows_without_a_time_end_the_query_when_bad_event_times_fail(found_times, without, settings, sentence):
+    with pytest.raises(CorruptDataError, match=sentence):
+        times(found_times, without, **settings)
+
+
+@pytest.mark.parametrize("bad", ["fail", "ignore", "record-timestamp"])
+def test_a_chunk_in_which_no_row_begins_lacks_no_time(bad):
+    assert times(None, rows=0, column="t", bad=bad) == (None, None)
+
+
+def test_the_future_begins_beyond_the_skew():
+    edge = NOW + SKEW
+    for future in ("fail", "ignore", "hold"):
+        assert times((5, edge), column="t", future=future) == (5, edge)
+
+
+def test_times_in_the_future_are_held_by_the_planner_left_out_or_an_error():
+    ahead = NOW + SKEW + 1
+    assert times((ahead, ahead + 5), column="t", future="hold") == (ahead, ahead + 5)
+    assert times((ahead, ahead + 5), column="t", future="ignore") == (None, None)
+    assert times((5, ahead), column="t", future="ignore") == (5, 5)
+    for found_times in ((ahead, ahead + 5), (5, ahead)):
+        with pytest.raises(CorruptDataError, match=r"'in/a' has event times up to 20000000010.* maxFutureSkew"):
+            times(found_times, column="t", future="fail")
+
+
+def test_a_last_modified_that_stands_in_for_a_time_may_be_in_the_future_itself():
+    found = S3Object("in/a", 100, "e", NOW + DAY)
+    assert times(None, without=1, found=found, column="t", bad="record-timestamp") == (None, None)
+    assert times((5, 9), without=1, found=found, column="t", bad="record-timestamp") == (5, 5)

@@ -1,0 +1,48 @@
+"""A driver to be killed: copies objects to Parquet, and can be started again over its checkpoint.
+
+python -m tests.sources.s3_driver PATH STATE OUT [FILES]
+
+Finds the endpoint and the keys as boto3 does.  With FILES it reads so many objects a batch, for ever;
+without, all there are, and ends.
+"""
+
+import os
+import sys
+from datetime import timedelta
+
+from pyspark.sql import SparkSession
+
+from tidegate import S3Source, WatermarkStrategy
+
+
+def main(path, state, out, files=None):
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
+    source = S3Source(
+        path=path,
+        event_time="column:at",
+        state_location=state,
+        max_files_per_trigger=None if files is None else int(files),
+        watermarks=WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=3)),
+        discovery_interval=timedelta(milliseconds=300),
+    )
+    query = (
+        source.read_stream(spark)
+        .writeStream.format("parquet")
+        .option("path", f"{out}/data")
+        .option("checkpointLocation", f"{out}/checkpoint")
+        .trigger(**({"availableNow": True} if files is None else {"processingTime": "0 seconds"}))
+        .start()
+    )
+    query.awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

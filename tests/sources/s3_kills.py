@@ -1,0 +1,102 @@
+"""Kills the driver at random moments while objects are added, and compares what it wrote with the objects.
+
+python -m tests.sources.s3_kills [--kills 20] [--seed 0] [--state-in-bucket]
+"""
+
+import argparse
+import random
+import tempfile
+import threading
+from contextlib import closing, contextmanager
+
+from pyspark.sql import SparkSession
+
+from tests.sources.buckets import Bucket
+from tests.sources.kills import kill_while_it_works, let_end, start_module
+from tests.sources.streams import HOUR, NOON
+from tidegate.servers import S3Server
+
+FILES = 5  # a batch
+ROWS = 10  # an object
+AT_FIRST, BETWEEN_RUNS = 40, 5
+PAUSE_S = 0.1
+
+
+class Feeder:
+    """Adds objects of ROWS rows, whose ids count up over all and whose event times lie anywhere in half a day."""
+
+    def __init__(self, bucket, seed):
+        self.bucket, self.dice, self.objects = bucket, random.Random(seed), 0
+
+    @property
+    def ids(self):
+        return list(range(self.objects * ROWS))
+
+    def add(self, objects):
+        for _ in range(objects):
+            hour = NOON + self.dice.randrange(12) * HOUR
+            rows = [(self.objects * ROWS + n, hour + self.dice.randrange(HOUR)) for n in range(ROWS)]
+            self.bucket.put_rows(f"{self.dice.randrange(1 << 32):08x}-{self.objects}.parquet", rows)
+            self.objects += 1
+
+    @contextmanager
+    def adding(self):
+        """Add objects all the time."""
+        over = threading.Event()
+
+        def add():
+            while not over.wait(PAUSE_S):
+                self.add(1)
+
+        thread = threading.Thread(target=add)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+
+def written(spark, out):
+    """Return all ids in the output, in order."""
+    return sorted(row["id"] for row in spark.read.parquet(f"{out}/data").select("id").collect())
+
+
+def survive(bucket, spark, out, kills, seed, *, state=None):
+    """Kill the driver so many times, let it end in peace, and return how often it was really killed.
+
+    state: where it keeps what it discovers; None: beside the output.
+
+    Raises AssertionError unless the output then equals the objects.
+    """
+    feeder, dice = Feeder(bucket, seed), random.Random(seed)
+    settings = (bucket.path, state or f"{out}/state", str(out))
+    environment = bucket.server.environment
+    feeder.add(AT_FIRST)
+    killed = 0
+    for _ in range(kills):
+        with feeder.adding():
+            driver = start_module("tests.sources.s3_driver", out, *settings, str(FILES), **environment)
+            killed += kill_while_it_works(driver, out, dice)
+        feeder.add(BETWEEN_RUNS)
+    let_end(start_module("tests.sources.s3_driver", out, *settings, **environment), out)
+    assert written(spark, out) == feeder.ids
+    return killed
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--state-in-bucket", action="store_true")
+    arguments = parser.parse_args()
+    with S3Server() as server, closing(Bucket(server)) as bucket, tempfile.TemporaryDirectory() as out:
+        spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+        state = f"s3://{bucket.name}/state" if arguments.state_in_bucket else None
+        killed = survive(bucket, spark, out, arguments.kills, arguments.seed, state=state)
+        rows = spark.read.parquet(f"{out}/data").count()
+        print(f"killed {killed} times; every one of {rows:,} rows was written exactly once")
+
+
+if __name__ == "__main__":
+    main()

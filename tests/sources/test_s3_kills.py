@@ -1,0 +1,7 @@
+"""Exactly once, whenever the driver dies."""
+
+from tests.sources import s3_kills
+
+
+def test_a_driver_that_is_killed_three_times_while_objects_come_writes_every_row_once(spark, bucket, tmp_path):
+    assert s3_kills.survive(bucket, spark, tmp_path, kills=3, seed=1) == 3
