@@ -208,7 +208,7 @@ class _Listing:
 
     def _is_in(self, stretch: _Stretch, key: str) -> bool:
         first, last = stretch.folders or ("", "")
-        return stretch.folders is None or (first <= _folder(stretch, key) <= last and "/" in key[len(stretch.prefix) :])
+        return stretch.folders is None or (first <= _folder(stretch, key) <= last)
 
     def _is_wanted(self, folder: str) -> bool:
         start_after = self._start_after or ""

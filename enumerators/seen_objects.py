@@ -101,7 +101,7 @@ class SeenObjects:
         asked = _digests(candidates)
         unknown = np.ones(len(candidates), bool)
         other = np.zeros(len(candidates), bool)
-        for run in self._runs:
+        for run in reversed(self._runs):
             at = run.find(asked.high, asked.low)
             here = unknown & (at >= 0)
             other |= here & (run.version[at] != asked.version)

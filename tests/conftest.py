@@ -8,7 +8,8 @@ from pyspark.sql import SparkSession
 
 import tidegate
 from benchmarks.peers import built_in_jars
-from tidegate.servers import KafkaServer
+from tests.buckets import Bucket
+from tidegate.servers import KafkaServer, S3Server
 
 # A machine that is busy is no failure.
 settings.register_profile("tests", deadline=None)
@@ -24,6 +25,21 @@ def kafka():
     """One broker for all tests; a test that kills it restarts it."""
     with KafkaServer() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def s3():
+    """One S3 endpoint for all tests that do not end it."""
+    with S3Server() as server:
+        yield server
+
+
+@pytest.fixture
+def bucket(s3):
+    """A new bucket."""
+    made = Bucket(s3)
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,6 @@ from tidegate.alignment.splits import SplitRange
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators import s3_enumerator
 from tidegate.enumerators.checkpoint import INITIAL_OFFSET
-from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.coordinator import CoordinatorSettings, SourceCoordinator
 from tidegate.enumerators.lease import LEASE_S, Lease
 from tidegate.enumerators.ledger import Ledger

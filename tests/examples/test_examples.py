@@ -1,5 +1,6 @@
 """Every example runs as it stands."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,23 @@ def test_windowed_count_loses_nothing_but_what_is_in_the_last_window(run):
 
 def test_batch_counts_every_partition(run):
     assert [line.replace(" ", "") for line in run("batch.py").splitlines()[3:5]] == ["|0|1800|", "|1|1800|"]
+
+
+def test_objects_are_counted_by_event_time_and_not_by_name(bucket, tmp_path):
+    for hour in range(5):
+        times = even_times(NOON + hour * HOUR, NOON + (hour + 1) * HOUR, 60)
+        bucket.put_rows(f"{(hour * 3) % 5}.parquet", [(n, int(t)) for n, t in enumerate(times)])
+    ended = subprocess.run(
+        [sys.executable, EXAMPLES / "objects.py", bucket.path, tmp_path],
+        env={**os.environ, **bucket.server.environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    windows, rows = (int(cell) for cell in ended.stdout.splitlines()[3].split("|")[1:3])
+    assert (windows, rows) == (3, 180)  # Spark's watermark trails the last row by 61 minutes
 
 
 def test_examples_are_short():

@@ -26,6 +26,7 @@ from tidegate.readers.column_times import times_ms
 from tidegate.readers.conform import conform, spark_schema
 from tidegate.readers.object_store import SMALL_BYTES, ObjectStore
 from tidegate.readers.objects import Chunk, ChunkSurvey, S3Object, TimeRange
+from tidegate.readers.parquet_footer import statistics_times
 from tidegate.readers.parquet_format import BATCH_BYTES, ParquetFormat
 from tidegate.readers.s3_config import S3ConnectionConfig
 from tidegate.servers import S3Server
@@ -175,6 +176,34 @@ def test_any_survey_gives_each_row_once_and_the_times_of_its_chunks(data: st.Dat
         assert each.times == (TimeRange(min(mine), max(mine)) if mine else None)
         assert each.rows_without_time == each.rows - len(mine)
         del times[: each.rows]
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_statistics_bound_the_times_or_do_not_tell(data: st.DataObject) -> None:
+    at, unit = data.draw(time_columns(data.draw(st.integers(1, 4))))
+    metadata = pq.read_metadata(io.BytesIO(parquet(pa.table({"at": at}))))
+    times = times_ms(at, unit)
+    known = statistics_times(metadata, 0, 0, unit)
+    if known is None:
+        assert pa.types.is_string(at.type) or pa.types.is_floating(at.type) or times.null_count > at.null_count
+    else:
+        usable = times.drop_null().to_pylist()
+        assert known == ((TimeRange(min(usable), max(usable)) if usable else None), at.null_count)
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers", "expected"),
+    [
+        (pa.uint32(), [1, 2**32 - 1], TimeRange(1, 2**32 - 1)),
+        (pa.uint64(), [1, 2**63 + 5], None),
+        (pa.int64(), [1, 2**62], None),
+        (pa.int32(), [-5, 7], TimeRange(-5, 7)),
+    ],
+)
+def test_statistics_of_integers_are_told_by_their_sign_and_size(kind, numbers, expected) -> None:
+    metadata = pq.read_metadata(io.BytesIO(parquet(pa.table({"at": pa.array(numbers, kind)}))))
+    assert statistics_times(metadata, 0, 0, "ms") == (expected and (expected, 0))
 
 
 @settings(max_examples=60)

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 
 from pyspark.sql import SparkSession
 
-from tests.sources.buckets import Bucket
+from tests.buckets import Bucket
 from tests.sources.kills import kill_while_it_works, let_end, start_module
 from tests.sources.streams import HOUR, NOON
 from tidegate.servers import S3Server
