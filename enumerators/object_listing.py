@@ -20,7 +20,9 @@ __all__ = ["ListingRules", "ObjectListing"]
 MOST_THREADS = 8  # parsing the answers keeps one core busy long before more threads would help
 MOST_PAGES = 2 * MOST_THREADS  # that wait for whoever takes them
 FEW_FOLDERS = MOST_THREADS  # too few to keep all threads busy: their own folders are looked for
-MANY_FOLDERS = 256  # so many on one level are listed in stretches, not by a request for each
+MANY_FOLDERS = 256  # more on one level are listed in stretches, not by a request for each
+MOST_STRETCHES = 4 * MOST_THREADS
+KEYS_PER_PAGE = 1_000  # S3 gives no more
 DEEPEST_LEVEL = 4
 
 
@@ -148,7 +150,7 @@ class _Listing:
                 self._changed.notify_all()
 
     def _list(self, stretch: _Stretch) -> Iterator[list[S3Object]]:
-        request = {"Bucket": self._bucket, "Prefix": stretch.prefix}
+        request: dict[str, Any] = {"Bucket": self._bucket, "Prefix": stretch.prefix, "MaxKeys": KEYS_PER_PAGE}
         after = self._after(stretch)
         if after is not None:
             request["StartAfter"] = after
@@ -164,7 +166,7 @@ class _Listing:
         if stretch.level is not None:
             self._add(_stretches_of(stretch, [f for f in dict.fromkeys(folders) if self._is_wanted(f)]))
 
-    def _answers(self, request: dict[str, str]) -> Iterator[Any]:
+    def _answers(self, request: dict[str, Any]) -> Iterator[Any]:
         """Yield the pages of a listing as boto3 gives them."""
         while True:
             answer = self._ask(request)
@@ -175,7 +177,7 @@ class _Listing:
                 raise ConnectorError(f"the endpoint cut the listing of {self._address} and does not say how to go on")
             request = {**request, "ContinuationToken": answer["NextContinuationToken"]}
 
-    def _ask(self, request: dict[str, str]) -> Any:
+    def _ask(self, request: dict[str, Any]) -> Any:
         from botocore.exceptions import BotoCoreError, ClientError
 
         deadline = Deadline(f"list {self._address}", self._config.deadline_s, sleep=self._rest)
@@ -208,7 +210,7 @@ class _Listing:
 
     def _is_in(self, stretch: _Stretch, key: str) -> bool:
         first, last = stretch.folders or ("", "")
-        return stretch.folders is None or (first <= _folder(stretch, key) <= last)
+        return stretch.folders is None or (first <= _folder(stretch, key) <= last and "/" in key[len(stretch.prefix) :])
 
     def _is_wanted(self, folder: str) -> bool:
         start_after = self._start_after or ""
@@ -218,7 +220,7 @@ class _Listing:
 def _stretches_of(parent: _Stretch, folders: list[str]) -> list[_Stretch]:
     """Return how the folders that were found in one are listed."""
     if len(folders) > MANY_FOLDERS:
-        each = -(-len(folders) // (4 * MOST_THREADS))
+        each = -(-len(folders) // MOST_STRETCHES)
         parts = [folders[at : at + each] for at in range(0, len(folders), each)]
         return [_Stretch(parent.prefix, None, (part[0], part[-1])) for part in parts]
     level = (parent.level or 0) + 1

@@ -59,7 +59,8 @@ class S3Enumerator(SplitEnumerator):
         self._lease: Lease | None = None
         self._include_existing = include_existing
         self._begins = state is None
-        self._state: Json = state or {"owner": uuid.uuid4().hex[:12], "number": 0, "seen": None}
+        # A copy: what came is a part of the start offset, which may be given back as it was.
+        self._state: Json = dict(state or {"owner": uuid.uuid4().hex[:12], "number": 0, "seen": None})
         self._restored = False
         self._live: dict[SplitId, Manifest] = {}
         self._committed: Positions = {}

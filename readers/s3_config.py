@@ -77,16 +77,12 @@ def _creation(_process_id: int) -> threading.Lock:
 
 @functools.cache
 def _client(config: S3ConnectionConfig, _process_id: int) -> Any:
-    client = _new_client(config, path_style=config.endpoint is not None)
-    if config.endpoint is None and not _is_aws(client.meta.endpoint_url):
-        # boto3's variables or its configuration file name the endpoint, which only the client can tell.
-        client.close()
-        client = _new_client(config, path_style=True)
+    client = _new_client(config)
     atexit.register(client.close)
     return client
 
 
-def _new_client(config: S3ConnectionConfig, *, path_style: bool) -> Any:
+def _new_client(config: S3ConnectionConfig) -> Any:
     import boto3
     from botocore import UNSIGNED
     from botocore.config import Config
@@ -97,7 +93,6 @@ def _new_client(config: S3ConnectionConfig, *, path_style: bool) -> Any:
         connect_timeout=min(silent_s, 5),
         read_timeout=silent_s,
         max_pool_connections=MOST_CONNECTIONS,
-        s3={"addressing_style": "path"} if path_style else None,
         # A checksum covers whole objects only, and we ask for ranges.
         response_checksum_validation="when_required",
         request_checksum_calculation="when_required",

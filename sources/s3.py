@@ -208,8 +208,10 @@ class S3Source(Source):
     def reader(self, state: Json | None) -> SplitReader:
         """Read chunks of objects straight into Arrow."""
         del state
+        object_format = self._format()
         return S3SplitReader(
-            self._format(),
+            object_format,
+            object_format.store,
             self.arrow_schema,
             ignore_missing=self.ignore_missing_files or not self.fail_on_data_loss,
             ignore_corrupt=self.ignore_corrupt_files,

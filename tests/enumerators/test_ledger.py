@@ -267,6 +267,14 @@ def test_a_live_query_is_not_disturbed(folder):
     first.check()
 
 
+def test_a_query_that_renews_at_the_last_moment_is_alive(folder):
+    first = lease(folder, Clock())
+    first.acquire("one")
+    with pytest.raises(ConnectorError, match="in use by another query"):
+        lease(folder, Rival(lambda now: first.renew() if now >= 30 else None)).acquire("two")
+    first.renew()
+
+
 def test_a_dead_query_is_waited_for_until_its_own_lease_is_over(folder):
     lease(folder, Clock(), lease_s=60).acquire("dead")
     clock = Clock()

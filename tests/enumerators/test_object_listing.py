@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+from contextlib import closing
 from datetime import datetime, timezone
 from fnmatch import fnmatchcase
 from itertools import product
@@ -64,9 +65,11 @@ def bucket(server):
 
 @pytest.fixture
 def limits(request, monkeypatch):
-    few, many = request.param
+    few, many, stretches, keys = request.param
     monkeypatch.setattr(object_listing, "FEW_FOLDERS", few)
     monkeypatch.setattr(object_listing, "MANY_FOLDERS", many)
+    monkeypatch.setattr(object_listing, "MOST_STRETCHES", stretches)
+    monkeypatch.setattr(object_listing, "KEYS_PER_PAGE", keys)
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +108,9 @@ def is_data(key: str, prefix: str, recursive: bool) -> bool:
     return not hidden and (recursive or all("=" in part for part in parts[:-1]))
 
 
-@pytest.mark.parametrize("limits", [(8, 256), (8, 1), (1, 3), (1, 256)], ids=str, indirect=True)
+@pytest.mark.parametrize(
+    "limits", [(8, 256, 32, 1_000), (8, 1, 2, 1_000), (1, 2, 1, 2), (1, 256, 32, 1)], ids=str, indirect=True
+)
 @pytest.mark.usefixtures("limits")
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tree=trees, recursive=st.booleans(), data=st.data())
@@ -118,6 +123,31 @@ def test_every_object_is_listed_once_however_the_folders_are_shared_out(server, 
     assert keys(config, prefix=prefix, recursive=recursive) == expected
     after = data.draw(st.sampled_from([*there, "a/", "b", "c=1/z", "~"]))
     assert keys(config, after, prefix=prefix, recursive=recursive) == [key for key in expected if key > after]
+
+
+class ShowingTheFolderOfStart:
+    """A client that shows the folder in which StartAfter is, as some endpoints do; also its configuration."""
+
+    deadline_s = 10
+
+    def __init__(self, client):
+        self._client = client
+
+    def client(self):
+        return self
+
+    def list_objects_v2(self, **request):
+        answer = self._client.list_objects_v2(**request)
+        if "Delimiter" in request and not request["Prefix"]:
+            folder = {"Prefix": request["StartAfter"].partition("/")[0] + "/"}
+            answer["CommonPrefixes"] = [folder, *answer.get("CommonPrefixes", [])]
+        return answer
+
+
+def test_the_folder_in_which_the_listing_starts_is_listed_once(server, bucket):
+    lay_down(bucket, ["a/1", "a/2", "a/3", "b/1"])
+    with closing(server.client()) as client:
+        assert keys(ShowingTheFolderOfStart(client), "a/1") == ["a/2", "a/3", "b/1"]
 
 
 def test_an_object_comes_with_its_size_time_and_etag(server, config, bucket):

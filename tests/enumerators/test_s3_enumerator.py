@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,8 @@ def die(source):
         source._pool.shutdown()
     if source._lease is not None:
         source._lease._ended.set()
-        source._lease._thread.join()
+        if source._lease._thread is not None:
+            source._lease._thread.join()
 
 
 class Query:
@@ -53,19 +55,20 @@ class Query:
     delivered: how often each chunk was, by key and start.
     """
 
-    def __init__(self, store, folder, drift_ms=None, **fields):
+    def __init__(self, store, folder, drift_ms=None, lease=Lease, **fields):
         self.store, self.folder, self.fields, self.clock = store, folder, fields, Clock()
         self.strategy = WatermarkStrategy()
         if drift_ms is not None:
             self.strategy = self.strategy.with_watermark_alignment(max_drift=timedelta(milliseconds=drift_ms))
         self.offset, self.delivered = INITIAL_OFFSET, Counter()
-        self.later_s = 0.0
+        self.later_s, self.lease = 0.0, lease
         self.source = self.run = None
         self.batches = []
 
     def begin(self, *, bounded=False):
         def open_enumerator(state):
             ledger = open_ledger(self.folder, self.later_s)
+            ledger.lease = lambda: self.lease(ledger._root)
             self.source = S3Enumerator(discovery(self.store), ledger, state, **self.fields)
             return self.source
 
@@ -240,11 +243,16 @@ steps = st.lists(
 )
 
 
+def short_lease(root):
+    # A run that is killed before its first offset is stored leaves a lease that has to end by itself.
+    return Lease(root, lease_s=0.1, renewed_by_thread=False)
+
+
 @settings(max_examples=50)
-@given(steps, st.sampled_from([None, 0, 7, 30]))
+@given(steps, st.sampled_from([None, 1, 7, 30]))
 def test_whatever_happens_every_chunk_is_delivered_once(life, drift_ms):
     with tempfile.TemporaryDirectory() as folder:
-        query = Query(Store(), Path(folder), drift_ms)
+        query = Query(Store(), Path(folder), drift_ms, lease=short_lease)
         try:
             live(query, life)
         finally:
@@ -337,11 +345,11 @@ def test_the_same_query_restarts_at_once_whether_it_was_killed_or_stopped(query,
         assert time.monotonic() - begun < LEASE_S / 6
 
 
-def test_two_live_queries_cannot_share_a_location(query, store, monkeypatch):
-    # A lease that is short, for the second query waits until it sees it renewed.
-    monkeypatch.setattr(Ledger, "lease", lambda ledger: Lease(ledger._root, lease_s=1))
+def test_two_live_queries_cannot_share_a_location(query, store):
+    # A short lease, for the second query waits until it sees it renewed.
+    quick = {"lease": lambda root: Lease(root, lease_s=1)}
     store.put("a", [1])
-    one, other = query(), query()
+    one, other = query(**quick), query(**quick)
     one.drain()
     with pytest.raises(ConnectorError, match="is in use by another query"):
         other.plan()
@@ -354,7 +362,7 @@ def test_two_live_queries_cannot_share_a_location(query, store, monkeypatch):
     assert other.delivered == all_once(other)
 
 
-def test_a_run_whose_checkpoint_another_run_took_over_writes_no_more(query, store, monkeypatch):
+def test_a_run_whose_checkpoint_another_run_took_over_writes_no_more(query, store):
     store.put("a", [1], [100])
     one = query(drift_ms=1)
     one.batch()
@@ -425,8 +433,7 @@ def test_the_age_limit_may_be_set_anew_by_a_restart(query, store, monkeypatch):
     one = query()
     store.put("a", [1])
     one.drain()
-    shorter = lambda store: discovery(store, max_age_ms=1_000)  # noqa: E731
-    monkeypatch.setattr("tests.enumerators.test_s3_enumerator.discovery", shorter)
+    monkeypatch.setitem(globals(), "discovery", partial(discovery, max_age_ms=1_000))
     one.restart()
     store.put("b", [1])
     one.drain()
@@ -472,12 +479,12 @@ def test_a_later_round_that_takes_long_goes_on_beside_the_plans(query, store, mo
     one.pass_time()
     one.batch()
     one.pass_time()
-    assert not one.batch()
-    assert one.batches == [[1], [100]]
+    one.batch()
+    assert one.batches == [[1], [100], []]
     rounds = store.rounds
     assert rounds == 2
     go_on.set()
-    await_that(lambda: one.source._round.done())
+    await_that(one.source._round.done)
     one.pass_time()
     one.drain()
     assert store.rounds == rounds
@@ -550,7 +557,7 @@ def test_a_batch_query_needs_no_ledger(store):
     (split,) = source.discover()
     assert [c.min_ms for c in source.details(SplitRange(split, 0, 3))] == [1, 2, 3]
     source.close()
-    assert discovery_threads() == []
+    await_that(lambda: not discovery_threads())
 
 
 def test_costs_are_rows_bytes_and_objects(store):

@@ -304,6 +304,17 @@ def test_the_variables_name_the_endpoint_for_both(server, store, monkeypatch):
     assert config.filesystem().get_file_info(FileSelector("data/by"))[0].size == len(BODY)
 
 
+def test_addresses_are_path_style_for_any_endpoint_but_aws(config, monkeypatch):
+    def address(**changed) -> str:
+        client = replace(config, deadline_s=18, **changed).client()
+        return client.generate_presigned_url("get_object", Params={"Bucket": "data", "Key": "k"}).partition("?")[0]
+
+    assert address(endpoint=None, region="eu-west-1").startswith("https://data.s3.")
+    assert address(endpoint="http://minio.example:9000") == "http://minio.example:9000/data/k"
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://minio.example:9000")
+    assert address(endpoint=None, region="eu-west-2") == "http://minio.example:9000/data/k"
+
+
 def test_a_role_is_assumed_with_the_given_keys(server, config, store, monkeypatch):
     found = put(store, "by/role")
     asked = []
