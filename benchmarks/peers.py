@@ -41,8 +41,9 @@ def built_in_jars() -> str:
 
 
 def s3a_jars() -> str:
-    """Return the jars of Hadoop's S3 file system as a class path: Spark would copy ``spark.jars``, and they have 690 MB.
+    """Return the jars of Hadoop's S3 file system as a class path.
 
+    They have 690 MB, which Spark would copy were they ``spark.jars``.
     ``SPARK_S3A_LIBS`` may point to a folder that holds them.
     """
     return ":".join(_jars(_S3A_JARS, "SPARK_S3A_LIBS"))

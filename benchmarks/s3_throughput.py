@@ -20,6 +20,7 @@ import statistics
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -159,9 +160,9 @@ def readers(
     return {SPARK: by_spark, TIDEGATE: by_tidegate}
 
 
-def drain(frame: DataFrame) -> None:
-    """Read all rows and all columns."""
-    frame.write.format("noop").mode("overwrite").save()
+def drain(frame: Callable[[str], DataFrame], bucket: str) -> None:
+    """Read all rows and all columns, planning included."""
+    frame(bucket).write.format("noop").mode("overwrite").save()
 
 
 def contents(frame: DataFrame) -> tuple[Any, ...]:
@@ -233,9 +234,7 @@ class Bench:
             raise SystemExit(f"{name} holds {rows:,} rows; read were {read}")
         meter = CpuMeter(self.spark)
         spent: dict[str, list[float]] = {side: [] for side in frames}
-        runs = {
-            side: meter.metered(lambda frame=frame: drain(frame(TIMED)), spent[side]) for side, frame in frames.items()
-        }
+        runs = {side: meter.metered(partial(drain, frame, TIMED), spent[side]) for side, frame in frames.items()}
         taken = alternate(runs, rounds)
         for bucket in buckets:
             shutil.rmtree(bucket / name)

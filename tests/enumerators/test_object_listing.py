@@ -125,6 +125,17 @@ def test_every_object_is_listed_once_however_the_folders_are_shared_out(server, 
     assert keys(config, after, prefix=prefix, recursive=recursive) == [key for key in expected if key > after]
 
 
+@pytest.mark.parametrize("limits", [(1, 2, 1, 2), (1, 2, 2, 1), (1, 2, 3, 1_000)], ids=str, indirect=True)
+@pytest.mark.usefixtures("limits")
+def test_stretches_of_folders_leave_out_what_lies_between_and_nothing_else(config, bucket):
+    expected = [f"{folder}/{number}" for folder in ("a", "b=1/deep", "c", "d e", "ü") for number in range(5)]
+    expected += ["aa", "b!", "c=1", "d", "z"]
+    lay_down(bucket, [*expected, "_hidden/1", "cc/_hidden"])
+    assert keys(config) == sorted(expected)
+    for after in expected:
+        assert keys(config, after) == sorted(key for key in expected if key > after)
+
+
 class ShowingTheFolderOfStart:
     """A client that shows the folder in which StartAfter is, as some endpoints do; also its configuration."""
 
