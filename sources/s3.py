@@ -159,7 +159,7 @@ class S3Source(Source):
         samples = list(islice(chain.from_iterable(self._listing().pages()), _SAMPLES))
         if not samples:
             raise OptionError(f"there is no object under {self.path} to infer columns from; give a schema")
-        found = spark_schema(self._format().infer(samples))
+        found = spark_schema(self._format(self._store()).infer(samples))
         if ledger is not None:
             ledger.write(_SCHEMA, found.serialize().to_pybytes())
         return found
@@ -194,7 +194,7 @@ class S3Source(Source):
         return S3Enumerator(
             ObjectDiscovery(
                 self._listing().pages,
-                self._format(),
+                self._format(self._store()),
                 self._times(),
                 SeenObjects(milliseconds(self.max_file_age)),
                 allow_overwrites=self.allow_overwrites,
@@ -208,10 +208,10 @@ class S3Source(Source):
     def reader(self, state: Json | None) -> SplitReader:
         """Read chunks of objects straight into Arrow."""
         del state
-        object_format = self._format()
+        store = self._store()
         return S3SplitReader(
-            object_format,
-            object_format.store,
+            self._format(store),
+            store,
             self.arrow_schema,
             ignore_missing=self.ignore_missing_files or not self.fail_on_data_loss,
             ignore_corrupt=self.ignore_corrupt_files,
@@ -232,8 +232,11 @@ class S3Source(Source):
             role=self.role_arn,
         )
 
-    def _format(self) -> ObjectFormat:
-        return _FORMATS[self.file_format](ObjectStore(self._connection(), self._place()[0]), self.event_time_unit)
+    def _store(self) -> ObjectStore:
+        return ObjectStore(self._connection(), self._place()[0])
+
+    def _format(self, store: ObjectStore) -> ObjectFormat:
+        return _FORMATS[self.file_format](store, self.event_time_unit)
 
     def _listing(self) -> ObjectListing:
         bucket, prefix = self._place()
