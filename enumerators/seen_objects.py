@@ -140,7 +140,7 @@ class SeenObjects:
         run = self._whole()
         times = (self.max_age_ms, self._horizon_ms, self._newest_ms)
         header = HEADER.pack(len(run), *(field for time_ms in times for field in (time_ms is not None, time_ms or 0)))
-        content: list[bytes | memoryview] = [header, *(memoryview(np.ascontiguousarray(array)) for array in run.arrays)]
+        content: list[Any] = [header, *(np.ascontiguousarray(array).data for array in run.arrays)]
         return b"".join([MAGIC, _checksum(content), *content])
 
     @classmethod
