@@ -18,7 +18,7 @@ from tidegate.servers import S3Server
 
 FILES = 5  # a batch
 ROWS = 10  # an object
-AT_FIRST, BETWEEN_RUNS = 40, 5
+AT_FIRST, BETWEEN_RUNS, MOST_MEANWHILE = 40, 5, 60
 PAUSE_S = 0.1
 
 
@@ -41,11 +41,13 @@ class Feeder:
 
     @contextmanager
     def adding(self):
-        """Add objects all the time."""
+        """Add objects all the time, up to so many that a slow machine is not buried."""
         over = threading.Event()
 
         def add():
-            while not over.wait(PAUSE_S):
+            for _ in range(MOST_MEANWHILE):
+                if over.wait(PAUSE_S):
+                    return
                 self.add(1)
 
         thread = threading.Thread(target=add)
