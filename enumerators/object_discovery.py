@@ -13,6 +13,7 @@ from itertools import islice
 
 import pyarrow as pa
 
+from tidegate.enumerators.chunk_sorter import ChunkSorter
 from tidegate.enumerators.object_times import ObjectTimes
 from tidegate.enumerators.seen_objects import SeenObjects
 from tidegate.errors import CorruptDataError, ObjectGoneError
@@ -55,8 +56,8 @@ class ObjectDiscovery:
         """Let a round that goes on in another thread raise CancelledError soon."""
         self._stopped.set()
 
-    def round(self, *, existing: bool = True) -> pa.Table:
-        """List once, and return the chunks of what is new; no rows: nothing is.
+    def round(self, *, existing: bool = True) -> ChunkSorter:
+        """List once, and return the chunks of what is new; none: nothing is.
 
         existing: False: remember what is there, and return nothing.
 
@@ -65,17 +66,17 @@ class ObjectDiscovery:
         """
         begun_ms = int(self._clock() * 1000)
         seen = self.seen.copy()
-        batches: list[pa.RecordBatch] = []
+        found = ChunkSorter()
         with closing(self._pages()) as pages, ThreadPoolExecutor(_THREADS, "tidegate-survey") as pool:
             fresh = self._fresh(pages, seen)
-            surveyed = self._surveyed(pool, fresh, begun_ms) if existing else ((found, []) for found in fresh)
+            surveyed = self._surveyed(pool, fresh, begun_ms) if existing else ((each, []) for each in fresh)
             with closing(surveyed):
                 while some := list(islice(surveyed, _OBJECTS_PER_BATCH)):
-                    seen.add([found for found, _ in some])
-                    batches.append(_columns([chunk for _, chunks in some for chunk in chunks]))
+                    seen.add([each for each, _ in some])
+                    found.add(_columns([chunk for _, chunks in some for chunk in chunks]))
         seen.end_round(begun_ms)
         self.seen = seen
-        return pa.Table.from_batches(batches, CHUNK_SCHEMA)
+        return found
 
     def _fresh(self, pages: Iterable[Sequence[S3Object]], seen: SeenObjects) -> Iterator[S3Object]:
         """Yield the objects that are new."""

@@ -14,10 +14,9 @@ from collections import deque
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-import pyarrow as pa
-
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
+from tidegate.enumerators.chunk_sorter import ChunkSorter
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.enumerators.lease import Lease
 from tidegate.enumerators.ledger import Ledger
@@ -67,7 +66,7 @@ class S3Enumerator(SplitEnumerator):
         self._offsets: deque[set[str]] = deque(maxlen=_OFFSETS_REMEMBERED)  # what each of them names
         self._swept: set[str] | None = None
         self._pool: ThreadPoolExecutor | None = None
-        self._round: Future[pa.Table] | None = None
+        self._round: Future[ChunkSorter] | None = None
 
     def commit(self, positions: Positions) -> None:
         """Learn which manifests there are in the stored offset, and how far each was read."""
@@ -179,7 +178,7 @@ class S3Enumerator(SplitEnumerator):
         for split in [s for s, manifest in self._live.items() if self._committed.get(s, 0) >= len(manifest)]:
             del self._live[split]
 
-    def _begin_round(self) -> Future[pa.Table]:
+    def _begin_round(self) -> Future[ChunkSorter]:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, "tidegate-discovery")
         if self._round is None:
@@ -187,18 +186,18 @@ class S3Enumerator(SplitEnumerator):
             self._round = self._pool.submit(self._discovery.round, existing=existing)
         return self._round
 
-    def _finish_round(self, round_: Future[pa.Table], patience_s: float | None) -> None:
+    def _finish_round(self, round_: Future[ChunkSorter], patience_s: float | None) -> None:
         if not wait([round_], patience_s).done:
             return
         self._round = None
         chunks = round_.result()
         self._hold_lease()
         self._begins = False
-        if chunks.num_rows:
+        if len(chunks):
             self._add(chunks)
         self._remember_seen()
 
-    def _add(self, chunks: pa.Table) -> None:
+    def _add(self, chunks: ChunkSorter) -> None:
         self._state["number"] += 1
         manifest = Manifest.build(self._state["number"], chunks)
         if self._ledger is not None:
@@ -219,9 +218,11 @@ class S3Enumerator(SplitEnumerator):
         """Make one manifest of the rests of all, where there are too many."""
         if len(self._live) <= _MOST_MANIFESTS:
             return
-        rests = [m.chunks(self._committed.get(s, 0), len(m)) for s, m in self._live.items()]
+        rests = ChunkSorter()
+        for split, manifest in self._live.items():
+            rests.add(manifest.chunks(self._committed.get(split, 0), len(manifest)))
         self._live.clear()
-        self._add(pa.Table.from_batches(rests))
+        self._add(rests)
 
     def _sweep(self) -> None:
         """Delete what no offset names, whether Spark has stored it or is about to."""
