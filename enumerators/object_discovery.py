@@ -51,6 +51,7 @@ class ObjectDiscovery:
         self._pages, self._format, self._times, self.seen = pages, object_format, times, seen
         self._allow_overwrites, self._ignore_corrupt, self._clock = allow_overwrites, ignore_corrupt, clock
         self._stopped = threading.Event()
+        self._left_out: set[tuple[str, str]] = set()
 
     def stop(self) -> None:
         """Let a round that goes on in another thread raise CancelledError soon."""
@@ -87,12 +88,13 @@ class ObjectDiscovery:
             yield from new
             if self._allow_overwrites:
                 yield from overwritten
-            elif overwritten:
+            elif left_out := [found for found in overwritten if (found.key, found.etag) not in self._left_out]:
+                self._left_out |= {(found.key, found.etag) for found in left_out}
                 _LOG.warning(
                     "%d objects were overwritten after they were found, such as %r; they are left out, for "
                     "allowOverwrites is false",
-                    len(overwritten),
-                    overwritten[0].key,
+                    len(left_out),
+                    left_out[0].key,
                 )
 
     def _surveyed(

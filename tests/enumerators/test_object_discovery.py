@@ -65,6 +65,7 @@ def test_an_overwritten_object_is_found_again_only_when_that_is_allowed(store, c
         store.put("a", [2])
         assert keys(found.round()) == ["a"] * allow
         assert keys(found.round()) == []
+        assert caplog.text.count("were overwritten") == (not allow)
     assert "1 objects were overwritten after they were found, such as 'a'; they are left out" in caplog.text
 
 
