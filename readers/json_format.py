@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -118,12 +119,12 @@ class JsonFormat(ObjectFormat):
         Raises CorruptDataError, which names the object and where the line begins, for a line that is
         no JSON object or does not fit the schema; OptionError for a type that JSON cannot be read as.
         """
-        lines = JsonLines(self.store.address(chunk.key), schema)
+        name, lines = self.store.address(chunk.key), _lines_into(schema)
         blocks = self._blocks(chunk.source, chunk.start, chunk.end, BLOCK_BYTES)
         if chunk.end - chunk.start > BLOCK_BYTES:
             blocks = fetched_ahead(blocks)
         for block in blocks:
-            yield from lines.batches(block)
+            yield from lines.batches(name, block)
 
     def _exact(self, found: S3Object, column: str, start: int, end: int, whole: bytes | None = None) -> ChunkSurvey:
         probe = _Probe(self.store.address(found.key), column, self.unit)
@@ -162,6 +163,12 @@ class JsonFormat(ObjectFormat):
             return range_blocks(name, fetch, found.size, start, end, block_bytes=block_bytes)
         pieces = decompressed(name, fetch, found.size, codec, block_bytes=block_bytes)
         return stream_blocks(name, pieces)
+
+
+@functools.lru_cache(maxsize=8)
+def _lines_into(schema: pa.Schema) -> JsonLines:
+    """Return what makes batches of a schema; it is dear next to the lines of a small object."""
+    return JsonLines(schema)
 
 
 class _Probe:

@@ -27,13 +27,10 @@ _NEWLINE, _RETURN, _OPENING, _CLOSING = b"\n\r{}"
 class JsonLines:
     """Makes batches of a schema from lines.
 
-    name: of the object, for errors.
-
     Raises OptionError for a type that JSON cannot be read as.
     """
 
-    def __init__(self, name: str, schema: pa.Schema) -> None:
-        self._name = name
+    def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         # Whether a field may be null is for conform to judge, once it is read.
         self._fields = [pa.field(field.name, _nullable(field.type)) for field in schema]
@@ -42,17 +39,20 @@ class JsonLines:
         raw = [(field.name, _raw(field.type)) for field in self._fields]
         self._raw = None if any(kind is None for _, kind in raw) else pa.schema(raw)
 
-    def batches(self, block: LineBlock) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a block, in order; no batch is larger than BATCH_BYTES but one of a single row."""
+    def batches(self, name: str, block: LineBlock) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a block, in order; no batch is larger than BATCH_BYTES but one of a single row.
+
+        name: of the object, for errors.
+        """
         # As if all columns were missing: then next to no text makes many bytes.
         rows = block.data.count(b"\n") + 1
         for part in _parts(block, 1 + (rows * self._row_bytes + len(block.data)) // BATCH_BYTES):
-            for batch in self._rows(part):
+            for batch in self._rows(name, part):
                 if batch.num_rows:
                     same = batch.schema.equals(self._schema)
                     yield from _bounded(batch if same else conform(batch, self._schema))
 
-    def _rows(self, block: LineBlock) -> Iterator[pa.RecordBatch]:
+    def _rows(self, name: str, block: LineBlock) -> Iterator[pa.RecordBatch]:
         batch = self._quick(block.data)
         if batch is None:
             # Perhaps there are only blank lines, or blanks around.
@@ -63,9 +63,9 @@ class JsonLines:
             # One odd line is not to slow down all the others.
             for part in _parts(block, 1 + len(block.data) // _CAREFUL_BYTES):
                 quick = self._quick(part.data)
-                yield self._careful(part) if quick is None else quick
+                yield self._careful(name, part) if quick is None else quick
         else:
-            yield self._careful(block)
+            yield self._careful(name, block)
 
     def _quick(self, data: bytes) -> pa.RecordBatch | None:
         """Return the rows as pyarrow.json reads them; None: it cannot, or might not read one row a line."""
@@ -88,13 +88,13 @@ class JsonLines:
             return None
         return batch
 
-    def _careful(self, block: LineBlock) -> pa.RecordBatch:
+    def _careful(self, name: str, block: LineBlock) -> pa.RecordBatch:
         """Return the rows, read line by line; raises CorruptDataError for the first line that is amiss."""
         columns: list[list[object]] = [[] for _ in self._fields]
         convert_into = [*zip(self._fields, self._converts, columns, strict=True)]
         rows = 0
         for offset, line in lines_of(block):
-            record = json_object(self._name, offset, line)
+            record = json_object(name, offset, line)
             rows += 1
             for field, convert, column in convert_into:
                 value = record.get(field.name)
@@ -102,7 +102,7 @@ class JsonLines:
                     column.append(None if value is None else convert(value))
                 except MisfitError:
                     raise CorruptDataError(
-                        f"{self._name}: the line at byte {offset} has no {field.type} in {field.name!r}"
+                        f"{name}: the line at byte {offset} has no {field.type} in {field.name!r}"
                     ) from None
         arrays = [pa.array(column, field.type) for column, field in zip(columns, self._fields, strict=True)]
         return self._batch_of(arrays, rows)

@@ -17,6 +17,7 @@ from tidegate.readers.object_file import ObjectFile
 from tidegate.readers.objects import Chunk, S3Object
 from tidegate.readers.retry import Deadline, TransientError
 from tidegate.readers.s3_config import S3ConnectionConfig
+from tidegate.readers.s3_get import get_range
 
 __all__ = ["SMALL_BYTES", "ObjectStore", "s3_error"]
 
@@ -151,10 +152,14 @@ class ObjectStore:
         from botocore.exceptions import BotoCoreError, ClientError
 
         target = self.address(found.key)
-        pin = {"IfMatch": f'"{found.etag}"'} if found.etag else {}
+        span = f"bytes={start}-{end - 1}"
+        pin = f'"{found.etag}"' if found.etag else None
         try:
             client = self.config.client()
-            answer = client.get_object(Bucket=self.bucket, Key=found.key, Range=f"bytes={start}-{end - 1}", **pin)
+            answer = get_range(client, self.bucket, found.key, {"Range": span, **({"If-Match": pin} if pin else {})})
+            if answer is None:
+                pinned = {"IfMatch": pin} if pin else {}
+                answer = client.get_object(Bucket=self.bucket, Key=found.key, Range=span, **pinned)
             with closing(answer["Body"]) as body:
                 self._check(found, answer, start)
                 return _whole(body, end - start, deadline)

@@ -131,8 +131,7 @@ class ParquetFormat(ObjectFormat):
         if not groups:
             return
         metadata = opened.metadata
-        with self._file(opened) as file:
-            top = file.schema_arrow.names
+        top = metadata.schema.to_arrow_schema().names
         positions = [position_of(field.name, top) for field in schema]
         names = sorted({top[position] for position in positions if position is not None})
         if not names:

@@ -1,4 +1,4 @@
-"""What it takes to reach an S3 endpoint: for boto3, which lists and reads, and for Arrow's own file system."""
+"""What it takes to reach an S3 endpoint."""
 
 from __future__ import annotations
 
@@ -8,15 +8,11 @@ import os
 import threading
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
-
-from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
 
 __all__ = ["S3ConnectionConfig"]
 
 ATTEMPTS = 3  # boto3's own, for one request; whoever has a Deadline tries on
 MOST_CONNECTIONS = 64  # boto3's 10 would make the threads that survey objects wait for each other
-AWS_DOMAINS = (".amazonaws.com", ".amazonaws.com.cn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +52,6 @@ class S3ConnectionConfig:
         with _creation(process_id):
             return _client(self, process_id)
 
-    def filesystem(self) -> S3FileSystem:
-        """Return this process's Arrow file system; its paths are ``bucket/key``.
-
-        Without keys and a role, Arrow's own chain finds the credentials and renews them: variables,
-        the profile of ~/.aws (also its process, SSO and web identity), the container's, the
-        machine's.  It does not know a profile that assumes a role: give ``role``, or use
-        :meth:`client`.  A role that keys are given for is assumed by boto3, and not renewed here.
-        """
-        process_id = os.getpid()
-        with _creation(process_id):
-            return _filesystem(self, process_id)
-
 
 # A Python worker may be forked while another thread creates, so each process has its own lock and objects.
 @functools.cache
@@ -96,7 +80,8 @@ def _new_client(config: S3ConnectionConfig) -> Any:
         # A checksum covers whole objects only, and we ask for ranges.
         response_checksum_validation="when_required",
         request_checksum_calculation="when_required",
-        signature_version=UNSIGNED if config.anonymous else None,
+        # Else URLs would be signed by the old version where that is still taken.
+        signature_version=UNSIGNED if config.anonymous else "s3v4",
     )
     session = boto3.session.Session(botocore_session=_session(config), region_name=config.region)
     return session.client("s3", endpoint_url=config.endpoint, config=settings)
@@ -138,29 +123,3 @@ def _assumed_role(fetcher: Any) -> Any:
             return DeferredRefreshableCredentials(fetcher.fetch_credentials, self.METHOD)
 
     return AssumedRole()
-
-
-@functools.cache
-def _filesystem(config: S3ConnectionConfig, process_id: int) -> S3FileSystem:
-    client = _client(config, process_id)
-    url = client.meta.endpoint_url
-    options: dict[str, Any] = {
-        # boto3 calls it so when nothing names a region, and Arrow has its own default then.
-        "region": None if client.meta.region_name == "aws-global" else client.meta.region_name,
-        "endpoint_override": None if _is_aws(url) else url,
-        "retry_strategy": AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS),
-        "connect_timeout": min(config.deadline_s / 8, 5),
-        "request_timeout": config.deadline_s / 8,
-    }
-    if config.anonymous:
-        options["anonymous"] = True
-    elif config.access_key is not None:
-        keys = _session(config).get_credentials().get_frozen_credentials()
-        options.update(access_key=keys.access_key, secret_key=keys.secret_key, session_token=keys.token)
-    elif config.role is not None:
-        options["role_arn"] = config.role
-    return S3FileSystem(**options)
-
-
-def _is_aws(url: str) -> bool:
-    return (urlsplit(url).hostname or "").endswith(AWS_DOMAINS)

@@ -1,5 +1,6 @@
 """Fixtures that start real things once for the whole run: Spark, and a Kafka broker."""
 
+import os
 import signal
 
 import pytest
@@ -14,6 +15,9 @@ from tidegate.servers import KafkaServer, S3Server
 # A machine that is busy is no failure.
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
+
+# For the seconds that each of many Sparks lives, the second compiler costs more than it saves.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 # A shell starts what runs in its background with SIGINT ignored, and children inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

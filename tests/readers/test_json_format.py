@@ -342,7 +342,7 @@ def test_a_value_that_does_not_fit_is_named_by_column_and_place(kind, bad):
 
 def test_a_type_that_json_has_not_is_refused():
     with pytest.raises(OptionError, match=r"^the column 'a\.b' cannot be read from JSON as duration\[us\]$"):
-        JsonLines("k", pa.schema([("a", pa.struct([("b", pa.duration("us"))]))]))
+        JsonLines(pa.schema([("a", pa.struct([("b", pa.duration("us"))]))]))
 
 
 # --- both ways to read give the same ---
@@ -366,10 +366,10 @@ def test_timestamps_are_exact_with_and_without_zones(given_times, has_zone, betw
         times.append((moment.replace(tzinfo=UTC) - EPOCH - offset) // timedelta(microseconds=1) + microseconds)
     text = "".join(json.dumps({"c": text, "l": [{"t": text}]}) + "\n" for text in texts).encode()
     schema = pa.schema([("c", kind), ("l", pa.list_(pa.struct([("t", kind)])))])
-    (batch,) = JsonLines("k", schema).batches(LineBlock(0, text))
+    (batch,) = JsonLines(schema).batches("k", LineBlock(0, text))
     assert batch.column("c").view(pa.int64()).to_pylist() == times
     assert batch.column("l").flatten().field("t").view(pa.int64()).to_pylist() == times
-    assert JsonLines("k", schema)._careful(LineBlock(0, text)).equals(batch)
+    assert JsonLines(schema)._careful("k", LineBlock(0, text)).equals(batch)
 
 
 PLAIN = pa.schema(
@@ -410,12 +410,12 @@ def test_reading_at_once_and_line_by_line_give_the_same(written):
     text = "".join(
         "{" + ",".join(f'"{name}":{value}' for name, value in row.items()) + "}\n" for row in written
     ).encode()
-    made = JsonLines("k", PLAIN)
+    made = JsonLines(PLAIN)
     if text:
         quick = made._quick(text)
         assert quick is not None
         quick.validate(full=True)
-        assert quick.equals(made._careful(LineBlock(0, text)))
+        assert quick.equals(made._careful("k", LineBlock(0, text)))
 
 
 def test_the_last_of_equal_keys_counts():
@@ -445,7 +445,7 @@ def test_a_required_column_and_required_fields_keep_the_schema():
 
 
 def test_no_columns_are_no_fault():
-    assert sum(batch.num_rows for batch in JsonLines("k", pa.schema([])).batches(LineBlock(0, b"{}\n{}\n"))) in (0, 2)
+    assert sum(batch.num_rows for batch in JsonLines(pa.schema([])).batches("k", LineBlock(0, b"{}\n{}\n"))) in (0, 2)
 
 
 FORMS = {
@@ -648,7 +648,7 @@ def test_a_batch_is_bounded_however_little_text_makes_it(monkeypatch):
         (nested, b'{"l":[{},{},{}]}\n' * 500),
         (SCHEMA, b'{"text":"' + b"x" * 1000 + b'"}\n'),
     ]:
-        batches = [*JsonLines("k", schema).batches(LineBlock(0, text))]
+        batches = [*JsonLines(schema).batches("k", LineBlock(0, text))]
         assert sum(batch.num_rows for batch in batches) == text.count(b"\n")
         assert all(batch.num_rows == 1 or batch.nbytes <= 100_000 for batch in batches)
     assert len(batches) == 1
