@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 import tidegate
 from benchmarks.peers import built_in_jars
 from tests.buckets import Bucket
+from tidegate.readers.s3_config import S3ConnectionConfig
 from tidegate.servers import KafkaServer, S3Server
 
 # A machine that is busy is no failure.
@@ -36,6 +37,11 @@ def s3():
     """One S3 endpoint for all tests that do not end it."""
     with S3Server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def s3_config(s3):
+    return S3ConnectionConfig(s3.endpoint, s3.region, s3.access_key, s3.secret_key, deadline_s=20)
 
 
 @pytest.fixture

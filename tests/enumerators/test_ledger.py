@@ -21,8 +21,6 @@ from tidegate.enumerators.lease import Lease
 from tidegate.enumerators.ledger import Ledger
 from tidegate.enumerators.ledger_folder import open_folder
 from tidegate.errors import CheckpointError, ConnectorError, ContractError, DeadlineError, OptionError
-from tidegate.readers.s3_config import S3ConnectionConfig
-from tidegate.servers import S3Server
 
 HOLD = """
 import sys
@@ -33,18 +31,6 @@ Lease(open_folder(sys.argv[1], S3ConnectionConfig()), lease_s=1).acquire("killed
 print("held", flush=True)
 sys.stdin.read()
 """
-
-
-@pytest.fixture(scope="module")
-def server():
-    with S3Server() as running:
-        running.create_bucket("state")
-        yield running
-
-
-@pytest.fixture(scope="module")
-def config(server):
-    return S3ConnectionConfig(server.endpoint, server.region, server.access_key, server.secret_key, deadline_s=10)
 
 
 @pytest.fixture(params=["disk", "bucket"])

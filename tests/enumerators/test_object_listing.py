@@ -21,7 +21,6 @@ from tidegate.enumerators.object_listing import MOST_PAGES, MOST_THREADS, Listin
 from tidegate.errors import ConnectorError, DeadlineError, OptionError
 from tidegate.readers.objects import S3Object
 from tidegate.readers.s3_config import S3ConnectionConfig
-from tidegate.servers import S3Server
 from tidegate.servers.server import free_ports
 
 ODD_KEYS = [
@@ -38,17 +37,6 @@ PATTERNS = ["*", "", "a*", "*.json", "a?c", "[ab]*", "[!ab]*", "[a-c]?", "a.c", 
 PATTERNS += ["a{b,c}", "{a,b}{c,d*}", "{a*,{b,c}d}", "a,c", "a}"]
 names = st.sampled_from(["a", "b", "b!", "c=1", "d e", "_hidden", "_x=1", ".dot", "é", "z.json"])
 trees = st.sets(st.lists(names, min_size=1, max_size=4).map("/".join), max_size=14)
-
-
-@pytest.fixture(scope="module")
-def server():
-    with S3Server() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def config(server):
-    return S3ConnectionConfig(server.endpoint, server.region, server.access_key, server.secret_key, deadline_s=10)
 
 
 def emptied(server):

@@ -7,9 +7,22 @@ import pytest
 from tests.readers.lab import Lab
 
 if TYPE_CHECKING:
-    from tidegate.servers import KafkaServer
+    from tidegate.readers.s3_config import S3ConnectionConfig
+    from tidegate.servers import KafkaServer, S3Server
 
 
 @pytest.fixture(scope="session")
 def lab(kafka: KafkaServer) -> Lab:
     return Lab(kafka)
+
+
+@pytest.fixture(scope="session")
+def server(s3: S3Server) -> S3Server:
+    """The S3 endpoint, with a bucket ``data``."""
+    s3.create_bucket("data")
+    return s3
+
+
+@pytest.fixture(scope="session")
+def config(server: S3Server, s3_config: S3ConnectionConfig) -> S3ConnectionConfig:
+    return s3_config

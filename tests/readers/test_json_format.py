@@ -22,8 +22,6 @@ from tidegate.readers.json_lines import JsonLines
 from tidegate.readers.line_ranges import LineBlock, fetched_ahead, range_blocks, stream_blocks
 from tidegate.readers.object_store import ObjectStore
 from tidegate.readers.objects import Chunk, S3Object, TimeRange
-from tidegate.readers.s3_config import S3ConnectionConfig
-from tidegate.servers import S3Server
 
 UTC = timezone.utc
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -735,15 +733,8 @@ def test_only_the_first_mebibyte_of_a_sample_is_looked_at():
 # --- the real endpoint ---
 
 
-@pytest.fixture(scope="module")
-def server():
-    with S3Server() as running:
-        yield running
-
-
-def test_objects_of_a_real_endpoint(server):
+def test_objects_of_a_real_endpoint(server, config):
     server.create_bucket("json")
-    config = S3ConnectionConfig(server.endpoint, server.region, server.access_key, server.secret_key)
     client = server.client()
     made = pickle.loads(pickle.dumps(JsonFormat(ObjectStore(config, "json"), "ms", 200_000)))  # noqa: S301 - its own
     text = timed(list(range(10_000)), [30] * 10_000)

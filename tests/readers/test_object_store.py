@@ -35,18 +35,6 @@ BODY = bytes(range(256)) * 40
 SECRET = "s3cret"  # noqa: S105 - no such secret exists
 
 
-@pytest.fixture(scope="module")
-def server():
-    with S3Server() as running:
-        running.create_bucket("data")
-        yield running
-
-
-@pytest.fixture(scope="module")
-def config(server):
-    return S3ConnectionConfig(server.endpoint, server.region, server.access_key, server.secret_key, deadline_s=20)
-
-
 @pytest.fixture
 def store(config):
     return ObjectStore(config, "data")

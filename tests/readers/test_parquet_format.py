@@ -29,7 +29,6 @@ from tidegate.readers.objects import Chunk, ChunkSurvey, S3Object, TimeRange
 from tidegate.readers.parquet_footer import statistics_times
 from tidegate.readers.parquet_format import BATCH_BYTES, ParquetFormat
 from tidegate.readers.s3_config import S3ConnectionConfig
-from tidegate.servers import S3Server
 
 MODULE = "tidegate.readers.parquet_format"
 UTC_MS = pa.timestamp("ms", "UTC")
@@ -57,18 +56,6 @@ class InMemory(ObjectStore):
     def _fetch(self, found: S3Object, start: int, end: int) -> bytes:
         assert 0 <= start < end <= len(self._content)
         return self._content[start:end]
-
-
-@pytest.fixture(scope="module")
-def server():
-    with S3Server() as running:
-        running.create_bucket("data")
-        yield running
-
-
-@pytest.fixture(scope="module")
-def config(server):
-    return S3ConnectionConfig(server.endpoint, server.region, server.access_key, server.secret_key, deadline_s=20)
 
 
 @pytest.fixture
