@@ -131,7 +131,6 @@ class ObjectDiscovery:
         """Return the chunks of an object; None: it is gone, and not to be remembered."""
         try:
             pieces = self._format.survey(found, self._times.column)
-            return [self._times.chunk(found, piece, now_ms) for piece in pieces]
         except ObjectGoneError:
             # Should it be there again, as another version, it is new.
             _LOG.warning("the object %r was deleted or overwritten before it could be looked at", found.key)
@@ -141,6 +140,8 @@ class ObjectDiscovery:
                 raise
             _LOG.warning("left out: %s", error)
             return []
+        # What its times forbid is no fault of the object.
+        return [self._times.chunk(found, piece, now_ms) for piece in pieces]
 
 
 def _columns(chunks: Sequence[Chunk]) -> pa.RecordBatch:

@@ -75,13 +75,13 @@ class S3Enumerator(SplitEnumerator):
     def discover(self) -> Collection[SplitId]:
         """Return the manifests that are not read to their end, with one of what is new.
 
-        The first call waits for its round to end, for a bounded run is to read all there is; later
-        ones wait for some seconds, and leave a longer round to the next call.
+        The first call waits for its round to end, for a bounded run is to read all there is; one that
+        begins a later round waits for some seconds, and leaves a longer one to the calls after it.
         """
         self._restore()
-        first = self._pool is None
+        patience_s = None if self._pool is None else _PATIENCE_S if self._round is None else 0.0
         self._retire()
-        self._finish_round(self._begin_round(), None if first else _PATIENCE_S)
+        self._finish_round(self._begin_round(), patience_s)
         self._merge()
         self._sweep()
         return list(self._live)

@@ -149,7 +149,7 @@ class JsonFormat(ObjectFormat):
         while tail < looked and not saw_lines(tail, looked):
             looked, tail = tail, max(tail - 2 * (looked - tail), head)
         rows = (end - start) * probe.rows // max(probe.bytes, 1)
-        return ChunkSurvey(start, end, max(rows, 1), probe.times, probe.rows_without_time)
+        return ChunkSurvey(start, end, max(rows, 1) if probe.rows else 0, probe.times, probe.rows_without_time)
 
     def _blocks(
         self, found: S3Object, start: int, end: int, block_bytes: int, whole: bytes | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -28,6 +29,8 @@ AHEAD_BYTES = 4 * SMALL_BYTES
 AHEAD_THREADS = 8
 LEAST_S = 0.001  # what a Deadline has when it is over
 STEP_BYTES = 256 << 10  # after so many bytes of a slow body the deadline is looked at
+
+_QUERY = re.compile(r"\?[^\s\"']*")  # of a signed URL: it holds what a request is let in by
 
 _GONE = {
     "404": "was deleted",
@@ -57,7 +60,7 @@ def s3_error(problem: Exception, target: str) -> TidegateError:
 
     if isinstance(problem, exceptions.ClientError):
         return _refusal(problem.response, target)
-    sentence = str(problem).rstrip(".")
+    sentence = _QUERY.sub("", str(problem)).rstrip(".")
     passing = (
         exceptions.ConnectionError,
         exceptions.HTTPClientError,
@@ -164,7 +167,7 @@ class ObjectStore:
                 self._check(found, answer, start)
                 return _whole(body, end - start, deadline)
         except (BotoCoreError, ClientError) as problem:
-            raise s3_error(problem, target) from problem
+            raise s3_error(problem, target) from None  # it would show the signed URL
 
     def _check(self, found: S3Object, answer: Any, start: int) -> None:
         target = self.address(found.key)

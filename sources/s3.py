@@ -144,6 +144,11 @@ class S3Source(Source):
             raise ValueError("accessKey and secretKey are set together, or neither is")
         if self.anonymous and self.access_key is not None:
             raise ValueError("anonymous is set, and so is accessKey; set one of them")
+        if self.state_location is not None and _is_listed(self.state_location, self.path):
+            raise ValueError(
+                f"stateLocation is {self.state_location!r}, which lies in the path {self.path!r} and would be read; "
+                "give a place outside of it, or in a folder whose name begins with '_'"
+            )
         if self.event_time_unit is not None and not self.event_time.startswith("column:"):
             raise ValueError(f"eventTimeUnit is {self.event_time_unit!r}, but only a column has a unit of its own")
         return self
@@ -261,6 +266,16 @@ class S3Source(Source):
 
     def _ledger(self) -> Ledger | None:
         return None if self.state_location is None else Ledger(self.state_location, self._connection())
+
+
+def _is_listed(location: str, path: str) -> bool:
+    """Tell whether a place is one that a listing of the path finds."""
+    if "://" not in location or location.lower().startswith("file:"):
+        return False
+    place, prefix = _path(location).rstrip("/") + "/", path.rstrip("/") + "/"
+    return place.startswith(prefix) and not any(
+        part.startswith(("_", ".")) for part in place.removeprefix(prefix).split("/")
+    )
 
 
 def _milliseconds(time: datetime | None) -> int | None:

@@ -111,11 +111,12 @@ def test_a_corrupt_object_is_left_out_once_when_that_is_asked_for(store, caplog)
     assert caplog.text.count("left out: in/b") == 1
 
 
-def test_an_object_without_times_counts_as_corrupt_where_these_fail(store):
-    store.put("a", [None])
-    with pytest.raises(CorruptDataError, match="'a' has no usable event time"):
-        discovery(store, ObjectTimes(column="t")).round()
-    assert keys(discovery(store, ObjectTimes(column="t"), ignore_corrupt=True).round()) == []
+def test_a_policy_that_fails_is_no_corrupt_object_to_be_left_out(store):
+    store.put("a", [None, 2])
+    found = discovery(store, ObjectTimes(column="t"), ignore_corrupt=True)
+    with pytest.raises(CorruptDataError, match="no usable event time"):
+        found.round()
+    assert len(found.seen) == 0
 
 
 def test_times_are_judged_by_the_clock_at_the_beginning_of_the_round(store):

@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import traceback
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -380,3 +381,15 @@ def test_a_held_range_is_asked_for_once_in_parts() -> None:
         assert file.read(4) == bytes(range(58, 62))
     asked.sort()
     assert [each for each in asked if each != (40, 45)] == [(5, 15), (15, 25), (58, 60), (60, 70)]
+
+
+@pytest.mark.parametrize("fault", ["silent", "reset"])
+def test_no_error_and_no_traceback_shows_the_signed_url(server, config, store, fault):
+    found = put(store, "signed")
+    with faulty(server, *[fault] * 1_000) as proxy:
+        with pytest.raises(ConnectorError) as caught:
+            through(proxy, config, deadline_s=0.5).fetch(found, 0, found.size)
+        proxy.over.set()
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "X-Amz" not in shown
+    assert server.access_key not in shown

@@ -140,11 +140,17 @@ def test_a_stream_needs_a_place_for_what_it_discovers(spark, bucket, source, tmp
         ({"file_format": "parket"}, "parquet"),
         ({"access_key": "only"}, "accessKey and secretKey are set together"),
         ({"event_time_unit": "ms"}, "only a column has a unit"),
+        ({"state_location": "s3a://bucket/in/state"}, "lies in the path 's3://bucket/in'"),
     ],
 )
 def test_a_wrong_option_is_named_with_its_value(fields, sentence):
     with pytest.raises(OptionError, match=sentence):
         S3Source(**{"path": "s3://bucket/in", **fields})
+
+
+@pytest.mark.parametrize("place", ["s3://bucket/in/_state", "s3://bucket/input", "s3://other/in", "/bucket/in"])
+def test_a_state_location_that_no_listing_finds_is_taken(place):
+    assert S3Source(path="s3://bucket/in", state_location=place).state_location == place
 
 
 def test_the_watermark_is_that_of_the_least_unread_time(spark, bucket, source, tmp_path):
