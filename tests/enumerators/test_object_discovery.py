@@ -114,7 +114,7 @@ def test_a_corrupt_object_is_left_out_once_when_that_is_asked_for(store, caplog)
 def test_a_policy_that_fails_is_no_corrupt_object_to_be_left_out(store):
     store.put("a", [None, 2])
     found = discovery(store, ObjectTimes(column="t"), ignore_corrupt=True)
-    with pytest.raises(CorruptDataError, match="no usable event time"):
+    with pytest.raises(CorruptDataError, match="'a' has no usable event time"):
         found.round()
     assert len(found.seen) == 0
 
