@@ -13,8 +13,10 @@ from tests.buckets import Bucket
 from tidegate.readers.s3_config import S3ConnectionConfig
 from tidegate.servers import KafkaServer, S3Server
 
-# A machine that is busy is no failure.
-settings.register_profile("tests", deadline=None)
+# A machine that is busy is no failure, and the same code passes or fails the same each time.
+settings.register_profile("tests", deadline=None, derandomize=True)
+# Looks for what no run has tried yet: pytest --hypothesis-profile=explore
+settings.register_profile("explore", deadline=None)
 settings.load_profile("tests")
 
 # For the seconds that each of many Sparks lives, the second compiler costs more than it saves.

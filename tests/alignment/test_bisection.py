@@ -21,7 +21,7 @@ def run(times: list[int], time_ms: int, known: list[tuple[int, Head | None]]) ->
     return search.result(), rounds
 
 
-@settings(max_examples=800, deadline=None, derandomize=True)
+@settings(max_examples=800)
 @given(STEPS, st.integers(1, 20_000), st.sets(st.integers(1, 199)))
 def test_in_an_ordered_split_the_cut_is_never_past_the_time_and_little_short_of_it(
     steps: list[int], time_ms: int, peeked: set[int]
@@ -39,7 +39,7 @@ def test_in_an_ordered_split_the_cut_is_never_past_the_time_and_little_short_of_
         assert next_ms <= (times[position] if position < len(times) else next_ms)
 
 
-@settings(max_examples=800, deadline=None, derandomize=True)
+@settings(max_examples=800)
 @given(st.lists(st.integers(0, 100), min_size=2, max_size=100), st.integers(1, 100))
 def test_in_disorder_the_cut_is_not_past_a_record_that_was_seen_to_be_too_new(times: list[int], time_ms: int) -> None:
     times[0] = 0

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tidegate.alignment.budget import UNLIMITED, Budget, Cost, greatest_within, share, split_rows
 from tidegate.alignment.splits import SplitRange
 
-PROFILE = settings(max_examples=500, deadline=None, derandomize=True)
+PROFILE = settings(max_examples=500)
 
 
 @pytest.mark.parametrize(

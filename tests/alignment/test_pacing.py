@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tidegate.alignment.pacing import BatchMeasure, BatchSizer
 from tidegate.errors import OptionError
 
-PROFILE = settings(max_examples=200, deadline=None, derandomize=True)
+PROFILE = settings(max_examples=200)
 
 EVER_MORE = 10**12
 SEEDS = st.integers(0, 2**32)

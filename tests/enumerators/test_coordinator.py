@@ -421,7 +421,7 @@ def test_a_paused_split_that_retention_comes_near_is_named_with_the_time_left(ca
 growth = st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(0, 60), max_size=6), max_size=3)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.tuples(growth, st.booleans(), st.integers(0, 4)), max_size=8),
     st.sampled_from([None, 1, 10]),

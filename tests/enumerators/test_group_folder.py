@@ -414,8 +414,6 @@ TIMES = st.lists(st.integers(0, 120), max_size=8).map(sorted)
 
 @settings(
     max_examples=100,
-    deadline=None,
-    derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(

@@ -119,7 +119,7 @@ class RememberingColliding(Remembering):
 
 
 for machine in (Remembering, RememberingForEver, RememberingColliding):
-    machine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+    machine.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
 TestRemembering = Remembering.TestCase
 TestRememberingForEver = RememberingForEver.TestCase
 TestRememberingColliding = RememberingColliding.TestCase

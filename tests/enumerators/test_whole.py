@@ -356,7 +356,5 @@ TestAlignedLives = AlignedQuery.TestCase
 TestWholeLives.settings = TestAlignedLives.settings = settings(
     max_examples=100,
     stateful_step_count=40,
-    deadline=None,
-    derandomize=True,
     suppress_health_check=list(HealthCheck),
 )

@@ -61,7 +61,6 @@ def expected(offset: int, record: Record) -> dict[str, Any]:
     }
 
 
-@settings(deadline=None)
 @given(
     st.lists(records, min_size=1, max_size=30),
     st.integers(-2, 32),
@@ -75,7 +74,7 @@ def test_well_formed_records_come_out_whole_and_trimmed(
     assert found == [expected(offset, record) for offset, record in enumerate(written) if start <= offset < end]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.lists(records, min_size=1, max_size=5), st.data())
 def test_damaged_records_are_decoded_or_corrupt_and_never_crash(written: list[Record], data: st.DataObject) -> None:
     body = bytearray(encode(written)[HEADER:])
@@ -86,7 +85,7 @@ def test_damaged_records_are_decoded_or_corrupt_and_never_crash(written: list[Re
     check_damaged(bytes(body))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.binary(max_size=200))
 @example(b"\xff" * 20)
 @example(b"\x80" * 9 + b"\x01")
