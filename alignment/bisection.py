@@ -57,8 +57,9 @@ class Bisection:
         self._asked += 1
         if self._high_ms is None:
             # Nothing is known of the far side: gallop, so that a cut nearby costs few peeks.
+            # To round positions, which the next plans will ask for again, and the index knows.
             self._step *= _STRIDE
-            return min(last, self._low.position + self._step)
+            return min(last, (self._low.position // self._step + 2) * self._step)
         if self._asked % 3 == 0:
             return (first + last) // 2
         share = (self._time_ms - self._low.event_time_ms) / (self._high_ms - self._low.event_time_ms)

@@ -17,6 +17,7 @@ from tidegate.readers.event_time_policy import EventTimePolicy
 from tidegate.readers.kafka_client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient
 from tidegate.readers.kafka_config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka_heads import HeadFinder
+from tidegate.readers.kafka_peeked import PeekedBatches
 
 __all__ = ["KafkaEnumerator", "KafkaTimestampEnumerator", "with_detected_unit"]
 
@@ -56,6 +57,7 @@ class KafkaEnumerator(SplitEnumerator):
         policy = with_detected_unit(event_times or EventTimePolicy(), state)
         self._detected = policy.unit_is_unknown or (state or {}).get(_UNIT) is not None
         self._find_head = HeadFinder(policy, check_crc=config.check_crcs, wall_clock=self.wall_clock)
+        self._peeked = PeekedBatches()
         self._clock_ahead_s = 0.0
         self._fail_on_data_loss = fail_on_data_loss
         self._met = False
@@ -76,6 +78,13 @@ class KafkaEnumerator(SplitEnumerator):
     def wall_clock(self) -> float:
         """Return the cluster's time, or the driver's where the cluster does not tell."""
         return time.time() + self._clock_ahead_s
+
+    def details(self, wanted: SplitRange) -> int:
+        """Return the time by which a reader tells what is in the future, in ms since the epoch."""
+        del wanted
+        if not self._met:  # a batch that an earlier run planned
+            self.discover()
+        return int(self.wall_clock() * 1000)
 
     def lost(self, removed: Positions) -> Collection[SplitId]:
         """Return the partitions that the cluster has no more; others are only not subscribed."""
@@ -99,6 +108,7 @@ class KafkaEnumerator(SplitEnumerator):
 
     def extents(self, splits: Collection[SplitId]) -> Mapping[SplitId, Extent]:
         """Ask for the log's beginnings and ends; settled when no transaction is open."""
+        self._peeked.forget()
         partitions = _partitions(splits)
         self._begins = self._offsets(partitions, EARLIEST)
         # The high watermarks come first: a transaction that ends in between only looks settled later.
@@ -114,7 +124,9 @@ class KafkaEnumerator(SplitEnumerator):
 
     def peek(self, positions: Positions) -> Mapping[SplitId, Head | None]:
         """Look at the first record that counts, and that the isolation level shows, at or after each position."""
-        found = self._client.peek({TopicPartition.of(s): at for s, at in positions.items()}, self._find_head)
+        found = self._client.peek(
+            {TopicPartition.of(s): at for s, at in positions.items()}, self._find_head, self._peeked
+        )
         return {p.split_id: Head(*seen) if seen is not None else None for p, seen in found.items()}
 
     def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:

@@ -14,6 +14,7 @@ from tidegate.readers.kafka_cluster import NO_ERROR, KafkaCluster, LeaderCall
 from tidegate.readers.kafka_config import IsolationLevel, KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka_connection import BrokerTooOldError, decode_response
 from tidegate.readers.kafka_fetch import ISOLATION_LEVELS, FetchedPartition, fetch_request, read_fetch_response
+from tidegate.readers.kafka_peeked import PeekedBatches
 from tidegate.readers.retry import Deadline, TransientError
 
 if TYPE_CHECKING:
@@ -172,12 +173,16 @@ class KafkaClient:
         )
 
     def peek(
-        self, positions: Mapping[TopicPartition, int], find: FindHead | None = None
+        self,
+        positions: Mapping[TopicPartition, int],
+        find: FindHead | None = None,
+        peeked: PeekedBatches | None = None,
     ) -> dict[TopicPartition, tuple[int, int] | None]:
         """Return offset and event time (ms) of the first visible data record at or after each position.
 
         find: returns them for the first record of a batch that counts; the default takes every
             record, by its timestamp.
+        peeked: batches that need not be asked for; those that come are kept there.
 
         None says that there is none up to the end, which is the last stable offset under
         ``read_committed``.  Reads little: 64 KiB of each partition, one request per broker, then
@@ -185,9 +190,16 @@ class KafkaClient:
         Raises PositionGoneError if a position is not within its log, and DeadlineError if the broker
         goes on sending nothing from where there may be records.
         """
-        heads = {}
+        heads: dict[TopicPartition, tuple[int, int] | None] = {}
         find = find or self._first_record
-        for partition, look in self._look(positions, find).items():
+        peeked = peeked or PeekedBatches(0)
+        for partition, position in positions.items():
+            batch = peeked.at(partition, position)
+            with corruption_named(partition.split_id):
+                if batch is not None and (head := find(partition, batch, position)) is not None:
+                    heads[partition] = head
+        asked = {partition: position for partition, position in positions.items() if partition not in heads}
+        for partition, look in (self._look(asked, find, peeked) if asked else {}).items():
             deadline = None
             while look.more:
                 if look.unproven_end is None:
@@ -197,7 +209,7 @@ class KafkaClient:
                 else:
                     deadline = deadline or self.reading(partition, look.unproven_end)
                     deadline.pause(TransientError(f"the broker sends nothing from {look.position} on"))
-                look = self._look({partition: look.position}, find)[partition]  # noqa: PLW2901 - one step on
+                look = self._look({partition: look.position}, find, peeked)[partition]  # noqa: PLW2901 - one step on
             heads[partition] = look.head
         return heads
 
@@ -241,17 +253,21 @@ class KafkaClient:
 
         return first_record(batch, position, check_crc=self.config.check_crcs)
 
-    def _look(self, positions: Mapping[TopicPartition, int], find: FindHead) -> dict[TopicPartition, _Look]:
+    def _look(
+        self, positions: Mapping[TopicPartition, int], find: FindHead, peeked: PeekedBatches
+    ) -> dict[TopicPartition, _Look]:
         def look(partition: TopicPartition, fetched: FetchedPartition | None) -> _Look | None:
             if fetched is None:
                 return None
             position = positions[partition]
             with corruption_named(partition.split_id):
                 batches = split_batches(fetched.records)
+                head = None
                 for batch in visible_batches(batches, fetched.aborted):
-                    head = find(partition, batch, position)
-                    if head is not None:
-                        return _Look(position, head, more=False)
+                    peeked.keep(partition, batch)
+                    head = head or find(partition, batch, position)
+            if head is not None:
+                return _Look(position, head, more=False)
             if batches:
                 return _Look(batches[-1].last_offset + 1, None, more=True)
             end = fetched.end(self.config.isolation_level)

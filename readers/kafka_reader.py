@@ -45,6 +45,9 @@ class KafkaSplitReader(SplitReader):
     include_event_time: also deliver the column ``event_time``; null where planning left the row out.
     max_batch_bytes: the greatest size of an Arrow batch, below 2 GiB; a larger record comes alone.
 
+    The details of a task are the time, in ms since the epoch, by which the policy tells what is in the
+    future; without them it is that of this machine.
+
     Whatever the size of a range, a task holds one fetch response (``max_partition_fetch_bytes``),
     one decompressed record batch and two Arrow batches: the one that is filled and the one that the
     consumer still has.  The next response waits in the kernel.  Only a record batch or a record
@@ -70,15 +73,16 @@ class KafkaSplitReader(SplitReader):
     def read(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
         """Yield the records of each range, one range after the other."""
         with idle_clients.lend(self._config) as client:
-            for each in task.ranges:
+            times_ms = task.details or (int(time.time() * 1000),) * len(task.ranges)
+            for each, now_ms in zip(task.ranges, times_ms, strict=True):
                 for batch in self._read_range(client, each):
-                    yield self._with_event_times(batch)
+                    yield self._with_event_times(batch, now_ms)
 
-    def _with_event_times(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _with_event_times(self, batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
         policy = self._event_times
         if policy is None or not (policy.refuses_rows or self._include_event_time):
             return batch
-        times = policy.times(batch, int(time.time() * 1000))
+        times = policy.times(batch, now_ms)
         if policy.needs_headers and not self._include_headers:
             batch = batch.drop_columns(["headers"])
         if self._include_event_time:

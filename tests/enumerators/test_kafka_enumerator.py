@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from kafka import KafkaProducer
 
-from tidegate.alignment.splits import Extent, Head
+from tidegate.alignment.splits import Extent, Head, SplitRange
 from tidegate.enumerators.kafka_enumerator import KafkaTimestampEnumerator
 from tidegate.enumerators.kafka_offsets import ByTimestamp, OffsetsSpec
 from tidegate.enumerators.kafka_subscription import Assign, Subscribe, SubscribePattern
@@ -270,6 +270,31 @@ class TestTimeIndex:
         enumerator._client.clock_ms = lambda: tomorrow_ms
         enumerator.discover()
         assert enumerator.peek({split: 0}) == {split: Head(0, tomorrow_ms)}
+        assert 0 <= enumerator.details(SplitRange(split, 0, 1)) - tomorrow_ms < 60_000
+
+    def test_a_batch_of_an_earlier_run_is_judged_by_the_cluster_s_clock_too(self, kafka, enumerate_):
+        topic = new_topic(kafka, [100])
+        enumerator = enumerate_(Subscribe((topic,)))
+        enumerator._client.clock_ms = lambda: 1_000_000
+        assert 0 <= enumerator.details(SplitRange(f"{topic}-0", 0, 1)) - 1_000_000 < 60_000
+
+    def test_peeks_nearby_share_one_request_until_the_next_plan(self, kafka, enumerate_, monkeypatch):
+        topic = new_topic(kafka, [*range(500)], [*range(500, 1000)])
+        enumerator = enumerate_(Subscribe((topic,)))
+        splits = list(enumerator.discover())
+        fetched = []
+        fetch = enumerator._client._fetch
+        monkeypatch.setattr(
+            enumerator._client, "_fetch", lambda asked, *rest: fetched.append(asked) or fetch(asked, *rest)
+        )
+        for position in (7, 499, 8, 0):
+            seen = enumerator.peek(dict.fromkeys(splits, position))
+            assert seen == {splits[0]: Head(position, position), splits[1]: Head(position, 500 + position)}
+        assert len(fetched) == 1
+        assert enumerator.peek({splits[0]: 500}) == {splits[0]: None}
+        enumerator.extents(splits)
+        enumerator.peek({splits[0]: 7})
+        assert len(fetched) == 3
 
     def test_the_marker_of_a_transaction_is_no_record(self, kafka, enumerate_):
         topic = new_topic(kafka, [])

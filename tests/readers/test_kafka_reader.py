@@ -18,6 +18,7 @@ from tidegate.alignment.splits import SplitRange
 from tidegate.errors import CorruptDataError, DataLossError, DeadlineError
 from tidegate.readers import kafka_reader
 from tidegate.readers.contract import ReadTask
+from tidegate.readers.event_time_policy import EventTimePolicy
 from tidegate.readers.kafka_client import KafkaClient
 from tidegate.readers.kafka_config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka_pool import ClientPool, idle_clients
@@ -204,3 +205,13 @@ def test_memory_does_not_grow_with_the_range(lab: Lab) -> None:
     small = peak_rss_kib(config, SplitRange(f"{topic}-0", 0, 1000))
     large = peak_rss_kib(config, SplitRange(f"{topic}-0", 0, 1_000_000))
     assert large - small < 16 << 10
+
+
+def test_what_is_in_the_future_is_told_by_the_time_that_comes_with_the_task(lab: Lab) -> None:
+    topic = lab.new_topic()
+    lab.append(topic, encode([Record(1_000), Record(100_000_000)]))
+    policy = EventTimePolicy(max_future_skew_ms=0)
+    reader = KafkaSplitReader(lab.config(), event_times=policy, include_event_time=True)
+    for now_ms, usable in {100_000_000: [True, True], 99_999_999: [True, False]}.items():
+        (batch,) = reader.read(ReadTask((SplitRange(f"{topic}-0", 0, 2),), (now_ms,)))
+        assert batch.column("event_time").is_valid().to_pylist() == usable

@@ -1,0 +1,58 @@
+"""The record batches that peeks brought along."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tidegate.readers.kafka_batches import RecordBatch
+    from tidegate.readers.kafka_config import TopicPartition
+
+__all__ = ["PeekedBatches"]
+
+MOST_BYTES = 64 << 20
+
+
+class PeekedBatches:
+    """Keeps record batches, so that a search that closes in on a record asks the broker no more.
+
+    A peek asks for one record and gets some 64 KiB of them.  What is kept may be deleted in the
+    log meanwhile, so it is to be forgotten before every plan.
+
+    most_bytes: once so many are kept, no more are.
+    """
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._batches: dict[TopicPartition, list[RecordBatch]] = {}  # by their offsets
+
+    def keep(self, partition: TopicPartition, batch: RecordBatch) -> None:
+        """Keep a copy of a visible batch, for its bytes are valid only until the next response."""
+        if self._bytes + len(batch.data) > self._most_bytes:
+            return
+        batches = self._batches.setdefault(partition, [])
+        place = bisect_right(batches, batch.base_offset, key=_base_offset)
+        if place and batches[place - 1].base_offset == batch.base_offset:
+            return
+        self._bytes += len(batch.data)
+        data = batch.data.copy()
+        data.flags.writeable = False
+        batches.insert(place, replace(batch, data=data))
+
+    def at(self, partition: TopicPartition, position: int) -> RecordBatch | None:
+        """Return the batch in which a position lies; None: it is not kept."""
+        batches = self._batches.get(partition, [])
+        place = bisect_right(batches, position, key=_base_offset)
+        return batches[place - 1] if place and position <= batches[place - 1].last_offset else None
+
+    def forget(self) -> None:
+        """Drop all."""
+        self._batches.clear()
+        self._bytes = 0
+
+
+def _base_offset(batch: RecordBatch) -> int:
+    return batch.base_offset
