@@ -206,8 +206,10 @@ def assigner_of(option: str, unit: TimeUnit | None) -> RecordTimestamp | HeaderT
     raise ValueError(f"expected timestamp, header:NAME or json:/pointer/into/value{nearest}")
 
 
-def event_times(batch: pa.RecordBatch, assigner: TimestampAssigner, policy: BadEventTime) -> pa.Int64Array:
-    """Return the event times of a batch in milliseconds, null where ignored.
+def event_times(
+    batch: pa.RecordBatch, assigner: TimestampAssigner, policy: BadEventTime
+) -> tuple[pa.Int64Array, npt.NDArray[np.bool_]]:
+    """Return the event times of a batch in milliseconds, null where ignored, and which rows have none of their own.
 
     A time is usable if it is there, is not negative, and fits Spark's timestamps.  Under the
     policy "record-timestamp" the record's own timestamp stands in, and must be usable itself.
@@ -219,17 +221,18 @@ def event_times(batch: pa.RecordBatch, assigner: TimestampAssigner, policy: BadE
     times = _checked(assigner(batch), batch.num_rows, assigner)
     bad = _is_bad(times)
     if not bad.any():
-        return times
+        return times, bad
     if policy == "ignore":
-        return pc.if_else(bad, pa.scalar(None, pa.int64()), times)
+        return pc.if_else(bad, pa.scalar(None, pa.int64()), times), bad
     which = f"no usable event time from {_name(assigner)}: it"
+    unusable = bad
     if policy == "record-timestamp":
         times = pc.if_else(bad, RecordTimestamp()(batch), times)
-        bad = _is_bad(times)
+        unusable = _is_bad(times)
         which = f"no usable event time from {_name(assigner)}, and its own timestamp"
-    if bad.any():
-        raise _unusable(batch, times, int(bad.argmax()), which)
-    return times
+    if unusable.any():
+        raise _unusable(batch, times, int(unusable.argmax()), which)
+    return times, bad
 
 
 def _checked(found: object, rows: int, assigner: TimestampAssigner) -> pa.Int64Array:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal, NoReturn, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,7 +25,13 @@ from tidegate.readers.event_time import (
     event_times,
 )
 
-__all__ = ["EventTimePolicy", "FutureEventTime"]
+__all__ = ["BAD", "FUTURE", "EventTimePolicy", "FutureEventTime"]
+
+BAD = "bad"
+"""What is wrong with a time that is missing, unparsable, negative or too large."""
+
+FUTURE = "future"
+"""What is wrong with a time that lies further ahead of the clock than allowed."""
 
 FutureEventTime: TypeAlias = Literal["ignore", "hold", "fail"]
 """What becomes of a row whose event time lies too far ahead of the clock: it is delivered, and planning and
@@ -85,19 +93,23 @@ class EventTimePolicy:
 
         Raises CorruptDataError for the first row that the policy refuses.
         """
-        if self.unit_is_unknown:
-            # Not one usable time was ever seen: whatever the unit, these are bad.
-            return event_times(batch, _without_times, self.bad)
-        times = event_times(batch, self.assigner, self.bad)
-        if self.future == "hold" or not batch.num_rows:
-            return times
+        return self.judge(batch, now_ms)[0]
+
+    def judge(self, batch: pa.RecordBatch, now_ms: int) -> tuple[pa.Int64Array, pa.StringArray]:
+        """Return the times, and for each row what is wrong with its own: BAD, FUTURE, or null for nothing.
+
+        A row that is held until its time has come is not wrong.  Raises what ``times`` raises.
+        """
+        # Where not one usable time was ever seen, these are bad, whatever the unit.
+        assigner = _without_times if self.unit_is_unknown else self.assigner
+        times, bad = event_times(batch, assigner, self.bad)
         horizon_ms = self.horizon_ms(now_ms)
         ahead = times.fill_null(horizon_ms).to_numpy() > horizon_ms
-        if not ahead.any():
-            return times
+        if self.future == "hold" or not ahead.any():
+            return times, _faults(bad, np.zeros_like(bad))
         if self.future == "fail":
             self.refuse_future(*_place(batch, row := int(ahead.argmax())), times[row].as_py())
-        return pc.if_else(ahead, pa.scalar(None, pa.int64()), times)
+        return pc.if_else(ahead, pa.scalar(None, pa.int64()), times), _faults(bad, ahead)
 
     def refuse_future(self, split_id: str, offset: int, time_ms: int) -> NoReturn:
         """Raise the error for a record from the future."""
@@ -105,6 +117,12 @@ class EventTimePolicy:
             f"{split_id}: the record at offset {offset} has an event time of {time_ms} ms, further ahead of the clock "
             "than maxFutureSkew; set futureEventTime to ignore or hold"
         )
+
+
+def _faults(bad: npt.NDArray[np.bool_], ahead: npt.NDArray[np.bool_]) -> pa.StringArray:
+    if not (bad.any() or ahead.any()):
+        return pa.nulls(len(bad), pa.string())
+    return pc.if_else(bad, BAD, pc.if_else(ahead, FUTURE, pa.scalar(None, pa.string())))
 
 
 def _without_times(batch: pa.RecordBatch) -> pa.Int64Array:

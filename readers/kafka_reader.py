@@ -14,7 +14,7 @@ from tidegate.readers.contract import ReadTask, SplitReader
 from tidegate.readers.kafka_batches import corruption_named, split_batches, visible_batches
 from tidegate.readers.kafka_config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka_pool import idle_clients
-from tidegate.readers.kafka_schema import EVENT_TIME, MICROSECONDS
+from tidegate.readers.kafka_schema import EVENT_TIME, EVENT_TIME_FAULT, MICROSECONDS
 from tidegate.readers.retry import TransientError
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ class KafkaSplitReader(SplitReader):
     fail_on_data_loss: raise DataLossError when records of a range have been deleted; otherwise warn
         and go on with the first record that still exists.
     event_times: looks at every row where the policy refuses rows; None: no row has an event time.
-    include_event_time: also deliver the column ``event_time``; null where planning left the row out.
+    include_event_time: also deliver the columns ``event_time``, null where planning left the row out, and
+        ``event_time_fault``, what is wrong with the row's own.
     max_batch_bytes: the greatest size of an Arrow batch, below 2 GiB; a larger record comes alone.
 
     The details of a task are the time, in ms since the epoch, by which the policy tells what is in the
@@ -82,12 +83,12 @@ class KafkaSplitReader(SplitReader):
         policy = self._event_times
         if policy is None or not (policy.refuses_rows or self._include_event_time):
             return batch
-        times = policy.times(batch, now_ms)
+        times, faults = policy.judge(batch, now_ms)
         if policy.needs_headers and not self._include_headers:
             batch = batch.drop_columns(["headers"])
         if self._include_event_time:
             column = pc.multiply(times, MICROSECONDS).view(pa.timestamp("us", "UTC"))
-            batch = batch.append_column(EVENT_TIME, column)
+            batch = batch.append_column(EVENT_TIME, column).append_column(EVENT_TIME_FAULT, faults)
         return batch
 
     def _read_range(self, client: KafkaClient, wanted: SplitRange) -> Iterator[pa.RecordBatch]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["EVENT_TIME", "HEADER_LIST", "LARGEST_MS", "MICROSECONDS", "arrow_schema"]
+__all__ = ["EVENT_TIME", "EVENT_TIME_FAULT", "HEADER_LIST", "LARGEST_MS", "MICROSECONDS", "arrow_schema"]
 
 EVENT_TIME = "event_time"
+EVENT_TIME_FAULT = "event_time_fault"
 MICROSECONDS = 1000  # in a millisecond
 LARGEST_MS = (2**63 - 1) // MICROSECONDS
 """The largest time that a timestamp in microseconds holds."""
@@ -26,5 +27,5 @@ _COLUMNS = [
 def arrow_schema(*, include_headers: bool, include_event_time: bool = False) -> pa.Schema:
     """Return the columns as PySpark expects them from a reader."""
     headers = [pa.field("headers", HEADER_LIST)] if include_headers else []
-    event_time = [pa.field(EVENT_TIME, pa.timestamp("us", "UTC"))] if include_event_time else []
-    return pa.schema([*_COLUMNS, *headers, *event_time])
+    event_time = [pa.field(EVENT_TIME, pa.timestamp("us", "UTC")), pa.field(EVENT_TIME_FAULT, pa.string())]
+    return pa.schema([*_COLUMNS, *headers, *(event_time if include_event_time else ())])

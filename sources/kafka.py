@@ -84,8 +84,8 @@ class KafkaSource(Source):
     min_offsets_per_trigger: put a batch off until there are so many, but no longer than
         ``max_trigger_delay``.
     include_headers: add the column ``headers``.
-    include_event_time: add the column ``event_time``: what planning used; null where it left the row
-        out.
+    include_event_time: add the columns ``event_time``: what planning used, null where it left the row
+        out; and ``event_time_fault``: ``bad`` or ``future`` where the row's own was, else null.
     """
 
     connector: ClassVar[str] = "kafka"

@@ -9,28 +9,36 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from tidegate.errors import OptionError
+from tidegate.readers.event_time_policy import BAD, FUTURE
+from tidegate.readers.kafka_schema import EVENT_TIME, EVENT_TIME_FAULT
 from tidegate.sources.bridge import SOURCE_WATERMARK
 
 __all__ = ["observe_event_times"]
 
-_EVENT_TIME = "event_time"
-
 
 def observe_event_times(rows: DataFrame, name: str = "event_times") -> DataFrame:
-    """Count the rows of a source, and those that planning and watermark leave out.
+    """Count the rows of a source, those with a bad or future event time, and those that planning leaves out.
 
     rows: of a tidegate source with ``includeEventTime``, as ``load`` gives it.
     name: of the metric; each in a query needs another.
 
-    Every progress of a stream then has ``observedMetrics[name]`` with ``rows`` and ``unusable`` of its
-    batch: bad or future event times under ``ignore``.  Raises OptionError when the column is not there.
+    Every progress of a stream then has ``observedMetrics[name]`` with ``rows`` of its batch, how many of
+    them are ``bad`` or ``future``, and how many are ``ignored`` by planning and watermark: all that are
+    bad, unless the record's timestamp stands in, and all that are future, unless they are held.
+    Raises OptionError when the columns are not there.
     """
-    if _EVENT_TIME not in rows.columns:
+    if not {EVENT_TIME, EVENT_TIME_FAULT} <= {*rows.columns}:
         raise OptionError(
-            f"the DataFrame has no column {_EVENT_TIME!r}; set includeEventTime, and use it before others"
+            f"the DataFrame has no column {EVENT_TIME_FAULT!r}; set includeEventTime, and use it before others"
         )
     # Rows that only tell the watermark have nothing else.
     data = [f.col(f"`{column}`").isNotNull() for column in rows.columns if column != SOURCE_WATERMARK]
     is_data = reduce(or_, data)
-    unusable = f.count_if(is_data & f.col(_EVENT_TIME).isNull())
-    return rows.observe(name, f.count_if(is_data).alias("rows"), unusable.alias("unusable"))
+    fault = f.col(EVENT_TIME_FAULT)
+    counts = {
+        "rows": is_data,
+        BAD: fault == BAD,
+        FUTURE: fault == FUTURE,
+        "ignored": is_data & f.col(EVENT_TIME).isNull(),
+    }
+    return rows.observe(name, *(f.count_if(counted).alias(count) for count, counted in counts.items()))

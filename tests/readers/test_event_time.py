@@ -195,7 +195,7 @@ def test_no_value_whatever_raises(values: list[bytes | None]) -> None:
 
 @pytest.mark.parametrize("assigner", [RecordTimestamp(), HeaderTimestamp("at", "iso8601"), JsonTimestamp("/at", "s")])
 def test_an_empty_batch_has_no_times(assigner: Any) -> None:
-    found = event_times(batch([b"{}"]).slice(0, 0), assigner, "fail")
+    found, _ = event_times(batch([b"{}"]).slice(0, 0), assigner, "fail")
     assert (found.to_pylist(), found.type) == ([], pa.int64())
 
 
@@ -330,7 +330,7 @@ BY_JSON = JsonTimestamp("/at", "ms")
 
 @pytest.mark.parametrize("policy", ["fail", "record-timestamp", "ignore"])
 def test_no_policy_touches_good_times(policy: Any) -> None:
-    found = event_times(batch([GOOD, b'{"at": 0}']), BY_JSON, policy)
+    found, _ = event_times(batch([GOOD, b'{"at": 0}']), BY_JSON, policy)
     assert found.to_pylist() == [1700000000000, 0]
 
 
@@ -349,7 +349,7 @@ def test_fail_names_the_first_bad_record_and_never_shows_it(value: bytes | None,
 
 def test_record_timestamp_stands_in_for_bad_times() -> None:
     written = batch([SECRET, GOOD, NEGATIVE], timestamps_ms=[5, 6, 7])
-    found = event_times(written, BY_JSON, "record-timestamp")
+    found, _ = event_times(written, BY_JSON, "record-timestamp")
     assert found.to_pylist() == [5, 1700000000000, 7]
 
 
@@ -360,7 +360,7 @@ def test_record_timestamp_fails_where_that_is_bad_too() -> None:
 
 
 def test_ignored_times_are_null() -> None:
-    found = event_times(batch([SECRET, GOOD, NEGATIVE]), BY_JSON, "ignore")
+    found, _ = event_times(batch([SECRET, GOOD, NEGATIVE]), BY_JSON, "ignore")
     assert (found.to_pylist(), found.type) == ([None, 1700000000000, None], pa.int64())
 
 
@@ -368,7 +368,7 @@ def test_ignored_times_are_null() -> None:
     "returned", [np.array([1, -1, LARGEST_MS, LARGEST_MS + 1]), pa.array([1, None, LARGEST_MS, 2**63 - 1])]
 )
 def test_a_function_may_return_numpy_or_pyarrow(returned: Any) -> None:
-    found = event_times(batch([b""] * 4), lambda _: returned, "ignore")
+    found, _ = event_times(batch([b""] * 4), lambda _: returned, "ignore")
     assert found.to_pylist() == [1, None, LARGEST_MS, None]
 
 
@@ -423,6 +423,16 @@ def test_future_times_are_left_out_held_or_refused() -> None:
         CorruptDataError, match=r"^orders-3: the record at offset 41 has an event time of .*maxFutureSk"
     ):
         EventTimePolicy(future="fail").times(rows, NOW_MS)
+
+
+@pytest.mark.parametrize("policy", ["ignore", "record-timestamp"])
+def test_what_is_wrong_with_a_row_is_told_also_where_its_timestamp_stands_in(policy: Any) -> None:
+    values = [GOOD, SECRET, b'{"at": %d}' % (TOMORROW_MS + 1)]
+    judge = EventTimePolicy(JsonTimestamp("/at", "ms"), bad=policy).judge
+    assert judge(batch(values), NOW_MS)[1].to_pylist() == [None, "bad", "future"]
+    held = EventTimePolicy(JsonTimestamp("/at", "ms"), bad=policy, future="hold").judge(batch(values), NOW_MS)
+    assert held[1].to_pylist() == [None, "bad", None]
+    assert judge(batch([GOOD]), NOW_MS)[1].to_pylist() == [None]
 
 
 def test_where_no_unit_was_ever_detected_all_times_are_bad() -> None:

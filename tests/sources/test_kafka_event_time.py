@@ -85,7 +85,7 @@ def test_headers_that_only_planning_needs_are_not_delivered(spark, kafka):
     topic = new_topic(kafka, [])
     produce(kafka, topic, 0, [(b"x", [("at", str(NOON).encode())])])
     rows = kafka_source(kafka, topic, event_time="header:at", include_event_time=True).read(spark)
-    assert rows.columns[-2:] == ["timestampType", "event_time"]
+    assert rows.columns[-2:] == ["event_time", "event_time_fault"]
     assert [milliseconds(row["event_time"]) for row in rows.collect()] == [NOON]
 
 
@@ -102,7 +102,9 @@ def test_rows_without_a_usable_time_are_delivered_under_a_policy(spark, kafka, t
     run = available_now(observed.select("partition", "offset", "event_time"), tmp_path)
     counted = [p.observedMetrics["event_times"] for p in run.progress.values() if p.observedMetrics]
     assert sum(metrics.rows for metrics in counted) == 4
-    assert sum(metrics.unusable for metrics in counted) == times.count(None)
+    assert sum(metrics.bad for metrics in counted) == 3
+    assert sum(metrics.future for metrics in counted) == 0
+    assert sum(metrics.ignored for metrics in counted) == times.count(None)
     found = {row["offset"]: row["event_time"] and milliseconds(row["event_time"]) for row in run.all_rows}
     assert [found[offset] for offset in range(4)] == times
 
@@ -118,7 +120,7 @@ def test_by_default_a_row_without_a_usable_time_ends_the_query_and_is_not_shown(
 
 def test_event_times_that_are_not_included_cannot_be_counted(spark, kafka):
     frame = kafka_source(kafka, new_topic(kafka, [NOON])).read(spark)
-    with pytest.raises(OptionError, match="no column 'event_time'; set includeEventTime"):
+    with pytest.raises(OptionError, match="no column 'event_time_fault'; set includeEventTime"):
         tidegate.observe_event_times(frame)
 
 

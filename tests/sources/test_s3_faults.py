@@ -118,8 +118,9 @@ class Impatient(S3Source):
 
     deadline_s: float = 60
 
-    def _connection(self):
-        return replace(super()._connection(), deadline_s=self.deadline_s)
+    @property
+    def connection(self):
+        return replace(super().connection, deadline_s=self.deadline_s)
 
 
 def source(bucket, proxy, **fields):
