@@ -13,10 +13,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
+from numpy.typing import NDArray
 
 from tidegate.errors import CorruptDataError, OptionError
 
-__all__ = ["conform", "plain", "plain_type", "position_of", "spark_schema"]
+__all__ = [
+    "common_schema",
+    "conform",
+    "conform_each",
+    "plain",
+    "plain_type",
+    "position_of",
+    "spark_schema",
+    "surplus_of",
+]
 
 MOST_DIGITS = 38  # of a Spark decimal
 
@@ -60,6 +70,19 @@ def spark_schema(schema: pa.Schema) -> pa.Schema:
     one to Spark.
     """
     return pa.schema(_spark_fields(schema, ""))
+
+
+def common_schema(schemas: Sequence[pa.Schema], bucket: str) -> pa.Schema:
+    """Return the columns that any of the schemas has, in Spark's types; those of later ones follow.
+
+    Raises OptionError when there is none, and when two disagree on a type.
+    """
+    if not schemas:
+        raise OptionError(f"no object of s3://{bucket} holds bytes to infer a schema from; give a schema")
+    try:
+        return spark_schema(pa.unify_schemas(schemas, promote_options="permissive"))
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as problem:
+        raise OptionError(f"the objects disagree on the type of a column; give a schema: {problem}") from None
 
 
 def _spark_fields(fields: Sequence[pa.Field], parent: str) -> list[pa.Field]:
@@ -115,6 +138,79 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def conform_each(batch: pa.RecordBatch, schema: pa.Schema) -> tuple[pa.RecordBatch, dict[str, NDArray[np.bool_]]]:
+    """Return what ``conform`` does, with null for values that do not fit, and by column which rows these are in.
+
+    A value of a nested type is null as a whole.  Nulls are let through, whatever ``schema`` says.
+
+    Raises CorruptDataError if it is not clear which column is meant.
+    """
+    names = batch.schema.names
+    columns, misfits = [], {}
+    for field in schema:
+        index = position_of(field.name, names)
+        if index is None:
+            columns.append(pa.nulls(batch.num_rows, field.type))
+            continue
+        column, misses = _converted_each(batch.column(index), field.type, field.name)
+        columns.append(column)
+        if misses.any():
+            misfits[field.name] = misses
+    if not columns:
+        return conform(batch, schema), {}
+    return pa.RecordBatch.from_arrays(columns, [field.name for field in schema]), misfits
+
+
+def _converted_each(values: pa.Array, wanted: pa.DataType, path: str) -> tuple[pa.Array, NDArray[np.bool_]]:
+    if values.null_count == len(values):
+        return pa.nulls(len(values), wanted), np.zeros(len(values), bool)
+    try:
+        return _converted(values, wanted, path), np.zeros(len(values), bool)
+    except CorruptDataError:
+        if len(values) == 1 or not _may_fit(values, wanted):
+            return pa.nulls(len(values), wanted), np.asarray(values.is_valid())
+    half = len(values) // 2
+    halves = [_converted_each(part, wanted, path) for part in (values.slice(0, half), values.slice(half))]
+    return pa.concat_arrays([column for column, _ in halves]), np.concatenate([misses for _, misses in halves])
+
+
+def _may_fit(values: pa.Array, wanted: pa.DataType) -> bool:
+    """Tell whether any value of the type could fit."""
+    try:
+        _converted(values.slice(0, 0), wanted, "")
+    except CorruptDataError:
+        return False
+    return True
+
+
+def surplus_of(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the columns of ``batch`` that ``schema`` lacks, and of nested ones what is lacking there."""
+    given = plain_type(pa.struct(list(batch.schema)))
+    left = _surplus_type(given, pa.struct(list(schema)))
+    return conform(batch, pa.schema([] if left is None else list(left)))
+
+
+def _surplus_type(given: pa.DataType, wanted: pa.DataType) -> pa.DataType | None:
+    """Return what of a type another one does not take; None: nothing, or the types are not of one kind."""
+    given = plain_type(given)
+    if kinds.is_struct(given) and kinds.is_struct(wanted):
+        names = [field.name for field in given]
+        taken = {index: field.type for field in wanted if (index := position_of(field.name, names)) is not None}
+        left = [
+            (field.name, _surplus_type(field.type, taken[index]) if index in taken else field.type)
+            for index, field in enumerate(given)
+        ]
+        fields = [pa.field(name, kind) for name, kind in left if kind is not None]
+        return pa.struct(fields) if fields else None
+    if kinds.is_map(given) and kinds.is_map(wanted):
+        inner = _surplus_type(given.item_type, wanted.item_type)
+        return None if inner is None else pa.map_(given.key_type, inner)
+    if any(is_kind(given) for is_kind in _LISTS) and any(is_kind(wanted) for is_kind in _LISTS):
+        inner = _surplus_type(given.value_type, wanted.value_type)
+        return None if inner is None else pa.list_(inner)
+    return None
+
+
 def position_of(name: str, names: Sequence[str]) -> int | None:
     """Return where ``name`` is among ``names``: itself, else the only one that differs in case alone; or None.
 
@@ -168,11 +264,11 @@ def _converted(values: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
         entries = values.flatten()
         keys = _converted(entries.field(0), wanted.key_type, f"{path}.key")
         items = _converted(entries.field(1), wanted.item_type, f"{path}.value")
-        return pa.MapArray.from_arrays(_offsets(values), keys, items, type=wanted, mask=_mask(values))
+        return pa.MapArray.from_arrays(offsets_of(values), keys, items, type=wanted, mask=mask_of(values))
     if (kinds.is_list(wanted) or kinds.is_large_list(wanted)) and any(is_kind(given) for is_kind in _LISTS):
         elements = _converted(values.flatten(), wanted.value_type, f"{path}.element")
         made = pa.ListArray if kinds.is_list(wanted) else pa.LargeListArray
-        return made.from_arrays(_offsets(values), elements, type=wanted, mask=_mask(values))
+        return made.from_arrays(offsets_of(values), elements, type=wanted, mask=mask_of(values))
     try:
         return _cast(values, wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
@@ -188,17 +284,18 @@ def _struct(values: pa.StructArray, wanted: pa.StructType, path: str) -> pa.Arra
     converted = [_field(children, names, field, f"{path}.{field.name}", len(values)) for field in fields]
     if not converted:
         return pa.nulls(len(values), wanted) if values.null_count else pa.array([{}] * len(values), wanted)
-    return pa.StructArray.from_arrays(converted, fields=fields, mask=_mask(values))
+    return pa.StructArray.from_arrays(converted, fields=fields, mask=mask_of(values))
 
 
-def _offsets(values: pa.Array) -> pa.Array:
+def offsets_of(values: pa.Array) -> pa.Array:
     """Return offsets into ``values.flatten()``, which leaves out what slices and nulls hide."""
     lengths = pc.list_value_length(values).fill_null(0).to_numpy(zero_copy_only=False)
     width = np.int64 if kinds.is_large_list(values.type) else np.int32
     return pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(width))
 
 
-def _mask(values: pa.Array) -> pa.BooleanArray | None:
+def mask_of(values: pa.Array) -> pa.BooleanArray | None:
+    """Return which values are null, as Arrow's constructors take it; None: no one is."""
     return values.is_null() if values.null_count else None
 
 

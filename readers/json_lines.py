@@ -12,10 +12,17 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import json as arrow_json
 
-from tidegate.errors import CorruptDataError
-from tidegate.readers.conform import conform
-from tidegate.readers.json_values import MisfitError, binary_of, converter_of, json_object
+from tidegate.readers.bad_records import ChunkRecords
+from tidegate.readers.json_values import (
+    MalformedError,
+    MisfitError,
+    binary_of,
+    json_object,
+    json_text,
+    record_converter,
+)
 from tidegate.readers.line_ranges import LineBlock, lines_of
+from tidegate.readers.text_values import timestamps
 
 __all__ = ["BATCH_BYTES", "JsonLines"]
 
@@ -25,47 +32,48 @@ _NEWLINE, _RETURN, _OPENING, _CLOSING = b"\n\r{}"
 
 
 class JsonLines:
-    """Makes batches of a schema from lines.
+    """Makes batches of the columns of a schema from lines.
+
+    surplus: tell what is no column of the schema, for the rescued-data column.
 
     Raises OptionError for a type that JSON cannot be read as.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
-        # Whether a field may be null is for conform to judge, once it is read.
+    def __init__(self, schema: pa.Schema, *, surplus: bool = False) -> None:
+        # Whether a field may be null is judged once it is read.
         self._fields = [pa.field(field.name, _nullable(field.type)) for field in schema]
-        self._converts = [converter_of(field.name, field.type) for field in self._fields]
+        self._convert = record_converter(schema, surplus=surplus)
         self._row_bytes = sum(_width(field.type) for field in self._fields)
+        self._unexpected = "error" if surplus else "ignore"
         raw = [(field.name, _raw(field.type)) for field in self._fields]
         self._raw = None if any(kind is None for _, kind in raw) else pa.schema(raw)
 
-    def batches(self, name: str, block: LineBlock) -> Iterator[pa.RecordBatch]:
+    def batches(self, records: ChunkRecords, block: LineBlock) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a block, in order; no batch is larger than BATCH_BYTES but one of a single row.
 
-        name: of the object, for errors.
+        records: of the chunk that the block is from.
         """
         # As if all columns were missing: then next to no text makes many bytes.
         rows = block.data.count(b"\n") + 1
         for part in _parts(block, 1 + (rows * self._row_bytes + len(block.data)) // BATCH_BYTES):
-            for batch in self._rows(name, part):
+            for batch in self._rows(records, part):
                 if batch.num_rows:
-                    same = batch.schema.equals(self._schema)
-                    yield from _bounded(batch if same else conform(batch, self._schema))
+                    yield from _bounded(batch)
 
-    def _rows(self, name: str, block: LineBlock) -> Iterator[pa.RecordBatch]:
+    def _rows(self, records: ChunkRecords, block: LineBlock) -> Iterator[pa.RecordBatch]:
         batch = self._quick(block.data)
         if batch is None:
             # Perhaps there are only blank lines, or blanks around.
             batch = self._quick(b"\n".join(line for _, line in lines_of(block)))
         if batch is not None:
-            yield batch
+            yield records.batch(batch)
         elif self._raw is not None and len(block.data) > _CAREFUL_BYTES:
             # One odd line is not to slow down all the others.
             for part in _parts(block, 1 + len(block.data) // _CAREFUL_BYTES):
                 quick = self._quick(part.data)
-                yield self._careful(name, part) if quick is None else quick
+                yield self._careful(records, part) if quick is None else records.batch(quick)
         else:
-            yield self._careful(name, block)
+            yield self._careful(records, block)
 
     def _quick(self, data: bytes) -> pa.RecordBatch | None:
         """Return the rows as pyarrow.json reads them; None: it cannot, or might not read one row a line."""
@@ -76,7 +84,9 @@ class JsonLines:
             table = arrow_json.read_json(
                 pa.BufferReader(data),
                 read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-                parse_options=arrow_json.ParseOptions(explicit_schema=self._raw, unexpected_field_behavior="ignore"),
+                parse_options=arrow_json.ParseOptions(
+                    explicit_schema=self._raw, unexpected_field_behavior=self._unexpected
+                ),
             )
             if table.num_rows != lines:
                 return None
@@ -88,24 +98,30 @@ class JsonLines:
             return None
         return batch
 
-    def _careful(self, name: str, block: LineBlock) -> pa.RecordBatch:
-        """Return the rows, read line by line; raises CorruptDataError for the first line that is amiss."""
-        columns: list[list[object]] = [[] for _ in self._fields]
-        convert_into = [*zip(self._fields, self._converts, columns, strict=True)]
-        rows = 0
+    def _careful(self, records: ChunkRecords, block: LineBlock) -> pa.RecordBatch:
+        """Return the rows, read line by line; raises CorruptDataError for the first bad line that ends the query."""
+        told = records.begin_batch()
+        rows: list[dict[str, object]] = []
         for offset, line in lines_of(block):
-            record = json_object(name, offset, line)
-            rows += 1
-            for field, convert, column in convert_into:
-                value = record.get(field.name)
-                try:
-                    column.append(None if value is None else convert(value))
-                except MisfitError:
-                    raise CorruptDataError(
-                        f"{name}: the line at byte {offset} has no {field.type} in {field.name!r}"
-                    ) from None
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, self._fields, strict=True)]
-        return self._batch_of(arrays, rows)
+            try:
+                row = self._convert(json_object(line))
+                told.good()
+            except MalformedError as problem:
+                if not told.take(offset, line, str(problem), malformed=True):
+                    continue
+                row = {}
+            except MisfitError as misfit:
+                row = misfit.partial
+                texts = {name: json_text(rest) for name, rest in misfit.rest.items()} if records.rescues else None
+                if not told.take(offset, line, self._reason(misfit), rescued=texts):
+                    continue
+            rows.append(row)
+        return records.batch(pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct(self._fields))), told)
+
+    def _reason(self, misfit: MisfitError) -> str | None:
+        """Return which column a line does not fit; None: it has nothing but surplus."""
+        bad = next((field for field in self._fields if field.name in misfit.rest), None)
+        return bad and f"has no {bad.type} in {bad.name!r}"
 
     def _batch_of(self, arrays: list[pa.Array], rows: int) -> pa.RecordBatch:
         if not arrays:
@@ -209,28 +225,10 @@ def _parsed(column: pa.Array, kind: pa.DataType) -> pa.Array:
         values = _parsed(column.values, kind.value_type)
         return pa.ListArray.from_arrays(column.offsets, values, kind, mask=column.is_null())
     if pa.types.is_timestamp(kind):
-        return _timestamps(column, kind)
+        return timestamps(column, kind)
     if pa.types.is_binary(kind):
         try:
             return pa.array([None if text is None else binary_of(text) for text in column.to_pylist()], kind)
         except MisfitError as error:
             raise pa.ArrowInvalid("not Base64") from error
     return column.cast(kind)
-
-
-def _timestamps(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
-    """Parse ISO 8601, without a zone in UTC; raises ArrowInvalid for anything else, and where only some have a zone."""
-    zones = [None] if kind.tz is None else ["UTC", None]
-    for unit in ("us", "ns"):
-        for zone in zones:
-            try:
-                times = texts.cast(pa.timestamp(unit, zone))
-            except pa.ArrowInvalid:
-                continue
-            if unit == "ns":
-                numbers = times.view(pa.int64())
-                # NumPy rounds down, where Arrow's division rounds towards zero.
-                whole = numbers.fill_null(0).to_numpy() // 1000
-                times = pa.array(whole, mask=numbers.is_null().to_numpy(zero_copy_only=False)).view(pa.timestamp("us"))
-            return times.view(pa.int64()).view(pa.timestamp("us", kind.tz)).cast(kind)
-    raise pa.ArrowInvalid("these are not all times, or some have a zone and some have none")

@@ -4,34 +4,36 @@ from __future__ import annotations
 
 import base64
 import json
-import re
-from collections.abc import Callable
-from datetime import date, datetime, timedelta, timezone
-from decimal import ROUND_HALF_UP, Context, Decimal, DecimalException
+from collections.abc import Callable, Iterable
+from datetime import date
+from decimal import Decimal
 from functools import partial
-from typing import Any, TypeAlias
-from zoneinfo import ZoneInfo
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from tidegate.errors import CorruptDataError, OptionError
+from tidegate.errors import OptionError
+from tidegate.readers import text_values
 
-__all__ = ["Convert", "MisfitError", "Real", "Whole", "binary_of", "converter_of", "json_object", "plain_value"]
+__all__ = [
+    "Convert",
+    "MalformedError",
+    "MisfitError",
+    "Real",
+    "Whole",
+    "binary_of",
+    "date_of",
+    "json_object",
+    "json_text",
+    "plain_value",
+    "record_converter",
+    "timestamp_of",
+]
 
 _LONGEST_INT64 = 20  # characters
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_MICROSECOND = timedelta(microseconds=1)
 _NOT_FINITE = {"NaN", "Infinity", "+Infinity", "-Infinity", "+INF", "-INF"}
-_DECIMAL = re.compile("[+-]?(?:[0-9]+(?:[.][0-9]*)?|[.][0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
-# What Spark takes as a date or a time beyond ISO 8601 (Spark: DateTimeUtils).
-_DATE = re.compile("([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?")
-_TIME = re.compile(
-    "(?P<year>[0-9]{4})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T]"
-    "(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})(?:[.](?P<fraction>[0-9]{1,9}))?)?"
-    "(?P<zone> ?(?:Z|(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<offset_hour>[0-9]{1,2})(?::?(?P<offset_minute>[0-5][0-9]))?"
-    "|UTC|GMT|UT|(?P<region>[A-Za-z_]+/[A-Za-z_/+-]+)))?)?)?)?"
-)
 
+T = TypeVar("T")
 Convert: TypeAlias = Callable[[Any], Any]
 
 
@@ -47,26 +49,37 @@ class Real(str):
     __slots__ = ()
 
 
+class MalformedError(ValueError):
+    """A line that is no JSON object; it says why, without what the line holds."""
+
+
 class MisfitError(ValueError):
-    """A value that a column's type does not take."""
+    """A value that a column's type does not take.
+
+    partial: what it takes of it; None: nothing.
+    rest: what it does not; None: the value as a whole.
+    """
+
+    def __init__(self, partial: Any = None, rest: Any = None) -> None:
+        self.partial, self.rest = partial, rest
 
 
-def json_object(name: str, offset: int, line: bytes) -> dict[str, Any]:
+def json_object(line: bytes) -> dict[str, Any]:
     """Return a line as a JSON object whose numbers are texts; see plain_value.
 
-    Raises CorruptDataError, which names the object and where the line begins, if it is none.
+    Raises MalformedError if it is none.
     """
-    where = f"{name}: the line at byte {offset} is no JSON object"
+    what = "is no JSON object"
     try:
         node = json.loads(line.decode(), parse_int=Whole, parse_float=Real, parse_constant=Real)
     except UnicodeDecodeError as error:
-        raise CorruptDataError(f"{where}: its byte {error.start} is not UTF-8") from None
+        raise MalformedError(f"{what}: its byte {error.start} is not UTF-8") from None
     except json.JSONDecodeError as error:
-        raise CorruptDataError(f"{where}: {error.msg} at its character {error.pos}") from None
+        raise MalformedError(f"{what}: {error.msg} at its character {error.pos}") from None
     except RecursionError:
-        raise CorruptDataError(f"{where} that can be read: it is nested too deeply") from None
+        raise MalformedError(f"{what} that can be read: it is nested too deeply") from None
     if not isinstance(node, dict):
-        raise CorruptDataError(where)
+        raise MalformedError(what)
     return node
 
 
@@ -77,18 +90,27 @@ def plain_value(node: object) -> object:
     return float(node) if isinstance(node, Whole | Real) else node
 
 
-def converter_of(name: str, kind: pa.DataType) -> Convert:  # noqa: C901, PLR0911 - one branch a type
-    """Return what makes of a JSON value that is not null one that Arrow takes for ``kind``.
+def record_converter(schema: pa.Schema, *, surplus: bool) -> Convert:
+    """Return what makes of a value of json_object one that Arrow takes for a struct of the columns of ``schema``.
 
-    It raises MisfitError for a value that does not fit.
+    It raises MisfitError, with what does fit as its partial value, where a value does not; with ``surplus``
+    also where a key is no column, or no field of a nested struct.  Its rest is then by column.  As in Spark
+    what does not fit is null alone, but for an element of an array or a map, for which all of it is.
+
+    Raises OptionError for a type that JSON cannot be read as.
     """
+    return partial(_struct, {field.name: _converter_of(field.name, field.type, surplus) for field in schema}, surplus)
+
+
+def _converter_of(name: str, kind: pa.DataType, surplus: bool) -> Convert:  # noqa: C901, PLR0911 - one branch a type
     types = pa.types
     if types.is_struct(kind):
-        return partial(_struct, {field.name: converter_of(f"{name}.{field.name}", field.type) for field in kind})
+        inner = {field.name: _converter_of(f"{name}.{field.name}", field.type, surplus) for field in kind}
+        return partial(_struct, inner, surplus)
     if types.is_list(kind):
-        return partial(_list, converter_of(name, kind.value_type))
+        return partial(_list, _converter_of(name, kind.value_type, surplus))
     if types.is_map(kind) and types.is_string(kind.key_type):
-        return partial(_map, converter_of(name, kind.item_type))
+        return partial(_map, _converter_of(name, kind.item_type, surplus))
     if types.is_boolean(kind):
         return partial(_expect, bool)
     if types.is_signed_integer(kind):
@@ -100,9 +122,9 @@ def converter_of(name: str, kind: pa.DataType) -> Convert:  # noqa: C901, PLR091
     if types.is_decimal(kind):
         return partial(_decimal, kind)
     if types.is_timestamp(kind) and kind.unit == "us":
-        return partial(_timestamp, kind.tz is not None)
+        return partial(timestamp_of, kind.tz is not None)
     if types.is_date32(kind):
-        return _date
+        return date_of
     if types.is_binary(kind):
         return binary_of
     if types.is_null(kind):
@@ -116,18 +138,49 @@ def _expect(kind: type, value: Any) -> Any:
     return value
 
 
-def _struct(fields: dict[str, Convert], value: Any) -> dict[str, Any]:
+def _struct(fields: dict[str, Convert], surplus: bool, value: Any) -> dict[str, Any]:
     found = _expect(dict, value)
-    return {name: None if found.get(name) is None else convert(found[name]) for name, convert in fields.items()}
+    made, rest = {}, {}
+    for name, convert in fields.items():
+        node = found.get(name)
+        try:
+            made[name] = None if node is None else convert(node)
+        except MisfitError as misfit:
+            made[name] = misfit.partial
+            rest[name] = node if misfit.rest is None else misfit.rest
+    if surplus:
+        rest |= {name: node for name, node in found.items() if name not in fields and node is not None}
+    if rest:
+        raise MisfitError(made, rest)
+    return made
 
 
 def _list(convert: Convert, value: Any) -> list[Any]:
-    return [None if item is None else convert(item) for item in _expect(list, value)]
+    return _items(convert, _expect(list, value))
 
 
 def _map(convert: Convert, value: Any) -> list[tuple[str, Any]]:
-    found = _expect(dict, value).items()
-    return [(_text(key), None if item is None else convert(item)) for key, item in found]
+    found = _expect(dict, value)
+    keys = [*map(_text, found)]
+    try:
+        return [*zip(keys, _items(convert, found.values()), strict=True)]
+    except MisfitError as misfit:
+        raise MisfitError(misfit.partial and [*zip(keys, misfit.partial, strict=True)]) from None
+
+
+def _items(convert: Convert, values: Iterable[Any]) -> list[Any]:
+    items, fits = [], True
+    for item in values:
+        try:
+            items.append(None if item is None else convert(item))
+        except MisfitError as misfit:  # noqa: PERF203 - converting takes far longer
+            if misfit.partial is None:
+                raise MisfitError from None
+            items.append(misfit.partial)
+            fits = False
+    if not fits:
+        raise MisfitError(items)
+    return items
 
 
 def _whole(bits: int, value: Any) -> int:
@@ -145,7 +198,7 @@ def _real(value: Any) -> float:
 
 
 def _text(value: Any) -> str:
-    text = str(value) if isinstance(value, str) else _json(value)
+    text = str(value) if isinstance(value, str) else json_text(value)
     try:
         text.encode()
     except UnicodeEncodeError:  # half a surrogate pair, which JSON allows and UTF-8 does not: as Java does
@@ -153,56 +206,40 @@ def _text(value: Any) -> str:
     return text
 
 
-def _json(node: Any) -> str:
+def json_text(node: Any) -> str:
     """Return a value of json_object as JSON again, without blanks; numbers as they were written."""
     if isinstance(node, dict):
-        return "{" + ",".join(f"{_json(name)}:{_json(value)}" for name, value in node.items()) + "}"
+        return "{" + ",".join(f"{json_text(name)}:{json_text(value)}" for name, value in node.items()) + "}"
     if isinstance(node, list):
-        return "[" + ",".join(map(_json, node)) + "]"
+        return "[" + ",".join(map(json_text, node)) + "]"
     return str(node) if isinstance(node, Whole | Real) else json.dumps(node, ensure_ascii=False)
 
 
 def _decimal(kind: pa.DataType, value: Any) -> Decimal:
-    if not isinstance(value, str) or not _DECIMAL.fullmatch(value):
-        raise MisfitError
-    try:
-        rounded = Decimal(value).quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, Context(prec=100))
-    except DecimalException:
-        raise MisfitError from None
-    if abs(rounded) >= Decimal(10) ** (kind.precision - kind.scale):
-        raise MisfitError
-    return rounded
+    return _found(text_values.decimal_of(value, kind) if isinstance(value, str) else None)
 
 
-def _date(value: Any) -> date:
-    found = _DATE.fullmatch(value.strip()) if type(value) is str else None
-    if found is None:
-        raise MisfitError
-    try:
-        return date(*(int(part or 1) for part in found.groups()))
-    except ValueError:
-        raise MisfitError from None
+def date_of(value: Any) -> date:
+    """Return the date that a text is to Spark; raises MisfitError for anything else."""
+    return _found(text_values.date_of(value) if type(value) is str else None)
 
 
-def _timestamp(has_zone: bool, value: Any) -> int:
-    """Return microseconds since the epoch; a number counts seconds."""
+def timestamp_of(has_zone: bool, value: Any) -> int:
+    """Return the microseconds since the epoch of a text that is a time to Spark; a JSON number counts seconds.
+
+    has_zone: whether the type has one: a time without a zone is UTC then, and one with a zone is none otherwise.
+
+    Raises MisfitError for anything else.
+    """
     if isinstance(value, Whole) and has_zone:
         return _whole(64, Whole(value + "000000"))
-    found = _TIME.fullmatch(value.strip()) if type(value) is str else None
-    if found is None or (found["zone"] and not has_zone):
+    return _found(text_values.timestamp_of(value, has_zone=has_zone) if type(value) is str else None)
+
+
+def _found(value: T | None) -> T:
+    if value is None:
         raise MisfitError
-    year, month, day = (int(found[part] or 1) for part in ("year", "month", "day"))
-    hour, minute, second, offset_hour, offset_minute = (
-        int(found[part] or 0) for part in ("hour", "minute", "second", "offset_hour", "offset_minute")
-    )
-    microsecond = int((found["fraction"] or "")[:6].ljust(6, "0"))
-    try:
-        zone = ZoneInfo(found["region"]) if found["region"] else timezone.utc
-        local = datetime(year, month, day, hour, minute, second, microsecond, zone)
-    except (ValueError, LookupError, OSError):  # no such time; no such zone
-        raise MisfitError from None
-    offset = timedelta(hours=offset_hour, minutes=offset_minute) * (-1 if found["sign"] == "-" else 1)
-    return (local - _EPOCH - offset) // _MICROSECOND
+    return value
 
 
 def binary_of(value: Any) -> bytes:

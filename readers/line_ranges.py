@@ -2,7 +2,8 @@ r"""The lines of an object: of a range of its bytes, or of what it holds compres
 
 A line belongs to the range that holds its first byte (Hadoop: LineRecordReader), so ranges that
 cover an object without gaps give each line once.  Lines end with ``\n``, before which a ``\r`` may
-stand; the last one may end with the object.  A byte order mark is no part of the first line.
+stand, or with another byte; the last one may end with the object.  A byte order mark is no part of the
+first line.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -30,6 +31,8 @@ __all__ = [
 Fetch: TypeAlias = Callable[[int, int], bytes]
 """Returns the bytes of an object from a start to an end, exclusive."""
 
+T = TypeVar("T")
+
 LONGEST_LINE = 256 * 2**20
 _LOOK_AHEAD = 16 * 1024  # beyond a range's end, where most last lines end: spares a second request
 _BLANK = b" \t\r\n"
@@ -45,10 +48,12 @@ class LineBlock(NamedTuple):
     data: bytes
 
 
-def range_blocks(name: str, fetch: Fetch, size: int, start: int, end: int, *, block_bytes: int) -> Iterator[LineBlock]:
+def range_blocks(
+    name: str, fetch: Fetch, size: int, start: int, end: int, *, block_bytes: int, line_end: bytes = b"\n"
+) -> Iterator[LineBlock]:
     """Yield the lines that begin in ``[start, end)``, in order, about ``block_bytes`` at a time.
 
-    name: of the object, for errors.  size: its bytes.
+    name: of the object, for errors.  size: its bytes.  line_end: a byte.
     A block is longer only to hold one line as a whole.  Asks for ``block_bytes`` and a little more
     at once, so a range up to that size usually takes one request.
 
@@ -56,14 +61,14 @@ def range_blocks(name: str, fetch: Fetch, size: int, start: int, end: int, *, bl
     """
     unfinished: list[bytes] = []
     offset = start
-    for at, piece in _from_first_line(_pieces(fetch, size, start, end, block_bytes), start, end):
+    for at, piece in _from_first_line(_pieces(fetch, size, start, end, block_bytes), start, end, line_end):
         stop = at + len(piece)
         if not unfinished:
             offset = at
         if stop < end:
-            length = piece.rfind(b"\n") + 1
+            length = piece.rfind(line_end) + 1
         else:
-            length = piece.find(b"\n", max(end - 1 - at, 0)) + 1 or (len(piece) if stop == size else 0)
+            length = piece.find(line_end, max(end - 1 - at, 0)) + 1 or (len(piece) if stop == size else 0)
         if length:
             data = b"".join([*unfinished, piece[:length]])
             yield _block(offset, data)
@@ -88,12 +93,14 @@ def _pieces(fetch: Fetch, size: int, start: int, end: int, block_bytes: int) -> 
         at = stop
 
 
-def _from_first_line(pieces: Iterator[tuple[int, bytes]], start: int, end: int) -> Iterator[tuple[int, bytes]]:
+def _from_first_line(
+    pieces: Iterator[tuple[int, bytes]], start: int, end: int, line_end: bytes
+) -> Iterator[tuple[int, bytes]]:
     """Leave out what is before the first line that begins in ``[start, end)``; with none, all."""
     if start > 0:
         # The byte before the start is the first that may end a line.
         for at, piece in pieces:
-            begin = piece.find(b"\n") + 1
+            begin = piece.find(line_end) + 1
             if begin and at + begin < end:
                 yield at + begin, piece[begin:]
                 break
@@ -102,7 +109,7 @@ def _from_first_line(pieces: Iterator[tuple[int, bytes]], start: int, end: int) 
     yield from pieces
 
 
-def stream_blocks(name: str, pieces: Iterable[bytes]) -> Iterator[LineBlock]:
+def stream_blocks(name: str, pieces: Iterable[bytes], *, line_end: bytes = b"\n") -> Iterator[LineBlock]:
     """Yield all lines of a text that comes in pieces, about a piece at a time.
 
     Raises CorruptDataError for a line of more than 256 MiB; what ``pieces`` raises passes.
@@ -110,7 +117,7 @@ def stream_blocks(name: str, pieces: Iterable[bytes]) -> Iterator[LineBlock]:
     offset = 0
     unfinished: list[bytes] = []
     for piece in pieces:
-        length = piece.rfind(b"\n") + 1
+        length = piece.rfind(line_end) + 1
         if length:
             data = b"".join([*unfinished, piece[:length]])
             yield _block(offset, data)
@@ -123,7 +130,7 @@ def stream_blocks(name: str, pieces: Iterable[bytes]) -> Iterator[LineBlock]:
         yield _block(offset, b"".join(unfinished))
 
 
-def fetched_ahead(blocks: Iterator[LineBlock]) -> Iterator[LineBlock]:
+def fetched_ahead(blocks: Iterator[T]) -> Iterator[T]:
     """Yield the blocks, and have a thread ask for the next one meanwhile; at the end it waits for it."""
     with ThreadPoolExecutor(1, "tidegate-lines") as thread:
         coming = thread.submit(next, blocks, None)

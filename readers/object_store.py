@@ -20,7 +20,7 @@ from tidegate.readers.retry import Deadline, TransientError
 from tidegate.readers.s3_config import S3ConnectionConfig
 from tidegate.readers.s3_get import get_range
 
-__all__ = ["SMALL_BYTES", "ObjectStore", "s3_error"]
+__all__ = ["SMALL_BYTES", "ObjectStore", "s3_error", "s3_object"]
 
 SMALL_BYTES = 8 << 20
 """Objects up to this size are fetched whole, by one request; it is also the size of a part of larger ones."""
@@ -32,14 +32,15 @@ STEP_BYTES = 256 << 10  # after so many bytes of a slow body the deadline is loo
 
 _QUERY = re.compile(r"\?[^\s\"']*")  # of a signed URL: it holds what a request is let in by
 
+_DELETED, _OVERWRITTEN = "was deleted", "was overwritten"
 _GONE = {
-    "404": "was deleted",
-    "NoSuchKey": "was deleted",
-    "NoSuchVersion": "was deleted",
-    "412": "was overwritten",
-    "PreconditionFailed": "was overwritten",
-    "416": "was overwritten",
-    "InvalidRange": "was overwritten",
+    "404": _DELETED,
+    "NoSuchKey": _DELETED,
+    "NoSuchVersion": _DELETED,
+    "412": _OVERWRITTEN,
+    "PreconditionFailed": _OVERWRITTEN,
+    "416": _OVERWRITTEN,
+    "InvalidRange": _OVERWRITTEN,
 }
 _PASSING = {
     "RequestTimeout",
@@ -78,12 +79,18 @@ def _refusal(response: Any, target: str) -> TidegateError:
     code = response.get("Error", {}).get("Code", "")
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if code in _GONE:
-        return ObjectGoneError(f"{target} {_GONE[code]} after it was found")
+        became = _GONE[code]
+        return ObjectGoneError(f"{target} {became} after it was found", overwritten=became == _OVERWRITTEN)
     if code == "NoSuchBucket":
         return OptionError(f"there is no bucket {target.split('/')[2]!r}, of {target}")
     if status >= 500 or status == 429 or code in _PASSING:
         return TransientError(f"the endpoint answered {code or status}")
     return ConnectorError(f"the endpoint refused {target}: {code or status}")
+
+
+def s3_object(key: str, size: int, answer: Any) -> S3Object:
+    """Return an object as boto3 describes it, in a listing or by itself."""
+    return S3Object(key, size, answer.get("ETag", "").strip('"'), round(answer["LastModified"].timestamp() * 1000))
 
 
 class ObjectStore:
@@ -100,6 +107,24 @@ class ObjectStore:
     def address(self, key: str) -> str:
         """Return how errors name an object: ``s3://bucket/key``."""
         return f"s3://{self.bucket}/{key}"
+
+    def find(self, key: str) -> S3Object | None:
+        """Return an object as it is now; None: there is none.  It is what a listing of S3 shows.
+
+        An endpoint that lists LastModified in milliseconds gives it here in whole seconds.
+
+        Raises what :meth:`fetch` raises.
+        """
+        from tidegate.readers.s3_request import ask_s3  # which needs s3_error
+
+        def ask() -> Any:
+            return self.config.client().head_object(Bucket=self.bucket, Key=key)
+
+        try:
+            answer = ask_s3(ask, "find", self.address(key), self.config.deadline_s)
+        except ObjectGoneError:
+            return None
+        return s3_object(key, answer["ContentLength"], answer)
 
     def fetch(self, found: S3Object, start: int, end: int) -> bytes:
         """Return the bytes of an object from ``start`` to ``end``, exclusive, by one request; all of them.
@@ -159,7 +184,9 @@ class ObjectStore:
         pin = f'"{found.etag}"' if found.etag else None
         try:
             client = self.config.client()
-            answer = get_range(client, self.bucket, found.key, {"Range": span, **({"If-Match": pin} if pin else {})})
+            answer = get_range(
+                self.config, self.bucket, found.key, {"Range": span, **({"If-Match": pin} if pin else {})}
+            )
             if answer is None:
                 pinned = {"IfMatch": pin} if pin else {}
                 answer = client.get_object(Bucket=self.bucket, Key=found.key, Range=span, **pinned)
@@ -171,11 +198,13 @@ class ObjectStore:
 
     def _check(self, found: S3Object, answer: Any, start: int) -> None:
         target = self.address(found.key)
-        # An endpoint that takes a range for the whole object may answer without one.
-        span, _, size = answer.get("ContentRange", f"bytes 0-/{answer['ContentLength']}").rpartition("/")
+        # An endpoint that takes a range for the whole object may answer without one, and without a length.
+        length = answer.get("ContentLength")
+        whole = f"bytes 0-/{'*' if length is None else length}"
+        span, _, size = answer.get("ContentRange", whole).rpartition("/")
         etag = answer.get("ETag", "").strip('"')
-        if size != str(found.size) or (found.etag and etag != found.etag):
-            raise ObjectGoneError(f"{target} was overwritten after it was found")
+        if size not in {"*", str(found.size)} or (found.etag and etag != found.etag):
+            raise ObjectGoneError(f"{target} {_OVERWRITTEN} after it was found", overwritten=True)
         if not span.startswith(f"bytes {start}-"):
             raise ConnectorError(f"the endpoint gave {target} from another byte on than {start}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as kinds
@@ -14,9 +14,9 @@ from tidegate.readers.column_times import times_ms
 from tidegate.readers.conform import plain_type, position_of
 from tidegate.readers.event_time_units import TimeUnit
 from tidegate.readers.objects import TimeRange
+from tidegate.readers.row_groups import RowGroup, merged_ranges
 
 __all__ = [
-    "RowGroup",
     "column_ranges",
     "leaf_of",
     "leaf_types",
@@ -26,24 +26,14 @@ __all__ = [
     "statistics_times",
 ]
 
-HOLE_BYTES = 256 << 10  # rather fetched than asked around
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT96": 12}  # bytes that a decoded value takes at least; others: 8
 
 
-class RowGroup(NamedTuple):
-    """A row group that has rows.
-
-    start: its first byte, which is that of the first page of its first column, as parquet-mr takes it.
-    """
-
-    number: int
-    start: int
-    rows: int
-
-
 def row_groups(metadata: Any, size: int) -> list[RowGroup]:
     """Return the row groups with rows of an object of ``size`` bytes, in order; where they overlap, all start at 0.
+
+    Each starts at the first page of its first column, as parquet-mr takes it.
 
     Raises CorruptDataError for one that lies outside the object.
     """
@@ -67,14 +57,11 @@ def _first_byte(column: Any) -> int:
 
 def column_ranges(metadata: Any, group: int, leaves: Iterable[int]) -> list[tuple[int, int]]:
     """Return the bytes, end exclusive, of some columns of a row group, in order; near ones are merged."""
-    merged: list[tuple[int, int]] = []
     columns = [metadata.row_group(group).column(leaf) for leaf in leaves]
-    for start, length in sorted((_first_byte(column), column.total_compressed_size) for column in columns):
-        if merged and start - merged[-1][1] <= HOLE_BYTES:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], start + length))
-        else:
-            merged.append((start, start + length))
-    return merged
+    starts = [_first_byte(column) for column in columns]
+    return merged_ranges(
+        [(start, start + column.total_compressed_size) for start, column in zip(starts, columns, strict=True)]
+    )
 
 
 def row_bytes(metadata: Any, group: int, leaves: Iterable[int]) -> int:

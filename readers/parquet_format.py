@@ -13,15 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidegate.errors import CorruptDataError, OptionError
+from tidegate.errors import CorruptDataError
+from tidegate.readers.arrow_records import fitted
+from tidegate.readers.bad_records import FAIL, BadRecordPolicy
 from tidegate.readers.column_times import check_time_type, times_ms
-from tidegate.readers.conform import conform, position_of, spark_schema
+from tidegate.readers.conform import common_schema, position_of, spark_schema
 from tidegate.readers.event_time_units import TimeUnit
 from tidegate.readers.object_file import ObjectFile
 from tidegate.readers.object_store import SMALL_BYTES, ObjectStore
 from tidegate.readers.objects import Chunk, ChunkSurvey, ObjectFormat, S3Object, TimeRange
 from tidegate.readers.parquet_footer import (
-    RowGroup,
     column_ranges,
     leaf_of,
     leaf_types,
@@ -30,20 +31,23 @@ from tidegate.readers.parquet_footer import (
     schema_as_spark_reads_it,
     statistics_times,
 )
+from tidegate.readers.row_groups import (
+    BATCH_BYTES,
+    CHUNK_BYTES,
+    ESTIMATED_ROW_BYTES,
+    HELD_BYTES,
+    MOST_ROWS,
+    RowGroup,
+    surveys_of,
+    within_bounds,
+)
 
-__all__ = ["BATCH_BYTES", "ParquetFormat"]
+__all__ = ["ParquetFormat"]
 
-BATCH_BYTES = 8 << 20
-"""A batch holds no more, unless a single row does."""
-
-CHUNK_BYTES = 64 << 20
-MOST_ROWS = 16_384  # decoded at once: dictionaries of texts may hide how large a row is
-HELD_BYTES = 64 << 20  # a row group up to this is fetched before it is decoded, a larger one meanwhile
 STREAMED_BYTES = 64 << 20  # of a larger one, for all its columns together
 LEAST_REQUEST, MOST_REQUEST = 256 << 10, 8 << 20  # of one column of a larger one
 TAIL_BYTES = 64 << 10  # as Arrow asks for at first: most footers are smaller
 TRAILER_BYTES = 8  # the footer's length and the magic
-ESTIMATED_ROW_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ class ParquetFormat(ObjectFormat):
     unit: of an event-time column of numbers or texts.
     chunk_bytes: neighbouring row groups are one chunk while they stay within it; a larger row group is a
         chunk of its own.
+    bad_records: what becomes of rows with values that are not of their columns' types.
 
     An object of up to SMALL_BYTES is read by one request.  Of a larger one, only the columns asked
     for are fetched; at most HELD_BYTES of a row group and as much of the next are held as fetched,
@@ -79,6 +84,7 @@ class ParquetFormat(ObjectFormat):
     store: ObjectStore
     unit: TimeUnit | None = None
     chunk_bytes: int = CHUNK_BYTES
+    bad_records: BadRecordPolicy = FAIL
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
         """Return the columns that the samples have, in Spark's types; those of later samples follow.
@@ -93,14 +99,7 @@ class ParquetFormat(ObjectFormat):
                     opened = self._open(found)
                     with self._file(opened) as file:
                         schemas.append(spark_schema(schema_as_spark_reads_it(file.schema_arrow, opened.metadata)))
-        if not schemas:
-            raise OptionError(
-                f"no object of s3://{self.store.bucket} holds bytes to infer a schema from; give a schema"
-            )
-        try:
-            return spark_schema(pa.unify_schemas(schemas, promote_options="permissive"))
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as problem:
-            raise OptionError(f"the objects disagree on the type of a column; give a schema: {problem}") from None
+        return common_schema(schemas, self.store.bucket)
 
     def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
         """See ObjectFormat.survey.
@@ -116,7 +115,7 @@ class ParquetFormat(ObjectFormat):
             opened = self._open(found)
             groups = row_groups(opened.metadata, found.size)
             times = [(None, 0)] * len(groups) if column is None else self._times(opened, groups, column)
-            return _surveys(groups, times, found.size, self.chunk_bytes)
+            return surveys_of(groups, times, found.size, self.chunk_bytes)
 
     def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """See ObjectFormat.read.  A batch holds at most BATCH_BYTES, but for a single larger row."""
@@ -124,20 +123,24 @@ class ParquetFormat(ObjectFormat):
             opened = self._open(chunk.source, whole=chunk.size <= SMALL_BYTES)
             groups = row_groups(opened.metadata, chunk.size)
             mine = [group for group in groups if chunk.start <= group.start < chunk.end]
-            for batch in self._decoded(opened, mine, schema):
-                yield from _within_bounds(conform(batch, schema))
+            with self.bad_records.of_chunk(self.store, chunk, schema, record="row") as records:
+                for group, batch in self._decoded(opened, mine, None if records.rescues else records.data_schema):
+                    yield from within_bounds(fitted(records, batch, group.start))
 
-    def _decoded(self, opened: _Opened, groups: Sequence[RowGroup], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def _decoded(
+        self, opened: _Opened, groups: Sequence[RowGroup], schema: pa.Schema | None
+    ) -> Iterator[tuple[RowGroup, pa.RecordBatch]]:
+        """Yield rows as the object has them, of the columns that are in the schema; None: of all."""
         if not groups:
             return
         metadata = opened.metadata
         top = metadata.schema.to_arrow_schema().names
-        positions = [position_of(field.name, top) for field in schema]
+        positions = range(len(top)) if schema is None else [position_of(field.name, top) for field in schema]
         names = sorted({top[position] for position in positions if position is not None})
         if not names:
             for group in groups:
                 for start in range(0, group.rows, MOST_ROWS):
-                    yield pa.record_batch([pa.nulls(min(MOST_ROWS, group.rows - start))], [""])
+                    yield group, pa.record_batch([pa.nulls(min(MOST_ROWS, group.rows - start))], [""])
             return
         prefixes = tuple(f"{name}." for name in names)
         paths = [f"{metadata.schema.column(leaf).path}." for leaf in range(metadata.num_columns)]
@@ -155,7 +158,7 @@ class ParquetFormat(ObjectFormat):
                 rows = min(MOST_ROWS, max(1, BATCH_BYTES // widest))
                 for batch in file.iter_batches(rows, row_groups=[group.number], columns=names, use_threads=False):
                     widest = max(widest, batch.nbytes // max(1, batch.num_rows))
-                    yield batch
+                    yield group, batch
 
     def _times(self, opened: _Opened, groups: Sequence[RowGroup], column: str) -> list[tuple[TimeRange | None, int]]:
         """Return for each row group the range of its times, and how many of its rows have none."""
@@ -236,31 +239,3 @@ def _parquet(source: Any, metadata: Any, request: int) -> pq.ParquetFile:
     return pq.ParquetFile(
         source, metadata=metadata, pre_buffer=False, buffer_size=request, coerce_int96_timestamp_unit="us"
     )
-
-
-def _surveys(
-    groups: Sequence[RowGroup], times: Sequence[tuple[TimeRange | None, int]], size: int, chunk_bytes: int
-) -> list[ChunkSurvey]:
-    ends = [*(group.start for group in groups), size][1:]
-    surveys: list[ChunkSurvey] = []
-    for group, end, (span, untimed) in zip(groups, ends, times, strict=True):
-        last = surveys[-1] if surveys else None
-        # Row groups that overlap start at one byte, so they cannot be parted.
-        if last is not None and (end - last.start <= chunk_bytes or group.start == last.start):
-            spans = [each for each in (last.times, span) if each is not None]
-            merged = (
-                TimeRange(min(each.min_ms for each in spans), max(each.max_ms for each in spans)) if spans else None
-            )
-            surveys[-1] = ChunkSurvey(last.start, end, last.rows + group.rows, merged, last.rows_without_time + untimed)
-        else:
-            surveys.append(ChunkSurvey(group.start if surveys else 0, end, group.rows, span, untimed))
-    return surveys
-
-
-def _within_bounds(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    if batch.num_rows <= 1 or batch.nbytes <= BATCH_BYTES:
-        yield batch
-        return
-    half = batch.num_rows // 2
-    yield from _within_bounds(batch.slice(0, half))
-    yield from _within_bounds(batch.slice(half))

@@ -48,9 +48,25 @@ class S3ConnectionConfig:
         Raises botocore's errors, such as PartialCredentialsError or ProfileNotFound; nothing is
         sent yet, but for what finding credentials takes.
         """
+        return self._shared_client("s3")
+
+    def queue_client(self) -> Any:
+        """Return a client of SQS in the same way; ``endpoint`` is that of SQS.  It always signs."""
+        return self._shared_client("sqs")
+
+    def credentials(self) -> Any:
+        """Return botocore's credentials, which the client has, too; None: there are none.
+
+        Asked for before every request: they may be renewed.
+        """
         process_id = os.getpid()
         with _creation(process_id):
-            return _client(self, process_id)
+            return _session(self, process_id).get_credentials()
+
+    def _shared_client(self, service: str) -> Any:
+        process_id = os.getpid()
+        with _creation(process_id):
+            return _client(self, service, process_id)
 
 
 # A Python worker may be forked while another thread creates, so each process has its own lock and objects.
@@ -60,13 +76,13 @@ def _creation(_process_id: int) -> threading.Lock:
 
 
 @functools.cache
-def _client(config: S3ConnectionConfig, _process_id: int) -> Any:
-    client = _new_client(config)
+def _client(config: S3ConnectionConfig, service: str, _process_id: int) -> Any:
+    client = _new_client(config, service)
     atexit.register(client.close)
     return client
 
 
-def _new_client(config: S3ConnectionConfig) -> Any:
+def _new_client(config: S3ConnectionConfig, service: str) -> Any:
     import boto3
     from botocore import UNSIGNED
     from botocore.config import Config
@@ -77,18 +93,24 @@ def _new_client(config: S3ConnectionConfig) -> Any:
         connect_timeout=min(silent_s, 5),
         read_timeout=silent_s,
         max_pool_connections=MOST_CONNECTIONS,
-        # A checksum covers whole objects only, and we ask for ranges.
-        response_checksum_validation="when_required",
-        request_checksum_calculation="when_required",
-        # Else URLs would be signed by the old version where that is still taken.
-        signature_version=UNSIGNED if config.anonymous else "s3v4",
     )
-    session = boto3.session.Session(botocore_session=_session(config), region_name=config.region)
-    return session.client("s3", endpoint_url=config.endpoint, config=settings)
+    if service == "s3":
+        settings = settings.merge(
+            Config(
+                # A checksum covers whole objects only, and we ask for ranges.
+                response_checksum_validation="when_required",
+                request_checksum_calculation="when_required",
+                # Else URLs would be signed by the old version where that is still taken.
+                signature_version=UNSIGNED if config.anonymous else "s3v4",
+            )
+        )
+    session = boto3.session.Session(botocore_session=_session(config, os.getpid()), region_name=config.region)
+    return session.client(service, endpoint_url=config.endpoint, config=settings)
 
 
-def _session(config: S3ConnectionConfig) -> Any:
-    """Return a new session of botocore whose credentials are those that ``config`` says."""
+@functools.cache
+def _session(config: S3ConnectionConfig, _process_id: int) -> Any:
+    """Return this process's session of botocore whose credentials are those that ``config`` says."""
     from botocore.credentials import AssumeRoleCredentialFetcher, CredentialResolver
     from botocore.session import Session
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
 import pyarrow as pa
 
 from tidegate.errors import CorruptDataError, ObjectGoneError
+from tidegate.readers.conform import position_of
 from tidegate.readers.contract import ReadTask, SplitReader
+from tidegate.readers.event_time_range import RowTimes
+from tidegate.readers.object_metadata import METADATA, metadata_scalar
 from tidegate.readers.object_store import ObjectStore
 from tidegate.readers.objects import Chunk, ObjectFormat
+from tidegate.readers.partition_columns import partition_scalar, partition_texts
 
 __all__ = ["S3SplitReader"]
 
@@ -25,15 +29,23 @@ class S3SplitReader(SplitReader):
     """Reads the chunks that the details of a task name, one after the other.
 
     store: where the objects are; those that are small are fetched ahead.
-    schema: of the batches.
-    ignore_missing: skip objects that were deleted or overwritten since they were found.
+    schema: of the batches.  A column that the folders of a key below ``prefix`` name is taken from there, not
+        from the data.
+    metadata: take the column ``_metadata`` from the chunk.
+    times: keep only rows of these; None: all.
+    ignore_missing: skip objects that were deleted since they were found.
+    ignore_overwritten: skip versions that were overwritten since.
     ignore_corrupt: skip the rest of an object that cannot be decoded.
     """
 
     object_format: ObjectFormat
     store: ObjectStore
     schema: pa.Schema
+    prefix: str = ""
+    metadata: bool = False
+    times: RowTimes | None = None
     ignore_missing: bool = False
+    ignore_overwritten: bool = False
     ignore_corrupt: bool = False
 
     def read(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
@@ -44,15 +56,48 @@ class S3SplitReader(SplitReader):
 
     def _read(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         try:
-            yield from self.object_format.read(chunk, self.schema)
+            constants = self._constants(chunk)
+            for batch in self.object_format.read(chunk, self._data_schema(constants)):
+                kept = batch if self.times is None else self.times.kept(batch, chunk.modified_ms)
+                yield self._completed(kept, constants)
         except ObjectGoneError as error:
-            if not self.ignore_missing:
-                raise
+            if not (self.ignore_overwritten if error.overwritten else self.ignore_missing):
+                raise ObjectGoneError(f"{error}; {_remedy(error)}", overwritten=error.overwritten) from error
             _LOG.warning("left out: %s", error)
         except CorruptDataError as error:
             if not self.ignore_corrupt:
                 raise
             _LOG.warning("left out: %s", error)
+
+    def _constants(self, chunk: Chunk) -> dict[str, pa.Scalar]:
+        """Return the columns that all rows of a chunk have in common, which no format sees."""
+        found: dict[str, pa.Scalar] = {}
+        address, names = self.store.address(chunk.key), self.schema.names
+        for name, text in partition_texts(chunk.key, self.prefix).items():
+            index = position_of(name, names)
+            if index is not None:
+                found[names[index]] = partition_scalar(text, self.schema.field(index), address)
+        if self.metadata:
+            found[METADATA.name] = metadata_scalar(chunk, address)
+        return found
+
+    def _data_schema(self, constants: Mapping[str, pa.Scalar]) -> pa.Schema:
+        return pa.schema([each for each in self.schema if each.name not in constants]) if constants else self.schema
+
+    def _completed(self, batch: pa.RecordBatch, constants: Mapping[str, pa.Scalar]) -> pa.RecordBatch:
+        if not constants:
+            return batch
+        columns = [
+            pa.repeat(constants[field.name], batch.num_rows) if field.name in constants else batch.column(field.name)
+            for field in self.schema
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _remedy(error: ObjectGoneError) -> str:
+    if error.overwritten:
+        return "set allowOverwrites to true to read the new version in its place"
+    return "set ignoreMissingFiles to true to go on without it"
 
 
 def _merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tidegate.errors import CorruptDataError, ObjectGoneError, OptionError
-from tidegate.readers import json_format, json_lines
+from tidegate.readers import json_format, json_lines, line_objects, seen_times
+from tidegate.readers.bad_records import FAIL, ChunkRecords
 from tidegate.readers.json_format import JsonFormat
 from tidegate.readers.json_lines import JsonLines
 from tidegate.readers.line_ranges import LineBlock, fetched_ahead, range_blocks, stream_blocks
@@ -77,6 +78,11 @@ def read_all(made: JsonFormat, found: S3Object, schema: pa.Schema) -> list[dict]
             batch.validate(full=True)
             rows += batch.to_pylist()
     return rows
+
+
+def records_of(schema: pa.Schema) -> ChunkRecords:
+    memory = Memory(b"")
+    return FAIL.of_chunk(memory, chunk_of(memory.object, 0, 0), schema)
 
 
 def read_text(content: bytes, schema: pa.Schema) -> list[dict]:
@@ -364,10 +370,10 @@ def test_timestamps_are_exact_with_and_without_zones(given_times, has_zone, betw
         times.append((moment.replace(tzinfo=UTC) - EPOCH - offset) // timedelta(microseconds=1) + microseconds)
     text = "".join(json.dumps({"c": text, "l": [{"t": text}]}) + "\n" for text in texts).encode()
     schema = pa.schema([("c", kind), ("l", pa.list_(pa.struct([("t", kind)])))])
-    (batch,) = JsonLines(schema).batches("k", LineBlock(0, text))
+    (batch,) = JsonLines(schema).batches(records_of(schema), LineBlock(0, text))
     assert batch.column("c").view(pa.int64()).to_pylist() == times
     assert batch.column("l").flatten().field("t").view(pa.int64()).to_pylist() == times
-    assert JsonLines(schema)._careful("k", LineBlock(0, text)).equals(batch)
+    assert JsonLines(schema)._careful(records_of(schema), LineBlock(0, text)).equals(batch)
 
 
 PLAIN = pa.schema(
@@ -413,7 +419,7 @@ def test_reading_at_once_and_line_by_line_give_the_same(written):
         quick = made._quick(text)
         assert quick is not None
         quick.validate(full=True)
-        assert quick.equals(made._careful("k", LineBlock(0, text)))
+        assert quick.equals(made._careful(records_of(PLAIN), LineBlock(0, text)))
 
 
 def test_the_last_of_equal_keys_counts():
@@ -443,7 +449,7 @@ def test_a_required_column_and_required_fields_keep_the_schema():
 
 
 def test_no_columns_are_no_fault():
-    assert sum(batch.num_rows for batch in JsonLines(pa.schema([])).batches("k", LineBlock(0, b"{}\n{}\n"))) in (0, 2)
+    assert read_text(b"{}\n{}\n", pa.schema([])) == [{}, {}]
 
 
 FORMS = {
@@ -544,8 +550,8 @@ def test_probes_find_the_times_of_chunks_whose_lines_are_in_order(rows, chunk_by
     times = sorted(time for time, _ in rows if time is not None)
     memory = Memory(timed(times, [padding for _, padding in rows][: len(times)]))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(json_format, "WHOLE_BYTES", 0)
-        patched.setattr(json_format, "PROBE_BYTES", 12)
+        patched.setattr(line_objects, "WHOLE_BYTES", 0)
+        patched.setattr(seen_times, "PROBE_BYTES", 12)
         surveys = JsonFormat(memory, "ms", chunk_bytes).survey(memory.object, "at.ms")
     spans = [(survey.start, survey.end) for survey in surveys]
     for survey, inside in zip(surveys, rows_by_chunk(memory, spans), strict=True):
@@ -646,7 +652,7 @@ def test_a_batch_is_bounded_however_little_text_makes_it(monkeypatch):
         (nested, b'{"l":[{},{},{}]}\n' * 500),
         (SCHEMA, b'{"text":"' + b"x" * 1000 + b'"}\n'),
     ]:
-        batches = [*JsonLines(schema).batches("k", LineBlock(0, text))]
+        batches = [*JsonLines(schema).batches(records_of(schema), LineBlock(0, text))]
         assert sum(batch.num_rows for batch in batches) == text.count(b"\n")
         assert all(batch.num_rows == 1 or batch.nbytes <= 100_000 for batch in batches)
     assert len(batches) == 1

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from tests.servers.test_s3 import ODD_KEYS, lay_down
 from tidegate.errors import ConnectorError, DeadlineError, ObjectGoneError, OptionError
 from tidegate.readers.object_file import ObjectFile
-from tidegate.readers.object_store import AHEAD_BYTES, SMALL_BYTES, ObjectStore
+from tidegate.readers.object_store import AHEAD_BYTES, SMALL_BYTES, ObjectStore, s3_object
 from tidegate.readers.objects import Chunk, S3Object
 from tidegate.readers.s3_config import S3ConnectionConfig
 from tidegate.servers import S3Server
@@ -73,9 +73,12 @@ class Faults(BaseHTTPRequestHandler):
             body = answer.read()
         finally:
             real.close()
-        self.send_response(answer.status)
+        self.send_response(200 if fault == "no length" else answer.status)
+        left_out = {"date", "server", "connection", "transfer-encoding"}
+        if fault == "no length":
+            left_out |= {"content-length", "content-range"}
         for name, value in answer.getheaders():
-            if name.lower() not in {"date", "server", "connection", "transfer-encoding"}:
+            if name.lower() not in left_out:
                 self.send_header(name, value)
         self.end_headers()
         if fault == "cut":
@@ -162,6 +165,22 @@ def test_an_overwritten_object_is_gone(store, body):
         stream.read(10)
 
 
+@pytest.mark.parametrize("key", ["found", "a key/über+%41 ?#&=.json"])
+def test_an_object_is_found_as_it_is_now_and_as_a_listing_shows_it(store, key):
+    for body in (b"first", b"another"):
+        put(store, key, body)
+        (listed,) = store.config.client().list_objects_v2(Bucket="data", Prefix=key)["Contents"]
+        assert store.find(key) == s3_object(key, len(body), listed)
+    store.config.client().delete_object(Bucket="data", Key=key)
+    assert store.find(key) is None
+
+
+def test_an_object_that_cannot_be_asked_for_is_an_error_and_not_gone(store):
+    stranger = ObjectStore(replace(store.config, secret_key=SECRET), "data")
+    with pytest.raises(ConnectorError, match=r"^the endpoint refused s3://data/refused: 403$"):
+        stranger.find("refused")
+
+
 def test_a_deleted_object_is_gone(store):
     found = put(store, "deleted")
     store.config.client().delete_object(Bucket="data", Key="deleted")
@@ -205,6 +224,20 @@ def test_a_fault_that_stays_ends_at_the_deadline(server, config, store, fault, c
         sentence = rf"^cannot read s3://data/faults within 1 s: .*({cause})"
         with pytest.raises(DeadlineError, match=sentence):
             through(proxy, config, deadline_s=1).fetch(found, 0, found.size)
+
+
+def test_a_whole_answer_that_does_not_say_its_length_is_no_other_version(server, config, store):
+    found = put(store, "faults")
+    with faulty(server, *["no length"] * 4) as proxy:
+        reader = through(proxy, config)
+        assert reader.fetch(found, 0, found.size) == BODY
+        assert reader.fetch(found._replace(etag=""), 0, 9) == BODY[:9]
+        with pytest.raises(ConnectorError, match="from another byte on than 5"):
+            reader.fetch(found._replace(etag=""), 0 + 5, 9)
+        put(store, "faults", BODY[::-1])
+        with pytest.raises(ObjectGoneError, match="was overwritten") as error:
+            reader.fetch(found, 0, found.size)
+        assert error.value.overwritten
 
 
 def test_an_endpoint_that_is_not_there_is_named_at_the_deadline(config):

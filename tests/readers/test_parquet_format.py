@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import pickle
 from contextlib import ExitStack
@@ -20,42 +19,17 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from tests.readers.arrow_tables import arrays, fields
-from tests.servers.test_s3 import lay_down
+from tests.readers.object_lab import InMemory, Recorded, chunk, laid, read
 from tidegate.errors import CorruptDataError, ObjectGoneError, OptionError
 from tidegate.readers.column_times import times_ms
 from tidegate.readers.conform import conform, spark_schema
 from tidegate.readers.object_store import SMALL_BYTES, ObjectStore
-from tidegate.readers.objects import Chunk, ChunkSurvey, S3Object, TimeRange
+from tidegate.readers.objects import ChunkSurvey, S3Object, TimeRange
 from tidegate.readers.parquet_footer import statistics_times
 from tidegate.readers.parquet_format import BATCH_BYTES, ParquetFormat
-from tidegate.readers.s3_config import S3ConnectionConfig
 
 MODULE = "tidegate.readers.parquet_format"
 UTC_MS = pa.timestamp("ms", "UTC")
-
-
-class Recorded(ObjectStore):
-    """Remembers what was asked for."""
-
-    def __init__(self, config: S3ConnectionConfig, bucket: str) -> None:
-        super().__init__(config, bucket)
-        self.asked: list[tuple[int, int]] = []
-
-    def fetch(self, found: S3Object, start: int, end: int) -> bytes:
-        self.asked.append((start, end))
-        return super().fetch(found, start, end)
-
-
-class InMemory(ObjectStore):
-    """Answers at once, for tests that ask thousands of times."""
-
-    def __init__(self, content: bytes) -> None:
-        super().__init__(S3ConnectionConfig(), "data")
-        self._content = content
-
-    def _fetch(self, found: S3Object, start: int, end: int) -> bytes:
-        assert 0 <= start < end <= len(self._content)
-        return self._content[start:end]
 
 
 @pytest.fixture
@@ -72,20 +46,6 @@ def parquet(table: pa.Table, **options) -> bytes:
     stream = io.BytesIO()
     pq.write_table(table, stream, **options)
     return stream.getvalue()
-
-
-def laid(bucket, content: bytes, key: str | None = None) -> S3Object:
-    key = key or hashlib.sha256(content).hexdigest()
-    lay_down(bucket, key, content)
-    return S3Object(key, len(content), "", 0)
-
-
-def chunk(found: S3Object, start: int = 0, end: int | None = None) -> Chunk:
-    return Chunk(*found, start, found.size if end is None else end, 1, None, None)
-
-
-def read(made: ParquetFormat, found: S3Object, schema: pa.Schema, start: int = 0, end: int | None = None) -> pa.Table:
-    return pa.Table.from_batches(made.read(chunk(found, start, end), schema), schema)
 
 
 def path_of(large: bool, streamed: bool) -> ExitStack:

@@ -1,12 +1,17 @@
 """The S3 connector's reader: what many small objects hold comes in few batches, in their order."""
 
+from datetime import date, datetime, timezone
+
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import CorruptDataError, ObjectGoneError
 from tidegate.readers.contract import ReadTask
+from tidegate.readers.event_time_range import EventTimeRange, RowTimes
+from tidegate.readers.object_metadata import METADATA
 from tidegate.readers.object_store import ObjectStore
 from tidegate.readers.objects import Chunk, ObjectFormat
 from tidegate.readers.s3_config import S3ConnectionConfig
@@ -30,6 +35,7 @@ class Made(ObjectFormat):
         raise NotImplementedError
 
     def read(self, chunk, schema):
+        self.asked = schema
         for each in self.objects[chunk.key]:
             if isinstance(each, Exception):
                 raise each
@@ -81,7 +87,60 @@ def test_what_precedes_an_error_that_is_skipped_is_not_lost():
     objects = {
         "a": [batch(0, 3, 1), CorruptDataError("broken")],
         "b": [ObjectGoneError("gone")],
-        "c": [batch(3, 3, 1)],
+        "d": [batch(3, 1, 1), ObjectGoneError("other", overwritten=True)],
+        "c": [batch(4, 3, 1)],
     }
-    [found] = read(objects, ignore_missing=True, ignore_corrupt=True)
-    assert found.column(0).to_pylist() == list(range(6))
+    [found] = read(objects, ignore_missing=True, ignore_overwritten=True, ignore_corrupt=True)
+    assert found.column(0).to_pylist() == list(range(7))
+
+
+@pytest.mark.parametrize(
+    ("overwritten", "remedy"), [(True, "set allowOverwrites to true"), (False, "set ignoreMissingFiles to true")]
+)
+def test_what_is_deleted_and_what_is_overwritten_are_skipped_each_by_its_own_option(overwritten, remedy, caplog):
+    objects = {"a": [ObjectGoneError("s3://b/a is another", overwritten=overwritten)]}
+    options = {"ignore_missing": overwritten, "ignore_overwritten": not overwritten}
+    with pytest.raises(ObjectGoneError, match=f"^s3://b/a is another; {remedy}") as error:
+        read(objects, **options)
+    assert error.value.overwritten == overwritten
+    assert read(objects, **{option: not value for option, value in options.items()}) == []
+    assert "left out: s3://b/a is another" in caplog.text
+
+
+def test_columns_of_the_path_and_the_metadata_are_no_business_of_the_format():
+    schema = pa.schema([("day", pa.date32()), ("ID", pa.int64()), METADATA, ("n", pa.string()), ("text", pa.string())])
+    made = Made(dict.fromkeys(("x=1/in/DAY=2026-01-31/n=__HIVE_DEFAULT_PARTITION__/a", "x=1/in/b")))
+    store = ObjectStore(S3ConnectionConfig(), "bucket")
+    reader = S3SplitReader(made, store, schema, prefix="x=1/in/", metadata=True)
+    found, asked = [], []
+    for key in made.objects:
+        chunk = Chunk(key, 9, "", 86_400_000, 3, 7, 2, None, None)
+        data = [name for name in schema.names if name not in ("_metadata", *(("day", "n") if "DAY" in key else ()))]
+        rows = [{}, {}]
+        made.objects[key] = [pa.RecordBatch.from_pylist(rows, pa.schema([schema.field(name) for name in data]))]
+        for each in reader.read(ReadTask((SplitRange("a", 0, 1),), ((chunk,),))):
+            assert each.schema.equals(schema)
+            found += each.to_pylist()
+        asked.append(made.asked.names)
+    assert asked == [["ID", "text"], ["day", "ID", "n", "text"]]
+    assert [(row["day"], row["n"]) for row in found] == [(date(2026, 1, 31), None)] * 2 + [(None, None)] * 2
+    assert found[0]["_metadata"] == {
+        "file_path": "s3://bucket/x=1/in/DAY=2026-01-31/n=__HIVE_DEFAULT_PARTITION__/a",
+        "file_name": "a",
+        "file_size": 9,
+        "file_block_start": 3,
+        "file_block_length": 4,
+        "file_modification_time": datetime(1970, 1, 2, tzinfo=timezone.utc),
+    }
+
+
+def test_rows_are_kept_by_their_event_times():
+    reader = S3SplitReader(
+        Made({"a": [batch(0, 10, 1)]}),
+        ObjectStore(S3ConnectionConfig(), "bucket"),
+        SCHEMA,
+        times=RowTimes(EventTimeRange(3, 5), "id", "ms"),
+    )
+    chunk = Chunk("a", 0, "", 0, 0, 0, 0, None, None)
+    [found] = reader.read(ReadTask((SplitRange("a", 0, 1),), ((chunk,),)))
+    assert found.column("id").to_pylist() == [3, 4]

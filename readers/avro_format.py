@@ -1,0 +1,155 @@
+"""Avro objects: object container files, cut into chunks at any byte."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pyarrow as pa
+
+from tidegate.errors import CorruptDataError
+from tidegate.readers.arrow_records import fitted
+from tidegate.readers.avro_container import AvroBlock, AvroHeader, blocks_of, read_header
+from tidegate.readers.avro_records import AvroRecords
+from tidegate.readers.bad_records import FAIL, BadRecordPolicy
+from tidegate.readers.conform import common_schema, position_of, spark_schema
+from tidegate.readers.event_time_units import TimeUnit
+from tidegate.readers.line_ranges import Fetch
+from tidegate.readers.object_store import SMALL_BYTES, ObjectStore
+from tidegate.readers.objects import Chunk, ChunkSurvey, ObjectFormat, S3Object
+from tidegate.readers.seen_times import SeenTimes, look_at_ends, path_of
+
+__all__ = ["AvroFormat"]
+
+CHUNK_BYTES = 64 << 20
+REQUEST_BYTES = 8 << 20
+WHOLE_BYTES = 256 << 10
+ESTIMATED_ROW_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What is known of an object once its header is read."""
+
+    fetch: Fetch
+    size: int
+    header: AvroHeader
+    records: AvroRecords
+
+    def blocks(self, start: int, end: int) -> Iterator[AvroBlock]:
+        return blocks_of(self.fetch, self.size, self.header, start, end, request_bytes=REQUEST_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class AvroFormat(ObjectFormat):
+    """Object container files of Apache Avro.
+
+    store: where they are.
+    unit: of an event-time column of numbers or texts.
+    chunk_bytes: how large a chunk may be; at least 1.
+    bad_records: what becomes of values that do not fit.
+
+    A chunk may begin at any byte; a block belongs to the chunk that holds its first byte.  At most two
+    requests of REQUEST_BYTES, a block and a batch of rows are held.  Codecs are null, deflate, snappy,
+    zstandard, bzip2 and xz.
+    """
+
+    store: ObjectStore
+    unit: TimeUnit | None = None
+    chunk_bytes: int = CHUNK_BYTES
+    bad_records: BadRecordPolicy = FAIL
+
+    def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
+        """Return the columns that the samples have, in Spark's types; those of later samples follow.
+
+        Raises OptionError when no sample holds bytes, when two disagree on a type, and for a type that
+        Spark cannot hold.
+        """
+        schemas = []
+        for found in samples:
+            if found.size:
+                with self._naming(found):
+                    schemas.append(spark_schema(pa.schema(list(self._open(found).records.kind))))
+        return common_schema(schemas, self.store.bucket)
+
+    def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
+        """Cut an object into even chunks of at most ``chunk_bytes``.
+
+        Objects up to 256 KiB are looked at whole, in one request: rows and times are exact then.  Of
+        larger ones the blocks that begin in the first and in the last 64 KiB of a chunk are looked at, or
+        the first and the last block where these are longer: the times are right unless a row between is
+        earlier or later than all of these, so always when rows are in order of time.  Rows are
+        estimated by the mean length of these.
+
+        Without a column nothing is requested, and rows are estimated at 64 bytes each.
+        """
+        count = -(-found.size // self.chunk_bytes)
+        cuts = [found.size * number // count for number in range(count + 1)] if count else []
+        if column is None:
+            return [ChunkSurvey(*cut, max((cut[1] - cut[0]) // ESTIMATED_ROW_BYTES, 1), None) for cut in pairwise(cuts)]
+        if not cuts:
+            return []
+        with self._naming(found):
+            opened = self._open(found, whole=found.size <= WHOLE_BYTES)
+            return [self._surveyed(opened, column, start, end) for start, end in pairwise(cuts)]
+
+    def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """See ObjectFormat.read.  A batch is of about 1 MiB, decompressed, but for a single larger row."""
+        with (
+            self.bad_records.of_chunk(self.store, chunk, schema, record="row") as records,
+            self._naming(chunk.source),
+        ):
+            opened = self._open(chunk.source, whole=chunk.size <= SMALL_BYTES)
+            top = [field.name for field in opened.records.kind]
+            positions = [position_of(field.name, top) for field in records.data_schema]
+            names = top if records.rescues else [top[position] for position in positions if position is not None]
+            for offset, batch in opened.records.batches(opened.blocks(chunk.start, chunk.end), names):
+                yield fitted(records, batch, offset)
+
+    def _surveyed(self, opened: _Opened, column: str, start: int, end: int) -> ChunkSurvey:
+        fields = list(opened.records.kind)
+        path = path_of(column, fields)
+        names = [] if path is None else [fields[path[0]].name]
+        seen = SeenTimes(column, self.unit)
+        looked: list[int] = []
+
+        def saw_rows(begin: int, stop: int) -> bool:
+            before = seen.rows
+            for _, batch in opened.records.batches(_measured(opened.blocks(begin, stop), looked), names):
+                seen.add(batch)
+            return seen.rows > before
+
+        if end - start <= WHOLE_BYTES:
+            saw_rows(start, end)
+            return seen.survey(start, end)
+        look_at_ends(start, end, saw_rows)
+        return seen.survey(start, end, max((end - start) * seen.rows // max(sum(looked), 1), seen.rows))
+
+    def _open(self, found: S3Object, *, whole: bool = False) -> _Opened:
+        """Read the header of an object; ``whole``: and all the rest."""
+        fetch: Fetch = functools.partial(self.store.fetch, found)
+        if whole:
+            fetch = _slices(fetch(0, found.size))
+        header = read_header(fetch, found.size)
+        return _Opened(fetch, found.size, header, AvroRecords(header.schema))
+
+    @contextmanager
+    def _naming(self, found: S3Object) -> Iterator[None]:
+        """Let errors of decoding name the object."""
+        try:
+            yield
+        except CorruptDataError as problem:
+            raise CorruptDataError(f"{self.store.address(found.key)} cannot be read: {problem}") from None
+
+
+def _slices(data: bytes) -> Fetch:
+    return lambda start, end: data[start:end]
+
+
+def _measured(blocks: Iterator[AvroBlock], lengths: list[int]) -> Iterator[AvroBlock]:
+    for block in blocks:
+        lengths.append(block.end - block.start)
+        yield block

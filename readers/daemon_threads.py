@@ -1,0 +1,76 @@
+"""Threads that do not keep the process from ending: for requests that may hang until their deadline."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from functools import partial
+from typing import Any, TypeVar
+
+from typing_extensions import ParamSpec
+
+__all__ = ["DaemonThreads"]
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+class DaemonThreads(Executor):
+    """What ThreadPoolExecutor is, but that Python does not wait for its threads when the process ends.
+
+    most: how many threads there are at most; each is started when it is needed.
+    name: of all of them.
+    """
+
+    def __init__(self, most: int, name: str) -> None:
+        self._most, self._name = most, name
+        self._changed = threading.Condition()
+        self._calls: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self._threads: list[threading.Thread] = []
+        self._idle = 0
+        self._ended = False
+
+    def submit(
+        self, fn: Callable[_Arguments, _Result], /, *args: _Arguments.args, **kwargs: _Arguments.kwargs
+    ) -> Future[_Result]:
+        """Call a function in one of the threads."""
+        future: Future[_Result] = Future()
+        with self._changed:
+            if self._ended:
+                raise RuntimeError(f"the threads {self._name!r} have ended")
+            self._calls.append((future, partial(fn, *args, **kwargs)))
+            if len(self._calls) > self._idle and len(self._threads) < self._most:
+                thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+                self._threads.append(thread)
+                thread.start()
+            self._changed.notify()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT002 - Executor's
+        """End the threads when they have done what was submitted, or with ``cancel_futures`` what they are at."""
+        with self._changed:
+            self._ended = True
+            while cancel_futures and self._calls:
+                self._calls.pop()[0].cancel()
+            self._changed.notify_all()
+        for thread in self._threads if wait else ():
+            thread.join()
+
+    def _work(self) -> None:
+        while (taken := self._take()) is not None:
+            future, call = taken
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except BaseException as problem:  # noqa: BLE001 - whoever asks for the result raises it
+                    future.set_exception(problem)
+            del taken, future, call
+
+    def _take(self) -> tuple[Future[Any], Callable[[], Any]] | None:
+        with self._changed:
+            self._idle += 1
+            self._changed.wait_for(lambda: self._calls or self._ended)
+            self._idle -= 1
+            return self._calls.popleft() if self._calls else None

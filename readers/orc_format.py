@@ -1,0 +1,242 @@
+"""ORC objects: cut at stripes, timed by their statistics, and read by ranges of bytes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import chain, compress
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+from pyarrow import orc
+
+from tidegate.errors import CorruptDataError
+from tidegate.readers.arrow_records import fitted
+from tidegate.readers.bad_records import FAIL, BadRecordPolicy
+from tidegate.readers.column_times import check_time_type, times_ms
+from tidegate.readers.conform import common_schema, position_of, spark_schema
+from tidegate.readers.event_time_units import TimeUnit
+from tidegate.readers.line_ranges import Fetch
+from tidegate.readers.object_file import ObjectFile
+from tidegate.readers.object_store import SMALL_BYTES, ObjectStore
+from tidegate.readers.objects import Chunk, ChunkSurvey, ObjectFormat, S3Object, TimeRange
+from tidegate.readers.orc_tail import ColumnStatistics, OrcTail, StripeFooter, read_tail
+from tidegate.readers.orc_values import OrcValues, bounds_of, is_wall_clock, spark_type, zone_shift_s
+from tidegate.readers.row_groups import (
+    BATCH_BYTES,
+    CHUNK_BYTES,
+    ESTIMATED_ROW_BYTES,
+    HELD_BYTES,
+    MOST_ROWS,
+    RowGroup,
+    merged_ranges,
+    surveys_of,
+    within_bounds,
+)
+from tidegate.readers.seen_times import SeenTimes, path_of
+
+__all__ = ["OrcFormat"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What is known of an object once its tail is read.
+
+    fields: the columns as the library has them, with their attributes.
+    """
+
+    found: S3Object
+    tail: OrcTail
+    fields: list[pa.Field]
+    fetch: Fetch
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.tail.data) == self.found.size
+
+
+@dataclass(frozen=True)
+class OrcFormat(ObjectFormat):
+    """Objects of Apache ORC.
+
+    store: where they are.
+    unit: of an event-time column of numbers or texts.
+    chunk_bytes: neighbouring stripes are one chunk while they stay within it; a larger stripe is a chunk
+        of its own.
+    bad_records: what becomes of rows with values that are not of their columns' types.
+
+    An object of up to SMALL_BYTES is read by one request.  Of a larger one only the columns asked for are
+    fetched; at most HELD_BYTES of a stripe and as much of the next are held as fetched, and at most
+    MOST_ROWS rows as decoded.  Timestamps have to lie between the years 1678 and 2261.
+    """
+
+    store: ObjectStore
+    unit: TimeUnit | None = None
+    chunk_bytes: int = CHUNK_BYTES
+    bad_records: BadRecordPolicy = FAIL
+
+    def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
+        """Return the columns that the samples have, in Spark's types; those of later samples follow.
+
+        Raises OptionError when no sample holds bytes, when two disagree on a type, and for a type that
+        Spark cannot hold.
+        """
+        schemas = []
+        for found in samples:
+            if found.size:
+                with self._opened(found) as opened:
+                    columns = [pa.field(each.name, spark_type(each)) for each in opened.fields]
+                    schemas.append(spark_schema(pa.schema(columns)))
+        return common_schema(schemas, self.store.bucket)
+
+    def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
+        """See ObjectFormat.survey.
+
+        The times come from the statistics of the stripes.  Where they do not tell, as for texts, that
+        column is read.  Without a column, an object within ``chunk_bytes`` is not looked at.
+        """
+        if not found.size:
+            return []
+        if column is None and found.size <= self.chunk_bytes:
+            return [ChunkSurvey(0, found.size, max(1, found.size // ESTIMATED_ROW_BYTES), None)]
+        with self._opened(found) as opened:
+            stripes = opened.tail.stripes
+            times = [(None, 0)] * len(stripes) if column is None else self._times(opened, column)
+            return surveys_of(stripes, times, found.size, self.chunk_bytes)
+
+    def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """See ObjectFormat.read.  A batch holds at most BATCH_BYTES, but for a single larger row."""
+        with (
+            self._opened(chunk.source, whole=chunk.size <= SMALL_BYTES) as opened,
+            self.bad_records.of_chunk(self.store, chunk, schema, record="row") as records,
+        ):
+            top = [each.name for each in opened.fields]
+            named = [position_of(each.name, top) for each in records.data_schema]
+            places = range(len(top)) if records.rescues else {place for place in named if place is not None}
+            mine = [stripe for stripe in opened.tail.stripes if chunk.start <= stripe.start < chunk.end]
+            for stripe, batch in self._decoded(opened, mine, sorted(places)):
+                yield from within_bounds(fitted(records, batch, stripe.start))
+
+    def _decoded(
+        self, opened: _Opened, stripes: Sequence[RowGroup], places: Sequence[int]
+    ) -> Iterator[tuple[RowGroup, pa.RecordBatch]]:
+        """Yield rows of some stripes, of the columns at some places, in Spark's types."""
+        if not places:
+            for stripe in stripes:
+                for start in range(0, stripe.rows, MOST_ROWS):
+                    yield stripe, pa.record_batch([pa.nulls(min(MOST_ROWS, stripe.rows - start))], [""])
+            return
+        tail, fields = opened.tail, [opened.fields[place] for place in places]
+        columns = tail.columns_below(places)
+        for place, field in zip(places, fields, strict=True):
+            if tail.holds_far_times(tail.columns_below([place])):
+                raise CorruptDataError(f"the column {field.name!r} has times beyond the years 1678 to 2261")
+        rows = min(MOST_ROWS, max(1, BATCH_BYTES // tail.row_bytes(columns)))
+        with closing(ObjectFile(opened.found.size, opened.fetch, SMALL_BYTES)) as source:
+            if not opened.is_whole:
+                source.hold(merged_ranges([tail.footer_range(stripe) for stripe in stripes]))
+            footers = [tail.footer(_ranges_of(source), stripe) for stripe in stripes]
+            ranges = [footer.ranges(columns) for footer in footers]
+            held = [sum(end - start for start, end in each) <= HELD_BYTES for each in ranges]
+            for index, footer in enumerate(footers):
+                if not opened.is_whole:
+                    source.hold(chain.from_iterable(compress(ranges[index : index + 2], held[index : index + 2])))
+                values = OrcValues(zone_shift_s(footer.zone), tail.is_julian)
+                for batch in _batches(source, tail, footer, places, rows):
+                    made = [values.converted(*each) for each in zip(batch.columns, fields, strict=True)]
+                    yield footer.stripe, pa.RecordBatch.from_arrays(made, [field.name for field in fields])
+
+    def _times(self, opened: _Opened, column: str) -> list[tuple[TimeRange | None, int]]:
+        """Return for each stripe the range of its times, and how many of its rows have none."""
+        tail = opened.tail
+        path = path_of(column, opened.fields)
+        if path is None or not tail.stripes:
+            return [(None, stripe.rows) for stripe in tail.stripes]
+        field = functools.reduce(lambda outer, place: outer.type.field(place), path[1:], opened.fields[path[0]])
+        check_time_type(column, spark_type(field), self.unit)
+        known = tail.statistics(tail.column_at(path))
+        # A writer has one zone for all its stripes.
+        zone = tail.footer(opened.fetch, tail.stripes[0]).zone if is_wall_clock(field.type) else "UTC"
+        times = []
+        for stripe in tail.stripes:
+            statistics = known.get(stripe.number)
+            bounded = statistics and self._bounded(tail, field, zone, stripe, statistics)
+            times.append(bounded or self._probed(opened, stripe, column, path[0]))
+        return times
+
+    def _bounded(
+        self, tail: OrcTail, field: pa.Field, zone: str, stripe: RowGroup, known: ColumnStatistics
+    ) -> tuple[TimeRange | None, int] | None:
+        """Return the times of a stripe by its statistics, and how many rows have none; None if they do not tell."""
+        if not known.values:
+            return None, stripe.rows
+        if known.bounds is None:
+            return None
+        bounds = bounds_of(known.bounds, field, zone, julian=tail.is_julian)
+        low, high = times_ms(bounds, self.unit).to_pylist()
+        return None if low is None or high is None else (TimeRange(low, high), stripe.rows - known.values)
+
+    def _probed(self, opened: _Opened, stripe: RowGroup, column: str, place: int) -> tuple[TimeRange | None, int]:
+        seen = SeenTimes(column, self.unit)
+        for _, batch in self._decoded(opened, [stripe], [place]):
+            seen.add(batch)
+        return seen.times, seen.rows_without_time
+
+    @contextmanager
+    def _opened(self, found: S3Object, *, whole: bool = False) -> Iterator[_Opened]:
+        """Read the tail of an object, and let errors of decoding name the object; ``whole``: read all of it."""
+        failures: list[Exception] = []
+        ask = functools.partial(self.store.fetch, found)
+
+        def fetch(start: int, end: int) -> bytes:
+            try:
+                return tail.data[start - tail.start : end - tail.start] if start >= tail.start else ask(start, end)
+            except Exception as problem:
+                failures.append(problem)
+                raise
+
+        address = self.store.address(found.key)
+        try:
+            tail = read_tail(ask, found.size, whole=whole)
+            with closing(ObjectFile(found.size, fetch, SMALL_BYTES)) as source:
+                fields = list(orc.ORCFile(pa.PythonFile(source, mode="r")).schema)
+            yield _Opened(found, tail, fields, fetch)
+        except CorruptDataError as problem:
+            raise CorruptDataError(f"{address} cannot be read: {problem}") from None
+        except (pa.ArrowMemoryError, pa.ArrowCancelled):
+            raise
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
+            if failures:  # which ORC's own library made a text of
+                raise failures[0] from None
+            raise CorruptDataError(f"{address} is no ORC that can be read: {problem}") from problem
+
+
+def _batches(
+    source: ObjectFile, tail: OrcTail, footer: StripeFooter, places: Sequence[int], rows: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a stripe as the library decodes them, from a file that has no other one."""
+    fetch, added = _ranges_of(source), tail.stripe_alone(footer)
+
+    def fetch_alone(start: int, end: int) -> bytes:
+        own = fetch(start, min(end, footer.end)) if start < footer.end else b""
+        return own + added[max(start - footer.end, 0) : max(end - footer.end, 0)]
+
+    with closing(ObjectFile(footer.end + len(added), fetch_alone, SMALL_BYTES)) as alone:
+        fragment = pads.OrcFileFormat().make_fragment(pa.PythonFile(alone, mode="r"))
+        yield from fragment.to_batches(
+            columns=[str(place) for place in places],
+            batch_size=rows,
+            batch_readahead=0,
+            fragment_readahead=0,
+            use_threads=False,
+        )
+
+
+def _ranges_of(source: ObjectFile) -> Fetch:
+    def fetch(start: int, end: int) -> bytes:
+        source.seek(start)
+        return source.read(end - start)
+
+    return fetch

@@ -1,0 +1,169 @@
+"""The messages that an ORC object holds: Protocol Buffers, compressed in blocks.
+
+Only what a few fields need is understood; all others are handed on as they are, so that a message with
+some other fields can be written (Protocol Buffers: encoding; ORC specification v1: compression).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+import cramjam
+
+from tidegate.errors import CorruptDataError
+
+__all__ = ["Blocks", "Message", "bytes_in", "encoded", "message", "number_in", "numbers_in", "parts_of", "signed_in"]
+
+Message: TypeAlias = "list[tuple[int, int | bytes]]"
+"""The fields in their order: the number of each, and its value; bytes are texts, messages or packed numbers."""
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+_FIXED = {FIXED64: 8, FIXED32: 4}
+HEADER_BYTES = 3  # before each block
+MOST_BYTES = 1 << 22  # of a block that is written: its header has 23 bits for the length
+
+
+def message(data: bytes) -> Message:
+    """Return the fields of a message; raises CorruptDataError for what is none."""
+    fields: Message = []
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        if tag & 7 == VARINT:
+            value, at = _varint(data, at)
+            fields.append((tag >> 3, value))
+            continue
+        length, at = _varint(data, at) if tag & 7 == BYTES else (_FIXED.get(tag & 7, len(data)), at)
+        if at + length > len(data):
+            raise CorruptDataError("one of its messages is broken")
+        fields.append((tag >> 3, data[at : at + length]))
+        at += length
+    return fields
+
+
+def encoded(fields: Iterable[tuple[int, int | bytes]]) -> bytes:
+    """Return a message as bytes; none of its values may have been of a fixed length."""
+    made = bytearray()
+    for field, value in fields:
+        if isinstance(value, int):
+            made += _as_varint(field << 3 | VARINT) + _as_varint(value)
+        else:
+            made += _as_varint(field << 3 | BYTES) + _as_varint(len(value)) + value
+    return bytes(made)
+
+
+def parts_of(fields: Message, number: int) -> list[bytes]:
+    """Return the values of a repeated field of bytes."""
+    return [value for field, value in fields if field == number and isinstance(value, bytes)]
+
+
+def bytes_in(fields: Message, number: int) -> bytes:
+    """Return the last value of a field of bytes; empty if there is none."""
+    return (parts_of(fields, number) or [b""])[-1]
+
+
+def number_in(fields: Message, number: int) -> int:
+    """Return the last value of a field of numbers; 0 if there is none."""
+    return next((value for field, value in reversed(fields) if field == number and isinstance(value, int)), 0)
+
+
+def signed_in(fields: Message, number: int) -> int | None:
+    """Return the last value of a field of signed numbers; None if there is none."""
+    found = [value for field, value in fields if field == number and isinstance(value, int)]
+    return (found[-1] >> 1) ^ -(found[-1] & 1) if found else None
+
+
+def numbers_in(fields: Message, number: int) -> list[int]:
+    """Return the values of a repeated field of numbers, packed or not."""
+    found = []
+    for field, value in fields:
+        if field != number:
+            continue
+        if isinstance(value, int):
+            found.append(value)
+            continue
+        at = 0
+        while at < len(value):
+            each, at = _varint(value, at)
+            found.append(each)
+    return found
+
+
+class Blocks(NamedTuple):
+    """How an object compresses.
+
+    kind: of orc_proto.CompressionKind.
+    size: the most bytes that a block may hold.
+    """
+
+    kind: int
+    size: int
+
+    def decompressed(self, data: bytes) -> bytes:
+        """Return what blocks hold; raises CorruptDataError for what cannot be decompressed, or not by this machine."""
+        if self.kind == 0:
+            return data
+        if self.kind not in _DECOMPRESS:
+            raise CorruptDataError(f"its compression, number {self.kind}, is none of zlib, snappy, lz4 and zstd")
+        parts = []
+        at = 0
+        while at < len(data):
+            header = int.from_bytes(data[at : at + HEADER_BYTES], "little")
+            at += HEADER_BYTES
+            part = data[at : at + (header >> 1)]
+            at += header >> 1
+            if at > len(data):
+                raise CorruptDataError("one of its messages is cut off")
+            parts.append(part if header & 1 else self._block(part))
+        return b"".join(parts)
+
+    def stored(self, data: bytes) -> bytes:
+        """Return blocks that hold these bytes as they are."""
+        if self.kind == 0:
+            return data
+        most = min(self.size, MOST_BYTES)
+        parts = [data[at : at + most] for at in range(0, len(data), most)]
+        return b"".join((len(part) << 1 | 1).to_bytes(HEADER_BYTES, "little") + part for part in parts)
+
+    def _block(self, part: bytes) -> bytes:
+        try:
+            return _DECOMPRESS[self.kind](part, self.size)
+        except (zlib.error, cramjam.DecompressionError, ValueError, OverflowError):
+            raise CorruptDataError("one of its messages cannot be decompressed") from None
+
+
+def _lz4(part: bytes, size: int) -> bytes:
+    room = bytearray(size)
+    return bytes(room[: cramjam.lz4.decompress_block_into(part, room, output_len=size)])
+
+
+_DECOMPRESS: Mapping[int, Callable[[bytes, int], bytes]] = {
+    1: lambda part, _: zlib.decompress(part, -zlib.MAX_WBITS),
+    2: lambda part, _: bytes(cramjam.snappy.decompress_raw(part)),
+    4: _lz4,
+    5: lambda part, _: bytes(cramjam.zstd.decompress(part)),
+}
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if at >= len(data):
+            raise CorruptDataError("one of its messages is broken")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+
+
+def _as_varint(value: int) -> bytes:
+    made = bytearray()
+    while value > 0x7F:
+        made.append(value & 0x7F | 0x80)
+        value >>= 7
+    made.append(value)
+    return bytes(made)

@@ -1,0 +1,90 @@
+"""Texts as Spark casts them to the values of columns (Spark: DateTimeUtils, Decimal); None for what is none.
+
+A time without a zone is UTC.  Values are as Arrow takes them for the type.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, timedelta, timezone
+from decimal import ROUND_HALF_UP, Context, Decimal, DecimalException
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+
+__all__ = ["date_of", "decimal_of", "timestamp_of", "timestamps"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MICROSECOND = timedelta(microseconds=1)
+_DECIMAL = re.compile("[+-]?(?:[0-9]+(?:[.][0-9]*)?|[.][0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
+# What Spark takes as a date or a time beyond ISO 8601.  A time of day alone, which is one of today, is left out.
+_DATE = re.compile("([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?")
+_TIME = re.compile(
+    "(?P<year>[0-9]{4})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T]"
+    "(?P<hour>[0-9]{1,2})(?::(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})(?:[.](?P<fraction>[0-9]{1,9}))?)?)?"
+    "(?P<zone> ?(?:Z|(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<offset_hour>[0-9]{1,2})(?::?(?P<offset_minute>[0-5][0-9]))?"
+    "|UTC|GMT|UT|(?P<region>[A-Za-z_]+/[A-Za-z_/+-]+)))?)?)?)?"
+)
+
+
+def decimal_of(text: str, kind: pa.DataType) -> Decimal | None:
+    """Return a number as a decimal of this type; digits after its scale are rounded half up."""
+    if not _DECIMAL.fullmatch(text):
+        return None
+    try:
+        rounded = Decimal(text).quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, Context(prec=100))
+    except DecimalException:
+        return None
+    return None if abs(rounded) >= Decimal(10) ** (kind.precision - kind.scale) else rounded
+
+
+def date_of(text: str) -> date | None:
+    """Return a date, of which the month and the day may be left out; a time behind it does not matter."""
+    found = _DATE.fullmatch(text.strip())
+    try:
+        return found and date(*(int(part or 1) for part in found.groups()))
+    except ValueError:
+        return None
+
+
+def timestamp_of(text: str, *, has_zone: bool) -> int | None:
+    """Return a time in microseconds since the epoch.
+
+    has_zone: whether it is an instant; else it must not name a zone.
+    """
+    found = _TIME.fullmatch(text.strip())
+    if found is None or (found["zone"] and not has_zone):
+        return None
+    year, month, day = (int(found[part] or 1) for part in ("year", "month", "day"))
+    hour, minute, second, offset_hour, offset_minute = (
+        int(found[part] or 0) for part in ("hour", "minute", "second", "offset_hour", "offset_minute")
+    )
+    microsecond = int((found["fraction"] or "")[:6].ljust(6, "0"))
+    try:
+        zone = ZoneInfo(found["region"]) if found["region"] else timezone.utc
+        local = datetime(year, month, day, hour, minute, second, microsecond, zone)
+    except (ValueError, LookupError, OSError):  # no such time; no such zone
+        return None
+    offset = timedelta(hours=offset_hour, minutes=offset_minute) * (-1 if found["sign"] == "-" else 1)
+    return (local - _EPOCH - offset) // _MICROSECOND
+
+
+def timestamps(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
+    """Parse a whole column of ISO 8601 at once.
+
+    Raises ArrowInvalid for anything else, and where only some have a zone.
+    """
+    zones = [None] if kind.tz is None else ["UTC", None]
+    for unit in ("us", "ns"):
+        for zone in zones:
+            try:
+                times = texts.cast(pa.timestamp(unit, zone))
+            except pa.ArrowInvalid:
+                continue
+            if unit == "ns":
+                numbers = times.view(pa.int64())
+                # NumPy rounds down, where Arrow's division rounds towards zero.
+                whole = numbers.fill_null(0).to_numpy() // 1000
+                times = pa.array(whole, mask=numbers.is_null().to_numpy(zero_copy_only=False)).view(pa.timestamp("us"))
+            return times.view(pa.int64()).view(pa.timestamp("us", kind.tz)).cast(kind)
+    raise pa.ArrowInvalid("these are not all times, or some have a zone and some have none")
