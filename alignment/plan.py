@@ -21,7 +21,8 @@ class Progress:
 
     positions: of every split, its next unread record.
     bound_ms: the furthest event time at which batches have been cut: what is delivered lies before
-        it.  None: none was cut yet, or the last one read everything.
+        it, up to the disorder of splits that are cut by probing.  None: none was cut yet, or the last
+        one read everything.
     watermark_ms: of the source; None: minus infinity.
     idle: the splits that were idle.
     late: splits that came, or woke from idle, with records older than the watermark, and have not

@@ -4,7 +4,8 @@
      "source": "kafka",              the connector that wrote it
      "positions": {"orders-0": 17},  per split the next unread position
      "starts": {"orders-0": 3},      only in the offset that a split first appears in
-     "bound": 1700000000000,         ms, exclusive: nothing at or after it was delivered
+     "bound": 1700000000000,         ms, exclusive: nothing at or after it was delivered, up to the
+                                    disorder of splits that are cut by probing (inexactSplits)
      "watermark": 1699999999999,     ms, of the source
      "idle": ["orders-1"],           splits that held nobody
      "late": ["orders-2"],           splits that came behind the watermark and have not caught up

@@ -13,7 +13,15 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Extent, Positions, SplitId, SplitRange
 
-__all__ = ["Json", "SplitEnumerator", "SupportsClock", "SupportsCommit", "SupportsCost", "SupportsDetails"]
+__all__ = [
+    "Json",
+    "SplitEnumerator",
+    "SupportsClock",
+    "SupportsCommit",
+    "SupportsCost",
+    "SupportsDetails",
+    "SupportsMetrics",
+]
 
 Json: TypeAlias = dict[str, Any]
 
@@ -64,7 +72,7 @@ class SplitEnumerator(ABC):
     def stops(self, splits: Collection[SplitId]) -> Mapping[SplitId, int | None]:
         """Return the configured end of each split, exclusive; None: it is read for ever.
 
-        Called once per run for every split.
+        Called once per run for every split, and again for one that was forgotten and came back.
         """
 
     @abstractmethod
@@ -130,3 +138,15 @@ class SupportsCost(Protocol):
 
     def cost(self, ranges: Mapping[SplitId, SplitRange]) -> Cost:
         """Return the cost of the ranges.  Called many times per plan: no I/O."""
+
+
+@runtime_checkable
+class SupportsMetrics(Protocol):
+    """Has figures of its own to tell people (Spark: ReportsSourceMetrics)."""
+
+    def metrics(self) -> Mapping[str, int]:
+        """Return figures of this run by the names that progress shows them under; few, since Spark keeps them twice.
+
+        Called once per plan: no I/O.  Names are camelCase, and where the field has one, that one
+        (Auto Loader: ``approximateQueueSize``).
+        """

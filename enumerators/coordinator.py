@@ -29,6 +29,7 @@ from tidegate.enumerators.contract import (
     SupportsCommit,
     SupportsCost,
     SupportsDetails,
+    SupportsMetrics,
 )
 from tidegate.enumerators.group_folder import GroupFolder
 from tidegate.enumerators.pace import BatchPace
@@ -291,6 +292,7 @@ class SourceCoordinator:
                     "set failOnDataLoss to false to go on without it"
                 )
             positions = {s: position for s, position in positions.items() if s not in forgotten}
+            self._stops = {s: stop for s, stop in self._stops.items() if s not in forgotten}
         self._known_removed = removed.keys()
         return positions
 
@@ -350,6 +352,7 @@ class SourceCoordinator:
             self._retention.seconds_left(now_s, positions, extents),
             {"lookups": index.lookups - self._lookups, "peeks": index.peeks - self._peeks},
             _cost_of_rows(enumerator),
+            metrics=enumerator.metrics() if isinstance(enumerator, SupportsMetrics) else {},
         )
         if self._group is not None and planned.held_by not in planned.splits and planned.held_by is not None:
             self._report["heldBy"] = self._group.name_of(planned.held_by)

@@ -1,7 +1,7 @@
 """A lease on a folder: one live query at a time, and a killed one locks nobody out.
 
 Who holds the lease renews it.  Nobody compares clocks: whoever wants it watches for as long as it is
-granted for, and takes it if it was not renewed in all that time.
+granted for, and takes it if it was not renewed in all that time, or its process is seen to be gone.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.ledger_folder import LedgerFolder, Stored
+from tidegate.enumerators.process_identity import has_ended, this_process
 from tidegate.errors import CheckpointError, ConnectorError, TidegateError
 
 __all__ = ["LEASE_S", "Lease"]
@@ -37,6 +38,7 @@ class _Note:
 
     owner: the query; it stays the same over restarts.
     holder: the run.
+    process: in which it runs; empty: nobody can tell whether it still does.
     renewal: counts, so that each renewal is seen.
     """
 
@@ -44,6 +46,7 @@ class _Note:
     holder: str
     place: str
     lease_s: float
+    process: str = ""
     renewal: int = 0
     released: bool = False
 
@@ -104,11 +107,12 @@ class Lease:
             held at once.
 
         If another query holds it, this waits until that one is seen to renew it, which is an error, or
-        has not done so for the time of its lease.
+        has not done so for the time of its lease.  Of one on this machine it is known at once when its process is gone.
 
         Raises ConnectorError when the other query is alive, or the folder cannot be used.
         """
-        mine = _Note(owner, self._holder, f"process {os.getpid()} on {socket.gethostname()}", self._lease_s)
+        place = f"process {os.getpid()} on {socket.gethostname()}"
+        mine = _Note(owner, self._holder, place, self._lease_s, this_process())
         rival: _Rival | None = None
         while True:
             asked_at = self._clocks.monotonic()
@@ -116,7 +120,12 @@ class Lease:
             note = None if found is None else self._parse(found)
             if found is None or note is None:
                 version = self._folder.create(NAME, mine.dump())
-            elif note.released or note.owner == owner or (rival is not None and rival.is_over(found, asked_at)):
+            elif (
+                note.released
+                or note.owner == owner
+                or has_ended(note.process)
+                or (rival is not None and rival.is_over(found, asked_at))
+            ):
                 version = self._folder.replace(NAME, mine.dump(), found.version)
             else:
                 version = None
@@ -128,6 +137,11 @@ class Lease:
         if self._renewed_by_thread:
             self._thread = threading.Thread(target=self._renew_for_ever, name="tidegate-lease", daemon=True)
             self._thread.start()
+
+    def read(self) -> _Note | None:
+        """Return what the lease says, whoever holds it; None: nobody ever did."""
+        found = self._folder.read(NAME)
+        return None if found is None else self._parse(found)
 
     def check(self) -> None:
         """Make sure that the lease is held.  Called before anything is written that needs it; no I/O as a rule.

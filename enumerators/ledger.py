@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
+from copy import copy
 
 from tidegate.enumerators.lease import Lease
 from tidegate.enumerators.ledger_folder import open_folder
@@ -19,7 +20,7 @@ class Ledger:
     """A folder of files that are written once, at ``stateLocation``; opens nothing before it is first used.
 
     location: a path, a ``file:`` URL or ``s3://bucket/prefix``; made when something is written.  Its
-        files are in ``ledger/`` there.
+        files are in ``ledger/`` there, those of one query in a folder of its own in that.
     config: how to reach it, if it is in a bucket.
 
     Raises OptionError for a location that is none of these.  All methods raise ConnectorError when it
@@ -32,6 +33,15 @@ class Ledger:
         self._root = open_folder(location, config)
         self._files = self._root.within(FOLDER)
         self._wall_clock = wall_clock
+
+    def of_query(self, owner: str) -> Ledger:
+        """Return the part that is one query's alone: another one that begins here later finds none of its files.
+
+        owner: the query's own id, which its checkpoint keeps.
+        """
+        part = copy(self)
+        part._files = self._files.within(owner)  # noqa: SLF001 - of its own class
+        return part
 
     @property
     def address(self) -> str:
@@ -67,9 +77,29 @@ class Ledger:
             )
         return found.data
 
+    def note(self, name: str, data: bytes) -> None:
+        """Write a note in place of an earlier one of that name: for people, and nothing that a restart needs.
+
+        ``sweep`` has to be told to keep it.
+        """
+        found = self._files.read(name)
+        if found is None:
+            self._files.create(name, data)
+        elif found.data != data:
+            self._files.replace(name, data, found.version)
+
+    def noted(self, name: str) -> bytes | None:
+        """Return a note; None: there is none."""
+        found = self._files.read(name)
+        return None if found is None else found.data
+
     def names(self) -> list[str]:
         """Return the names of all files, in order."""
         return sorted(self._files.modified())
+
+    def delete(self, name: str) -> None:
+        """Delete a file, if it is there, that no offset needs any more."""
+        self._files.delete(name)
 
     def sweep(self, keep: Collection[str], older_than_s: float) -> list[str]:
         """Delete the files that nobody names any more, and return their names.

@@ -22,11 +22,11 @@ from urllib.parse import unquote, urlsplit
 from tidegate.errors import ConnectorError, OptionError, TidegateError
 from tidegate.readers.object_store import s3_error
 from tidegate.readers.retry import Deadline, TransientError
+from tidegate.readers.s3_address import s3_address
 from tidegate.readers.s3_config import S3ConnectionConfig
 
 __all__ = ["LedgerFolder", "Stored", "open_folder"]
 
-BUCKET_SCHEMES = ("s3", "s3a")
 PROBE = ".conditional-writes"
 NO_ETAG = '"0"'  # of no object
 
@@ -91,16 +91,14 @@ def open_folder(location: str, config: S3ConnectionConfig) -> LedgerFolder:
 
     Raises OptionError for a location that is none of these.
     """
-    # A path may hold what would be a query in a URL.
-    scheme, separator, rest = location.partition("://")
-    if scheme.lower() in BUCKET_SCHEMES and separator:
-        bucket, _, prefix = rest.partition("/")
-        if not bucket:
+    address = s3_address(location)
+    if address is not None:
+        if not address.bucket:
             raise OptionError(f"stateLocation is {location!r}, which names no bucket")
-        return _BucketFolder(config, bucket, prefix.strip("/"))
+        return _BucketFolder(config, address.bucket, address.key.rstrip("/"))
     if location.lower().startswith("file:"):
         return _LocalFolder(Path(unquote(urlsplit(location).path)))
-    if separator or not location.strip():
+    if "://" in location or not location.strip():
         raise OptionError(f"stateLocation is {location!r}; it has to be a path, or s3://bucket/prefix")
     return _LocalFolder(Path(location).expanduser().absolute())
 

@@ -46,16 +46,32 @@ class ListingRules:
 
     def takes(self, found: S3Object) -> bool:
         """Tell whether an object is data."""
+        return self.objection(found) is None
+
+    def objection(self, found: S3Object) -> str | None:
+        """Return why an object is no data, as the end of a sentence after "for"; None: it is data."""
+        return self._objection_to_name(found) or self._objection_to_time(found.modified_ms)
+
+    def _objection_to_name(self, found: S3Object) -> str | None:
         *folders, name = self._parts(found.key)
-        return (
-            name != ""
-            and not _is_hidden(name)
-            and not (found.size == 0 and name.endswith(HADOOP_FOLDER))
-            and all(map(self._goes_into, folders))
-            and (self.modified_after_ms is None or found.modified_ms > self.modified_after_ms)
-            and (self.modified_before_ms is None or found.modified_ms < self.modified_before_ms)
-            and (self.path_glob_filter is None or _pattern(self.path_glob_filter).fullmatch(name) is not None)
-        )
+        if name == "" or (found.size == 0 and name.endswith(HADOOP_FOLDER)):
+            return "it only marks a folder"
+        if _is_hidden(name):
+            return f"the name {name!r} hides it: it begins with '.' or '_', or ends in {UNFINISHED_COPY!r}"
+        for folder in folders:
+            if not self._goes_into(folder):
+                hides = "hides what is in it" if _is_hidden(folder) else "is not gone into without recursiveFileLookup"
+                return f"its folder {folder!r} {hides}"
+        if self.path_glob_filter is not None and _pattern(self.path_glob_filter).fullmatch(name) is None:
+            return f"its name does not match pathGlobFilter, {self.path_glob_filter!r}"
+        return None
+
+    def _objection_to_time(self, modified_ms: int) -> str | None:
+        if self.modified_after_ms is not None and modified_ms <= self.modified_after_ms:
+            return "its LastModified is not after modifiedAfter"
+        if self.modified_before_ms is not None and modified_ms >= self.modified_before_ms:
+            return "its LastModified is not before modifiedBefore"
+        return None
 
     def enters(self, folder: str) -> bool:
         """Tell whether there may be data below a folder, which ends in ``/`` and begins with the prefix."""

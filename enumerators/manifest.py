@@ -14,16 +14,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Head
 from tidegate.enumerators.chunk_sorter import CHUNKS_PER_BATCH, ChunkSorter, compressed_batches
 from tidegate.errors import CheckpointError
-from tidegate.readers.objects import CHUNK_SCHEMA
+from tidegate.readers.objects import CHUNK_SCHEMA, S3Object
 
 __all__ = ["Manifest"]
 
 CHECKSUM_DIGITS = 16
+VERSION = [*S3Object._fields]
 NEVER = np.iinfo(np.int64).min  # less than any event time
 
 
@@ -34,9 +36,10 @@ class Manifest:
     id: names it for ever: ``00000012-0123456789abcdef``, its number and a checksum of ``data``.
     data: the content as it is stored: an Arrow IPC file, compressed with zstd.
 
-    Positions count from 0 to ``len(manifest)``.  All methods but ``overshoot_ms`` and ``chunks``, which
-    look at each chunk of a range, take a time that hardly depends on the length.  The first one that
-    needs a column makes an array of it; keys and ETags stay compressed.
+    Positions count from 0 to ``len(manifest)``.  All methods but ``overshoot_ms``, ``chunks`` and
+    ``last_chunks``, which look at each chunk of a range, take a time that hardly depends on the length.
+    The first one that needs a column makes an array of it; keys and ETags stay compressed.  Threads may
+    share it.
     """
 
     def __init__(self, number: int, data: bytes) -> None:
@@ -121,6 +124,13 @@ class Manifest:
             parts.append(batch.take(pa.array(wanted)))
         return _joined(parts)
 
+    def last_chunks(self, start: int, end: int) -> pa.RecordBatch:
+        """Return, of the chunks from ``start`` to ``end``, those that are the last of their object in this order.
+
+        When the chunks before ``end`` are read, so are all that this manifest holds of these objects.
+        """
+        return self.chunks(start, end).filter(pa.array(self._is_last[start:end]))
+
     def overshoot_ms(self, start: int, end: int, bound_ms: int) -> int:
         """Return by how much the greatest event time in a range of chunks is beyond a bound; at least 0.
 
@@ -162,8 +172,20 @@ class Manifest:
         return _running(rows, np.int64), _running(end - start, np.int64), _running(start == 0, np.int32)
 
     @cached_property
-    def _file(self) -> Any:
-        return pa.ipc.open_file(self.data)
+    def _is_last(self) -> Any:
+        """Whether each chunk is the last of its object."""
+        is_last = np.ones(len(self), bool)
+        parts, first = [], 0
+        for batch in compressed_batches(self.data, [*VERSION, "start", "end"]):
+            is_part = pc.or_(pc.greater(batch["start"], 0), pc.less(batch["end"], batch["size"]))
+            positions = pa.array(np.arange(first, first + batch.num_rows))
+            parts.append(batch.select(VERSION).append_column("position", positions).filter(is_part))
+            first += batch.num_rows
+        if parts:
+            cut = pa.Table.from_batches(parts)
+            is_last[cut["position"].to_numpy()] = False
+            is_last[cut.group_by(VERSION).aggregate([("position", "max")])["position_max"].to_numpy()] = True
+        return is_last
 
     def _column(self, name: str) -> pa.Array:
         columns = [batch.column(name) for batch in compressed_batches(self.data, [name])]
@@ -173,7 +195,8 @@ class Manifest:
         """Return some chunks; ranges are asked for one after the other, so that the last one may do again."""
         last = self._last
         if last is None or last[0] != index:
-            self._last = last = (index, self._file.get_batch(index))
+            # A reader is not for several threads.
+            self._last = last = (index, pa.ipc.open_file(self.data).get_batch(index))
         return last[1]
 
 

@@ -1,4 +1,4 @@
-"""One discovery round: what a listing shows that is new becomes the chunks of one manifest."""
+"""One discovery round: what a listing, or a queue, shows that is new becomes the chunks of one manifest."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Executor, Future
 from contextlib import closing
 from itertools import islice
+from typing import Any
 
 import pyarrow as pa
 
 from tidegate.enumerators.chunk_sorter import ChunkSorter
+from tidegate.enumerators.left_out import LeftOut
+from tidegate.enumerators.object_notifications import ObjectNotifications
 from tidegate.enumerators.object_times import ObjectTimes
 from tidegate.enumerators.seen_objects import SeenObjects
 from tidegate.errors import CorruptDataError, ObjectGoneError
+from tidegate.readers.daemon_threads import DaemonThreads
 from tidegate.readers.objects import CHUNK_SCHEMA, Chunk, ObjectFormat, S3Object
 
 __all__ = ["ObjectDiscovery"]
@@ -25,16 +29,19 @@ _LOG = logging.getLogger("tidegate.planner")
 _THREADS = 16
 _OBJECTS_AT_ONCE = 64
 _OBJECTS_PER_BATCH = 10_000
+_LISTED = "listed_ms"
 
 
 class ObjectDiscovery:
     """Finds new objects, and cuts them into chunks.
 
-    pages: lists all objects there are, in pages; called once per round.
+    pages: lists all objects there are, in pages; called once per round that lists.
     seen: which objects were found before; kept up to date by every round that ends well.
     allow_overwrites: an object that was overwritten is found again; otherwise the new version is left
         out, with a warning.
     ignore_corrupt: leave out objects that cannot be cut; otherwise they end the round.
+    left_out: an attribute: the objects that were left out, and why.
+    notifications: find objects between listings; None: every round lists.
     """
 
     def __init__(
@@ -46,41 +53,85 @@ class ObjectDiscovery:
         *,
         allow_overwrites: bool = False,
         ignore_corrupt: bool = False,
+        notifications: ObjectNotifications | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._pages, self._format, self._times, self.seen = pages, object_format, times, seen
         self._allow_overwrites, self._ignore_corrupt, self._clock = allow_overwrites, ignore_corrupt, clock
+        self._notifications = notifications
         self._stopped = threading.Event()
-        self._left_out: set[tuple[str, str]] = set()
+        self.left_out = LeftOut()
 
     def stop(self) -> None:
         """Let a round that goes on in another thread raise CancelledError soon."""
         self._stopped.set()
+        if self._notifications is not None:
+            self._notifications.stop()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a stored offset, in whose snapshot stands what ``settle`` returned."""
+        if self._notifications is not None:
+            self._notifications.listed_ms = state.get(_LISTED)
+
+    def settle(self, number: int) -> Mapping[str, Any]:
+        """Learn that what was found so far is stored when a manifest with this number is, or one with a greater.
+
+        number: the greatest of those that are not read to their end; 0: there are none, and all is stored.
+
+        Called after each round that ended well.  Returns what the snapshot has to hold for ``restore``.
+        """
+        if self._notifications is None:
+            return {}
+        self._notifications.held.end_round(number)
+        return {_LISTED: self._notifications.listed_ms}
+
+    def stored(self, number: int) -> None:
+        """Learn that a stored offset names a manifest with this number."""
+        if self._notifications is not None:
+            self._notifications.held.stored(number)
+
+    def metrics(self) -> Mapping[str, int]:
+        """Return the figures of this run that are of interest besides what it found."""
+        told = {} if self._notifications is None else self._notifications.metrics()
+        return {"numFilesLeftOut": len(self.left_out), **told}
 
     def round(self, *, existing: bool = True) -> ChunkSorter:
-        """List once, and return the chunks of what is new; none: nothing is.
+        """Look once, and return the chunks of what is new; none: nothing is.
 
         existing: False: remember what is there, and return nothing.
 
-        Raises ConnectorError when the listing fails, CorruptDataError for an object that cannot be cut.
+        Raises ConnectorError when the listing, or the queue, fails, CorruptDataError for an object that cannot be cut.
         A round that raises has found nothing: the next one finds it all again.
         """
         begun_ms = int(self._clock() * 1000)
         seen = self.seen.copy()
         found = ChunkSorter()
-        with closing(self._pages()) as pages, ThreadPoolExecutor(_THREADS, "tidegate-survey") as pool:
-            fresh = self._fresh(pages, seen)
-            surveyed = self._surveyed(pool, fresh, begun_ms) if existing else ((each, []) for each in fresh)
-            with closing(surveyed):
-                while some := list(islice(surveyed, _OBJECTS_PER_BATCH)):
-                    seen.add([each for each, _ in some])
-                    found.add(_columns([chunk for _, chunks in some for chunk in chunks]))
-        seen.end_round(begun_ms)
+        lists = self._notifications is None or self._notifications.is_listing_due(begun_ms)
+        with DaemonThreads(_THREADS, "tidegate-survey") as pool:
+            # One after the other, for an object that both show is known by then.
+            for find in self._finders(lists=lists, existing=existing):
+                with closing(find()) as pages:
+                    fresh = self._fresh(pages, seen, begun_ms)
+                    surveyed = self._surveyed(pool, fresh, begun_ms) if existing else ((each, []) for each in fresh)
+                    with closing(surveyed):
+                        while some := list(islice(surveyed, _OBJECTS_PER_BATCH)):
+                            seen.add([each for each, _ in some])
+                            found.add(_columns([chunk for _, chunks in some for chunk in chunks]))
+        notifications = self._notifications
+        seen.end_round(begun_ms if notifications is None else notifications.end_round(begun_ms, listed=lists))
         self.seen = seen
         return found
 
-    def _fresh(self, pages: Iterable[Sequence[S3Object]], seen: SeenObjects) -> Iterator[S3Object]:
+    def _finders(self, *, lists: bool, existing: bool) -> Iterator[Callable[[], Generator[Sequence[S3Object]]]]:
+        if lists:
+            yield self._pages
+        # What came after the listing is not there already, and is found by the next round.
+        if self._notifications is not None and existing:
+            yield self._notifications.pages
+
+    def _fresh(self, pages: Iterable[Sequence[S3Object]], seen: SeenObjects, now_ms: int) -> Iterator[S3Object]:
         """Yield the objects that are new."""
+        left_out: list[S3Object] = []
         for page in pages:
             if self._stopped.is_set():
                 raise CancelledError
@@ -88,17 +139,18 @@ class ObjectDiscovery:
             yield from new
             if self._allow_overwrites:
                 yield from overwritten
-            elif left_out := [found for found in overwritten if (found.key, found.etag) not in self._left_out]:
-                self._left_out |= {(found.key, found.etag) for found in left_out}
-                _LOG.warning(
-                    "%d objects were overwritten after they were found, such as %r; they are left out, for "
-                    "allowOverwrites is false",
-                    len(left_out),
-                    left_out[0].key,
-                )
+            else:
+                left_out += [found for found in overwritten if self.left_out.add(found, "overwritten", now_ms)]
+        if left_out:
+            _LOG.warning(
+                "%d objects were overwritten after they were found, such as %r; they are left out, for "
+                "allowOverwrites is false",
+                len(left_out),
+                left_out[0].key,
+            )
 
     def _surveyed(
-        self, pool: ThreadPoolExecutor, objects: Iterable[S3Object], now_ms: int
+        self, pool: Executor, objects: Iterable[S3Object], now_ms: int
     ) -> Generator[tuple[S3Object, list[Chunk]], None, None]:
         """Yield objects with their chunks; many threads look at them, a bounded number at once."""
         waiting: deque[Future[list[tuple[S3Object, list[Chunk]]]]] = deque()
@@ -134,14 +186,17 @@ class ObjectDiscovery:
         except ObjectGoneError:
             # Should it be there again, as another version, it is new.
             _LOG.warning("the object %r was deleted or overwritten before it could be looked at", found.key)
+            self.left_out.add(found, "gone", now_ms)
             return None
         except CorruptDataError as error:
             if not self._ignore_corrupt:
                 raise
             _LOG.warning("left out: %s", error)
+            self.left_out.add(found, "corrupt", now_ms)
             return []
         # What its times forbid is no fault of the object.
-        return [self._times.chunk(found, piece, now_ms) for piece in pieces]
+        chunks = [self._times.chunk(found, piece, now_ms) for piece in pieces]
+        return [chunk for chunk in chunks if chunk is not None]
 
 
 def _columns(chunks: Sequence[Chunk]) -> pa.RecordBatch:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tidegate.enumerators.listing_rules import ListingRules
 from tidegate.errors import ConnectorError
-from tidegate.readers.object_store import s3_error
+from tidegate.readers.object_store import s3_error, s3_object
 from tidegate.readers.objects import S3Object
 from tidegate.readers.retry import Deadline, TransientError
 from tidegate.readers.s3_config import S3ConnectionConfig
@@ -158,7 +158,7 @@ class _Listing:
             request["Delimiter"] = "/"
         folders = self._folder_of_start(stretch)
         for answer in self._answers(request):
-            found = list(map(_object, answer.get("Contents", ())))
+            found = [s3_object(entry["Key"], entry["Size"], entry) for entry in answer.get("Contents", ())]
             folders += [entry["Prefix"] for entry in answer.get("CommonPrefixes", ())]
             yield [each for each in found if self._is_in(stretch, each.key) and self._rules.takes(each)]
             if stretch.folders is not None and found and _folder(stretch, found[-1].key) > stretch.folders[1]:
@@ -232,8 +232,3 @@ def _folder(stretch: _Stretch, key: str) -> str:
     """Return the folder in the prefix of a stretch in which a key is, or the key if it is in none."""
     end = key.find("/", len(stretch.prefix))
     return key[: end + 1] if end >= 0 else key
-
-
-def _object(entry: Any) -> S3Object:
-    modified_ms = round(entry["LastModified"].timestamp() * 1000)
-    return S3Object(entry["Key"], entry["Size"], entry.get("ETag", "").strip('"'), modified_ms)

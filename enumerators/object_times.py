@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from tidegate.errors import CorruptDataError
 from tidegate.readers.event_time import BadEventTime
 from tidegate.readers.event_time_policy import FutureEventTime
+from tidegate.readers.event_time_range import ALL_TIMES, EventTimeRange
 from tidegate.readers.objects import Chunk, ChunkSurvey, S3Object, TimeRange
 from tidegate.readers.path_times import PathTimes
 
@@ -26,6 +27,7 @@ class ObjectTimes:
         (``record-timestamp``), or planning leaves them out (``ignore``).
     future: the same of times more than ``max_future_skew_ms`` ahead of the clock; ``hold`` is the
         planner's business.
+    wanted: what is to be read: chunks without a time in it are left out, others planned by what lies in it.
     """
 
     column: str | None = None
@@ -33,13 +35,18 @@ class ObjectTimes:
     bad: BadEventTime = "fail"
     future: FutureEventTime = "ignore"
     max_future_skew_ms: int = 0
+    wanted: EventTimeRange = ALL_TIMES
 
-    def chunk(self, found: S3Object, survey: ChunkSurvey, now_ms: int) -> Chunk:
-        """Return a chunk of an object with the event times that planning goes by.
+    def chunk(self, found: S3Object, survey: ChunkSurvey, now_ms: int) -> Chunk | None:
+        """Return a chunk of an object with the event times that planning goes by; None: none of it is wanted.
 
         Raises CorruptDataError, which names the object, where the policy is ``fail``.
         """
         times = self._not_bad(found, survey)
+        if self.wanted.is_bounded:
+            times = None if times is None else self.wanted.common(times)
+            if times is None:
+                return None
         if times is not None and times.max_ms > now_ms + self.max_future_skew_ms:
             times = self._not_future(found, times, now_ms + self.max_future_skew_ms)
         return Chunk(*found, survey.start, survey.end, survey.rows, *(times or (None, None)))

@@ -14,8 +14,10 @@
      "lateSplits": ["orders-7"],                those that came, or woke, behind it; the first ten
      "paused": {"orders-2": ms},                since when (wall clock), the longest ten
      "lookups": 1, "peeks": 2,                  requests to the time index by this plan
-     "inexactSplits": 0,                        cut by probing, for the index is blind there
+     "inexactSplits": 0,                        cut by probing, for the index is blind there: such a batch
+                                                passes the bound by at most the split's disorder
      "secondsToDeletion": {"orders-2": 340},    of unread records, where that can be told
+     "metrics": {"approximateQueueSize": 7},    figures of the connector's own, where it has any
      "planner": "9f1c...",                      names the planner process
      "bySplit": {"orders-0": ["reading", ms, 5]}}   state, next event time, rows left; up to 100 splits
 
@@ -60,12 +62,15 @@ class Reporter:
         seconds_left: Mapping[SplitId, float],
         asked: Mapping[str, int],
         cost: CostOf = split_rows,
+        *,
+        metrics: Mapping[str, int] | None = None,
     ) -> Json:
         """Return what a plan decided.  Called once per plan.
 
         ends: of each split, up to where it could be read.
         asked: what the plan cost in requests, by the names they have in the report.
         cost: of ranges.
+        metrics: figures of the connector's own.
         """
         progress, splits = planned.progress, planned.splits
         by_state: dict[SplitState, list[SplitId]] = {}
@@ -111,6 +116,8 @@ class Reporter:
                 s: round(left) for s, left in sorted(seconds_left.items(), key=lambda item: item[1])[:_NAMED_SPLITS]
             },
         }
+        if metrics:
+            report["metrics"] = dict(sorted(metrics.items()))
         if len(splits) <= _DETAILED_SPLITS:
             report["bySplit"] = {
                 s: [said.state.value, said.next_ms, remaining.get(s, 0)] for s, said in sorted(splits.items())

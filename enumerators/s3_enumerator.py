@@ -8,11 +8,11 @@ once it is read, nobody need remember it.
 from __future__ import annotations
 
 import logging
-import re
 import uuid
 from collections import deque
-from collections.abc import Collection, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future, wait
+from functools import partial
 
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
@@ -20,10 +20,14 @@ from tidegate.enumerators.chunk_sorter import ChunkSorter
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.enumerators.lease import Lease
 from tidegate.enumerators.ledger import Ledger
+from tidegate.enumerators.left_out import LEFT_OUT
 from tidegate.enumerators.manifest import Manifest
 from tidegate.enumerators.object_discovery import ObjectDiscovery
+from tidegate.enumerators.rereads import RereadRequests
 from tidegate.enumerators.seen_objects import SeenObjects
-from tidegate.readers.objects import Chunk
+from tidegate.enumerators.source_cleaning import SourceCleaning
+from tidegate.readers.daemon_threads import DaemonThreads
+from tidegate.readers.objects import Chunk, S3Object
 
 __all__ = ["S3Enumerator"]
 
@@ -32,7 +36,8 @@ _MOST_MANIFESTS = 8  # more are merged: the offset names each
 _PATIENCE_S = 5.0  # for a round; one that takes longer goes on beside the plans
 _OFFSETS_REMEMBERED = 4  # Spark may go back to the last one or two
 _ORPHAN_S = 3600.0
-_OURS = re.compile(r"seen-[0-9a-f]+|[0-9]+-[0-9a-f]+")  # the names of memories and of manifests
+_TO_CLEAN = "clean"
+_REREADS = "rereads"
 
 
 class S3Enumerator(SplitEnumerator):
@@ -40,8 +45,10 @@ class S3Enumerator(SplitEnumerator):
 
     discovery: finds what is new.
     ledger: keeps manifests for a restart; None: a batch query, which needs none.
-    state: the last run's snapshot: what was seen, the last manifest's number, and the owner of the lease.
+    state: the last run's snapshot: what was seen, the last manifest's number, the owner of the lease, what is
+        left to clean, and the requests to read again that were taken.
     include_existing: read the objects that are there when the query begins.
+    clean: cleans an object that was read for good, as SourceCleaning wants it; None: they stay.
     """
 
     positions_are_rows = False
@@ -53,24 +60,36 @@ class S3Enumerator(SplitEnumerator):
         state: Json | None,
         *,
         include_existing: bool = True,
+        clean: Callable[[S3Object], bool] | None = None,
     ) -> None:
-        self._discovery, self._ledger = discovery, ledger
+        self._discovery, self._clean = discovery, clean
         self._lease: Lease | None = None
         self._include_existing = include_existing
         self._begins = state is None
         # A copy: what came is a part of the start offset, which may be given back as it was.
         self._state: Json = dict(state or {"owner": uuid.uuid4().hex[:12], "number": 0, "seen": None})
+        self._location = ledger
+        self._ledger = None if ledger is None else ledger.of_query(self._state["owner"])
+        self._cleaning: SourceCleaning | None = None
+        self._noted = b""
+        self._rereads: RereadRequests | None = None
         self._restored = False
         self._live: dict[SplitId, Manifest] = {}
         self._committed: Positions = {}
         self._offsets: deque[set[str]] = deque(maxlen=_OFFSETS_REMEMBERED)  # what each of them names
         self._swept: set[str] | None = None
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: DaemonThreads | None = None
         self._round: Future[ChunkSorter] | None = None
 
     def commit(self, positions: Positions) -> None:
         """Learn which manifests there are in the stored offset, and how far each was read."""
-        self._committed = dict(positions)
+        is_news, self._committed = positions != self._committed, dict(positions)
+        number = self._greatest_number(positions)
+        self._discovery.stored(number)
+        if self._rereads is not None:
+            self._rereads.stored(number, {manifest.number for manifest in self._live.values()})
+        if is_news:
+            self._clean_what_is_read()
 
     def discover(self) -> Collection[SplitId]:
         """Return the manifests that are not read to their end, with one of what is new.
@@ -80,9 +99,15 @@ class S3Enumerator(SplitEnumerator):
         """
         self._restore()
         patience_s = None if self._pool is None else _PATIENCE_S if self._round is None else 0.0
+        self._clean_what_is_read()
         self._retire()
         self._finish_round(self._begin_round(), patience_s)
+        self._read_again()
         self._merge()
+        if self._cleaning is not None:
+            self._cleaning.go_on(self._live)
+            # No round found these chunks: the number stays that of the last one that did.
+            self._cleaning.merge(lambda chunks: self._build(self._state["number"], chunks))
         self._sweep()
         return list(self._live)
 
@@ -126,15 +151,24 @@ class S3Enumerator(SplitEnumerator):
         return tuple(map(Chunk._make, zip(*columns.values(), strict=True)))
 
     def snapshot(self) -> Json:
-        """Return what was seen so far, by the name of its file, and who holds the lease."""
+        """Return what was seen so far and what is left to clean, by the names of files, and who holds the lease."""
         self._remember_offset(self._live)
-        return dict(self._state)
+        to_clean = {} if self._cleaning is None else self._cleaning.snapshot()
+        rereads = {} if self._rereads is None else self._rereads.snapshot()
+        notes = {_TO_CLEAN: to_clean, _REREADS: rereads}
+        return {**self._state, **{name: note for name, note in notes.items() if note}}
+
+    def metrics(self) -> Mapping[str, int]:
+        """Return what became of objects besides being read, by this run."""
+        return {**self._discovery.metrics(), **({} if self._cleaning is None else self._cleaning.metrics())}
 
     def close(self) -> None:
         """End the round that goes on, and let the next query have the ledger."""
         self._discovery.stop()
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._cleaning is not None:
+            self._cleaning.close()
         if self._lease is not None:
             self._lease.release()
             self._lease = None
@@ -142,15 +176,15 @@ class S3Enumerator(SplitEnumerator):
     def _manifest(self, split: SplitId) -> Manifest:
         if split not in self._live and self._ledger is not None:
             self._hold_lease()
-            self._live[split] = Manifest.parse(split, self._ledger.read(split))
+            self._live[split] = _stored(self._ledger, split)
         return self._live[split]
 
     def _hold_lease(self) -> None:
         """Be alone in writing to the ledger, or raise ConnectorError."""
-        if self._ledger is None:
+        if self._location is None:
             return
         if self._lease is None:
-            lease = self._ledger.lease()
+            lease = self._location.lease()
             lease.acquire(self._state["owner"])
             self._lease = lease
         self._lease.check()
@@ -162,15 +196,30 @@ class S3Enumerator(SplitEnumerator):
             return
         for split in self._committed:
             self._manifest(split)
+        self._discovery.restore(self._state)
+        if (stored := self._state["seen"]) is not None:
+            age_ms = self._discovery.seen.max_age_ms
+            self._discovery.seen = SeenObjects.restored(stored, self._ledger.read, age_ms)
+        self._noted = self._ledger.noted(LEFT_OUT) or b""
+        self._discovery.left_out.restore(self._noted)
+        to_clean = self._state.pop(_TO_CLEAN, {})
+        self._rereads = RereadRequests(self._ledger, self._state.pop(_REREADS, {}))
+        if self._clean is not None:
+            self._cleaning = SourceCleaning(self._clean, partial(_stored, self._ledger), to_clean)
         self._remember_offset(self._committed)
-        if (name := self._state["seen"]) is not None:
-            seen = SeenObjects.from_bytes(self._ledger.read(name))
-            seen.max_age_ms = self._discovery.seen.max_age_ms
-            self._discovery.seen = seen
         self._restored = True
 
+    def _named(self) -> set[str]:
+        """Return the names of files in a snapshot taken now."""
+        cleaning = () if self._cleaning is None else self._cleaning.snapshot()
+        rereads = () if self._rereads is None else self._rereads.snapshot()
+        return {*self._runs(), *cleaning, *rereads}
+
+    def _runs(self) -> Collection[str]:
+        return () if self._state["seen"] is None else self._state["seen"]["runs"]
+
     def _remember_offset(self, manifests: Collection[SplitId]) -> None:
-        named = {*manifests, str(self._state["seen"])}
+        named = {*manifests, *self._named()}
         if not self._offsets or self._offsets[-1] != named:
             self._offsets.append(named)
 
@@ -180,7 +229,7 @@ class S3Enumerator(SplitEnumerator):
 
     def _begin_round(self) -> Future[ChunkSorter]:
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, "tidegate-discovery")
+            self._pool = DaemonThreads(1, "tidegate-discovery")
         if self._round is None:
             existing = self._include_existing or not self._begins
             self._round = self._pool.submit(self._discovery.round, existing=existing)
@@ -195,24 +244,56 @@ class S3Enumerator(SplitEnumerator):
         self._begins = False
         if len(chunks):
             self._add(chunks)
+        self._state.update(self._discovery.settle(self._greatest_number(self._live)))
         self._remember_seen()
+
+    def _greatest_number(self, manifests: Collection[SplitId]) -> int:
+        return max((self._live[s].number for s in manifests if s in self._live), default=0)
 
     def _add(self, chunks: ChunkSorter) -> None:
         self._state["number"] += 1
-        manifest = Manifest.build(self._state["number"], chunks)
-        if self._ledger is not None:
-            self._ledger.write(manifest.id, manifest.data)
+        manifest = self._build(self._state["number"], chunks)
         self._live[manifest.id] = manifest
         _LOG.info("manifest %s holds %d chunks", manifest.id, len(manifest))
+
+    def _build(self, number: int, chunks: ChunkSorter) -> Manifest:
+        manifest = Manifest.build(number, chunks)
+        if self._ledger is not None:
+            self._ledger.write(manifest.id, manifest.data)
+        return manifest
 
     def _remember_seen(self) -> None:
         if self._ledger is None:
             return
-        data = self._discovery.seen.to_bytes()
-        name = f"seen-{SeenObjects.digest(data)}"
-        if name != self._state["seen"]:
-            self._ledger.write(name, data)
-            self._state["seen"] = name
+        seen = self._discovery.seen
+        new = {run.name: run for run in seen.runs if run.name not in self._runs()}
+        for name, run in new.items():
+            self._ledger.write(name, run.to_bytes())
+        # Where the runs stay, so does the horizon in the offset: it may be behind, never ahead.
+        if new or self._state["seen"] is None:
+            self._state["seen"] = seen.snapshot()
+        noted = self._discovery.left_out.to_bytes()
+        if noted != self._noted:
+            self._ledger.note(LEFT_OUT, noted)
+            self._noted = noted
+
+    def _read_again(self) -> None:
+        if self._rereads is None:
+            return
+        for name, chunks in self._rereads.pending().items():
+            self._hold_lease()
+            self._add(chunks)
+            self._rereads.take(name, self._state["number"])
+            _LOG.info("%d chunks are read again, as %s asks", len(chunks), name)
+
+    def _clean_what_is_read(self) -> None:
+        if self._cleaning is None:
+            return
+        again = () if self._rereads is None else self._rereads.manifests
+        for split, end in self._committed.items():
+            if end and split in self._live and self._live[split].number not in again:
+                self._cleaning.advance(self._live[split], end)
+        self._cleaning.go_on(self._live)
 
     def _merge(self) -> None:
         """Make one manifest of the rests of all, where there are too many."""
@@ -228,9 +309,12 @@ class S3Enumerator(SplitEnumerator):
         """Delete what no offset names, whether Spark has stored it or is about to."""
         if self._ledger is None:
             return
-        named = {*self._live, *self._committed, str(self._state["seen"])}
+        named = {LEFT_OUT, *self._live, *self._committed, *self._named()}
         if named == self._swept:
             return
-        others = {name for name in self._ledger.names() if not _OURS.fullmatch(name)}
-        self._ledger.sweep(named.union(others, *self._offsets), _ORPHAN_S)
+        self._ledger.sweep(named.union(*self._offsets), _ORPHAN_S)
         self._swept = named
+
+
+def _stored(ledger: Ledger, split: SplitId) -> Manifest:
+    return Manifest.parse(split, ledger.read(split))

@@ -52,8 +52,8 @@ class StateFolder:
                 _root().mkdir(mode=0o700, exist_ok=True)
                 _require_private(_root())
                 try:
-                    self.path.mkdir(parents=True, exist_ok=True)
-                    partial.write_text(json.dumps(note), "utf-8")
+                    self._make()
+                    _write_private(partial, json.dumps(note))
                     partial.replace(self.path / f"{name}.json")
                 except (FileNotFoundError, FileExistsError):
                     # Someone left in between, and took the empty folder away.
@@ -85,6 +85,12 @@ class StateFolder:
                 folder.rmdir()
                 folder = folder.parent
 
+    def _make(self) -> None:
+        """Make the folder and those around it; ``mkdir(parents=True)`` gives a mode to the last one only."""
+        for folder in (*reversed(self.path.parents), self.path):
+            if _root() in folder.parents:
+                folder.mkdir(mode=0o700, exist_ok=True)
+
     def _read(self, name: str) -> Json | None:
         try:
             note: Json = json.loads((self.path / f"{name}.json").read_text("utf-8"))
@@ -102,6 +108,11 @@ def applications() -> list[StateFolder]:
         else:
             found.append(StateFolder(path))
     return found
+
+
+def _write_private(path: Path, text: str) -> None:
+    with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(text)
 
 
 def _last_touched(folder: Path) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise, takewhile
+from itertools import accumulate, pairwise, takewhile
 
 from tidegate.alignment.budget import UNLIMITED
 from tidegate.alignment.group import GroupBound
@@ -70,6 +70,11 @@ def log(*times_ms: int, start: int = 0, readable: bool = True) -> Log:
     if readable:
         made.end = max(made.last, start)
     return made
+
+
+def disorder(times: Collection[int]) -> int:
+    """Return how far a record is at most behind the greatest time before it; 0: they are in order."""
+    return max((most - t for most, t in zip(accumulate(times, max), times, strict=True)), default=0)
 
 
 class PeekOnly:
@@ -255,8 +260,10 @@ class World:
         bound_ms = self.bound()
         self._judge_positions(planned)
         self._judge_size(planned, batch, bound_ms)
-        if self.sighted and bound_ms is not None:
+        if bound_ms is not None:
             self._judge_bound(planned, batch, bound_ms)
+            if self.sighted:
+                self._judge_exact_bound(planned, batch, bound_ms)
         self._judge_watermark(planned)
         self._judge_late(planned, batch)
         self._judge_states(planned, bound_ms)
@@ -291,6 +298,13 @@ class World:
             assert self.limits.budget.used(self.limits.cost(planned.ranges)) <= 1, "over budget"
 
     def _judge_bound(self, planned: Plan, batch: Mapping[str, list[Entry]], bound_ms: int) -> None:
+        """Judge that the bound is kept up to the disorder of what could be read, however blind the source is."""
+        for split, entries in batch.items():
+            allowed_ms = disorder([e.time_ms for e in self.unread(split)])
+            for stored_ms in {bound_ms, planned.progress.bound_ms} - {None}:
+                assert all(e.time_ms < stored_ms + allowed_ms for e in entries), f"{split} is read too far"
+
+    def _judge_exact_bound(self, planned: Plan, batch: Mapping[str, list[Entry]], bound_ms: int) -> None:
         # In disorder, a lookup may find what is read already; such a split is probed, and may overshoot.
         exact = {split for split, said in planned.splits.items() if said.exact} & self.logs.keys()
         times = [e.time_ms for split in exact for e in batch.get(split, [])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import accumulate
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -29,7 +30,7 @@ def logs(draw: st.DrawFn, *, disorder_ms: int, clean: bool) -> Log:
         now_ms += gap
         position += hole - 1
         kind = "record" if clean else draw(KINDS)
-        time_ms = now_ms - draw(st.integers(0, disorder_ms))
+        time_ms = now_ms - draw(st.one_of(st.integers(0, disorder_ms), st.sampled_from([0, disorder_ms])))
         if kind in {"marker", "ignored"}:
             time_ms = draw(st.sampled_from([-1, WALL_CLOCK_MS]))
         entries.append(Entry(position, time_ms, kind == "record"))
@@ -68,7 +69,8 @@ EVENTS = st.lists(st.tuples(st.sampled_from(WHATS), st.integers(0, 5), st.intege
 @st.composite
 def worlds(draw: st.DrawFn, *, clean: bool, source: type[PeekOnly]) -> tuple[World, list[Log], list[Limits]]:
     """Draw a world, the splits that are still to be discovered, and what the user may change."""
-    disorder_ms = draw(st.sampled_from([0, 0, 1, 5, 60]))
+    # Only what is probed can pass the bound, and only where disorder is longer than the drift.
+    disorder_ms = draw(st.sampled_from([0, 60, 60, 900] if source is PeekOnly else [0, 0, 1, 5, 60]))
     wanted_ms = draw(st.sampled_from([disorder_ms, disorder_ms, disorder_ms, 2, None]))
     found = draw(st.lists(logs(disorder_ms=disorder_ms, clean=clean), min_size=1, max_size=4))
     hidden = draw(st.lists(logs(disorder_ms=disorder_ms, clean=clean), max_size=2))
@@ -198,3 +200,27 @@ def test_a_source_without_an_index_loses_nothing(
     scene: tuple[World, list[Log], list[Limits]], events: list[tuple[str, int, int]]
 ) -> None:
     live_through(scene, events)
+
+
+SCATTERED = st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 0, 15, 60])), min_size=5, max_size=40)
+
+
+@settings(max_examples=200, suppress_health_check=list(HealthCheck))
+@given(
+    steps=st.lists(SCATTERED, min_size=1, max_size=3),
+    source=st.sampled_from([PeekOnly, KafkaLike]),
+    drift_ms=st.integers(1, 30),
+    budget=BUDGETS,
+)
+def test_in_disorder_longer_than_the_drift_a_batch_passes_its_bound_by_no_more_than_the_disorder(
+    steps: list[list[tuple[int, int]]], source: type[PeekOnly], drift_ms: int, budget: Budget
+) -> None:
+    times = [[now - late for now, (_, late) in zip(accumulate(gap for gap, _ in s), s, strict=True)] for s in steps]
+    world = World(
+        {f"s{i}": Log([Entry(*at) for at in enumerate(each)], end=len(each)) for i, each in enumerate(times)},
+        Limits(max_drift_ms=drift_ms, out_of_orderness_ms=60, bounded=True, budget=budget),
+        source=source,
+        sighted=False,
+    )
+    world.drain()
+    assert [world.read(s) for s in world.logs] == times

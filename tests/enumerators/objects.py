@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 from tidegate.enumerators.object_discovery import ObjectDiscovery
 from tidegate.enumerators.object_times import ObjectTimes
@@ -19,6 +20,8 @@ class Store(ObjectFormat):
 
     on_survey: called with each object before it is looked at; on_page: before each page is listed.
     """
+
+    bucket = "memory"
 
     def __init__(self):
         self.objects, self.times = {}, {}
@@ -37,6 +40,9 @@ class Store(ObjectFormat):
         for at in range(0, len(found), self.page_size):
             self.on_page(found[at : at + self.page_size])
             yield found[at : at + self.page_size]
+
+    def find(self, key):
+        return self.objects.get(key)
 
     def infer(self, samples):
         raise NotImplementedError
@@ -59,8 +65,11 @@ class Store(ObjectFormat):
         ]
 
     def chunks(self):
-        """Return all chunks there are, as sorted (key, start)."""
+        """Return all chunks there ever were, as sorted (key, start)."""
         return sorted((key, CHUNK_BYTES * n) for key, chunks in self.times.items() for n in range(len(chunks)))
+
+    def chunks_of(self, key):
+        return Counter((key, CHUNK_BYTES * n) for n in range(len(self.times[key])))
 
 
 def discovery(store, times=None, max_age_ms=None, **settings):

@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from tests.alignment.model import disorder
 from tests.enumerators.logs import Clock, Logs
 from tidegate.errors import PositionGoneError
 
@@ -321,7 +322,13 @@ class Judge:
         assert read or not due, f"nothing holds {due}"
         if read and bound_ms is not None:
             assert "bound" in end, "aligned by a drift and read without a bound"
-        if not self.terms.exact or not self.terms.aligned:
+        if not self.terms.aligned:
+            return
+        # Disorder of what was unread: what is cut by probing may pass the bound by so much.
+        allowed_ms = {s: disorder(v.unread) for s, v in views.items()}
+        for limit_ms in {bound_ms, end.get("bound")} - {None}:
+            assert all(t < limit_ms + allowed_ms[s] for s, times in batch.items() for t in times), "read too far"
+        if not self.terms.exact:
             return
         assert all(t < end["bound"] for t in read if "bound" in end), "past the bound that is stored"
         if bound_ms is not None:

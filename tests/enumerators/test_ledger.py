@@ -91,6 +91,24 @@ def test_only_old_files_that_nobody_names_are_swept(location, config):
     lease.release()
 
 
+def test_of_a_location_each_query_has_a_part_of_its_own(ledger):
+    one, other = ledger.of_query("0a1b"), ledger.of_query("2c3d")
+    for number, part in enumerate((ledger, one, other)):
+        part.write("00000001-ab", b"%d" % number)
+    assert [part.read("00000001-ab") for part in (ledger, one, other)] == [b"0", b"1", b"2"]
+    one._wall_clock = lambda: 1e12
+    assert one.sweep([], older_than_s=0) == ["00000001-ab"]
+    assert [part.names() for part in (ledger, one, other)] == [["00000001-ab"], [], ["00000001-ab"]]
+
+
+def test_a_note_is_replaced_and_what_never_changes_is_not(ledger):
+    assert ledger.noted("left-out") is None
+    for note in (b"one", b"other", b"other"):
+        ledger.note("left-out", note)
+        assert ledger.noted("left-out") == note
+    assert ledger.names() == ["left-out"]
+
+
 def test_what_else_lies_in_the_location_is_left_alone(tmp_path, config):
     (tmp_path / "user.txt").write_text("theirs")
     ledger = Ledger(f"file://{tmp_path}", config, wall_clock=lambda: 1e12)
@@ -348,17 +366,40 @@ def test_a_thread_renews_it_until_it_is_released(folder):
     assert not [thread for thread in threading.enumerate() if thread.name == "tidegate-lease"]
 
 
-def test_a_killed_one_locks_nobody_out(tmp_path, config):
+@pytest.fixture
+def holder(tmp_path):
+    """Another process, which holds the lease for a second at a time."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout.readline() == "held\n"
-        folder = open_folder(str(tmp_path), config)
-        with pytest.raises(ConnectorError, match=f"in use by another query, process {holder.pid} on "):
-            Lease(folder).acquire("other")
-        holder.kill()
-        holder.wait()
-        other = Lease(folder, lease_s=1)
-        other.acquire("other")
-        other.check()
-        other.release()
+    ) as process:
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_of_a_process_that_is_gone_the_lease_is_free_at_once(holder, tmp_path, config):
+    folder = open_folder(str(tmp_path), config)
+    with pytest.raises(ConnectorError, match=f"in use by another query, process {holder.pid} on "):
+        Lease(folder).acquire("other")
+    holder.kill()
+    holder.wait()
+    clock = Clock()
+    other = lease(folder, clock)
+    other.acquire("other")
+    assert clock.now == 0
+    other.check()
+
+
+@pytest.mark.parametrize("elsewhere", ["", "another-boot pid:[1] 1", "{boot} pid:[1] 1"])
+def test_a_process_of_another_machine_or_container_is_not_taken_for_gone(holder, tmp_path, config, elsewhere):
+    holder.kill()
+    holder.wait()
+    folder = open_folder(str(tmp_path), config)
+    found = folder.read("lease.json")
+    note = json.loads(found.data)
+    boot, numbers, number = note["process"].split()
+    assert (int(number), numbers[:4]) == (holder.pid, "pid:")
+    folder.replace("lease.json", json.dumps({**note, "process": elsewhere.format(boot=boot)}).encode(), found.version)
+    clock = Clock()
+    lease(folder, clock).acquire("other")
+    assert clock.now >= note["lease_s"]

@@ -4,6 +4,7 @@ import pytest
 
 from tidegate.enumerators.object_times import ObjectTimes
 from tidegate.errors import CorruptDataError
+from tidegate.readers.event_time_range import EventTimeRange
 from tidegate.readers.objects import Chunk, ChunkSurvey, S3Object, TimeRange
 from tidegate.readers.path_times import PathTimes
 
@@ -92,3 +93,24 @@ def test_a_last_modified_that_stands_in_for_a_time_may_be_in_the_future_itself()
     found = S3Object("in/a", 100, "e", NOW + DAY)
     assert times(None, without=1, found=found, column="t", bad="record-timestamp") == (None, None)
     assert times((5, 9), without=1, found=found, column="t", bad="record-timestamp") == (5, 5)
+
+
+@pytest.mark.parametrize(
+    ("survey_times", "begin", "end", "planned"),
+    [
+        ((5, 9), 5, 10, (5, 9)),
+        ((5, 9), 7, None, (7, 9)),
+        ((5, 9), None, 7, (5, 6)),
+        ((5, 9), 9, 9, None),
+        ((5, 9), 10, None, None),
+        ((5, 9), None, 5, None),
+        (None, 0, None, None),
+        # The part that is wanted may lie where the rest of a chunk is in the future.
+        ((5, NOW + 2 * SKEW), 6, 8, (6, 7)),
+        ((5, NOW + 2 * SKEW), 6, None, (6, 6)),
+    ],
+)
+def test_a_chunk_counts_by_its_times_that_are_wanted_and_without_any_it_is_left_out(survey_times, begin, end, planned):
+    made = ObjectTimes("t", bad="ignore", max_future_skew_ms=SKEW, wanted=EventTimeRange(begin, end))
+    chunk = made.chunk(FOUND, ChunkSurvey(0, 9, 7, survey_times and TimeRange(*survey_times)), NOW)
+    assert (chunk and (chunk.min_ms, chunk.max_ms)) == planned

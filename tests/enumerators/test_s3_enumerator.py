@@ -1,6 +1,9 @@
 """The S3 enumerator: the life of manifests, over restarts, merges and rounds that take long or fail."""
 
 import json
+import socket
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -19,13 +22,14 @@ from tests.waiting import await_that
 from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.alignment.splits import SplitRange
 from tidegate.alignment.strategy import WatermarkStrategy
-from tidegate.enumerators import s3_enumerator
+from tidegate.enumerators import s3_enumerator, source_cleaning
 from tidegate.enumerators.checkpoint import INITIAL_OFFSET
 from tidegate.enumerators.coordinator import CoordinatorSettings, SourceCoordinator
 from tidegate.enumerators.lease import LEASE_S, Lease
 from tidegate.enumerators.ledger import Ledger
+from tidegate.enumerators.left_out import LEFT_OUT, LeftOut
 from tidegate.enumerators.s3_enumerator import S3Enumerator
-from tidegate.errors import CheckpointError, ConnectorError
+from tidegate.errors import CheckpointError, ConnectorError, CorruptDataError, DeadlineError
 from tidegate.readers.s3_config import S3ConnectionConfig
 
 DISCOVERY_S = 30
@@ -43,6 +47,10 @@ def die(source):
     source._discovery.stop()
     if source._pool is not None:
         source._pool.shutdown()
+    if source._cleaning is not None:
+        source._cleaning._ended.set()
+        source._cleaning._dispatcher.shutdown()
+        source._cleaning._threads.shutdown()
     if source._lease is not None:
         source._lease._ended.set()
         if source._lease._thread is not None:
@@ -53,6 +61,7 @@ class Query:
     """A query over its checkpoint: runs come and go, the stored offsets stay.
 
     delivered: how often each chunk was, by key and start.
+    silent: may be set; the endpoint cleans nothing.
     """
 
     def __init__(self, store, folder, drift_ms=None, lease=Lease, **fields):
@@ -61,7 +70,7 @@ class Query:
         if drift_ms is not None:
             self.strategy = self.strategy.with_watermark_alignment(max_drift=timedelta(milliseconds=drift_ms))
         self.offset, self.delivered = INITIAL_OFFSET, Counter()
-        self.later_s, self.lease = 0.0, lease
+        self.later_s, self.lease, self.silent = 0.0, lease, False
         self.source = self.run = None
         self.batches = []
 
@@ -127,6 +136,10 @@ class Query:
 
     def pass_time(self):
         self.clock.sleep(DISCOVERY_S + 1)
+
+    def files(self):
+        """Return the names of what is stored for this query."""
+        return self.source._ledger.names()
 
     @property
     def manifests(self):
@@ -216,14 +229,14 @@ def test_an_idle_plan_changes_nothing_and_the_offset_stays(query, store):
     store.put("a", [1])
     one = query()
     one.drain()
-    names = one.source._ledger.names()
+    names = one.files()
     for _ in range(5):
         one.pass_time()
         one.batch()
         last = one.offset
     one.pass_time()
     assert one.plan() == last
-    assert set(one.source._ledger.names()) == set(names)
+    assert one.files() == names
 
 
 steps = st.lists(
@@ -233,6 +246,7 @@ steps = st.lists(
                 st.lists(st.lists(st.none() | st.integers(0, 60), min_size=1, max_size=3), max_size=3), max_size=3
             ),
             "passes": st.booleans(),
+            "silent": st.booleans(),
             "budget": st.sampled_from([UNLIMITED, Budget(rows=1), Budget(rows=4), Budget(files=1), Budget(bytes=25)]),
             "ends": st.sampled_from(
                 ["well"] * 6 + ["lost", "stored", "replayed twice", "restart", "bounded restart", "stop"]
@@ -259,12 +273,41 @@ def test_whatever_happens_every_chunk_is_delivered_once(life, drift_ms):
             query.kill()
 
 
+@settings(max_examples=50)
+@given(steps, st.sampled_from([None, 1, 7, 30]), st.sampled_from([1, 2, 1024]))
+def test_whatever_happens_objects_are_cleaned_when_all_of_them_is_delivered_and_then_all_are(life, drift_ms, at_once):
+    store = Store()
+
+    def clean(found):
+        if query.silent:
+            raise DeadlineError("the endpoint does not answer")
+        if store.chunks_of(found.key) - query.delivered:
+            too_early.append(found.key)
+        store.objects.pop(found.key, None)
+        return True
+
+    too_early = []
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source_cleaning, "_CHUNKS_AT_ONCE", at_once)
+        patch.setattr(source_cleaning, "_MOST_MANIFESTS", 2)
+        query = Query(store, Path(folder), drift_ms, lease=short_lease, clean=clean)
+        query.later_s = LATER_S
+        try:
+            live(query, life)
+            query.stop()
+        finally:
+            query.kill()
+    assert too_early == []
+    assert [key for key in store.objects if store.chunks_of(key)] == []
+
+
 def live(query, life):
     objects = 0
     for step in life:
         for chunks in step["puts"]:
             query.store.put(f"{objects * 7 % 10}-{objects}", *chunks)
             objects += 1
+        query.silent = step["silent"]
         if step["passes"]:
             query.pass_time()
         end = query.plan(step["budget"])
@@ -284,6 +327,7 @@ def live(query, life):
         elif step["ends"] == "stop":
             query.stop()
         assert not query.delivered - all_once(query)
+    query.silent = False
     query.restart(bounded=True)
     query.drain(Budget(rows=20))
     assert query.delivered == all_once(query)
@@ -308,14 +352,18 @@ def test_a_restart_reads_manifests_by_name_and_lists_only_what_is_new(query, sto
         ("0*", Path.unlink, r"has lost '00000001-.*', which the checkpoint names"),
         ("0*", lambda path: path.write_bytes(path.read_bytes()[:-1]), r"manifest '00000001-.*' .* is damaged"),
         ("seen-*", Path.unlink, r"has lost 'seen-.*', which the checkpoint names"),
-        ("seen-*", lambda path: path.write_bytes(path.read_bytes()[:-1]), r"memory of discovered objects is damaged"),
+        (
+            "seen-*",
+            lambda path: path.write_bytes(path.read_bytes()[:-1]),
+            r"memory of discovered objects 'seen-.*' is damaged",
+        ),
     ],
 )
 def test_a_restart_refuses_what_is_missing_or_damaged(query, store, tmp_path, pattern, harm, sentence):
     store.put("a", [1], [100])
     one = query(drift_ms=1)
     one.batch()
-    (path,) = (tmp_path / "state" / "ledger").glob(pattern)
+    (path,) = (tmp_path / "state" / "ledger").glob(f"*/{pattern}")
     path.chmod(0o600)
     harm(path)
     one.restart()
@@ -327,7 +375,7 @@ def test_a_batch_is_not_replayed_from_a_manifest_that_is_damaged(query, store, t
     store.put("a", [1], [100])
     one = query(drift_ms=1)
     end = one.plan()
-    (path,) = (tmp_path / "state" / "ledger").glob("0*")
+    (path,) = (tmp_path / "state" / "ledger").glob("*/0*")
     path.write_bytes(b"")
     one.restart()
     with pytest.raises(CheckpointError, match="is damaged"):
@@ -373,30 +421,130 @@ def test_a_run_whose_checkpoint_another_run_took_over_writes_no_more(query, stor
         one.source._lease.renew()
     store.put("b", [1])
     one.pass_time()
-    names = open_ledger(one.folder).names()
+    names = one.files()
     with pytest.raises(ConnectorError, match="was taken over by another run"):
         one.plan()
-    assert open_ledger(one.folder).names() == names
+    assert one.files() == names
 
 
 def test_orphans_are_swept_and_nothing_that_an_offset_names(query, store):
     one = query(drift_ms=1)
     one.later_s = LATER_S
     open_ledger(one.folder).write("schema", b"of the source's own")
+    one.batch()
     orphans = ["00000007-0123456789abcdef", "seen-0123"]
     for name in orphans:
-        open_ledger(one.folder).write(name, b"left by a run that was killed")
+        one.source._ledger.write(name, b"left by a run that was killed")
     for number in range(30):
         store.put(f"{number:02}", [number], [1_000 - number])
         one.pass_time()
         one.batch()
-        names = open_ledger(one.folder).names()
-        assert {*one.manifests, one.offset["enumerator"]["seen"], "schema"} <= set(names)
+        names = one.files()
+        assert {*one.manifests, *one.offset["enumerator"]["seen"]["runs"]} <= set(names)
         assert not set(orphans) & set(names)
-        assert len(names) <= MOST_MANIFESTS + 4 * s3_enumerator._OFFSETS_REMEMBERED
+        assert len(names) <= MOST_MANIFESTS + 6 * s3_enumerator._OFFSETS_REMEMBERED
         if number % 4 == 3:
             one.restart()
     one.drain()
+    assert one.delivered == all_once(one)
+
+
+def test_a_query_that_is_begun_later_in_a_location_sweeps_nothing_of_the_first(query, store):
+    store.put("a", [1], [1_000])
+    first, second = query(drift_ms=1), query(drift_ms=1)
+    first.batch()
+    first.stop()
+    second.later_s = LATER_S
+    for number in range(5):
+        store.put(f"b{number}", [number])
+        second.pass_time()
+        second.drain()
+    second.stop()
+    first.drain()
+    for each in (first, second):
+        assert each.delivered == all_once(each)
+
+
+def test_rounds_that_find_little_write_little(query, store):
+    for number in range(3_000):
+        store.put(f"{number:04}", [1])
+    store.page_size = 1_000
+    one = query()
+    one.drain()
+    before = {name: len(one.source._ledger.read(name)) for name in one.files()}
+    base = [name for name in before if name.startswith("seen-")]
+    for number in range(20):
+        store.put(f"new-{number}", [1])
+        one.pass_time()
+        one.drain()
+    written = {name: len(one.source._ledger.read(name)) for name in one.files() if name not in before}
+    assert base[0] in one.offset["enumerator"]["seen"]["runs"]
+    assert max(written.values()) < before[base[0]] / 20
+    one.restart()
+    one.drain()
+    assert len(store.surveyed) == len(store.objects)
+
+
+def test_what_was_left_out_and_why_is_noted_and_outlives_a_restart(query, store, monkeypatch):
+    def judge(found):
+        if found.key == "corrupt":
+            raise CorruptDataError("no JSON")
+
+    monkeypatch.setitem(globals(), "discovery", partial(discovery, ignore_corrupt=True))
+    store.on_survey = judge
+    store.put("a", [1])
+    store.put("corrupt", [1])
+    one = query()
+    one.drain()
+    store.put("a", [2])
+    one.restart()
+    one.drain()
+    for _ in range(3):
+        one.pass_time()
+        one.batch()
+    noted = LeftOut()
+    noted.restore(one.source._ledger.noted(LEFT_OUT))
+    assert [(each.found.key, each.reason) for each in noted.objects()] == [("corrupt", "corrupt"), ("a", "overwritten")]
+    assert one.run.report()["metrics"]["numFilesLeftOut"] == 2
+
+
+def test_with_an_endpoint_that_cleans_nothing_the_offset_stays_small_and_later_all_is_cleaned(query, store):
+    def clean(found):
+        if one.silent:
+            raise DeadlineError("the endpoint does not answer")
+        return store.objects.pop(found.key) is not None
+
+    one = query(clean=clean)
+    one.silent = True
+    for number in range(5 * MOST_MANIFESTS):
+        store.put(f"{number:02}", [number])
+        one.pass_time()
+        one.batch()
+    assert len(store.objects) == 5 * MOST_MANIFESTS
+    assert len(one.offset["enumerator"]["clean"]) <= 2 * MOST_MANIFESTS
+    one.silent = False
+    one.restart(bounded=True)
+    one.drain()
+    one.stop()
+    assert store.objects == {}
+
+
+def test_what_is_cleaned_no_more_is_not_named_any_more(query, store):
+    def clean(_):
+        raise DeadlineError("the endpoint does not answer")
+
+    one = query(clean=clean)
+    store.put("a", [1])
+    one.drain()
+    store.put("b", [1])
+    one.pass_time()
+    one.drain()
+    assert "clean" in one.offset["enumerator"]
+    one.fields["clean"] = None
+    one.restart()
+    store.put("c", [1])
+    one.drain()
+    assert "clean" not in one.offset["enumerator"]
     assert one.delivered == all_once(one)
 
 
@@ -548,6 +696,42 @@ def test_closing_during_a_round_ends_soon_and_leaves_no_thread(query, store, mon
     await_that(lambda: not discovery_threads())
     assert len(store.surveyed) <= looked_at + 16
     assert [t for t in threading.enumerate() if t.name == "tidegate-lease"] == []
+
+
+HANG = """
+import signal, sys
+from contextlib import closing
+from tests.enumerators.objects import Store, discovery
+from tidegate import S3Source
+from tidegate.enumerators.s3_enumerator import S3Enumerator
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # as a planner has it
+what, endpoint = sys.argv[1:]
+source = S3Source(path="s3://bucket/in", endpoint=endpoint, access_key="a", secret_key="b", region="us-east-1")
+enumerator = source.enumerator(None)
+if what == "survey":
+    store = Store()
+    store.put("a", [1])
+    store.on_survey = lambda _: source._store().find("a")
+    enumerator = S3Enumerator(discovery(store), None, None)
+with closing(enumerator):
+    enumerator.discover()
+"""
+
+
+@pytest.mark.parametrize("what", ["listing", "survey"])
+def test_a_planner_that_is_ended_does_not_wait_for_an_endpoint_that_is_silent(what):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(60)
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with subprocess.Popen([sys.executable, "-c", HANG, what, address]) as planner:
+            asked, _ = silent.accept()
+            with asked:
+                assert asked.recv(100)
+                begun = time.monotonic()
+                planner.terminate()
+                assert planner.wait(30) == 0
+                assert time.monotonic() - begun < 10
 
 
 def test_a_batch_query_needs_no_ledger(store):

@@ -1,0 +1,96 @@
+"""What the body of a message says: the objects that S3 has created.
+
+S3 tells a queue of its own accord (Amazon S3 User Guide: Event message structure), through a topic of
+SNS, which puts that text into an envelope, or through EventBridge, whose events look otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+from urllib.parse import unquote_plus
+
+import orjson
+
+__all__ = ["CreatedObject", "created_objects"]
+
+_CREATED = "ObjectCreated:"
+_LONGEST_KEY_BYTES = 1024  # of S3
+
+
+class CreatedObject(NamedTuple):
+    """An object that was created, or overwritten.
+
+    What else an event says of it (size, ETag, sequencer) is left aside: events come late, twice and out
+    of order, so the object itself is asked what it is now.
+    """
+
+    bucket: str
+    key: str
+
+
+def created_objects(body: str) -> list[CreatedObject]:
+    """Return the objects that a message names as created; none: it is of other events, or a test.
+
+    Raises ValueError when it is no notification of S3, or not whole.  Its text completes the sentence "the
+    message ..." and shows nothing of the body.
+    """
+    content = _parsed(body)
+    if content.get("Type") == "Notification":
+        content = _parsed(_text(content, "Message"))
+    if "Records" in content:
+        if not isinstance(content["Records"], list):
+            raise ValueError("holds Records that are no list")
+        return [created for record in content["Records"] for created in _of_record(record)]
+    if content.get("source") == "aws.s3":
+        return _of_event_bridge(content)
+    if content.get("Event") == "s3:TestEvent":
+        return []
+    raise ValueError("is no notification of S3")
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        content = orjson.loads(text)
+    except ValueError:
+        raise ValueError("is no JSON") from None
+    if not isinstance(content, dict):
+        raise ValueError("is no notification of S3")  # noqa: TRY004 - of the text
+    return content
+
+
+def _of_record(record: Any) -> list[CreatedObject]:
+    # The endpoints of others write the name as it stands in a bucket's configuration, s3:ObjectCreated:Put.
+    event = _text(record, "eventName").removeprefix("s3:")
+    bucket = _text(record, "s3", "bucket", "name")
+    # As forms are encoded: a space is a plus sign.
+    key = _text(record, "s3", "object", "key")
+    try:
+        key = unquote_plus(key, errors="strict")
+    except UnicodeDecodeError:
+        raise ValueError("holds a key that is no UTF-8") from None
+    return [CreatedObject(bucket, _checked(key))] if event.startswith(_CREATED) else []
+
+
+def _of_event_bridge(content: dict[str, Any]) -> list[CreatedObject]:
+    kind = _text(content, "detail-type")
+    if not kind.startswith("Object "):
+        raise ValueError("holds no event of an object")  # such as calls of S3 that CloudTrail saw
+    # The key stands here as it is.
+    created = CreatedObject(
+        _text(content, "detail", "bucket", "name"), _checked(_text(content, "detail", "object", "key"))
+    )
+    return [created] if kind == "Object Created" else []
+
+
+def _checked(key: str) -> str:
+    if len(key.encode()) > _LONGEST_KEY_BYTES:
+        raise ValueError(f"holds a key of more than {_LONGEST_KEY_BYTES} bytes")
+    return key
+
+
+def _text(content: Any, *path: str) -> str:
+    for name in path:
+        content = content.get(name) if isinstance(content, dict) else None
+    if not isinstance(content, str) or not content:
+        raise ValueError(f"lacks {'.'.join(path)}")
+    return content

@@ -1,0 +1,62 @@
+"""The objects that columns are inferred from: the first ones in the order of their keys, whenever one looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+from tidegate.enumerators.listing_rules import ListingRules
+from tidegate.readers.object_store import s3_object
+from tidegate.readers.objects import S3Object
+from tidegate.readers.s3_config import S3ConnectionConfig
+from tidegate.readers.s3_request import ask_s3
+
+__all__ = ["Samples", "find_samples"]
+
+
+class Samples(NamedTuple):
+    """What was found.
+
+    objects: that hold bytes.
+    folders: that were seen on the way, each of which ends in ``/``.
+    """
+
+    objects: list[S3Object]
+    folders: list[str]
+
+
+def find_samples(config: S3ConnectionConfig, bucket: str, rules: ListingRules, most: int) -> Samples:
+    """Return the first objects that are data, in the order of the keys; at most ``most``.
+
+    It asks for one page of each folder that it comes to, and for more where a folder holds nothing to take.
+
+    Raises OptionError when there is no such bucket, DeadlineError when the endpoint fails or is silent
+    for too long, ConnectorError when it refuses.
+    """
+    folders: list[str] = []
+
+    def walk(prefix: str) -> Iterator[S3Object]:
+        request: dict[str, Any] = {"Bucket": bucket, "Prefix": prefix, "Delimiter": "/"}
+        while True:
+            answer = ask_s3(
+                lambda: config.client().list_objects_v2(**request),
+                "list",
+                f"s3://{bucket}/{prefix}",
+                config.deadline_s,
+            )
+            within = [each["Prefix"] for each in answer.get("CommonPrefixes", ()) if rules.enters(each["Prefix"])]
+            folders.extend(within)
+            entries = {each["Key"]: each for each in answer.get("Contents", ())}
+            for name in sorted([*within, *entries]):
+                if name not in entries:
+                    yield from walk(name)
+                    continue
+                found = s3_object(name, entries[name]["Size"], entries[name])
+                if found.size and rules.takes(found):
+                    yield found
+            if not answer.get("IsTruncated"):
+                return
+            request["ContinuationToken"] = answer["NextContinuationToken"]
+
+    return Samples([*islice(walk(rules.prefix), most)], folders)
