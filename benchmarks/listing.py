@@ -101,10 +101,10 @@ def state_costs() -> None:
     told("its manifest built", begun, f"; {len(manifest.data) / 2**20:.1f} MiB of data")
     del chunks
     begun = time.perf_counter()
-    stored = seen.to_bytes()
-    told("the seen objects stored", begun, f"; {len(stored) / 2**20:.1f} MiB")
+    stored = {run.name: run.to_bytes() for run in seen.runs}
+    told("the seen objects stored", begun, f"; {sum(map(len, stored.values())) / 2**20:.1f} MiB, {len(stored)} files")
     begun = time.perf_counter()
-    seen = SeenObjects.from_bytes(stored)
+    seen = SeenObjects.restored(seen.snapshot(), stored.__getitem__, 7 * DAY_MS)
     told("the seen objects restored", begun)
     begun = time.perf_counter()
     manifest = Manifest.parse(manifest.id, manifest.data)
@@ -116,7 +116,8 @@ def state_costs() -> None:
     told(f"{QUESTIONS:,} times asked", begun, f"; {each_us:.1f} us for lookup, head, cost and latest")
     begun = time.perf_counter()
     found = discovered(simulated(SIMULATED, NEW_LATER), seen)
-    told("later round", begun, f"; found {len(found)}")
+    new = {run.name: run.to_bytes() for run in seen.runs if run.name not in stored}
+    told("later round", begun, f"; found {len(found)}, {sum(map(len, new.values())):,} bytes to store")
 
 
 def asked(manifest: Manifest, times: int) -> None:

@@ -1,4 +1,4 @@
-"""The back-fill: from Kafka to Parquet, aligned in event time, and resumable at any moment."""
+"""The back-fill: from any source to Parquet, aligned in event time, and resumable at any moment."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from tidegate.errors import CheckpointError, OptionError
 from tidegate.jobs.arguments import BackfillArguments
 from tidegate.jobs.bar import EventTimeBar
 from tidegate.jobs.figures import clock_time, count
 from tidegate.jobs.output import Output
 from tidegate.jobs.session import ends_on_signals, spark_session
-from tidegate.jobs.survey import survey
 from tidegate.jobs.watch import BatchProgress, watch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.sources.kafka import KafkaSource
+    from tidegate.sources.contract import Source
 
 __all__ = ["Summary", "backfill", "write_batches"]
 
@@ -68,34 +66,27 @@ class Summary:
 def backfill(arguments: BackfillArguments, out: Path, errors: Console, *, master: str = "local[*]") -> Summary:
     """Write what the arguments name to ``out``, or go on where an earlier run ended.
 
-    Every record is written once, however often and however hard earlier runs were ended.
+    Every row is written once, however often and however hard earlier runs were ended.
     errors: where the progress is shown.
 
     Raises a TidegateError for wrong arguments, a source that cannot be read or is another one than
     before, or a folder that belongs to something else; KeyboardInterrupt at SIGINT and SIGTERM.
     """
     source, output = arguments.source(), Output(out)
-    with ends_on_signals():
+    with ends_on_signals(), output.alone():
         noted = output.noted(arguments.binding())
-        try:
-            found = survey(source, noted.positions, noted.state)
-        except CheckpointError as error:
-            raise OptionError(
-                f"--bootstrap-servers is {arguments.bootstrap_servers}, which is another Kafka cluster than the one "
-                f"that {output.path} was begun with; give that one, or another --out"
-            ) from error
-        stretches = found.stretches
-        if found.is_empty:
+        found = arguments.survey(noted)
+        stretches = {} if found is None else dict(found.stretches)
+        if found is not None and found.is_empty:
             return Summary(output.path, len(stretches), 0, output.rows(), 0, 0.0)
         errors.print("Starting Spark", highlight=False)
-        with (
-            output.claimed(arguments.binding(), found.state),
-            spark_session(master, "tidegate backfill", output.log) as spark,
-        ):
+        output.claim(arguments.binding(), None if found is None else found.state)
+        with spark_session(master, "tidegate backfill", output.log) as spark:
             begun = time.monotonic()
             bar = EventTimeBar(errors, stretches)
             with bar:
                 for batch in write_batches(spark, source, output):
+                    stretches |= arguments.stretches(batch, batch.positions.keys() - stretches.keys())
                     bar.update(batch)
             seconds = time.monotonic() - begun
     return Summary(
@@ -110,13 +101,13 @@ def backfill(arguments: BackfillArguments, out: Path, errors: Console, *, master
     )
 
 
-def write_batches(spark: SparkSession, source: KafkaSource, output: Output) -> Iterator[BatchProgress]:
-    """Write all there is now, batch by batch, and yield each when it is written and noted."""
+def write_batches(spark: SparkSession, source: Source, output: Output) -> Iterator[BatchProgress]:
+    """Write all there is now, batch by batch, and yield each when it is written."""
 
     def write(batch: DataFrame, number: int) -> None:
         # Spark runs a batch again, under the same number and with the same rows, when a run ended
         # before the batch was committed; what is left of it is then overwritten.
-        batch.write.mode("overwrite").parquet(output.batch(number))
+        batch.write.mode("overwrite").parquet(output.batch(number, batch.columns))
 
     query = (
         source.read_stream(spark)
@@ -124,6 +115,4 @@ def write_batches(spark: SparkSession, source: KafkaSource, output: Output) -> I
         .option("checkpointLocation", str(output.checkpoint))
         .trigger(availableNow=True)
     )
-    for batch in watch(spark, query.start):
-        output.note(batch.positions)
-        yield batch
+    yield from watch(spark, query.start)

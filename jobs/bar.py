@@ -27,7 +27,7 @@ _LINE_EVERY_S = 5.0
 class EventTimeBar:
     """Shows how far a run has come in event time; use it as a context manager.
 
-    stretches: what the run has to read; with at least one record.
+    stretches: what the run has to read; more of them may become known while it goes on.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ _NAMED = 3
 class Standing:
     """Where a run stands in event time.
 
-    at_ms: no unread record is older, disorder aside.
+    at_ms: no unread record is older, disorder aside; None: no event time is known.
     done_ms, left_ms: of the event time from the run's first record to its last.
     rows, rows_left: read by this run, and still to read.
     rows_per_s: lately.
@@ -28,7 +28,7 @@ class Standing:
     paused: the splits that wait for the slowest.
     """
 
-    at_ms: int
+    at_ms: int | None
     done_ms: int
     left_ms: int
     rows: int
@@ -40,6 +40,8 @@ class Standing:
     @property
     def headline(self) -> str:
         """How far it has come."""
+        if self.at_ms is None:
+            return "no event time is known"
         whole = self.done_ms + self.left_ms
         percent = share(self.done_ms, whole) if whole else "100 %"
         return f"{percent} · {clock_time(self.at_ms)} · {span(self.done_ms)} done, {span(self.left_ms)} left"
@@ -59,16 +61,20 @@ class Standing:
 def standing(stretches: Mapping[SplitId, Stretch], recent: Sequence[BatchProgress], rows: int) -> Standing:
     """Return where a run stands.
 
-    stretches: what was to read when it began; with at least one record.
+    stretches: what there was to read, as far as it is known.
     recent: the last batches it has done, over which its speed is taken.
     rows: read by all its batches.
     """
-    begin_ms = min(s.begin_ms for s in stretches.values() if s.begin_ms is not None)
-    end_ms = max(s.end_ms for s in stretches.values() if s.end_ms is not None)
-    whole_ms = max(0, end_ms - begin_ms)
+    begin_ms = min((s.begin_ms for s in stretches.values() if s.begin_ms is not None), default=None)
+    end_ms = max((s.end_ms for s in stretches.values() if s.end_ms is not None), default=None)
+    whole_ms = 0 if begin_ms is None or end_ms is None else max(0, end_ms - begin_ms)
     if not recent:
         return Standing(begin_ms, 0, whole_ms, 0, sum(stretch.rows for stretch in stretches.values()))
     last = recent[-1]
+    seconds = sum(batch.seconds for batch in recent)
+    rows_per_s = sum(batch.rows for batch in recent) / seconds if seconds else 0.0
+    if begin_ms is None or end_ms is None:
+        return Standing(None, 0, 0, rows, last.rows_left, rows_per_s)
     unread = [(said.next_ms, s) for s, said in last.splits.items() if said.rows_left and said.next_ms is not None]
     slowest = min(unread, default=None)
     if slowest is not None:
@@ -78,14 +84,13 @@ def standing(stretches: Mapping[SplitId, Stretch], recent: Sequence[BatchProgres
     else:
         at_ms = end_ms
     done_ms = min(max(at_ms - begin_ms, 0), whole_ms)
-    seconds = sum(batch.seconds for batch in recent)
     return Standing(
         at_ms,
         done_ms,
         whole_ms - done_ms,
         rows,
         last.rows_left,
-        sum(batch.rows for batch in recent) / seconds if seconds else 0.0,
+        rows_per_s,
         None if slowest is None else (slowest[1], slowest[0]),
         tuple(s for s, said in last.splits.items() if said.state == _PAUSED),
     )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
 from tidegate.alignment.index import SupportsPeek
 from tidegate.alignment.splits import Extents, Positions, SplitId
-from tidegate.enumerators.contract import Json
+from tidegate.enumerators.contract import Json, SupportsCommit
 from tidegate.errors import ContractError, DataLossError
 from tidegate.sources.contract import Source
 
@@ -61,11 +60,15 @@ def survey(source: Source, positions: Positions | None = None, state: Json | Non
     CheckpointError when it is another one than the state is of; DataLossError when a position is
     not within its split by now.
     """
-    known: Mapping[SplitId, int] = positions or {}
+    known: Positions = positions or {}
     with closing(source.enumerator(state)) as enumerator:
         if not isinstance(enumerator, SupportsPeek):
             raise ContractError(f"{type(enumerator).__name__} has no peek(), so nothing is known of event times")
+        if isinstance(enumerator, SupportsCommit):
+            enumerator.commit(known)
         splits = sorted(enumerator.discover())
+        forgotten = set(enumerator.forget({s: position for s, position in known.items() if s not in splits}))
+        known = {s: position for s, position in known.items() if s not in forgotten}
         new = [split for split in splits if split not in known]
         starts = {**enumerator.starts(new, first=not known), **{s: known[s] for s in splits if s in known}}
         stops = enumerator.stops(splits)

@@ -11,6 +11,7 @@ from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any
 
 from tidegate.alignment.splits import SplitId
+from tidegate.enumerators.contract import Json
 from tidegate.errors import ServerError
 from tidegate.jobs.failures import is_lost_java, lost_java_forgiven
 
@@ -51,6 +52,7 @@ class BatchProgress:
     spark_watermark_ms: what Spark dropped rows by in this batch.
     state_rows: kept by all stateful operators after the batch.
     dropped_rows: what stateful operators count as dropped by the watermark.
+    state: what the enumerator notes after the batch, beyond positions; None: nothing.
     """
 
     number: int
@@ -64,6 +66,7 @@ class BatchProgress:
     spark_watermark_ms: int | None = None
     state_rows: int = 0
     dropped_rows: int = 0
+    state: Json | None = None
 
     @classmethod
     def from_json(cls, progress: Mapping[str, Any]) -> BatchProgress:
@@ -83,6 +86,7 @@ class BatchProgress:
             spark_watermark_ms=None if watermark is None else _ms(watermark),
             state_rows=sum(operator["numRowsTotal"] for operator in progress["stateOperators"]),
             dropped_rows=sum(operator["numRowsDroppedByWatermark"] for operator in progress["stateOperators"]),
+            state=source["endOffset"].get("enumerator"),
         )
 
 

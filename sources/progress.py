@@ -61,20 +61,25 @@ class SourceProgress:
     """What a source decided in its last plan.  Times are UTC; those out of Python's range become its limits.
 
     watermark: of the source, after the plan; None: there is none yet.
-    bound: no record at or after it is in the batch; None: nothing bounded the plan.
+    bound: no record at or after it is in the batch, up to the disorder of ``inexact_splits``; None: nothing
+        bounded the plan.
     low: the lowest event time that held the bound; None: nothing did.
     held_by: the split, or the member of the alignment group, that sets the bound.
     group_bound: what the others of the group leave to this source; None: they set no bound.
     splits: how many splits are in which state, by the names of ``SplitDetail.state``.
     spread: the next event times of the slowest split, the median, and the fastest; None: none is known.
     rows_remaining: of all splits: readable, and not planned yet.
+    num_files_outstanding, num_bytes_outstanding: the same in objects and their bytes; 0 for a source of no objects.
     event_time_lag: wall clock minus the oldest unread event time; 0: none is unread.
     most_behind: None: no split has unread records of known event time.
     late_rows, late_rows_total: read behind the watermark by this plan, and by this run of the query.
     late_splits: the splits that came behind the watermark, the first ten.
     paused: since when (wall clock) splits are paused, the longest ten.
     lookups, peeks: what the plan asked of the time index.
-    inexact_splits: how many splits were cut by probing, for their index is blind there.
+    inexact_splits: how many splits were cut by probing, for their index is blind there: right up to their disorder.
+    metrics: figures of the connector's own; ``tidegate_s3`` has ``approximateQueueSize`` (notifications that
+        wait, where there is a queue), ``numFilesLeftOut``, and with cleanSource ``numFilesCleaned`` and
+        ``numFilesNotCleaned``, all three of this run.
     time_to_deletion: until retention deletes unread records, where that can be told; the soonest ten.
     by_split: of every split; empty beyond 100 splits.
     """
@@ -87,6 +92,8 @@ class SourceProgress:
     splits: Mapping[str, int]
     spread: tuple[datetime, datetime, datetime] | None
     rows_remaining: int
+    num_files_outstanding: int
+    num_bytes_outstanding: int
     event_time_lag: timedelta
     most_behind: MostBehind | None
     late_rows: int
@@ -96,8 +103,14 @@ class SourceProgress:
     lookups: int
     peeks: int
     inexact_splits: int
+    metrics: Mapping[str, int]
     time_to_deletion: Mapping[SplitId, timedelta]
     by_split: Mapping[SplitId, SplitDetail]
+
+    @property
+    def approximate_queue_size(self) -> int | None:
+        """Notifications that wait to be read, about; None: there is no queue."""
+        return self.metrics.get("approximateQueueSize")
 
     @classmethod
     def from_report(cls, report: Mapping[str, Any]) -> SourceProgress:
@@ -112,6 +125,8 @@ class SourceProgress:
             splits=report["splits"],
             spread=_spread(report["spread"]),
             rows_remaining=report["rowsRemaining"],
+            num_files_outstanding=report.get("numFilesOutstanding", 0),
+            num_bytes_outstanding=report.get("numBytesOutstanding", 0),
             event_time_lag=_duration(report["eventTimeLag"]),
             most_behind=None if behind is None else MostBehind(behind[0], behind[1], _duration(behind[2])),
             late_rows=report["lateRows"],
@@ -121,6 +136,7 @@ class SourceProgress:
             lookups=report["lookups"],
             peeks=report["peeks"],
             inexact_splits=report["inexactSplits"],
+            metrics=report.get("metrics", {}),
             time_to_deletion={s: _duration(left * 1000) for s, left in report["secondsToDeletion"].items()},
             by_split={
                 split: SplitDetail(state, _time(next_ms), rows)

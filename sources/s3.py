@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
-from itertools import chain, islice
-from typing import Annotated, Any, ClassVar, TypeAlias
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, ClassVar
 
 import pyarrow as pa
-from pydantic import BeforeValidator, ConfigDict, PositiveInt
+from pydantic import PositiveInt, model_validator
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.strategy import milliseconds
+from tidegate.enumerators.column_inference import infer_columns, with_partition_columns
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.enumerators.ledger import Ledger
+from tidegate.enumerators.notification_queue import NotificationQueue
+from tidegate.enumerators.object_cleaner import ObjectCleaner
 from tidegate.enumerators.object_discovery import ObjectDiscovery
 from tidegate.enumerators.object_listing import ObjectListing
+from tidegate.enumerators.object_notifications import ObjectNotifications
+from tidegate.enumerators.object_samples import find_samples
 from tidegate.enumerators.object_times import ObjectTimes
 from tidegate.enumerators.s3_enumerator import S3Enumerator
 from tidegate.enumerators.seen_objects import SeenObjects
 from tidegate.errors import OptionError
-from tidegate.readers.conform import spark_schema
 from tidegate.readers.contract import SplitReader
+from tidegate.readers.csv_columns import GivenColumns
+from tidegate.readers.event_time_range import RowTimes
 from tidegate.readers.object_store import ObjectStore
+from tidegate.readers.objects import ObjectFormat, S3Object
+from tidegate.readers.partition_columns import partition_fields, partition_texts
 from tidegate.readers.path_times import PathTimes
 from tidegate.readers.s3_reader import S3SplitReader
 from tidegate.sources.contract import Source
 from tidegate.sources.s3_connection import S3ConnectionOptions
-from tidegate.sources.s3_discovery import S3DiscoveryOptions
+from tidegate.sources.s3_discovery import S3DiscoveryOptions, is_listed
 from tidegate.sources.s3_format import S3FormatOptions
+from tidegate.sources.s3_rows import S3RowOptions
 
 __all__ = ["S3Source"]
 
@@ -37,50 +46,44 @@ _SAMPLES = 16
 _SCHEMA = "schema"  # the name of the inferred columns in the state location
 
 
-def _columns(value: Any) -> Any:
-    if isinstance(value, StructType):
-        return to_arrow_schema(value, timezone="UTC")
-    if not isinstance(value, pa.Schema):
-        raise ValueError("give columns to Spark, by .schema(...), or in Python as a StructType or a pyarrow.Schema")  # noqa: TRY004
-    return value
-
-
-Columns: TypeAlias = Annotated[pa.Schema, BeforeValidator(_columns)]
-
-
-class S3Source(S3DiscoveryOptions, S3FormatOptions, S3ConnectionOptions, Source):
+class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOptions, Source):
     """Reads objects of an S3 bucket in the order of their event times.
 
     The classes it is made of describe their options; its own are:
 
     max_files_per_trigger, max_bytes_per_trigger: the most that one batch reads, but for one chunk.
-    columns: the columns to read; by default they are inferred from some objects, and fixed in the state
-        location.  One that an object lacks is null, one that is not named is left out.
     """
-
-    model_config = ConfigDict(arbitrary_types_allowed=True)  # pyarrow's
 
     connector: ClassVar[str] = "s3"
 
     max_files_per_trigger: PositiveInt | None = None
     max_bytes_per_trigger: PositiveInt | None = None
-    columns: Columns | None = None
+
+    @model_validator(mode="after")
+    def _consistent_source(self) -> Self:
+        if self.bad_records_path is not None and is_listed(self.bad_records_path, self.path):
+            raise ValueError(
+                f"badRecordsPath is {self.bad_records_path!r}, which lies in the path {self.path!r} and would be read; "
+                "give a place outside of it, or in a folder whose name begins with '_'"
+            )
+        if self.enforce_schema and isinstance(self.columns, tuple):
+            raise ValueError("enforceSchema takes columns by position, but columns selects some by their names")
+        return self
+
+    @classmethod
+    def fields_from_options(cls, options: dict[str, str]) -> dict[str, Any]:
+        """Take ``delimiter`` for ``sep``, as Spark does; of both, ``sep`` counts."""
+        delimiter = options.pop("delimiter", None)
+        return super().fields_from_options(options if delimiter is None else {"sep": delimiter, **options})
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """The columns that were given, or else those of some objects, which are fixed in the state location."""
-        if self.columns is not None:
-            return self.columns
+        """The columns that were given, or those of the stream's first run, or else those of some objects."""
+        if isinstance(self.columns, pa.Schema):
+            return self.with_own_columns(self.columns)
         ledger = self._ledger()
-        if ledger is not None and _SCHEMA in ledger.names():
-            return pa.ipc.read_schema(pa.py_buffer(ledger.read(_SCHEMA)))
-        samples = list(islice(chain.from_iterable(self._listing().pages()), _SAMPLES))
-        if not samples:
-            raise OptionError(f"there is no object under {self.path} to infer columns from; give a schema")
-        found = spark_schema(self.object_format(self._store()).infer(samples))
-        if ledger is not None:
-            ledger.write(_SCHEMA, found.serialize().to_pybytes())
-        return found
+        fixed = None if ledger is None else ledger.noted(_SCHEMA)
+        return self.selected(self._inferred() if fixed is None else pa.ipc.read_schema(pa.py_buffer(fixed)))
 
     def with_schema(self, schema: StructType) -> Self:
         """Read these columns, as given or as inferred when the source was loaded."""
@@ -97,30 +100,56 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3ConnectionOptions, Source)
         return self.path
 
     def as_batch(self) -> Self:
-        """Keep no state, for a batch query has no next run."""
-        return self.model_copy(update={"columns": self.arrow_schema, "state_location": None})
+        """Keep no state and list, for a batch query has no next run, and leaves a queue to the stream.
+
+        Raises OptionError for options that contradict the given columns, or leave a batch query nothing to read.
+        """
+        if not self.include_existing_files:
+            raise OptionError("includeExistingFiles is false, which leaves a batch query nothing to read")
+        if self.clean_source != "off":
+            raise OptionError(
+                f"cleanSource is {self.clean_source!r}, but a batch query commits nothing after which it could clean"
+            )
+        self._check_columns()
+        return self.model_copy(update={"columns": self.arrow_schema, "state_location": None, "queue_url": None})
 
     def as_stream(self) -> Self:
-        """Require a place for what is discovered, which a restart must find."""
-        if self.state_location is None:
+        """Require a place for what is discovered, which a restart must find, and fix the columns there.
+
+        Raises OptionError also for options that contradict the given columns.
+        """
+        ledger = self._ledger()
+        if ledger is None:
             raise OptionError("the option 'stateLocation' is missing: a stream keeps there what it has discovered")
+        self._check_columns()
+        if isinstance(self.columns, pa.Schema) and ledger.noted(_SCHEMA) is None:
+            added = {field.name for field in self.own_columns()}
+            fixed = pa.schema([field for field in self.columns if field.name not in added])
+            ledger.write(_SCHEMA, fixed.serialize().to_pybytes())
         return self
 
     def enumerator(self, state: Json | None) -> SplitEnumerator:
         """Enumerate manifests of what is under the path."""
-        ledger = self._ledger()
         return S3Enumerator(
-            ObjectDiscovery(
-                self._listing().pages,
-                self.object_format(self._store()),
-                self._times(),
-                SeenObjects(milliseconds(self.max_file_age)),
-                allow_overwrites=self.allow_overwrites,
-                ignore_corrupt=self.ignore_corrupt_files,
-            ),
-            ledger,
+            self.discovery(self._listing().pages, self._notifications()),
+            self._ledger(),
             state,
             include_existing=self.include_existing_files,
+            clean=None if self.clean_source == "off" else ObjectCleaner(self._store(), self.archive).clean,
+        )
+
+    def discovery(
+        self, pages: Callable[[], Generator[Sequence[S3Object]]], notifications: ObjectNotifications | None = None
+    ) -> ObjectDiscovery:
+        """Return what finds new objects among those in the pages, or where the notifications say, and cuts them."""
+        return ObjectDiscovery(
+            pages,
+            self._format(self._store()),
+            self._times(),
+            SeenObjects(milliseconds(self.max_file_age)),
+            allow_overwrites=self.allow_overwrites,
+            ignore_corrupt=self.ignore_corrupt_files,
+            notifications=notifications,
         )
 
     def reader(self, state: Json | None) -> SplitReader:
@@ -128,18 +157,72 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3ConnectionOptions, Source)
         del state
         store = self._store()
         return S3SplitReader(
-            self.object_format(store),
+            self._format(store),
             store,
             self.arrow_schema,
-            ignore_missing=self.ignore_missing_files or not self.fail_on_data_loss,
+            prefix=self.listing_rules.prefix,
+            metadata=self.include_metadata,
+            times=self._row_times(),
+            ignore_missing=self._ignores_missing,
+            # The new version is found by a later round; a batch query has none.
+            ignore_overwritten=not self.fail_on_data_loss or (self.allow_overwrites and self._is_stream),
             ignore_corrupt=self.ignore_corrupt_files,
         )
+
+    @property
+    def _is_stream(self) -> bool:
+        return self.state_location is not None
+
+    @property
+    def _ignores_missing(self) -> bool:
+        return self.ignore_missing_files or not self.fail_on_data_loss
+
+    def _check_columns(self) -> None:
+        if isinstance(self.columns, pa.Schema):
+            self.check_given(self.columns)
+            times = self._row_times()
+            if times is not None:
+                times.check(self.columns)
+
+    def _inferred(self) -> pa.Schema:
+        rules = self.listing_rules
+        samples = find_samples(self.connection, self.bucket, rules, _SAMPLES)
+        if not samples.objects:
+            raise OptionError(f"there is no object with bytes under {self.path} to infer columns from; give a schema")
+        data = infer_columns(
+            self._format(self._store()),
+            samples.objects,
+            ignore_missing=self._ignores_missing,
+            ignore_corrupt=self.ignore_corrupt_files,
+        )
+        # With recursiveFileLookup, Spark infers no columns from folders either.
+        keys = [] if rules.recursive else [*samples.folders, *(found.key for found in samples.objects)]
+        named = [partition_texts(key, rules.prefix) for key in keys]
+        return with_partition_columns(data, partition_fields(named, typed=self.partition_column_type_inference))
 
     def _store(self) -> ObjectStore:
         return ObjectStore(self.connection, self.bucket)
 
+    def _format(self, store: ObjectStore) -> ObjectFormat:
+        return self.object_format(store, self.bad_record_policy, self._given_columns)
+
+    @property
+    def _given_columns(self) -> GivenColumns | None:
+        if not isinstance(self.columns, pa.Schema):
+            return None
+        own = self.own_columns()
+        names = [field.name for field in self.bad_record_policy.data_schema(self.columns) if field not in own]
+        return GivenColumns(tuple(names), self.listing_rules.prefix)
+
     def _listing(self) -> ObjectListing:
         return ObjectListing(self.connection, self.bucket, self.listing_rules)
+
+    def _notifications(self) -> ObjectNotifications | None:
+        if self.queue_url is None:
+            return None
+        backfill_ms = None if self.backfill_interval is None else milliseconds(self.backfill_interval)
+        queue = NotificationQueue(self.connection, self.queue_url)
+        return ObjectNotifications(queue, self._store(), self.listing_rules, backfill_ms)
 
     def _times(self) -> ObjectTimes:
         kind, _, rest = self.event_time.partition(":")
@@ -149,7 +232,15 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3ConnectionOptions, Source)
             bad=self.bad_event_time,
             future=self.future_event_time,
             max_future_skew_ms=milliseconds(self.max_future_skew),
+            wanted=self.event_time_range,
         )
+
+    def _row_times(self) -> RowTimes | None:
+        """Return what tells rows apart, where chunks as a whole are not all in the range of event times."""
+        kind, _, column = self.event_time.partition(":")
+        if kind != "column" or not self.event_time_range.is_bounded:
+            return None
+        return RowTimes(self.event_time_range, column, self.event_time_unit, self.bad_event_time)
 
     def _ledger(self) -> Ledger | None:
         return None if self.state_location is None else Ledger(self.state_location, self.connection)

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 from typing_extensions import Self
 
 from tidegate.enumerators.listing_rules import ListingRules
+from tidegate.enumerators.object_cleaner import Archive
+from tidegate.readers.s3_address import s3_address
 from tidegate.sources.options import Duration
 
-__all__ = ["S3DiscoveryOptions"]
+__all__ = ["S3DiscoveryOptions", "epoch_ms", "is_listed", "parse_time"]
 
 
 def _path(value: Any) -> Any:
-    found = urlsplit(str(value))
-    if found.scheme not in {"s3", "s3a", "s3n"} or not found.netloc:
+    found = s3_address(str(value))
+    if found is None or not found.bucket:
         raise ValueError("expected a path such as s3://bucket/prefix")
-    return f"s3://{found.netloc}/{str(value).partition(found.netloc)[2].lstrip('/')}"
+    return str(found)
 
 
-def _time(value: Any) -> Any:
+def parse_time(value: Any) -> Any:
     """Read a time as Spark does: ISO 8601, in UTC where it names no zone."""
     if isinstance(value, datetime):
         return value
@@ -32,8 +34,21 @@ def _time(value: Any) -> Any:
         raise ValueError("expected a time such as 2026-11-21T12:00:00") from None
 
 
+def _queue_url(value: Any) -> Any:
+    found = urlsplit(str(value))
+    if found.scheme not in {"https", "http"} or not found.hostname or not found.path.strip("/"):
+        raise ValueError("expected the URL of a queue, such as https://sqs.eu-west-1.amazonaws.com/123456789012/name")
+    return value
+
+
+def _lower(value: Any) -> Any:
+    """Read a word as Spark does, in any case."""
+    return value.lower() if isinstance(value, str) else value
+
+
 Path: TypeAlias = Annotated[str, BeforeValidator(_path)]
-Time: TypeAlias = Annotated[datetime, BeforeValidator(_time)]
+QueueUrl: TypeAlias = Annotated[str, BeforeValidator(_queue_url)]
+Time: TypeAlias = Annotated[datetime, BeforeValidator(parse_time)]
 
 
 class S3DiscoveryOptions(BaseModel):
@@ -46,9 +61,13 @@ class S3DiscoveryOptions(BaseModel):
     recursive_file_lookup: look into all folders, not only into those of partitions (``key=value``).
     modified_after, modified_before: leave out objects by LastModified; exclusive.
     include_existing_files: read what is there when the query begins.
-    allow_overwrites: read an object again that was overwritten.
+    allow_overwrites: read an object again that was overwritten, and skip the version that waited to be read.
     max_file_age: how much older than the newest one an object may be and still be found; not when
         the query begins.
+    queue_url: a queue of SQS that S3 tells what is new; listed is then only when the query begins, and
+        once per backfill_interval, if it is given.
+    clean_source: what becomes of an object when all of it is read and committed: ``off`` leaves it, ``archive``
+        moves it to source_archive_dir, under its own key, ``delete`` deletes it.
     """
 
     path: Path
@@ -60,15 +79,48 @@ class S3DiscoveryOptions(BaseModel):
     include_existing_files: bool = True
     allow_overwrites: bool = False
     max_file_age: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(days=7)
+    queue_url: QueueUrl | None = None
+    backfill_interval: Annotated[Duration | None, Field(gt=timedelta(0))] = None
+    clean_source: Annotated[Literal["off", "archive", "delete"], BeforeValidator(_lower)] = "off"
+    source_archive_dir: Path | None = None
 
     @model_validator(mode="after")
     def _consistent_places(self) -> Self:
-        if self.state_location is not None and _is_listed(self.state_location, self.path):
+        if self.state_location is not None and is_listed(self.state_location, self.path):
             raise ValueError(
                 f"stateLocation is {self.state_location!r}, which lies in the path {self.path!r} and would be read; "
                 "give a place outside of it, or in a folder whose name begins with '_'"
             )
         return self
+
+    @model_validator(mode="after")
+    def _consistent_notifications(self) -> Self:
+        if self.backfill_interval is not None and self.queue_url is None:
+            raise ValueError("backfillInterval is set, but queueUrl is not: without a queue every round lists")
+        return self
+
+    @model_validator(mode="after")
+    def _consistent_cleaning(self) -> Self:
+        if (self.source_archive_dir is not None) != (self.clean_source == "archive"):
+            raise ValueError(
+                f"sourceArchiveDir is {self.source_archive_dir!r}, and cleanSource is {self.clean_source!r}: "
+                "an archive needs both, anything else none"
+            )
+        if self.archive is not None:
+            prefix = self.listing_rules.prefix
+            becomes = f"s3://{self.archive.bucket}/{self.archive.key(prefix)}"
+            if is_listed(becomes, self.path):
+                raise ValueError(
+                    f"sourceArchiveDir is {self.source_archive_dir!r}, so that objects would go to {becomes!r}, "
+                    f"which lies in the path {self.path!r} and would be read again; give a place outside of it"
+                )
+        return self
+
+    @property
+    def archive(self) -> Archive | None:
+        """Where objects go that were read; None: nowhere."""
+        place = None if self.source_archive_dir is None else s3_address(self.source_archive_dir)
+        return None if place is None else Archive(place.bucket, place.key.rstrip("/"))
 
     @property
     def bucket(self) -> str:
@@ -83,22 +135,24 @@ class S3DiscoveryOptions(BaseModel):
             prefix=prefix if not prefix or prefix.endswith("/") else f"{prefix}/",
             path_glob_filter=self.path_glob_filter,
             recursive=self.recursive_file_lookup,
-            modified_after_ms=_milliseconds(self.modified_after),
-            modified_before_ms=_milliseconds(self.modified_before),
+            modified_after_ms=epoch_ms(self.modified_after),
+            modified_before_ms=epoch_ms(self.modified_before),
         )
 
 
-def _is_listed(location: str, path: str) -> bool:
+def is_listed(location: str, path: str) -> bool:
     """Tell whether a place is one that a listing of the path finds."""
-    if "://" not in location or location.lower().startswith("file:"):
+    found = s3_address(location)
+    if found is None:
         return False
-    place, prefix = _path(location).rstrip("/") + "/", path.rstrip("/") + "/"
+    place, prefix = f"{found}".rstrip("/") + "/", path.rstrip("/") + "/"
     return place.startswith(prefix) and not any(
         part.startswith(("_", ".")) for part in place.removeprefix(prefix).split("/")
     )
 
 
-def _milliseconds(time: datetime | None) -> int | None:
+def epoch_ms(time: datetime | None) -> int | None:
+    """Return a time in milliseconds since the epoch, of UTC where it has no zone."""
     if time is None:
         return None
     return int((time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)).timestamp() * 1000)

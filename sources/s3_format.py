@@ -4,20 +4,32 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, model_validator
+from pydantic import BeforeValidator, model_validator
+from pydantic.alias_generators import to_camel
 from typing_extensions import Self
 
 from tidegate.errors import did_you_mean
+from tidegate.readers.bad_records import FAIL, BadRecordPolicy
+from tidegate.readers.binary_file_format import MODIFICATION_TIME, BinaryFileFormat
+from tidegate.readers.csv_columns import GivenColumns
 from tidegate.readers.event_time_units import TimeUnit
-from tidegate.readers.json_format import JsonFormat
 from tidegate.readers.object_store import ObjectStore
 from tidegate.readers.objects import ObjectFormat
-from tidegate.readers.parquet_format import ParquetFormat
 from tidegate.readers.path_times import PathTimes
+from tidegate.sources.s3_text import TEXT_OPTIONS, S3TextOptions
 
 __all__ = ["S3FormatOptions"]
 
-_FORMATS = {"parquet": ParquetFormat, "json": JsonFormat}
+_OF_RECORDS = ("parquet", "json", "avro", "orc", "csv")
+_OF_FORMATS = {
+    **TEXT_OPTIONS,
+    "event_time_unit": _OF_RECORDS,
+    "mode": _OF_RECORDS,
+    "column_name_of_corrupt_record": _OF_RECORDS,
+    "rescued_data_column": _OF_RECORDS,
+    "bad_records_path": _OF_RECORDS,
+}
+"""The formats that an option belongs to, where these are not all."""
 
 
 def _event_time(value: Any) -> Any:
@@ -30,10 +42,11 @@ def _event_time(value: Any) -> Any:
     return value
 
 
-class S3FormatOptions(BaseModel):
+class S3FormatOptions(S3TextOptions):
     """How objects are read.
 
-    file_format: ``parquet`` or ``json`` (a JSON value per line, also compressed).
+    file_format: ``parquet``, ``orc``, ``avro``, ``json`` (a JSON value per line), ``csv``, ``text``, or
+        ``binaryFile``, of which each object is a row.
     event_time: where event times come from: ``column:NAME``, which may be ``outer.inner``;
         ``path:TEMPLATE`` such as ``path:dt={yyyy-MM-dd}/hour={HH}``; or ``lastModified``.
     event_time_unit: of a column of numbers or text: ``s``, ``ms``, ``us`` or ``iso8601``.
@@ -41,7 +54,7 @@ class S3FormatOptions(BaseModel):
     ignore_corrupt_files: skip objects, or the rest of them, that cannot be decoded.
     """
 
-    file_format: Literal["parquet", "json"] = "parquet"
+    file_format: Literal["parquet", "json", "avro", "orc", "csv", "text", "binaryFile"] = "parquet"
     event_time: Annotated[str, BeforeValidator(_event_time)] = "lastModified"
     event_time_unit: TimeUnit | None = None
     ignore_missing_files: bool = False
@@ -51,8 +64,65 @@ class S3FormatOptions(BaseModel):
     def _consistent_format(self) -> Self:
         if self.event_time_unit is not None and not self.event_time.startswith("column:"):
             raise ValueError(f"eventTimeUnit is {self.event_time_unit!r}, but only a column has a unit of its own")
+        for field in sorted(self.model_fields_set):
+            formats = _OF_FORMATS.get(field, (self.file_format,))
+            if self.file_format not in formats:
+                raise ValueError(
+                    f"{to_camel(field)} is an option of {' and '.join(formats)}, but fileFormat is {self.file_format!r}"
+                )
         return self
 
-    def object_format(self, store: ObjectStore) -> ObjectFormat:
-        """Return what cuts and reads the objects of a bucket."""
-        return _FORMATS[self.file_format](store, self.event_time_unit)
+    @model_validator(mode="after")
+    def _consistent_times_of_format(self) -> Self:
+        kind, _, column = self.event_time.partition(":")
+        if kind == "column" and self.file_format == "text":
+            raise ValueError(
+                f"eventTime is {self.event_time!r}, but text has no column of times: use path or lastModified"
+            )
+        if kind == "column" and self.file_format == "binaryFile" and column.lower() != MODIFICATION_TIME.lower():
+            raise ValueError(f"eventTime is {self.event_time!r}, but of binaryFile only {MODIFICATION_TIME} is a time")
+        return self
+
+    def object_format(  # noqa: PLR0911 - one for each format
+        self, store: ObjectStore, bad_records: BadRecordPolicy = FAIL, columns: GivenColumns | None = None
+    ) -> ObjectFormat:
+        """Return what cuts and reads the objects of a bucket.
+
+        columns: that were given, for a format whose objects do not name them.
+        """
+        # Each brings libraries of its own, which take their time to import.
+        match self.file_format:
+            case "parquet":
+                from tidegate.readers.parquet_format import ParquetFormat
+
+                return ParquetFormat(store, self.event_time_unit, bad_records=bad_records)
+            case "json":
+                from tidegate.readers.json_format import JsonFormat
+
+                return JsonFormat(store, self.event_time_unit, bad_records=bad_records)
+            case "avro":
+                from tidegate.readers.avro_format import AvroFormat
+
+                return AvroFormat(store, self.event_time_unit, bad_records=bad_records)
+            case "orc":
+                from tidegate.readers.orc_format import OrcFormat
+
+                return OrcFormat(store, self.event_time_unit, bad_records=bad_records)
+            case "csv":
+                from tidegate.readers.csv_format import CsvFormat
+
+                return CsvFormat(
+                    store,
+                    self.event_time_unit,
+                    self.csv_dialect,
+                    columns,
+                    enforce_schema=self.enforce_schema,
+                    infer_schema=self.infer_schema,
+                    bad_records=bad_records,
+                )
+            case "text":
+                from tidegate.readers.text_format import TextFormat
+
+                return TextFormat(store, self.wholetext, self.line_sep, self.encoding)
+            case "binaryFile":
+                return BinaryFileFormat(store)

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 import tidegate
 from benchmarks.peers import built_in_jars
 from tests.buckets import Bucket
+from tests.queues import Queue, QueueServer
 from tidegate.readers.s3_config import S3ConnectionConfig
 from tidegate.servers import KafkaServer, S3Server
 
@@ -52,6 +53,19 @@ def bucket(s3):
     made = Bucket(s3)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def sqs():
+    """One SQS endpoint for all tests."""
+    with QueueServer() as server:
+        yield server
+
+
+@pytest.fixture
+def queue(sqs):
+    """A new queue."""
+    return Queue(sqs)
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ def test_every_option_is_documented_and_every_documented_option_exists():
 
 
 def test_every_option_of_s3_is_documented_with_it_or_with_those_of_kafka():
-    of_s3 = {name for name in S3Source.valid_options() if name != "columns"}  # which only Python has
+    of_s3 = set(S3Source.valid_options())
     own = documented("options-s3.md")
     assert own - of_s3 == set()
     assert of_s3 - own <= documented("options.md")

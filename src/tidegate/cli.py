@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,8 +15,14 @@ __all__ = ["app", "main"]
 
 _KILLED_BY = 128  # what a shell adds to the signal in the exit code
 
+_OPTION: Any = typer.Option(
+    metavar="NAME=VALUE",
+    help="An option of the source, such as eventTime=column:at; may be repeated. Others can see it: leave secrets to "
+    "where boto3 finds them.",
+)
+
 app = typer.Typer(
-    help="Read Kafka with Spark in event-time order across partitions.",
+    help="Read Kafka and S3 with Spark in event-time order across partitions and objects.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -37,36 +43,47 @@ def main() -> None:
 @app.command()
 def backfill(  # noqa: PLR0913 - parameters are options
     *,
-    bootstrap_servers: Annotated[str, typer.Option(help="HOST:PORT, several separated by commas.")],
-    topic: Annotated[list[str], typer.Option(help="May be repeated.")],
     max_drift: Annotated[
-        str, typer.Option(help="How far, in event time, one micro-batch goes for all partitions, such as '1 hour'.")
+        str, typer.Option(help="How far, in event time, one micro-batch goes for all that is read, such as '1 hour'.")
     ],
     out: Annotated[Path, typer.Option(help="Folder for the Parquet files; one that a killed run left is resumed.")],
+    max_out_of_orderness: Annotated[
+        str, typer.Option(help="How far rows may lie behind earlier ones of their partition.")
+    ] = "0 seconds",
     begin: Annotated[
         str | None,
-        typer.Option(
-            "--from", metavar="TIME", show_default="earliest", help="Begin at the first record at or after it."
-        ),
+        typer.Option("--from", metavar="TIME", show_default="earliest", help="Begin at this event time."),
     ] = None,
     end: Annotated[
         str | None,
+        typer.Option("--to", metavar="TIME", show_default="the present end", help="Stop before this event time."),
+    ] = None,
+    option: Annotated[list[str] | None, _OPTION] = None,
+    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
+    path: Annotated[
+        str | None,
+        typer.Option(metavar="s3://BUCKET/PREFIX", show_default="none", help="Objects to read.", rich_help_panel="S3"),
+    ] = None,
+    bootstrap_servers: Annotated[
+        str | None,
+        typer.Option(show_default="none", help="HOST:PORT, several separated by commas.", rich_help_panel="Kafka"),
+    ] = None,
+    topic: Annotated[list[str] | None, typer.Option(help="May be repeated.", rich_help_panel="Kafka")] = None,
+    max_rows_per_batch: Annotated[
+        int | None,
         typer.Option(
-            "--to", metavar="TIME", show_default="the present end", help="Stop before the first record at or after it."
+            min=1, show_default="any number", help="At most so many offsets a batch.", rich_help_panel="Kafka"
         ),
     ] = None,
-    max_out_of_orderness: Annotated[
-        str, typer.Option(help="How far records may lie behind earlier ones of their partition.")
-    ] = "0 seconds",
-    max_rows_per_batch: Annotated[
-        int | None, typer.Option(min=1, show_default="any number", help="At most so many offsets a batch.")
-    ] = None,
-    include_headers: Annotated[bool, typer.Option("--include-headers", help="Write the records' headers too.")] = False,
+    include_headers: Annotated[
+        bool, typer.Option("--include-headers", help="Write the records' headers too.", rich_help_panel="Kafka")
+    ] = False,
     kafka: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KEY=VALUE",
             help="A property of the Kafka client; may be repeated. Others can see it: give secrets in a file.",
+            rich_help_panel="Kafka",
         ),
     ] = None,
     kafka_properties: Annotated[
@@ -75,38 +92,117 @@ def backfill(  # noqa: PLR0913 - parameters are options
             metavar="FILE",
             show_default="none",
             help="Properties of the Kafka client, such as security: lines of key=value; --kafka comes on top.",
+            rich_help_panel="Kafka",
         ),
     ] = None,
-    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
 ) -> None:
-    """Write a topic's history to Parquet, aligned in event time.
+    """Write the history of topics, or of objects of S3, to Parquet, aligned in event time.
 
     Kill it and run it again: nothing is lost, and nothing is written twice. Run it again when it is
     complete, and it writes what is new.
 
+    Give --bootstrap-servers and --topic, or --path.
+
     A TIME is ISO 8601, in UTC where it names no zone, or milliseconds since 1970.
     """
-    from tidegate.jobs.arguments import BackfillArguments, parse_properties, parse_span, parse_time
-    from tidegate.jobs.properties import read_properties
+    from tidegate.jobs.backfill_command import backfill_arguments
     from tidegate.jobs.show import show_backfill
 
-    in_file = {} if kafka_properties is None else read_properties("--kafka-properties", kafka_properties)
-    arguments = BackfillArguments(
-        bootstrap_servers=bootstrap_servers,
-        topics=tuple(topic),
-        max_drift=parse_span("--max-drift", max_drift),
-        begin=None if begin is None else parse_time("--from", begin),
-        end=None if end is None else parse_time("--to", end),
-        max_out_of_orderness=parse_span("--max-out-of-orderness", max_out_of_orderness),
-        max_rows_per_batch=max_rows_per_batch,
-        include_headers=include_headers,
-        kafka={**in_file, **parse_properties("--kafka", kafka or [])},
+    arguments = backfill_arguments(
+        out,
+        max_drift=max_drift,
+        max_out_of_orderness=max_out_of_orderness,
+        begin=begin,
+        end=end,
+        options=option,
+        path=path,
+        of_kafka={
+            "--bootstrap-servers": bootstrap_servers,
+            "--topic": topic,
+            "--max-rows-per-batch": max_rows_per_batch,
+            "--include-headers": include_headers,
+            "--kafka": kafka,
+            "--kafka-properties": kafka_properties,
+        },
     )
     try:
         show_backfill(arguments, out, master)
     except KeyboardInterrupt as interrupt:
         typer.echo("tidegate: stopped; the same command goes on from here", err=True)
         raise typer.Exit(_exit_code(interrupt)) from None
+
+
+@app.command()
+def ledger(  # noqa: PLR0913 - parameters are options
+    state_location: Annotated[
+        str, typer.Argument(metavar="PATH", help="The query's stateLocation: a folder, or s3://bucket/prefix.")
+    ],
+    wanted: Annotated[
+        str | None,
+        typer.Argument(metavar="KEY", show_default="none", help="Say why this object was or was not read; or a glob."),
+    ] = None,
+    *,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR", show_default="none", help="Spark's checkpoint folder of the query: it says what is read."
+        ),
+    ] = None,
+    option: Annotated[list[str] | None, _OPTION] = None,
+    reread: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GLOB",
+            show_default="none",
+            help="Let the query read these objects once more.",
+            rich_help_panel="Read again",
+        ),
+    ] = None,
+    reread_from: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            show_default="none",
+            help="Only chunks with event times from it on.",
+            rich_help_panel="Read again",
+        ),
+    ] = None,
+    reread_to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            show_default="none",
+            help="Only chunks with event times before it.",
+            rich_help_panel="Read again",
+        ),
+    ] = None,
+    reread_batches: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N-M",
+            show_default="none",
+            help="Let the query read these batches once more.",
+            rich_help_panel="Read again",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON; times are milliseconds since 1970.")] = False,
+) -> None:
+    """Show what the state location of an S3 query knows, and why an object was or was not read.
+
+    To look into the bucket it needs --option path=... and the query's other options.
+
+    What is read again is delivered twice, on purpose.
+    """
+    from tidegate.jobs.ledger_command import RereadArguments, run_ledger
+
+    run_ledger(
+        state_location,
+        wanted,
+        checkpoint=checkpoint,
+        options=option,
+        reread=RereadArguments(reread, reread_from, reread_to, reread_batches),
+        as_json=as_json,
+    )
 
 
 @app.command()

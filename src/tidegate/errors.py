@@ -61,7 +61,14 @@ class PositionGoneError(DataLossError):
 
 
 class ObjectGoneError(DataLossError):
-    """An object was deleted, or overwritten by another version, after it was discovered."""
+    """An object was deleted, or overwritten by another version, after it was discovered.
+
+    overwritten: another version of it is there.
+    """
+
+    def __init__(self, message: str, *, overwritten: bool = False) -> None:
+        super().__init__(message)
+        self.overwritten = overwritten
 
 
 class LateDataError(TidegateError):

@@ -3,13 +3,22 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from tidegate import OptionError
-from tidegate.jobs.arguments import BackfillArguments, parse_properties, parse_span, parse_time
+from tidegate.jobs.arguments import parse_properties, parse_span, parse_time
+from tidegate.jobs.kafka_arguments import KafkaArguments
+from tidegate.jobs.output import Noted
+from tidegate.jobs.s3_arguments import S3Arguments
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
 def arguments(**fields):
-    return BackfillArguments("localhost:9092", ("orders",), timedelta(hours=1), **fields)
+    return KafkaArguments(
+        bootstrap_servers="localhost:9092", topics=("orders",), max_drift=timedelta(hours=1), **fields
+    )
+
+
+def of_objects(**options):
+    return S3Arguments(path="s3://bucket/in", kept="/out/state", max_drift=timedelta(hours=1), options=options)
 
 
 @pytest.mark.parametrize(
@@ -59,3 +68,31 @@ def test_the_source_is_aligned_and_starts_where_asked():
     assert source.max_offsets_per_trigger == 7
     assert source.include_headers
     assert arguments().source().starting_offsets == "earliest"
+
+
+def test_options_of_the_source_come_on_top_of_what_the_command_says():
+    source = of_objects(fileFormat="json", eventTime="column:at", eventTimeUnit="ms").source()
+    assert (source.path, source.file_format, source.state_location) == ("s3://bucket/in", "json", "/out/state")
+    assert source.watermarks.max_drift == timedelta(hours=1)
+    assert of_objects(statelocation="/elsewhere").source().state_location == "/elsewhere"
+    assert arguments(options={"minPartitions": "3"}).source().min_partitions == 3
+
+
+def test_an_option_cannot_contradict_the_command_and_is_known_to_the_source():
+    with pytest.raises(OptionError, match=r"^--option PATH says what the command itself says already; leave it out$"):
+        of_objects(PATH="s3://other").source()
+    with pytest.raises(OptionError, match=r"^there is no option 'filefromat'; did you mean 'fileFormat'\?$"):
+        of_objects(fileFromat="json").source()
+
+
+def test_what_decides_which_objects_are_meant_is_bound_and_nothing_secret():
+    bound = of_objects(pathglobfilter="*.json", secretKey="hunter2", accessKey="me", maxFilesPerTrigger="1").binding()
+    assert {name: value for name, value in bound.items() if value is not None} == {
+        "--path": "s3://bucket/in",
+        "--option pathGlobFilter": "*.json",
+    }
+    assert "hunter2" not in repr(of_objects(secretKey="hunter2"))
+
+
+def test_objects_are_not_looked_at_twice_by_the_first_run():
+    assert of_objects().survey(Noted()) is None

@@ -13,11 +13,12 @@ from kafka import KafkaAdminClient, TopicPartition
 from pyarrow import dataset
 from rich.console import Console
 
+from tests.jobs.checkpoints import log_batch
 from tests.jobs.command import await_while_running, finish, kill, started
 from tests.sources.streams import HOUR, NOON, append, even_times, every, new_topic
 from tidegate.errors import DataLossError, OptionError
-from tidegate.jobs.arguments import BackfillArguments
 from tidegate.jobs.backfill import backfill, write_batches
+from tidegate.jobs.kafka_arguments import KafkaArguments
 from tidegate.jobs.output import Output
 from tidegate.jobs.survey import survey
 
@@ -37,6 +38,12 @@ def written(out):
     return list(zip(*columns, times, strict=True))
 
 
+def reading(kafka, topic, **fields):
+    return KafkaArguments(
+        bootstrap_servers=kafka.bootstrap_servers, topics=(topic,), max_drift=timedelta(hours=1), **fields
+    )
+
+
 def records(rows):
     return sorted((partition, offset) for _, partition, offset, _ in rows)
 
@@ -47,8 +54,9 @@ def write(kafka, spark, tmp_path):
     output = Output(tmp_path / "out")
 
     def run(topic, **fields):
-        arguments = BackfillArguments(kafka.bootstrap_servers, (topic,), timedelta(hours=1), **fields)
-        with output.claimed(arguments.binding()):
+        arguments = reading(kafka, topic, **fields)
+        with output.alone():
+            output.claim(arguments.binding())
             for _ in write_batches(spark, arguments.source(), output):
                 pass
         return written(output.path)
@@ -82,8 +90,7 @@ def test_from_and_to_are_honoured(kafka, write):
 
 def test_a_survey_knows_what_is_left_to_read(kafka):
     topic = new_topic(kafka, *HISTORY)
-    source = BackfillArguments(kafka.bootstrap_servers, (topic,), timedelta(hours=1), end=at(NOON + 11 * HOUR)).source()
-    found = survey(source, {f"{topic}-0": 4_000}).stretches
+    found = survey(reading(kafka, topic, end=at(NOON + 11 * HOUR)).source(), {f"{topic}-0": 4_000}).stretches
     assert [stretch.rows for stretch in found.values()] == [0, 3_667, 400]
     assert found[f"{topic}-0"].begin_ms is None
     assert found[f"{topic}-1"].begin_ms == NOON
@@ -95,10 +102,12 @@ def noted(kafka, tmp_path):
     """Run the back-fill of a topic into a folder in which an earlier run has noted something."""
 
     def run(topic, positions, state=None, **fields):
-        arguments = BackfillArguments(kafka.bootstrap_servers, (topic,), timedelta(hours=1), **fields)
+        arguments = reading(kafka, topic, **fields)
         output = Output(tmp_path / "out")
-        with output.claimed(arguments.binding(), state):
-            output.note({f"{topic}-{partition}": position for partition, position in positions.items()})
+        with output.alone():
+            output.claim(arguments.binding())
+        positions = {f"{topic}-{partition}": position for partition, position in positions.items()}
+        log_batch(output.checkpoint, 0, positions, state=state)
         return backfill(arguments, output.path, Console(quiet=True))
 
     return run
@@ -125,13 +134,13 @@ def test_records_that_were_deleted_before_they_were_read_are_data_loss(kafka, no
         noted(topic, {0: 2})
 
 
-def test_another_cluster_is_refused_though_it_has_nothing_new(kafka, noted, tmp_path):
+def test_another_cluster_is_refused_though_it_has_nothing_new(kafka, noted):
     topic = new_topic(kafka, [NOON] * 5)
     with pytest.raises(OptionError) as raised:
         noted(topic, {0: 5}, {"cluster": "another"})
     assert str(raised.value) == (
         f"--bootstrap-servers is {kafka.bootstrap_servers}, which is another Kafka cluster than the one that "
-        f"{tmp_path / 'out'} was begun with; give that one, or another --out"
+        "the output was begun with; give that one, or another --out"
     )
 
 

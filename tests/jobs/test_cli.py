@@ -1,27 +1,10 @@
 """What a person's mistakes on the command line end in: one sentence."""
 
-import sys
-
 import pytest
 
 from tests.sources.streams import NOON, new_topic
-from tidegate.cli import main
 from tidegate.jobs.failures import cause
 from tidegate.jobs.watch import watch
-
-
-@pytest.fixture
-def tidegate(monkeypatch, capsys):
-    """Run the command line in this process; return its exit code and what it wrote to stdout and stderr."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["tidegate", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        output, errors = capsys.readouterr()
-        return end.value.code, output, errors
-
-    return run
 
 
 @pytest.fixture
@@ -53,6 +36,35 @@ def test_help_names_every_command(tidegate):
 )
 def test_a_malformed_option_is_one_sentence(backfill, arguments, sentence):
     assert sentence in str(backfill(*arguments))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "--bootstrap-servers is missing: give --bootstrap-servers and --topic, or --path for objects of S3"),
+        (
+            ("--bootstrap-servers", "localhost:9092"),
+            "--topic is missing: give --bootstrap-servers and --topic, or --path for objects of S3",
+        ),
+        (
+            ("--path", "s3://bucket/in", "--topic", "orders"),
+            "--topic is for Kafka, and --path for objects of S3; give one of them",
+        ),
+        (
+            ("--path", "s3://bucket/in", "--max-rows-per-batch", "5"),
+            "--max-rows-per-batch is for Kafka, and --path for objects of S3; give --option maxFilesPerTrigger=...",
+        ),
+        (("--path", "bucket/in"), "the option 'path' is 'bucket/in': expected a path such as s3://bucket/prefix"),
+        (
+            ("--path", "s3://bucket/in", "--option", "eventTime"),
+            "--option 'eventTime' has no value; expected NAME=VALUE, such as eventTime=column:at",
+        ),
+    ],
+)
+def test_one_source_is_named_and_nothing_of_the_other(tidegate, tmp_path, arguments, sentence):
+    out = tmp_path / "out"
+    assert tidegate("backfill", "--max-drift", "1 hour", "--out", out, *arguments) == (f"tidegate: {sentence}", "", "")
+    assert not out.exists()
 
 
 def test_properties_come_from_a_file_and_then_from_the_command_line(backfill, tmp_path):

@@ -42,6 +42,12 @@ def test_disorder_before_the_beginning_is_no_negative_progress():
     assert standing(HISTORY, [batch(next_ms=(-HOUR, HOUR))], 1).done_ms == 0
 
 
+def test_without_any_event_time_rows_alone_are_told():
+    now = standing({}, [batch(rows=50, left=(0, 7))], 50)
+    assert (now.headline, now.rows, now.rows_left) == ("no event time is known", 50, 7)
+    assert standing({}, [], 0).headline == "no event time is known"
+
+
 def test_details_name_the_first_paused_splits_only():
     names = [f"orders-{i}" for i in range(5)]
     said = batch().splits["orders-1"]

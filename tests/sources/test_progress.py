@@ -1,11 +1,13 @@
 """What a query says of its sources, typed."""
 
+import json
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from tests.jobs.progresses import HOUR, MINUTE, NOON, progress, report, source
 from tidegate import SourceProgress
+from tidegate.alignment.budget import Cost
 from tidegate.alignment.plan import Plan, Progress, SplitPlan
 from tidegate.alignment.splits import SplitRange
 from tidegate.alignment.states import SplitState
@@ -62,6 +64,19 @@ def test_a_report_as_planners_write_it_is_read_whole():
     said = SourceProgress.from_report(written)
     assert (said.late_rows, said.late_splits, said.rows_remaining) == (3, (split,), 4)
     assert said.event_time_lag == timedelta(hours=1)
+    assert (said.num_files_outstanding, said.num_bytes_outstanding, said.approximate_queue_size) == (0, 0, None)
+    of_objects = Reporter("s3").report(
+        planned,
+        {split: 9},
+        NOON,
+        {},
+        {"lookups": 1, "peeks": 2},
+        lambda ranges: Cost(4, 400, 2) if ranges else Cost(0, 0, 0),
+        metrics={"numFilesLeftOut": 3, "approximateQueueSize": 7},
+    )
+    said = SourceProgress.from_report(json.loads(json.dumps(of_objects)))
+    assert (said.num_files_outstanding, said.num_bytes_outstanding) == (2, 400)
+    assert (said.approximate_queue_size, said.metrics["numFilesLeftOut"]) == (7, 3)
 
 
 def test_other_sources_and_planners_that_have_not_planned_are_left_out():

@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 
 from tests.sources.streams import HOUR, MINUTE, NOON, available_now, milliseconds, parsed
+from tests.waiting import await_that
 from tidegate import OptionError, S3Source, WatermarkStrategy
 
 DRIFT = timedelta(hours=1)
@@ -115,6 +116,55 @@ def test_an_object_that_is_gone_ends_the_query_or_is_skipped(spark, bucket, sour
     assert ids(available_now(skipping, tmp_path / "checkpoint")) == []
 
 
+def test_an_object_that_is_overwritten_while_it_waits_ends_the_query_or_is_read_in_its_new_version(
+    spark, bucket, source, tmp_path
+):
+    new = [(100, NOON + 3 * HOUR), (101, NOON + 3 * HOUR)]
+
+    def overwrite(batch):
+        if batch == 0:
+            bucket.put_rows("1.parquet", new)
+
+    def run(name, then=None, **fields):
+        common = {"event_time": "column:at", "watermarks": aligned(), "state_location": str(tmp_path / f"{name}-state")}
+        frame = source(**common, **fields).read_stream(spark).select("id")
+        return ids(available_now(frame, tmp_path / name, then))
+
+    def refill():
+        for hour, rows in hourly(range(2)).items():
+            bucket.put_rows(f"{hour}.parquet", rows)
+
+    refill()
+    with pytest.raises(Exception, match=r"in/1.parquet was overwritten .* set allowOverwrites to true"):
+        run("strict", overwrite, ignore_missing_files=True)
+    refill()
+    assert run("allowed", overwrite, allow_overwrites=True) == list(range(10))
+    assert run("allowed", allow_overwrites=True) == [100, 101]
+
+
+def test_objects_are_archived_when_they_are_read_and_a_version_that_came_later_stays(spark, bucket, source, tmp_path):
+    def keys(prefix="in/"):
+        found = bucket.client.list_objects_v2(Bucket=bucket.name, Prefix=prefix).get("Contents", ())
+        return [entry["Key"].removeprefix(prefix) for entry in found]
+
+    def run(then=None, **fields):
+        frame = source(event_time="column:at", watermarks=aligned(), **fields).read_stream(spark).select("id")
+        return ids(available_now(frame, tmp_path / "checkpoint", then))
+
+    def overwrite(batch):
+        if batch == 0:  # which has read it, and is not committed yet
+            bucket.put_rows("kept.parquet", [(100, NOON)])
+
+    bucket.put_rows("kept.parquet", [(99, NOON)])
+    for hour, rows in hourly(range(2)).items():
+        bucket.put_rows(f"{hour}.parquet", rows)
+    archive = {"clean_source": "Archive", "source_archive_dir": f"s3://{bucket.name}/old"}
+    assert run(overwrite, **archive) == [*range(20), 99]
+    assert run(**archive) == []  # cleans what the first run had no time for
+    await_that(lambda: keys() == ["kept.parquet"])
+    assert keys("old/in/") == ["0.parquet", "1.parquet"]
+
+
 def test_columns_may_be_given_and_what_an_object_lacks_is_null(spark, bucket, source):
     bucket.put_rows("a.json", [(1, NOON)])
     bucket.put("b.json", b'{"id": 2, "other": "x"}\n')
@@ -141,6 +191,13 @@ def test_a_stream_needs_a_place_for_what_it_discovers(spark, bucket, source, tmp
         ({"access_key": "only"}, "accessKey and secretKey are set together"),
         ({"event_time_unit": "ms"}, "only a column has a unit"),
         ({"state_location": "s3a://bucket/in/state"}, "lies in the path 's3://bucket/in'"),
+        ({"state_location": "s3n://bucket/in/state"}, "lies in the path 's3://bucket/in'"),
+        ({"clean_source": "move"}, "'off', 'archive' or 'delete'"),
+        ({"clean_source": "archive"}, "sourceArchiveDir is None, and cleanSource is 'archive'"),
+        ({"source_archive_dir": "s3://bucket/old"}, "cleanSource is 'off'"),
+        ({"clean_source": "archive", "source_archive_dir": "/old"}, "expected a path such as s3://bucket/prefix"),
+        ({"clean_source": "archive", "source_archive_dir": "s3://bucket"}, "lies in the path .* would be read again"),
+        ({"clean_source": "archive", "source_archive_dir": "s3n://bucket/in/old"}, "would be read again"),
     ],
 )
 def test_a_wrong_option_is_named_with_its_value(fields, sentence):

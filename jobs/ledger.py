@@ -1,0 +1,142 @@
+"""What a state location knows of its query, read beside it: nothing here writes, and no lease is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tidegate.alignment.splits import Positions, SplitId
+from tidegate.enumerators.contract import Json
+from tidegate.enumerators.ledger import Ledger
+from tidegate.enumerators.ledger_folder import open_folder
+from tidegate.enumerators.left_out import LEFT_OUT, LeftOut
+from tidegate.enumerators.manifest import Manifest
+from tidegate.enumerators.process_identity import has_ended
+from tidegate.enumerators.rereads import RereadRequests
+from tidegate.enumerators.seen_objects import SeenObjects
+from tidegate.errors import OptionError
+from tidegate.jobs.spark_checkpoint import LoggedBatch, SparkCheckpoint
+from tidegate.sources.s3 import S3Source
+
+__all__ = ["LeaseNote", "QueryLedger", "open_query_ledger"]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseNote:
+    """Who holds the state location, as the lease says.
+
+    owner: the query.  place: the process.
+    state: ``held`` is also said of a lease that ended by itself where its process cannot be asked after.
+    """
+
+    owner: str
+    place: str
+    state: str
+
+
+class QueryLedger:
+    """The manifests and the memory of one query.
+
+    location: how people name it.
+    ledger: the query's part.
+    batches: of Spark's checkpoint, in order; None: no checkpoint is looked at.
+    """
+
+    def __init__(self, location: str, lease: LeaseNote, ledger: Ledger, batches: list[LoggedBatch] | None) -> None:
+        self.location, self.lease, self.ledger, self.batches = location, lease, ledger, batches
+
+    @cached_property
+    def manifests(self) -> dict[SplitId, Manifest]:
+        """The manifests that are kept, in order: the live ones, and for an hour or so those that are finished."""
+        names = [name for name in self.ledger.names() if name[:1].isdecimal()]
+        return {name: Manifest.parse(name, self.ledger.read(name)) for name in names}
+
+    @property
+    def planned(self) -> Positions:
+        """How far each live manifest is read after the last batch, written or not."""
+        return self.batches[-1].end.progress.positions if self.batches else {}
+
+    @property
+    def read(self) -> Positions:
+        """How far each live manifest is read by batches that are written."""
+        written = [batch for batch in self.batches or () if batch.is_committed]
+        return written[-1].end.progress.positions if written else {}
+
+    @property
+    def state(self) -> Json:
+        """What the enumerator noted after the last batch."""
+        return (self.batches[-1].end.enumerator if self.batches else None) or {}
+
+    def is_known(self, split: SplitId) -> bool:
+        """Tell whether some batch that Spark still knows names a manifest."""
+        return any(split in batch.end.progress.positions for batch in self.batches or ())
+
+    def batch_of(self, split: SplitId, position: int) -> LoggedBatch | None:
+        """Return the first known batch after which a chunk is read; earlier ones may have read it already."""
+        positions = ((batch, batch.end.progress.positions) for batch in self.batches or ())
+        return next((batch for batch, read in positions if read.get(split, 0) > position), None)
+
+    def last_batch_of(self, split: SplitId) -> LoggedBatch | None:
+        """Return the last known batch that read of a manifest."""
+        before: Mapping[SplitId, int] = {}
+        found = None
+        for batch in self.batches or ():
+            positions = batch.end.progress.positions
+            if positions.get(split, 0) > before.get(split, 0):
+                found = batch
+            before = positions
+        return found
+
+    @cached_property
+    def seen(self) -> SeenObjects | None:
+        """What the query remembers of objects; None: without a checkpoint nobody says what of it counts."""
+        stored = self.state.get("seen")
+        return None if stored is None else SeenObjects.restored(stored, self.ledger.read, None)
+
+    @cached_property
+    def left_out(self) -> LeftOut:
+        """The objects that were noted as left out."""
+        found = LeftOut()
+        found.restore(self.ledger.noted(LEFT_OUT) or b"")
+        return found
+
+    @cached_property
+    def requests(self) -> dict[str, int]:
+        """How many chunks wait to be read again, by request."""
+        waiting = RereadRequests(self.ledger, self.state.get("rereads", {})).pending()
+        return {name: len(chunks) for name, chunks in waiting.items()}
+
+
+def open_query_ledger(source: S3Source, checkpoint: str | None) -> QueryLedger:
+    """Return what a state location knows.
+
+    source: with the state location, and the options by which it is reached.
+    checkpoint: Spark's checkpoint folder of the query, a path or ``s3://bucket/prefix``; None: none is looked at.
+
+    Raises OptionError when no query has used the location, or the checkpoint is not of the one that uses it;
+    ConnectorError when one of them cannot be read.
+    """
+    location = str(source.state_location)
+    whole = Ledger(location, source.connection)
+    note = whole.lease().read()
+    if note is None:
+        raise OptionError(f"{location} is no state location that a query has used: it has no lease")
+    ended = "released" if note.released else "its process has ended" if has_ended(note.process) else "held"
+    lease = LeaseNote(note.owner, note.place, ended)
+    batches = None
+    if checkpoint is not None:
+        if "://" in checkpoint and checkpoint.partition("://")[0].lower() not in {"s3", "s3a", "file"}:
+            raise OptionError(f"--checkpoint is {checkpoint!r}; it has to be a path, or s3://bucket/prefix")
+        folder = open_folder(checkpoint, source.connection)
+        batches = SparkCheckpoint(folder, lambda offset: _owner(offset) == note.owner).batches()
+        if not batches:
+            raise OptionError(
+                f"--checkpoint is {checkpoint}, in which no batch is of the query {note.owner} that uses {location}"
+            )
+    return QueryLedger(location, lease, whole.of_query(note.owner), batches)
+
+
+def _owner(offset: Json) -> str | None:
+    owner = (offset.get("enumerator") or {}).get("owner")
+    return owner if offset.get("source") == S3Source.connector else None
