@@ -9,7 +9,8 @@ before it.  The inner join by key and time reads both with the same row budget a
   watermark is the least of both sources, and the epoch while one of them has not delivered a row: all
   orders of these 6 hours stay in the state;
 - in one group with watermark rows: a row without data, stamped with the source's watermark, also moves
-  Spark's watermark for the source that is paused.
+  Spark's watermark for the source that is paused.  The state then holds what both topics have in the max
+  drift, and what the delay and the join's interval add; the program fails if it is over a tenth more.
 
 The same is measured the other way round, where the orders come late: payments of the first 6 hours
 then have no order.
@@ -44,6 +45,7 @@ HOURS, LATE_HOURS = 12, 6
 LONGEST_MS = 60_000  # from an order to its payment
 MAX_DRIFT = timedelta(hours=1)
 DELAY = timedelta(minutes=1)
+MOST_DRIFTS = 1.1  # of rows in the state, with watermark rows
 BATCHES = 12  # of the longer topic, by the row budget
 COLUMNS = (
     "",
@@ -211,6 +213,10 @@ def main() -> None:
         spark.stop()
     print(f"{arguments.rows:,} rows in {HOURS} hours against the last {LATE_HOURS}, rounds: {arguments.rounds}")
     print_table(COLUMNS, [row(name, each) for name, each in found.items()])
+    in_a_drift = 2 * arguments.rows * (MAX_DRIFT / timedelta(hours=HOURS))
+    worst = max(each.run.peak_state_rows for name, way, _ in cases if way.watermark_rows for each in found[name])
+    if worst > MOST_DRIFTS * in_a_drift:
+        raise SystemExit(f"the state held {worst:,} rows, but both topics have only {in_a_drift:,.0f} in {MAX_DRIFT}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ partitions at once; single records that were looked at, per partition; fetch res
 bytes.  The records come with exponential gaps, busier by day than by night, up to a minute out of
 order, and in batches of some 16 KB, as producers send them by default.  "Past the bound" is how far the
 latest record of any batch lies behind its bound in event time: probing promises no more than the
-disorder of a minute; the program fails if there is more.
+disorder of a minute; the program fails if there is more, or if in any row the median of the records looked
+at per partition is above eight.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ DISORDER = timedelta(minutes=1)
 PARTITION_COUNTS = (4, 64)
 SLICES_PER_BUDGET = 0.5
 WARM_FROM = 3  # batch
+MOST_LOOKS = 8  # at single records per partition and batch, once warm
 TEMPLATE = b'{"at":1767225600000,"order":"................................................................."}'
 AT, DIGITS = TEMPLATE.index(b"1"), 13
 RECORDS_PER_BATCH = 16_384 // len(TEMPLATE)
@@ -171,6 +173,11 @@ def middle(figures: Sequence[float], unit: str = "") -> str:
     return f"{statistics.median(figures):,.4g}{unit} ({min(figures):,.4g} to {max(figures):,.4g})"
 
 
+def looks(partitions: int, planned: list[Planned]) -> list[float]:
+    """Return how many records each batch looked at per partition, once warm."""
+    return [each.fetched.records / partitions for each in planned[WARM_FROM:]]
+
+
 def row(partitions: int, event_time: str, budget: Budget, planned: list[Planned]) -> list[str]:
     """Return a row of the table."""
     warm = planned[WARM_FROM:]
@@ -181,7 +188,7 @@ def row(partitions: int, event_time: str, budget: Budget, planned: list[Planned]
         str(len(planned)),
         middle([each.asked["peeks"] for each in warm]),
         middle([each.asked["lookups"] for each in warm]),
-        middle([each.fetched.records / partitions for each in warm]),
+        middle(looks(partitions, planned)),
         middle([each.fetched.responses for each in warm]),
         middle([each.fetched.bytes / 2**20 for each in warm], " MiB"),
         f"{max(0, *(each.past_ms for each in planned)) / 1000:.1f} s",
@@ -195,7 +202,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     arguments = parser.parse_args()
     meter, rows = Meter(), []
-    worst_ms = 0
+    worst_ms, most_looks = 0, 0.0
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(DISORDER).with_watermark_alignment(max_drift=SLICE)
     half_a_slice = Budget(rows=int(arguments.rows * SLICES_PER_BUDGET * (SLICE / timedelta(hours=HOURS))))
     counted = meter.reading(kafka_fetch.read_fetch_response)
@@ -225,11 +232,14 @@ def main() -> None:
                 for budget in (Budget(), half_a_slice):
                     planned = plan_all(source, budget, history, meter)
                     worst_ms = max(worst_ms, *(each.past_ms for each in planned))
+                    most_looks = max(most_looks, statistics.median(looks(partitions, planned)))
                     rows.append(row(partitions, event_time, budget, planned))
     print(f"{arguments.rows:,} rows in {HOURS} hours, {SLICE} a batch, from batch {WARM_FROM} on")
     print_table(COLUMNS, rows)
     if worst_ms > DISORDER // timedelta(milliseconds=1):
         raise SystemExit(f"a record lies {worst_ms} ms past its batch's bound, more than the disorder of {DISORDER}")
+    if most_looks > MOST_LOOKS:
+        raise SystemExit(f"a batch looks at {most_looks:.1f} records per partition, more than {MOST_LOOKS}")
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def multi_line_blocks(name: str, pieces: Iterable[bytes], tokenizer: CsvTokenize
             offset, data = len(_BYTE_ORDER_MARK), data[len(_BYTE_ORDER_MARK) :]
         line_ends = line_ends or _line_ends_of(data)
         block = CsvBlock(offset, data, line_ends or _FEED)
-        length = 0 if line_ends is None else _whole_records(block, tokenizer)
+        length = _whole_records(block, tokenizer)
         if length:
             yield block._replace(data=data[:length])
         offset, rest = offset + length, data[length:]

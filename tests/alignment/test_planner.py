@@ -48,8 +48,7 @@ class TestLow:
         world.drain()
         assert world.read("busy") == [0, 9, 10]
 
-    def test_a_split_that_never_had_a_record_holds_nobody(self) -> None:
-        # Beam issue 20908: an empty partition pinned the watermark of all.
+    def test_beam_20908_a_split_that_never_had_a_record_holds_nobody(self) -> None:
         world = World({"empty": log(), "busy": log(0, 100)}, Limits(max_drift_ms=10))
         world.plan()
         world.plan()
@@ -344,7 +343,6 @@ class TestDataLoss:
             world.plan()
 
     def test_a_split_whose_unread_records_were_deleted_is_not_idle_at_once(self) -> None:
-        # FLINK-35886, FLINK-36751: who is paused has something to read and is not idle.
         world = World({"a": log(0), "b": log(0, 100)}, Limits(max_drift_ms=10, fail_on_data_loss=False))
         world.drain()
         assert states(world)["b"] is SplitState.PAUSED
@@ -353,7 +351,7 @@ class TestDataLoss:
         world.plan()
         assert states(world)["b"] is SplitState.CAUGHT_UP
 
-    def test_a_paused_split_is_never_idle(self) -> None:
+    def test_flink_35886_and_36751_a_paused_split_is_never_idle(self) -> None:
         world = World({"a": log(0), "b": log(0, 100)}, Limits(max_drift_ms=10))
         world.quiet.add("b")
         world.plan()
@@ -416,8 +414,7 @@ class TestIdleness:
         assert world.progress.watermark_ms == 99
 
     @pytest.mark.parametrize("order", ["ab", "ba"])
-    def test_the_last_watermark_does_not_depend_on_the_order_of_going_idle(self, order: str) -> None:
-        # FLINK-38454
+    def test_flink_38454_the_last_watermark_does_not_depend_on_the_order_of_going_idle(self, order: str) -> None:
         world = World({"a": log(0), "b": log(100)}, Limits())
         for split in order:
             world.quiet.add(split)

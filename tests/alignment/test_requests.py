@@ -69,7 +69,7 @@ def test_a_budget_takes_few_lookups(
 
 
 @pytest.mark.parametrize(("shape", "most"), [(smooth, 9), (bursty, 13), (hourly, 11)])
-def test_a_slice_of_a_source_without_an_index_takes_a_handful_of_peeks(
+def test_a_slice_of_a_source_without_an_index_takes_few_rounds_of_peeks_from_cold(
     shape: Callable[[random.Random, int], list[int]], most: float
 ) -> None:
     _, peeks = requests(SortedLogs, shape, Limits(max_drift_ms=HOUR_MS, bounded=True))

@@ -19,8 +19,7 @@ def test_only_idle_finished_and_removed_leave_the_minimum(state: SplitState) -> 
 
 
 @pytest.mark.parametrize("state", [SplitState.PAUSED, SplitState.UNREAD])
-def test_a_split_with_something_to_read_cannot_become_idle(state: SplitState) -> None:
-    # FLINK-35886, FLINK-36751
+def test_flink_35886_and_36751_a_split_with_something_to_read_cannot_become_idle(state: SplitState) -> None:
     assert not may_follow(state, SplitState.IDLE)
 
 

@@ -1,7 +1,7 @@
 """Bugs that others had, and some of our own, and how a query answers them.
 
-Those that follow from one plan alone stand with the planner: FLINK-35886, 36751 and 38454, and Beam
-issue 20908; those of groups with the group folder: FLINK-35157 and 40505.
+Tests carry the ids in their names: ``pytest -k 40499``.  Those that follow from one plan alone stand
+with the planner (``tests/alignment/test_planner.py``), those of groups with the group folder.
 """
 
 import json
@@ -27,8 +27,8 @@ def drained(run, start=INITIAL_OFFSET):
 
 
 @pytest.mark.parametrize("seconds", [0, 100])
-def test_at_the_configured_ends_time_is_over_also_when_all_are_idle_by_then(seconds):
-    """FLINK-40499: a bounded source that was idle at its end never gave the last watermark."""
+def test_flink_40499_at_the_configured_ends_time_is_over_also_when_all_are_idle_by_then(seconds):
+    """A bounded source that was idle at its end never gave the last watermark."""
     logs, clock = Logs(a=[1, 2, 3], b=[5, 6], c=[]), Clock()
     logs.ends = {"a": 2, "b": 3, "c": 0}
     run = coordinator(logs, clock, watermarks=DRIFT_10)
@@ -58,8 +58,8 @@ def woken(**settings):
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_split_that_wakes_behind_the_watermark_is_delivered_counted_and_named(restarted):
-    """FLINK-40504: a split that woke from idle was late, and nobody could see it."""
+def test_flink_40504_a_split_that_wakes_behind_the_watermark_is_delivered_counted_and_named(restarted):
+    """A split that woke from idle was late, and nobody could see it."""
     logs, run, offset, clock = woken()
     if restarted:
         run = coordinator(logs, clock, watermarks=replace(DRIFT_10, max_drift=None))
@@ -69,8 +69,7 @@ def test_a_split_that_wakes_behind_the_watermark_is_delivered_counted_and_named(
     assert end["watermark"] == 99
 
 
-def test_a_split_that_stays_behind_the_watermark_is_named_until_it_has_caught_up():
-    """FLINK-40504."""
+def test_flink_40504_a_split_that_stays_behind_the_watermark_is_named_until_it_has_caught_up():
     logs, run, offset, _ = woken()
     for rows, late in ((1, ["b"]), (1, ["b"]), (0, ["b"])):
         logs.times["a"] += [] if rows else [200]
@@ -81,8 +80,8 @@ def test_a_split_that_stays_behind_the_watermark_is_named_until_it_has_caught_up
     assert (run.report()["lateRows"], run.report()["lateSplits"], "late" in offset) == (0, [], False)
 
 
-def test_without_any_split_there_is_no_watermark_and_it_does_not_hang():
-    """FLINK-32414: a source without a split said neither a watermark nor that it has none, and held all."""
+def test_flink_32414_without_any_split_there_is_no_watermark_and_it_does_not_hang():
+    """A source without a split said neither a watermark nor that it has none, and held all."""
     logs, clock = Logs(), Clock()
     run = coordinator(logs, clock, watermarks=DRIFT_10)
     first = run.latest_offset(INITIAL_OFFSET)
@@ -95,8 +94,8 @@ def test_without_any_split_there_is_no_watermark_and_it_does_not_hang():
     assert read(run, first, end) == [("a", 0), ("a", 1)]
 
 
-def test_when_the_last_split_goes_the_watermark_stays_and_a_new_one_goes_on():
-    """FLINK-39586: a source that was left without a split held all others by its last watermark for good."""
+def test_flink_39586_when_the_last_split_goes_the_watermark_stays_and_a_new_one_goes_on():
+    """A source that was left without a split held all others by its last watermark for good."""
     logs, clock = Logs(a=[1, 5]), Clock()
     run = coordinator(logs, clock, watermarks=DRIFT_10, fail_on_data_loss=False)
     before = drained(run)
@@ -110,9 +109,25 @@ def test_when_the_last_split_goes_the_watermark_stays_and_a_new_one_goes_on():
     assert drained(run, gone)["watermark"] == 7
 
 
+def test_beam_20908_what_was_caught_up_from_the_start_and_delivers_nothing_holds_the_others_until_it_is_idle():
+    """A partition without a new record, begun at its end, pinned the watermark of all for good."""
+    logs, clock = Logs(quiet=[1], busy=[100_000]), Clock()
+    logs.starting = "latest"
+    run = coordinator(logs, clock, watermarks=DRIFT_10)
+    start = run.latest_offset(INITIAL_OFFSET)
+    logs.times["busy"] += [100_001, 100_002]
+    clock.sleep(4)
+    held = run.latest_offset(start)
+    assert (read(run, start, held), run.report()["heldBy"]) == ([], "quiet")
+    clock.sleep(1)
+    end = run.latest_offset(held)
+    assert (read(run, held, end), end["idle"]) == ([("busy", 1), ("busy", 2)], ["quiet"])
+    assert end["watermark"] == 100_001
+
+
 @pytest.mark.parametrize("seconds", [0, 4])
-def test_who_is_paused_stays_so_across_a_restart_and_does_not_become_idle(seconds):
-    """FLINK-39073, FLINK-40093: a paused split was taken for idle, and then never resumed."""
+def test_flink_39073_and_40093_who_is_paused_stays_so_across_a_restart_and_does_not_become_idle(seconds):
+    """A paused split was taken for idle, and then never resumed."""
     logs, clock = Logs(slow=[1, 2], fast=[100, 200]), Clock()
     offset = drained(coordinator(logs, clock, watermarks=DRIFT_10))
     for _ in range(3):

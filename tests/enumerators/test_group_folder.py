@@ -7,6 +7,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from datetime import timedelta
 
 import pytest
@@ -39,8 +40,19 @@ def strategy(drift=DRIFT, idle_s=5):
 class Member:
     """A source of a group, planned by hand."""
 
-    def __init__(self, clock, logs, *, bounded=False, expected=None, priority=0, drift=DRIFT, offset=INITIAL_OFFSET):
-        self.clock, self.logs, self.bounded, self.offset = clock, logs, bounded, offset
+    def __init__(
+        self,
+        clock,
+        logs,
+        *,
+        bounded=False,
+        expected=None,
+        priority=0,
+        drift=DRIFT,
+        offset=INITIAL_OFFSET,
+        application="app",
+    ):
+        self.clock, self.logs, self.bounded, self.offset, self.application = clock, logs, bounded, offset, application
         self.expected, self.priority, self.drift = expected, priority, drift
         self.seen = []
         self.planned = self.before = None  # an offset that Spark has not stored yet; of a batch that it has not read
@@ -49,7 +61,7 @@ class Member:
     def start(self):
         """Begin a run, from the last offset."""
         self.group = GroupFolder(
-            StateFolder.of_application("app").within("groups", "join"),
+            StateFolder.of_application(self.application).within("groups", "join"),
             self.drift,
             self.priority,
             self.expected,
@@ -181,7 +193,7 @@ def test_a_member_that_stops_releases_the_others_at_once_and_one_that_is_killed_
 
 
 def test_flink_35157_and_40505_a_member_that_returns_takes_part_again():
-    """FLINK-35157, FLINK-40505: what a member said last held the group for good once it had finished or failed."""
+    """What a member said last held the group for good once it had finished or failed."""
     clock = Clock()
     fast, slow = members(clock, [1000, 1015, 1030], [100, 1009])
     rounds(clock, [fast, slow], 1)
@@ -526,12 +538,11 @@ ENDS = st.sampled_from([None, None, None, 0, 3])
     steps=STEPS,
 )
 def test_whatever_happens_nobody_passes_the_bound_and_everything_is_read(logs, bounded, priorities, expected, steps):
-    clock = Clock()
-    some = []
+    clock, some, application = Clock(), [], str(uuid.uuid4())  # no note of another example is in its folder
     for each, ends, priority in zip(logs, bounded, priorities, strict=False):
         source = Logs(**{f"s{i}": times for i, (times, _) in enumerate(each)})
         source.ends = {f"s{i}": stop for i, (_, stop) in enumerate(each)}
-        some.append(Member(clock, source, bounded=ends, priority=priority, expected=expected))
+        some.append(Member(clock, source, bounded=ends, priority=priority, expected=expected, application=application))
     group = Group(clock, some)
     for step in steps:
         group.happen(*step)

@@ -141,10 +141,13 @@ def test_what_ends_the_first_line_ends_all_of_them(line_end, block_bytes, monkey
 def test_reading_at_once_and_record_by_record_give_the_same(text, given_fields):
     schema = pa.schema([*texts("abc"), ("_corrupt_record", pa.string())])
     columns = GivenColumns(("a", "b", "c"))
-    rows = read(text.encode(), schema, bad_records=KEPT, columns=columns, **given_fields)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(CsvTokenizer, "is_plain", lambda *_: False)
-        assert read(text.encode(), schema, bad_records=KEPT, columns=columns, **given_fields) == rows
+        rows = read(text.encode(), schema, bad_records=KEPT, columns=columns, **given_fields)
+    for block_bytes in (csv_format.BLOCK_BYTES, 3):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(csv_format, "BLOCK_BYTES", block_bytes)
+            assert read(text.encode(), schema, bad_records=KEPT, columns=columns, **given_fields) == rows
 
 
 @given(st.lists(values, max_size=30), st.integers(1, 9), st.sampled_from(["\n", "\r\n", "\r"]))
