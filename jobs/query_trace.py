@@ -150,8 +150,9 @@ def _band(reached: Sequence[Sequence[int | None]]) -> Band:
 
 def _spreads(batches: Sequence[Batch]) -> Band:
     """Return between which event times the splits stood, by what each plan says of all of them."""
-    low_ms = _ms(batches[0].said.low)
-    slowest, median, fastest = [low_ms], [low_ms], [low_ms]
+    # The low of the first batch tells where the slowest stood before it; of the others nothing does.
+    first = next((batch.said.spread for batch in batches if batch.said.spread is not None), None)
+    slowest, median, fastest = [_ms(batches[0].said.low)], [_ms(first and first[1])], [_ms(first and first[2])]
     for batch in batches:
         # When all is read, no split has a next event time: all stand at the watermark at least.
         spread = batch.said.spread or (batch.said.watermark,) * 3

@@ -28,6 +28,8 @@ def parse_duration(value: Any) -> timedelta:
         raise ValueError("a duration needs a unit, such as '10 minutes' or '500 ms'")
     try:
         duration = pd.Timedelta(text)
+    except (pd.errors.OutOfBoundsTimedelta, pd.errors.OutOfBoundsDatetime):
+        raise ValueError(f"a duration is at most {pd.Timedelta.max.days} days") from None
     except (ValueError, OverflowError):
         raise ValueError("expected a duration such as '10 minutes', '1 hour 30 minutes' or '500 ms'") from None
     if duration is pd.NaT:

@@ -70,12 +70,14 @@ def run(splits, batches=24, first=0, **fields):
             s: max(bound + i % 5 * 9 * MINUTE, begin) if left else None for i, (s, begin) in enumerate(begins.items())
         }
         paused = [s for s, begin in begins.items() if begin >= bound]
+        times = sorted(at_ms for at_ms in next_ms.values() if at_ms is not None)
         rows = 100 * (splits - len(paused)) * (1 + number % 3)
         said = report(
             watermark=bound - MINUTE,
             bound=bound,
             low=low,
             splits={"paused": len(paused), "reading": splits - len(paused)},
+            spread=[times[0], times[(splits - 1) // 2], times[-1]] if times else None,
             rowsRemaining=left * splits,
             lateRows=17 if number == 5 else 0,
             lateRowsTotal=17 if number >= 5 else 0,

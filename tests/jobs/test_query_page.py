@@ -95,10 +95,18 @@ def test_without_any_event_time_there_are_only_batches():
     assert len(pictures(page)) == 2
 
 
-def test_the_median_is_between_the_slowest_and_the_fastest():
-    shown, axis = trace_of(run(40))
+@pytest.mark.parametrize("splits", [40, 1_000])
+def test_the_median_is_between_the_slowest_and_the_fastest(splits):
+    shown, axis = trace_of(run(splits))
+    assert shown.band.slowest[3] < shown.band.median[3] < shown.band.fastest[3]
     for slowest, median, fastest in zip(shown.band.slowest, shown.band.median, shown.band.fastest, strict=True):
         assert axis.begin_ms <= slowest <= median <= fastest <= axis.end_ms
+
+
+def test_of_many_splits_only_the_slowest_begins_at_the_low():
+    shown, _ = trace_of(run(1_000))
+    begins = [line[0] for line in (shown.band.slowest, shown.band.median, shown.band.fastest)]
+    assert begins == [NOON, NOON + HOUR + 18 * MINUTE, NOON + 8 * HOUR]
 
 
 def test_every_tidegate_source_has_its_own_pictures_and_row():

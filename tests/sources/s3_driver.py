@@ -1,6 +1,6 @@
 """A driver to be killed: copies objects to Parquet, and can be started again over its checkpoint.
 
-python -m tests.sources.s3_driver PATH STATE OUT [FILES]
+python -m tests.sources.s3_driver PATH STATE OUT [FILES [MASTER]]
 
 Finds the endpoint and the keys as boto3 does.  With FILES it reads so many objects a batch, for ever;
 without, all there are, and ends.
@@ -15,10 +15,11 @@ from pyspark.sql import SparkSession
 from tidegate import S3Source, WatermarkStrategy
 
 
-def main(path, state, out, files=None):
+def main(path, state, out, files=None, master="local[2]"):
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master(master)
+        .config("spark.deploy.maxExecutorRetries", "-1")  # a cluster would give up after ten that die
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.ui.showConsoleProgress", "false")

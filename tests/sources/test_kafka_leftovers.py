@@ -1,5 +1,8 @@
 """What is left of a query when it ends: nothing. And where it runs: also on a cluster."""
 
+import sys
+import threading
+import traceback
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,9 +40,16 @@ def connections(server):
     }
 
 
+def threads():
+    """Return the threads of this process, but for those in which Spark calls Python: py4j keeps them."""
+    frames = sys._current_frames()
+    alive = [(thread, frames[thread.ident]) for thread in threading.enumerate() if thread.ident in frames]
+    return {t for t, at in alive if not any("py4j" in f.f_code.co_filename for f, _ in traceback.walk_stack(at))}
+
+
 def held(spark, kafka):
-    """Return the planner processes and connections that there are."""
-    return planners(spark), connections(kafka)
+    """Return the planner processes, connections and threads of the driver that there are."""
+    return planners(spark), connections(kafka), threads()
 
 
 def await_nothing_left(spark, kafka, before):
@@ -51,7 +61,7 @@ def await_nothing_left(spark, kafka, before):
     await_that(lambda: not any(left()), seconds=30, state=left)
 
 
-def test_after_stop_no_planner_process_and_no_connection_is_left(spark, kafka, tmp_path):
+def test_after_stop_no_planner_process_no_connection_and_no_thread_is_left(spark, kafka, tmp_path):
     topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 100))
     before = held(spark, kafka)
     frame = kafka_source(kafka, topic, starting_offsets="earliest").read_stream(spark)

@@ -397,3 +397,9 @@ def test_durations_are_read_as_people_write_them(text, duration):
 def test_what_is_no_duration_is_refused(text):
     with pytest.raises(ValueError, match="duration"):
         parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["106752 days", "-106752 days", "9999999999 hours"])
+def test_a_duration_that_is_too_long_is_refused_with_the_longest(text):
+    with pytest.raises(ValueError, match=r"^a duration is at most 106751 days$"):
+        parse_duration(text)

@@ -5,3 +5,7 @@ from tests.sources import s3_kills
 
 def test_a_driver_that_is_killed_three_times_while_objects_come_writes_every_row_once(spark, bucket, tmp_path):
     assert s3_kills.survive(bucket, spark, tmp_path, kills=3, seed=1) == 3
+
+
+def test_executors_that_are_killed_three_times_write_every_row_once(spark, bucket, tmp_path):
+    assert s3_kills.survive_without_executors(bucket, spark, tmp_path, kills=3, seed=1) == 3
