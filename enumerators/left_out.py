@@ -35,24 +35,38 @@ class LeftOutObject(NamedTuple):
 
 
 class LeftOut:
-    """The last thousand objects that were left out, each version once.  Threads may share it."""
+    """The last thousand objects that were left out, each version once.  Threads may share it.
+
+    count: an attribute: how many were noted by this run.
+    """
 
     def __init__(self) -> None:
         self._objects: dict[tuple[S3Object, Reason], int] = {}
+        self._met_ms: dict[tuple[S3Object, Reason], int] = {}  # in the order of the last time
+        self._rounds = (0, 0)  # the last one's time, and this one's
         self._changed = threading.Lock()
-
-    def __len__(self) -> int:
-        return len(self._objects)
+        self.count = 0
 
     def add(self, found: S3Object, reason: Reason, at_ms: int) -> bool:
-        """Note an object, and return whether that is news."""
+        """Note an object, and return whether that is news.
+
+        at_ms: the round's time, the same for all it meets; each overwritten object is met by every round.
+        """
         with self._changed:
-            if (found, reason) in self._objects:
-                return False
-            self._objects[found, reason] = at_ms
-            if len(self._objects) > MOST:
-                del self._objects[next(iter(self._objects))]
-            return True
+            if at_ms != self._rounds[1]:
+                self._rounds = (self._rounds[1], at_ms)
+            noted = (found, reason)
+            is_news = noted not in self._objects
+            if is_news and len(self._objects) >= MOST:
+                oldest = next(iter(self._met_ms))
+                if self._met_ms[oldest] in self._rounds:
+                    return False  # or each of too many would be news in every round
+                del self._met_ms[oldest], self._objects[oldest]
+            self._met_ms.pop(noted, None)
+            self._met_ms[noted] = at_ms
+            self._objects.setdefault(noted, at_ms)
+            self.count += is_news
+            return is_news
 
     def objects(self) -> list[LeftOutObject]:
         """Return them, the last one last."""
@@ -70,6 +84,6 @@ class LeftOut:
             try:
                 said = json.loads(line)
                 found = S3Object(*(said[name] for name in S3Object._fields))
-                self.add(found, said["reason"], said["at_ms"])
+                self._objects[found, said["reason"]] = self._met_ms[found, said["reason"]] = int(said["at_ms"])
             except (ValueError, TypeError, KeyError):  # noqa: PERF203 - there are few
                 continue

@@ -93,7 +93,7 @@ class ObjectDiscovery:
     def metrics(self) -> Mapping[str, int]:
         """Return the figures of this run that are of interest besides what it found."""
         told = {} if self._notifications is None else self._notifications.metrics()
-        return {"numFilesLeftOut": len(self.left_out), **told}
+        return {"numFilesLeftOut": self.left_out.count, **told}
 
     def round(self, *, existing: bool = True) -> ChunkSorter:
         """Look once, and return the chunks of what is new; none: nothing is.

@@ -27,7 +27,8 @@ class ObjectTimes:
         (``record-timestamp``), or planning leaves them out (``ignore``).
     future: the same of times more than ``max_future_skew_ms`` ahead of the clock; ``hold`` is the
         planner's business.
-    wanted: what is to be read: chunks without a time in it are left out, others planned by what lies in it.
+    wanted: what is to be read: chunks that are known to have no time in it are left out, others planned by what
+        lies in it.
     """
 
     column: str | None = None
@@ -44,9 +45,13 @@ class ObjectTimes:
         """
         times = self._not_bad(found, survey)
         if self.wanted.is_bounded:
-            times = None if times is None else self.wanted.common(times)
-            if times is None:
-                return None
+            if self.column is not None and not survey.exact:
+                # Rows that nobody has looked at may be wanted; they are told apart when they are read.
+                times = times and self.wanted.narrowed(times)
+            else:
+                times = times and self.wanted.common(times)
+                if times is None:
+                    return None
         if times is not None and times.max_ms > now_ms + self.max_future_skew_ms:
             times = self._not_future(found, times, now_ms + self.max_future_skew_ms)
         return Chunk(*found, survey.start, survey.end, survey.rows, *(times or (None, None)))

@@ -41,14 +41,6 @@ class RereadRequests:
         self._taken = dict(taken)
         self._stored = max(self._taken.values(), default=0)
 
-    @property
-    def manifests(self) -> Collection[int]:
-        """The numbers of the manifests that took a request.
-
-        Each may hold a part of an object of which another part is unread elsewhere.
-        """
-        return self._taken.values()
-
     def pending(self) -> dict[str, ChunkSorter]:
         """Return the chunks of each request that was not taken yet, by its name."""
         found = {}

@@ -26,17 +26,20 @@ from tidegate.enumerators.object_discovery import ObjectDiscovery
 from tidegate.enumerators.rereads import RereadRequests
 from tidegate.enumerators.seen_objects import SeenObjects
 from tidegate.enumerators.source_cleaning import SourceCleaning
+from tidegate.errors import OptionError
 from tidegate.readers.daemon_threads import DaemonThreads
 from tidegate.readers.objects import Chunk, S3Object
 
-__all__ = ["S3Enumerator"]
+__all__ = ["TO_CLEAN", "S3Enumerator"]
+
+TO_CLEAN = "clean"
+"""What is left to clean, in the snapshot of a query that cleans: such a query takes no request to read again."""
 
 _LOG = logging.getLogger("tidegate.planner")
 _MOST_MANIFESTS = 8  # more are merged: the offset names each
 _PATIENCE_S = 5.0  # for a round; one that takes longer goes on beside the plans
 _OFFSETS_REMEMBERED = 4  # Spark may go back to the last one or two
 _ORPHAN_S = 3600.0
-_TO_CLEAN = "clean"
 _REREADS = "rereads"
 
 
@@ -153,10 +156,12 @@ class S3Enumerator(SplitEnumerator):
     def snapshot(self) -> Json:
         """Return what was seen so far and what is left to clean, by the names of files, and who holds the lease."""
         self._remember_offset(self._live)
-        to_clean = {} if self._cleaning is None else self._cleaning.snapshot()
-        rereads = {} if self._rereads is None else self._rereads.snapshot()
-        notes = {_TO_CLEAN: to_clean, _REREADS: rereads}
-        return {**self._state, **{name: note for name, note in notes.items() if note}}
+        notes: Json = {}
+        if self._cleaning is not None:
+            notes[TO_CLEAN] = self._cleaning.snapshot()
+        if self._rereads is not None and (taken := self._rereads.snapshot()):
+            notes[_REREADS] = taken
+        return {**self._state, **notes}
 
     def metrics(self) -> Mapping[str, int]:
         """Return what became of objects besides being read, by this run."""
@@ -202,9 +207,15 @@ class S3Enumerator(SplitEnumerator):
             self._discovery.seen = SeenObjects.restored(stored, self._ledger.read, age_ms)
         self._noted = self._ledger.noted(LEFT_OUT) or b""
         self._discovery.left_out.restore(self._noted)
-        to_clean = self._state.pop(_TO_CLEAN, {})
-        self._rereads = RereadRequests(self._ledger, self._state.pop(_REREADS, {}))
-        if self._clean is not None:
+        to_clean = self._state.pop(TO_CLEAN, {})
+        taken = self._state.pop(_REREADS, {})
+        if self._clean is None:
+            self._rereads = RereadRequests(self._ledger, taken)
+        elif taken:
+            raise OptionError(
+                "cleanSource is set while objects are to be read again: let a run without it read them first"
+            )
+        else:
             self._cleaning = SourceCleaning(self._clean, partial(_stored, self._ledger), to_clean)
         self._remember_offset(self._committed)
         self._restored = True
@@ -289,9 +300,8 @@ class S3Enumerator(SplitEnumerator):
     def _clean_what_is_read(self) -> None:
         if self._cleaning is None:
             return
-        again = () if self._rereads is None else self._rereads.manifests
         for split, end in self._committed.items():
-            if end and split in self._live and self._live[split].number not in again:
+            if end and split in self._live:
                 self._cleaning.advance(self._live[split], end)
         self._cleaning.go_on(self._live)
 

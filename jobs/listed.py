@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tidegate.errors import OptionError
 from tidegate.readers.object_store import s3_object
 from tidegate.readers.objects import S3Object
+from tidegate.readers.s3_address import s3_address
 from tidegate.readers.s3_request import ask_s3
 from tidegate.sources.s3 import S3Source
 
@@ -26,8 +27,8 @@ class Wanted:
     @property
     def pattern(self) -> str:
         """Without the bucket."""
-        scheme, separator, rest = self.text.partition("://")
-        return rest.partition("/")[2] if separator and scheme.lower() in {"s3", "s3a"} else self.text
+        # Unlike the key of an address, that of an object may begin with a slash.
+        return self.text if s3_address(self.text) is None else self.text.partition("://")[2].partition("/")[2]
 
     @property
     def prefix(self) -> str:

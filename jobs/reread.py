@@ -14,6 +14,7 @@ from tidegate.enumerators.checkpoint import Checkpoint
 from tidegate.enumerators.chunk_sorter import ChunkSorter
 from tidegate.enumerators.manifest import Manifest
 from tidegate.enumerators.rereads import request_reread
+from tidegate.enumerators.s3_enumerator import TO_CLEAN
 from tidegate.errors import CheckpointError, OptionError
 from tidegate.jobs.ledger import QueryLedger
 from tidegate.jobs.listed import Wanted, listed
@@ -48,8 +49,9 @@ def reread_objects(
 
     begin, end: only chunks with event times from the one up to the other, exclusive.
 
-    Raises OptionError when there are none.
+    Raises OptionError when there are none, and when the query cleans what it reads.
     """
+    _refuse_cleaned(ledger)
     seen = ledger.seen
     if seen is None:
         raise OptionError("to read objects again, --checkpoint is needed, and a batch in it: it says which were found")
@@ -73,8 +75,10 @@ def reread_objects(
 def reread_batches(ledger: QueryLedger, batches: str) -> Asked:
     """Ask for what some batches have read, such as ``7`` or ``3-5``: the same versions of the same objects.
 
-    Raises OptionError when Spark, or the state location, no longer knows one of them.
+    Raises OptionError when Spark, or the state location, no longer knows one of them, and when the query cleans
+    what it reads.
     """
+    _refuse_cleaned(ledger)
     if ledger.batches is None:
         raise OptionError("to read batches again, --checkpoint is needed: it says what they have read")
     named = _BATCHES.fullmatch(batches.strip())
@@ -93,6 +97,11 @@ def reread_batches(ledger: QueryLedger, batches: str) -> Asked:
     if not parts:
         raise OptionError(f"the batches {batches} have read nothing")
     return _ask(ledger, pa.Table.from_batches(parts).combine_chunks())
+
+
+def _refuse_cleaned(ledger: QueryLedger) -> None:
+    if TO_CLEAN in ledger.state:
+        raise OptionError("the query cleans what it has read (cleanSource), so that nothing can be read again")
 
 
 def _of_batch(ledger: QueryLedger, number: int, before: Checkpoint, after: Checkpoint) -> list[pa.RecordBatch]:

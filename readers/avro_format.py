@@ -125,7 +125,8 @@ class AvroFormat(ObjectFormat):
         if end - start <= WHOLE_BYTES:
             saw_rows(start, end)
             return seen.survey(start, end)
-        look_at_ends(start, end, saw_rows)
+        if look_at_ends(start, end, saw_rows):
+            return seen.survey(start, end)
         return seen.survey(start, end, max((end - start) * seen.rows // max(sum(looked), 1), seen.rows))
 
     def _open(self, found: S3Object, *, whole: bool = False) -> _Opened:

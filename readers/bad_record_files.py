@@ -13,19 +13,20 @@ from urllib.parse import unquote, urlsplit
 from tidegate.errors import ConnectorError
 from tidegate.readers.object_store import ObjectStore
 from tidegate.readers.objects import Chunk
+from tidegate.readers.s3_address import S3Address, s3_address
 from tidegate.readers.s3_request import ask_s3
 
 __all__ = ["BadRecordFiles", "check_location"]
 
 FILE_BYTES = 16 << 20  # as much is held in memory
-_SCHEMES = ("s3", "s3a")
 
 
 def check_location(location: str) -> str:
     """Return a location; raises ValueError unless it is a path, a ``file:`` URL or ``s3://bucket/prefix``."""
-    scheme, separator, rest = location.partition("://")
-    is_bucket = scheme.lower() in _SCHEMES and not rest.startswith("/") and rest != ""
-    if not location.strip() or (separator and not is_bucket and scheme.lower() != "file"):
+    address = s3_address(location)
+    scheme, separator, _ = location.partition("://")
+    is_folder = location.strip() and (not separator or scheme.lower() == "file")
+    if not (is_folder if address is None else address.bucket):
         raise ValueError("expected a folder, or s3://bucket/prefix")
     return location
 
@@ -63,21 +64,20 @@ class BadRecordFiles:
         """Write what is not written yet; raises what ``add`` raises."""
         if self._lines:
             name, data = f"{self._name}-{self._written}.json", bytes(self._lines)
-            scheme, separator, rest = self._location.partition("://")
-            if separator and scheme.lower() in _SCHEMES:
-                bucket, _, prefix = rest.partition("/")
-                self._put(bucket, f"{prefix}/{name}".lstrip("/"), data)
-            else:
+            place = s3_address(f"{self._location}/{name}")
+            if place is None:
                 _write(_folder(self._location), name, data)
+            else:
+                self._put(place, data)
             self._written += 1
             self._lines.clear()
 
-    def _put(self, bucket: str, key: str, data: bytes) -> None:
+    def _put(self, place: S3Address, data: bytes) -> None:
         config = self._store.config
         ask_s3(
-            lambda: config.client().put_object(Bucket=bucket, Key=key, Body=data),
+            lambda: config.client().put_object(Bucket=place.bucket, Key=place.key, Body=data),
             "write bad records to",
-            f"s3://{bucket}/{key}",
+            str(place),
             config.deadline_s,
         )
 

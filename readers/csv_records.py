@@ -184,7 +184,7 @@ class CsvRecords:
             data = self.text[starts[0] : ends[-1]]
         else:
             data = b"\n".join([self.text[start:end] for start, end in zip(starts, ends, strict=True)])
-        if not self.tokenizer.is_plain(data):
+        if not self.tokenizer.is_plain(data) or data.startswith(_BYTE_ORDER_MARK):  # which would be left out
             return None
         width = len(self._tokens(first))
         read = {str(position) for position in positions if position < width} or {"0"}
@@ -261,7 +261,7 @@ class CsvRecords:
     def _raw_span(self, number: int) -> tuple[int, int]:
         """Return where a record begins and ends in the data."""
         start, end = int(self.starts[number]), int(self.ends[number])
-        if len(self.text) == len(self.block.data):
+        if self.text is self.block.data:  # the length alone may be the same by chance
             return start, end
         # Whatever the encoding and the line ends, there are as many lines before it.
         feeds, begins, ends = self._raw_lines

@@ -47,7 +47,7 @@ def converter_of(name: str, kind: pa.DataType) -> Converter:  # noqa: PLR0911 - 
         return partial(_converted, kind, partial(_cast, kind, b"01"), _boolean)
     if types.is_decimal(kind):
         return partial(
-            _converted, kind, partial(_cast, kind, b""), lambda text: decimal_of(text.replace(",", ""), kind)
+            _converted, kind, partial(_cast, kind, b"xX"), lambda text: decimal_of(text.replace(",", ""), kind)
         )
     if types.is_date32(kind):
         return partial(_converted, kind, partial(_cast, kind, b""), date_of)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -10,10 +11,10 @@ import pyarrow.types as kinds
 
 from tidegate.errors import OptionError
 from tidegate.readers.column_times import check_time_type, times_ms
-from tidegate.readers.conform import position_of
 from tidegate.readers.event_time import BadEventTime
 from tidegate.readers.event_time_units import TimeUnit
 from tidegate.readers.objects import TimeRange
+from tidegate.readers.seen_times import path_of
 
 __all__ = ["ALL_TIMES", "EventTimeRange", "RowTimes"]
 
@@ -39,6 +40,12 @@ class EventTimeRange:
         low = times.min_ms if self.start_ms is None else max(times.min_ms, self.start_ms)
         high = times.max_ms if self.end_ms is None else min(times.max_ms, self.end_ms - 1)
         return TimeRange(low, high) if low <= high else None
+
+    def narrowed(self, times: TimeRange) -> TimeRange:
+        """Return what the times of some rows of a chunk tell of those that lie in the range, of which they may be none."""
+        high = times.max_ms if self.end_ms is None else min(times.max_ms, self.end_ms - 1)
+        low = times.min_ms if self.start_ms is None else max(times.min_ms, self.start_ms)
+        return TimeRange(min(low, high), high)
 
     def has(self, times: pa.Int64Array) -> pa.BooleanArray:
         """Tell of each time whether it lies in the range; a null does not."""
@@ -69,26 +76,24 @@ class RowTimes:
 
     def check(self, schema: pa.Schema) -> None:
         """Raise OptionError unless the schema has the column, as one that holds times."""
-        kind: pa.DataType = pa.struct(list(schema))
-        for name in self.column.split("."):
-            index = position_of(name, [field.name for field in kind]) if kinds.is_struct(kind) else None
-            if index is None:
-                raise OptionError(
-                    f"startingTimestamp or endingTimestamp is set, so the column {self.column!r} has to be among the "
-                    "columns that are read"
-                )
-            kind = kind.field(index).type
+        path = path_of(self.column, list(schema))
+        if path is None:
+            raise OptionError(
+                f"startingTimestamp or endingTimestamp is set, so the column {self.column!r} has to be among the "
+                "columns that are read"
+            )
+        kind: pa.DataType = functools.reduce(
+            lambda outer, place: outer.field(place).type, path, pa.struct(list(schema))
+        )
         check_time_type(self.column, kind, self._unit_of(kind))
 
     def kept(self, batch: pa.RecordBatch, modified_ms: int) -> pa.RecordBatch:
         """Return the rows that lie in the range.
 
+        batch: of a schema that ``check`` takes.
         modified_ms: LastModified of the object that they are from.
         """
-        values: pa.Array = batch.to_struct_array()
-        for name in self.column.split("."):
-            index = position_of(name, [field.name for field in values.type])
-            values = pc.struct_field(values, [index])
+        values = pc.struct_field(batch.to_struct_array(), path_of(self.column, list(batch.schema)))
         times = times_ms(values, self._unit_of(values.type))
         if self.bad == "record-timestamp":
             times = times.fill_null(modified_ms)

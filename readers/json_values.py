@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterable
-from datetime import date
 from decimal import Decimal
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
@@ -219,7 +218,7 @@ def _decimal(kind: pa.DataType, value: Any) -> Decimal:
     return _found(text_values.decimal_of(value, kind) if isinstance(value, str) else None)
 
 
-def date_of(value: Any) -> date:
+def date_of(value: Any) -> int:
     """Return the date that a text is to Spark; raises MisfitError for anything else."""
     return _found(text_values.date_of(value) if type(value) is str else None)
 

@@ -134,6 +134,6 @@ def _surveyed(seen: _Seen, start: int, end: int, *, probes: bool) -> ChunkSurvey
     if not probes or end - start <= 2 * seen_times.PROBE_BYTES:
         seen.saw(start, end)
         return seen.survey(start, end)
-    look_at_ends(start, end, seen.saw)
-    rows = (end - start) * seen.rows // max(seen.bytes, 1)
-    return seen.survey(start, end, max(rows, 1) if seen.rows else 0)
+    if look_at_ends(start, end, seen.saw):
+        return seen.survey(start, end)
+    return seen.survey(start, end, max((end - start) * seen.rows // max(seen.bytes, 1), 1))

@@ -89,8 +89,9 @@ def _refusal(response: Any, target: str) -> TidegateError:
 
 
 def s3_object(key: str, size: int, answer: Any) -> S3Object:
-    """Return an object as boto3 describes it, in a listing or by itself."""
-    return S3Object(key, size, answer.get("ETag", "").strip('"'), round(answer["LastModified"].timestamp() * 1000))
+    """Return an object as boto3 describes it, in a listing or by itself: the same."""
+    # By itself an object has whole seconds; some endpoints list milliseconds.
+    return S3Object(key, size, answer.get("ETag", "").strip('"'), int(answer["LastModified"].timestamp()) * 1000)
 
 
 class ObjectStore:

@@ -86,6 +86,8 @@ class ChunkSurvey:
 
     times: of the event-time column; None: no row has one, or no column was asked for.
     rows_without_time: how many rows have no usable time, as far as is known.
+    exact: whether all rows were looked at, or counted by statistics; else some may be earlier or later, or
+        without a time.
     """
 
     start: int
@@ -93,6 +95,7 @@ class ChunkSurvey:
     rows: int
     times: TimeRange | None
     rows_without_time: int = 0
+    exact: bool = True
 
 
 class ObjectFormat(ABC):

@@ -55,11 +55,11 @@ class S3SplitReader(SplitReader):
             yield from _merged(chain.from_iterable(map(self._read, chunks)))
 
     def _read(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
+        constants = self._constants(chunk)
         try:
-            constants = self._constants(chunk)
             for batch in self.object_format.read(chunk, self._data_schema(constants)):
-                kept = batch if self.times is None else self.times.kept(batch, chunk.modified_ms)
-                yield self._completed(kept, constants)
+                rows = self._completed(batch, constants)
+                yield rows if self.times is None else self.times.kept(rows, chunk.modified_ms)
         except ObjectGoneError as error:
             if not (self.ignore_overwritten if error.overwritten else self.ignore_missing):
                 raise ObjectGoneError(f"{error}; {_remedy(error)}", overwritten=error.overwritten) from error

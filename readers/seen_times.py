@@ -55,7 +55,8 @@ class TimeTally:
 
     def survey(self, start: int, end: int, rows: int | None = None) -> ChunkSurvey:
         """Return what was seen as that of a chunk; rows: of the whole chunk, if not all were seen."""
-        return ChunkSurvey(start, end, self.rows if rows is None else rows, self.times, self.rows_without_time)
+        exact = rows is None
+        return ChunkSurvey(start, end, self.rows if exact else rows, self.times, self.rows_without_time, exact)
 
 
 class SeenTimes(TimeTally):
@@ -85,10 +86,12 @@ class SeenTimes(TimeTally):
         self.add_times(times_ms(values, self._unit))
 
 
-def look_at_ends(start: int, end: int, saw: Callable[[int, int], bool]) -> None:
+def look_at_ends(start: int, end: int, saw: Callable[[int, int], bool]) -> bool:
     """Look at the first and the last bytes of a range, so far that records begin in what was looked at.
 
     saw: looks at what begins in a range of bytes, and tells whether anything does.  The ranges do not overlap.
+
+    Returns whether that was all of the range.
     """
     looked, head = start, min(start + PROBE_BYTES, end)
     while not saw(looked, head) and head < end:
@@ -96,3 +99,4 @@ def look_at_ends(start: int, end: int, saw: Callable[[int, int], bool]) -> None:
     looked, tail = end, max(end - PROBE_BYTES, head)
     while tail < looked and not saw(tail, looked):
         looked, tail = tail, max(tail - 2 * (looked - tail), head)
+    return tail == head

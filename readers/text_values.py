@@ -16,7 +16,8 @@ __all__ = ["date_of", "decimal_of", "timestamp_of", "timestamps"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
-_DECIMAL = re.compile("[+-]?(?:[0-9]+(?:[.][0-9]*)?|[.][0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
+_CYCLE_YEARS, _CYCLE = 400, timedelta(days=146_097)  # after which the calendar is the same again
+_DECIMAL = re.compile("[+-]?(?:[0-9]+(?:[.][0-9]*)?|[.][0-9]+)(?:[eE][+-]?0*[0-9]{1,4})?")
 # What Spark takes as a date or a time beyond ISO 8601.  A time of day alone, which is one of today, is left out.
 _DATE = re.compile("([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?")
 _TIME = re.compile(
@@ -38,13 +39,21 @@ def decimal_of(text: str, kind: pa.DataType) -> Decimal | None:
     return None if abs(rounded) >= Decimal(10) ** (kind.precision - kind.scale) else rounded
 
 
-def date_of(text: str) -> date | None:
-    """Return a date, of which the month and the day may be left out; a time behind it does not matter."""
+def date_of(text: str) -> int | None:
+    """Return a date, of which month and day may be left out, in days since the epoch; a time behind it does not matter."""
     found = _DATE.fullmatch(text.strip())
+    if found is None:
+        return None
+    year, month, day = (int(part or 1) for part in found.groups())
     try:
-        return found and date(*(int(part or 1) for part in found.groups()))
+        return (date(year or _CYCLE_YEARS, month, day) - _EPOCH.date() - _before(year)).days
     except ValueError:
         return None
+
+
+def _before(year: int) -> timedelta:
+    """Return how long before the year that stands in for it a year is: Python has no year 0."""
+    return timedelta(0) if year else _CYCLE
 
 
 def timestamp_of(text: str, *, has_zone: bool) -> int | None:
@@ -62,11 +71,11 @@ def timestamp_of(text: str, *, has_zone: bool) -> int | None:
     microsecond = int((found["fraction"] or "")[:6].ljust(6, "0"))
     try:
         zone = ZoneInfo(found["region"]) if found["region"] else timezone.utc
-        local = datetime(year, month, day, hour, minute, second, microsecond, zone)
+        local = datetime(year or _CYCLE_YEARS, month, day, hour, minute, second, microsecond, zone)
     except (ValueError, LookupError, OSError):  # no such time; no such zone
         return None
     offset = timedelta(hours=offset_hour, minutes=offset_minute) * (-1 if found["sign"] == "-" else 1)
-    return (local - _EPOCH - offset) // _MICROSECOND
+    return (local - _EPOCH - offset - _before(year)) // _MICROSECOND
 
 
 def timestamps(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:

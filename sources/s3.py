@@ -66,6 +66,12 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
                 f"badRecordsPath is {self.bad_records_path!r}, which lies in the path {self.path!r} and would be read; "
                 "give a place outside of it, or in a folder whose name begins with '_'"
             )
+        ranged = self.starting_timestamp is not None or self.ending_timestamp is not None
+        if self.clean_source != "off" and ranged:
+            raise ValueError(
+                f"cleanSource is {self.clean_source!r}, but startingTimestamp or endingTimestamp leaves rows of an "
+                "object unread, which would be gone with it; set one or the other"
+            )
         if self.enforce_schema and isinstance(self.columns, tuple):
             raise ValueError("enforceSchema takes columns by position, but columns selects some by their names")
         return self

@@ -85,6 +85,11 @@ class S3TextOptions(BaseModel):
             raise ValueError(
                 f"encoding is {self.encoding!r}, but multiLine takes UTF-8 and encodings of one byte a character"
             )
+        if self.line_sep is not None and self.encoding != UTF_8 and not is_single_byte(self.encoding):
+            # A byte of a longer character may be the same.
+            raise ValueError(
+                f"encoding is {self.encoding!r}, but lineSep takes UTF-8 and encodings of one byte a character"
+            )
         if self.wholetext and self.line_sep is not None:
             raise ValueError(f"lineSep is {self.line_sep!r}, but wholetext takes objects as they are")
         return self

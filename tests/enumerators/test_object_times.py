@@ -114,3 +114,33 @@ def test_a_chunk_counts_by_its_times_that_are_wanted_and_without_any_it_is_left_
     made = ObjectTimes("t", bad="ignore", max_future_skew_ms=SKEW, wanted=EventTimeRange(begin, end))
     chunk = made.chunk(FOUND, ChunkSurvey(0, 9, 7, survey_times and TimeRange(*survey_times)), NOW)
     assert (chunk and (chunk.min_ms, chunk.max_ms)) == planned
+
+
+@pytest.mark.parametrize("bad", ["fail", "ignore", "record-timestamp"])
+@pytest.mark.parametrize(
+    ("survey_times", "begin", "end", "planned"),
+    [
+        ((5, 5), 7, None, (5, 5)),  # as when rows between the ends are later
+        ((5, 9), None, 3, (2, 2)),
+        ((5, 9), 7, None, (7, 9)),
+        ((5, NOW + 2 * SKEW), 6, 8, (6, 7)),
+    ],
+)
+def test_a_chunk_with_rows_that_nobody_has_looked_at_is_never_left_out(bad, survey_times, begin, end, planned):
+    made = ObjectTimes("t", bad=bad, max_future_skew_ms=SKEW, wanted=EventTimeRange(begin, end))
+    chunk = made.chunk(FOUND, ChunkSurvey(0, 9, 7, TimeRange(*survey_times), exact=False), NOW)
+    assert (chunk.min_ms, chunk.max_ms) == planned
+
+
+def test_a_chunk_is_not_left_out_either_where_no_row_that_was_looked_at_has_a_time():
+    made = ObjectTimes("t", bad="ignore", wanted=EventTimeRange(0, 5))
+    chunk = made.chunk(FOUND, ChunkSurvey(0, 9, 7, None, 2, exact=False), NOW)
+    assert (chunk.min_ms, chunk.max_ms) == (None, None)
+
+
+def test_what_a_path_or_last_modified_says_is_known_of_all_rows():
+    survey = ChunkSurvey(0, 9, 7, TimeRange(5, 9), exact=False)
+    later = EventTimeRange(NOW, None)
+    day = S3Object("in/dt=1970-01-02/a", 100, "e", MODIFIED)
+    assert ObjectTimes(wanted=later).chunk(FOUND, survey, NOW) is None
+    assert ObjectTimes(path=DATED, wanted=later).chunk(day, survey, NOW) is None

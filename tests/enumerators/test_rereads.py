@@ -11,6 +11,7 @@ from tests.enumerators.objects import CHUNK_BYTES, Store
 from tests.enumerators.test_s3_enumerator import LATER_S, Query
 from tidegate.enumerators.chunk_sorter import ChunkSorter
 from tidegate.enumerators.rereads import RereadRequests, request_reread
+from tidegate.errors import OptionError
 from tidegate.readers.objects import CHUNK_SCHEMA
 
 
@@ -94,25 +95,35 @@ def test_a_request_stays_until_a_stored_offset_names_what_its_manifest_was_merge
     assert requests.snapshot() == {}
 
 
-def test_an_object_of_which_a_part_is_read_again_is_not_cleaned_before_the_other_is_read(tmp_path):
+def test_a_query_that_cleans_reads_nothing_again(tmp_path):
     store, cleaned = Store(), []
-    store.put("a", [1], [1_000])
-    query = Query(store, tmp_path / "state", drift_ms=2, clean=lambda found: cleaned.append(found.key) or True)
+    store.put("a", [1])
+    query = Query(store, tmp_path / "state", clean=lambda found: cleaned.append(found.key) or True)
     try:
         query.batch()
-        ask(query, 1, "a", most=1)
-        store.put("b", [500])
+        name = ask(query, 1, "a")
         query.pass_time()
-        query.batch()
-        assert query.delivered == Counter({("a", 0): 2, ("b", 0): 1})
-        query.plan()
+        end = query.plan()
         query.source._cleaning._run.result(30)
-        assert "a" not in cleaned
-        query.drain()
-        query.stop()
-        assert cleaned.count("a") == 1
+        assert (cleaned, end["enumerator"].get("rereads")) == (["a"], None)
+        assert "clean" in end["enumerator"]  # so that nobody asks
+        assert name in query.files()
     finally:
         query.stop()
+
+
+def test_cleaning_begins_only_when_nothing_is_to_be_read_again(tmp_path):
+    query = new_query(tmp_path / "state")
+    try:
+        ask(query, 1, "b")
+        query.pass_time()
+        query.offset = query.plan()
+        query.fields["clean"] = lambda found: True
+        query.restart()
+        with pytest.raises(OptionError, match="cleanSource is set while objects are to be read again"):
+            query.plan()
+    finally:
+        query.kill()
 
 
 @given(st.lists(st.sampled_from(["ask", "plan", "batch", "time", "kill", "stop"]), max_size=14))

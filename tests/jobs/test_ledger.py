@@ -213,6 +213,13 @@ def test_batches_are_read_once_more(query, ledger):
     assert "which is finished and no longer kept; name its objects" in ledger("--reread-batches", "0")
 
 
+@pytest.mark.parametrize("arguments", [("--reread", "in/*"), ("--reread-batches", "0")])
+def test_of_a_query_that_cleans_what_it_reads_nothing_can_be_read_again(query, ledger, arguments):
+    query.source = query.source.model_copy(update={"clean_source": "delete"})
+    query.run()
+    assert "the query cleans what it has read (cleanSource)" in ledger(*arguments)
+
+
 @pytest.mark.parametrize(
     ("arguments", "how", "sentence"),
     [

@@ -347,6 +347,7 @@ def test_blocks_larger_than_what_is_looked_at_are_looked_for(store, bucket) -> N
     found = laid(bucket, avro(rows, sync_interval=1, at=MILLIS, pad="bytes"))
     surveys = AvroFormat(store, chunk_bytes=found.size // 2 + 1).survey(found, "at")
     assert [each.times for each in surveys] == [TimeRange(0, 4), TimeRange(5, 8)]
+    assert not any(each.exact for each in surveys)
 
 
 def test_a_header_may_be_long(store, bucket) -> None:
@@ -354,7 +355,7 @@ def test_a_header_may_be_long(store, bucket) -> None:
     found = laid(bucket, content)
     made = AvroFormat(store, chunk_bytes=100_000)
     surveys = made.survey(found, "at")
-    assert [each.rows for each in surveys] == [0, 0, 0, 3]
+    assert [(each.rows, each.exact) for each in surveys] == [(0, True), (0, True), (0, True), (3, True)]
     assert read(made, found, made.infer([found]), surveys[-1].start).to_pylist() == [{"c": n} for n in range(3)]
 
 

@@ -161,6 +161,8 @@ def test_a_location_that_is_none_is_refused(location):
         check_location(location)
 
 
-@pytest.mark.parametrize("location", ["bad", "/var/bad", "file:///var/bad", "file:/var/bad", "S3://b", "s3a://b/x"])
+@pytest.mark.parametrize(
+    "location", ["bad", "/var/bad", "file:///var/bad", "file:/var/bad", "S3://b", "s3a://b/x", "s3n://b"]
+)
 def test_folders_and_buckets_are_locations(location):
     assert check_location(location) == location

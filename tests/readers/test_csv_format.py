@@ -24,6 +24,7 @@ from tidegate.readers.csv_columns import GivenColumns
 from tidegate.readers.csv_dialect import CsvDialect
 from tidegate.readers.csv_format import CsvFormat
 from tidegate.readers.csv_tokens import CsvTokenizer
+from tidegate.readers.csv_values import converter_of
 from tidegate.readers.objects import TimeRange
 from tidegate.readers.row_groups import BATCH_BYTES
 
@@ -229,6 +230,7 @@ def test_columns_without_names_go_by_their_number():
         (pa.float64(), "secret"),
         (pa.bool_(), "1"),
         (pa.decimal128(4, 2), "100"),
+        (pa.decimal128(38, 0), "8e0x10"),
         (pa.date32(), "2020-02-30"),
         (pa.timestamp("us"), "2020-01-01T00:00:00Z"),
     ],
@@ -244,6 +246,24 @@ def test_a_value_that_does_not_fit_is_named_by_its_place_and_never_shown(kind, t
             read(content, schema, chunk_bytes=chunk_bytes)
     with pytest.raises(CorruptDataError, match=f"^x.csv: the record{sentence}$"):
         read(content, schema, multi_line=True, ignore_leading_white_space=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "careful", "number"),
+    [
+        (pa.date32(), "0000-02-29", "2020-1", -719_469),
+        (pa.timestamp("us"), "0000-02-29", "2020-1", -719_469 * 86_400_000_000),
+        (pa.timestamp("us", "UTC"), "0000-02-29T00:00:01", "2020-1", -719_469 * 86_400_000_000 + 1_000_000),
+        (pa.decimal128(9, 0), "90e-01701", "1,000", 0),
+    ],
+)
+def test_a_value_is_the_same_beside_one_for_which_a_column_is_read_value_by_value(kind, text, careful, number):
+    convert = converter_of("v", kind)
+    for cells in ([text], [text, careful]):
+        values, misfits = convert(pa.array(cells))
+        assert misfits is None
+        whole = values.cast(pa.int64()) if pa.types.is_decimal(kind) else values.view(f"int{kind.bit_width}")
+        assert whole[0].as_py() == number
 
 
 def test_a_type_that_csv_has_not_is_refused():
@@ -349,6 +369,23 @@ def test_bad_records_follow_their_policy(chunk_bytes, tmp_path):
         (6, "the line has no int64 in 'n'"),
         (10, "the line does not have 2 values, but 3"),
     ]
+
+
+def test_a_bad_record_is_kept_as_it_stands_though_line_ends_shrink_as_much_as_letters_grow():
+    kept = pa.schema([*texts("ab"), ("_corrupt_record", pa.string())])
+    columns = GivenColumns(("a", "b"))
+    content = "a,\xe9\r\nzzz\r\n\xe9,x\r\n".encode("latin-1")
+    rows = read(content, kept, bad_records=KEPT, columns=columns, encoding="iso8859-1")
+    assert rows == [("a", "\xe9", None), ("zzz", None, "zzz"), ("\xe9", "x", None)]
+    with pytest.raises(CorruptDataError, match=r"^x.csv: the line at byte 5 does not have 2 values, but 1$"):
+        read(content, texts("ab"), encoding="iso8859-1")
+
+
+@pytest.mark.parametrize("block_bytes", [1, 100])
+def test_a_byte_order_mark_within_the_text_is_a_part_of_a_value(block_bytes, monkeypatch):
+    monkeypatch.setattr(csv_format, "BLOCK_BYTES", block_bytes)
+    content = "\ufeffa,b\n\ufeff1,2\n\ufeff3,4\n".encode()
+    assert read(content, texts("ab"), header=True) == [("\ufeff1", "2"), ("\ufeff3", "4")]
 
 
 def test_what_does_not_fit_is_rescued():

@@ -42,6 +42,14 @@ def test_rows_are_kept_whose_times_are_wanted(wanted, times, bad):
     ]
 
 
+@pytest.mark.parametrize("column", ["a.b", "A.B", "outer.a.b"])
+def test_a_column_with_a_dot_in_its_name_holds_times(column):
+    batch = pa.record_batch({"a.b": [3, 4], "a": [{"b": 0}, {"b": 0}], "outer": [{"a.b": 3}, {"a.b": 4}]})
+    times = RowTimes(EventTimeRange(4, None), column, "ms")
+    times.check(batch.schema)
+    assert times.kept(batch, 0).column("a.b").to_pylist() == [4]
+
+
 @pytest.mark.parametrize(
     ("values", "unit"),
     [

@@ -558,6 +558,14 @@ def test_probes_find_the_times_of_chunks_whose_lines_are_in_order(rows, chunk_by
         assert survey.times == (TimeRange(inside[0], inside[-1]) if inside else None)
 
 
+def test_a_chunk_of_which_only_the_ends_are_looked_at_is_not_known_exactly():
+    times = [5] * 4000 + [9] * 2000 + [5] * 4000
+    memory = Memory(timed(times, [60] * len(times)))
+    (survey,) = JsonFormat(memory, "ms").survey(memory.object, "at.ms")
+    assert (survey.times, survey.exact) == ((5, 5), False)
+    assert all(survey.exact for survey in JsonFormat(memory, "ms", 100_000).survey(memory.object, "at.ms"))
+
+
 def test_a_large_object_is_probed_at_both_ends_of_its_chunks():
     count = 20_000
     memory = Memory(timed(list(range(count)), [60] * count))
@@ -579,6 +587,8 @@ def test_lines_longer_than_a_probe_are_looked_for(longest):
     cut = JsonFormat(memory, "ms", longest // 3).survey(memory.object, "at.ms")
     assert [survey.times for survey in cut if survey.times] == [(n, n) for n in (1, 2, 3, 4)]
     assert all((survey.rows == 0) == (survey.times is None) for survey in cut)
+    # A line may begin behind those that were found, unless all of the chunk was looked at.
+    assert all(survey.exact for survey in cut if not survey.rows)
 
 
 @pytest.mark.parametrize("suffix", COMPRESSED)

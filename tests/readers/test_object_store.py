@@ -12,6 +12,7 @@ import threading
 import traceback
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
@@ -173,6 +174,14 @@ def test_an_object_is_found_as_it_is_now_and_as_a_listing_shows_it(store, key):
         assert store.find(key) == s3_object(key, len(body), listed)
     store.config.client().delete_object(Bucket="data", Key=key)
     assert store.find(key) is None
+
+
+def test_a_listing_that_tells_milliseconds_shows_the_object_that_is_found_by_itself():
+    by_itself, listed = (
+        s3_object("key", 1, {"LastModified": datetime(2026, 1, 1, 12, 0, 5, micros, timezone.utc)})
+        for micros in (0, 987_000)
+    )
+    assert by_itself == listed
 
 
 def test_an_object_that_cannot_be_asked_for_is_an_error_and_not_gone(store):

@@ -195,6 +195,7 @@ def test_a_stream_needs_a_place_for_what_it_discovers(spark, bucket, source, tmp
         ({"clean_source": "move"}, "'off', 'archive' or 'delete'"),
         ({"clean_source": "archive"}, "sourceArchiveDir is None, and cleanSource is 'archive'"),
         ({"source_archive_dir": "s3://bucket/old"}, "cleanSource is 'off'"),
+        ({"clean_source": "delete", "starting_timestamp": 5}, "leaves rows of an object unread"),
         ({"clean_source": "archive", "source_archive_dir": "/old"}, "expected a path such as s3://bucket/prefix"),
         ({"clean_source": "archive", "source_archive_dir": "s3://bucket"}, "lies in the path .* would be read again"),
         ({"clean_source": "archive", "source_archive_dir": "s3n://bucket/in/old"}, "would be read again"),
