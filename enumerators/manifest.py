@@ -30,7 +30,7 @@ NEVER = np.iinfo(np.int64).min  # less than any event time
 
 
 class Manifest:
-    """Chunks in event-time order; immutable.  Made by ``build``, ``merged`` or ``parse``.
+    """Chunks in event-time order; immutable.  Made by ``build`` or ``parse``.
 
     number: of the round of discovery, from 0.
     id: names it for ever: ``00000012-0123456789abcdef``, its number and a checksum of ``data``.
@@ -58,14 +58,6 @@ class Manifest:
             return cls(number, chunks.sorted())
         sorter = ChunkSorter()
         sorter.add(chunks)
-        return cls(number, sorter.sorted())
-
-    @classmethod
-    def merged(cls, number: int, parts: Sequence[Manifest]) -> Manifest:
-        """Return one manifest of all chunks of several."""
-        sorter = ChunkSorter()
-        for part in parts:
-            sorter.add_sorted(part.data)
         return cls(number, sorter.sorted())
 
     @classmethod

@@ -68,10 +68,6 @@ class QueryLedger:
         """What the enumerator noted after the last batch."""
         return (self.batches[-1].end.enumerator if self.batches else None) or {}
 
-    def is_known(self, split: SplitId) -> bool:
-        """Tell whether some batch that Spark still knows names a manifest."""
-        return any(split in batch.end.progress.positions for batch in self.batches or ())
-
     def batch_of(self, split: SplitId, position: int) -> LoggedBatch | None:
         """Return the first known batch after which a chunk is read; earlier ones may have read it already."""
         positions = ((batch, batch.end.progress.positions) for batch in self.batches or ())

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import pairwise
 
 import pyarrow as pa
 
-from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow_records import fitted
 from tidegate.readers.avro_container import AvroBlock, AvroHeader, blocks_of, read_header
 from tidegate.readers.avro_records import AvroRecords
 from tidegate.readers.bad_records import FAIL, BadRecordPolicy
-from tidegate.readers.conform import common_schema, position_of, spark_schema
+from tidegate.readers.conform import inferred_schema, position_of
+from tidegate.readers.decoding import decoding
 from tidegate.readers.event_time_units import TimeUnit
 from tidegate.readers.line_ranges import Fetch
 from tidegate.readers.object_store import SMALL_BYTES, ObjectStore
 from tidegate.readers.objects import Chunk, ChunkSurvey, ObjectFormat, S3Object
+from tidegate.readers.row_groups import CHUNK_BYTES, ESTIMATED_ROW_BYTES
 from tidegate.readers.seen_times import SeenTimes, look_at_ends, path_of
 
 __all__ = ["AvroFormat"]
 
-CHUNK_BYTES = 64 << 20
 REQUEST_BYTES = 8 << 20
 WHOLE_BYTES = 256 << 10
-ESTIMATED_ROW_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +62,8 @@ class AvroFormat(ObjectFormat):
     bad_records: BadRecordPolicy = FAIL
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
-        """Return the columns that the samples have, in Spark's types; those of later samples follow.
-
-        Raises OptionError when no sample holds bytes, when two disagree on a type, and for a type that
-        Spark cannot hold.
-        """
-        schemas = []
-        for found in samples:
-            if found.size:
-                with self._naming(found):
-                    schemas.append(spark_schema(pa.schema(list(self._open(found).records.kind))))
-        return common_schema(schemas, self.store.bucket)
+        """See ObjectFormat.infer; what inferred_schema raises."""
+        return inferred_schema(samples, self._schema, self.store.bucket)
 
     def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
         """Cut an object into even chunks of at most ``chunk_bytes``.
@@ -92,7 +82,7 @@ class AvroFormat(ObjectFormat):
             return [ChunkSurvey(*cut, max((cut[1] - cut[0]) // ESTIMATED_ROW_BYTES, 1), None) for cut in pairwise(cuts)]
         if not cuts:
             return []
-        with self._naming(found):
+        with self._decoding(found):
             opened = self._open(found, whole=found.size <= WHOLE_BYTES)
             return [self._surveyed(opened, column, start, end) for start, end in pairwise(cuts)]
 
@@ -100,7 +90,7 @@ class AvroFormat(ObjectFormat):
         """See ObjectFormat.read.  A batch is of about 1 MiB, decompressed, but for a single larger row."""
         with (
             self.bad_records.of_chunk(self.store, chunk, schema, record="row") as records,
-            self._naming(chunk.source),
+            self._decoding(chunk.source),
         ):
             opened = self._open(chunk.source, whole=chunk.size <= SMALL_BYTES)
             top = [field.name for field in opened.records.kind]
@@ -108,6 +98,10 @@ class AvroFormat(ObjectFormat):
             names = top if records.rescues else [top[position] for position in positions if position is not None]
             for offset, batch in opened.records.batches(opened.blocks(chunk.start, chunk.end), names):
                 yield fitted(records, batch, offset)
+
+    def _schema(self, found: S3Object) -> pa.Schema:
+        with self._decoding(found):
+            return pa.schema(list(self._open(found).records.kind))
 
     def _surveyed(self, opened: _Opened, column: str, start: int, end: int) -> ChunkSurvey:
         fields = list(opened.records.kind)
@@ -137,13 +131,8 @@ class AvroFormat(ObjectFormat):
         header = read_header(fetch, found.size)
         return _Opened(fetch, found.size, header, AvroRecords(header.schema))
 
-    @contextmanager
-    def _naming(self, found: S3Object) -> Iterator[None]:
-        """Let errors of decoding name the object."""
-        try:
-            yield
-        except CorruptDataError as problem:
-            raise CorruptDataError(f"{self.store.address(found.key)} cannot be read: {problem}") from None
+    def _decoding(self, found: S3Object) -> AbstractContextManager[None]:
+        return decoding(self.store.address(found.key), "Avro")
 
 
 def _slices(data: bytes) -> Fetch:

@@ -16,11 +16,12 @@ import pyarrow.types as kinds
 from numpy.typing import NDArray
 
 from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.objects import S3Object
 
 __all__ = [
-    "common_schema",
     "conform",
     "conform_each",
+    "inferred_schema",
     "plain",
     "plain_type",
     "position_of",
@@ -72,11 +73,15 @@ def spark_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema(_spark_fields(schema, ""))
 
 
-def common_schema(schemas: Sequence[pa.Schema], bucket: str) -> pa.Schema:
-    """Return the columns that any of the schemas has, in Spark's types; those of later ones follow.
+def inferred_schema(samples: Sequence[S3Object], schema_of: Callable[[S3Object], pa.Schema], bucket: str) -> pa.Schema:
+    """Return the columns that the samples have, in Spark's types; those of later samples follow.
 
-    Raises OptionError when there is none, and when two disagree on a type.
+    schema_of: reads the columns of an object that is not empty.
+
+    Raises OptionError when no sample holds bytes, when two disagree on a type, and for a type that
+    Spark cannot hold; what ``schema_of`` raises.
     """
+    schemas = [spark_schema(schema_of(found)) for found in samples if found.size]
     if not schemas:
         raise OptionError(f"no object of s3://{bucket} holds bytes to infer a schema from; give a schema")
     try:

@@ -42,7 +42,7 @@ class EventTimeRange:
         return TimeRange(low, high) if low <= high else None
 
     def narrowed(self, times: TimeRange) -> TimeRange:
-        """Return what the times of some rows of a chunk tell of those that lie in the range, of which they may be none."""
+        """Return what the times of some rows of a chunk tell of others in it that lie in the range."""
         high = times.max_ms if self.end_ms is None else min(times.max_ms, self.end_ms - 1)
         low = times.min_ms if self.start_ms is None else max(times.min_ms, self.start_ms)
         return TimeRange(min(low, high), high)

@@ -16,7 +16,8 @@ from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow_records import fitted
 from tidegate.readers.bad_records import FAIL, BadRecordPolicy
 from tidegate.readers.column_times import check_time_type, times_ms
-from tidegate.readers.conform import common_schema, position_of, spark_schema
+from tidegate.readers.conform import inferred_schema, position_of
+from tidegate.readers.decoding import decoding
 from tidegate.readers.event_time_units import TimeUnit
 from tidegate.readers.line_ranges import Fetch
 from tidegate.readers.object_file import ObjectFile
@@ -78,18 +79,8 @@ class OrcFormat(ObjectFormat):
     bad_records: BadRecordPolicy = FAIL
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
-        """Return the columns that the samples have, in Spark's types; those of later samples follow.
-
-        Raises OptionError when no sample holds bytes, when two disagree on a type, and for a type that
-        Spark cannot hold.
-        """
-        schemas = []
-        for found in samples:
-            if found.size:
-                with self._opened(found) as opened:
-                    columns = [pa.field(each.name, spark_type(each)) for each in opened.fields]
-                    schemas.append(spark_schema(pa.schema(columns)))
-        return common_schema(schemas, self.store.bucket)
+        """See ObjectFormat.infer; what inferred_schema raises."""
+        return inferred_schema(samples, self._schema, self.store.bucket)
 
     def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
         """See ObjectFormat.survey.
@@ -118,6 +109,10 @@ class OrcFormat(ObjectFormat):
             mine = [stripe for stripe in opened.tail.stripes if chunk.start <= stripe.start < chunk.end]
             for stripe, batch in self._decoded(opened, mine, sorted(places)):
                 yield from within_bounds(fitted(records, batch, stripe.start))
+
+    def _schema(self, found: S3Object) -> pa.Schema:
+        with self._opened(found) as opened:
+            return pa.schema([pa.field(each.name, spark_type(each)) for each in opened.fields])
 
     def _decoded(
         self, opened: _Opened, stripes: Sequence[RowGroup], places: Sequence[int]
@@ -197,20 +192,16 @@ class OrcFormat(ObjectFormat):
                 failures.append(problem)
                 raise
 
-        address = self.store.address(found.key)
-        try:
-            tail = read_tail(ask, found.size, whole=whole)
-            with closing(ObjectFile(found.size, fetch, SMALL_BYTES)) as source:
-                fields = list(orc.ORCFile(pa.PythonFile(source, mode="r")).schema)
-            yield _Opened(found, tail, fields, fetch)
-        except CorruptDataError as problem:
-            raise CorruptDataError(f"{address} cannot be read: {problem}") from None
-        except (pa.ArrowMemoryError, pa.ArrowCancelled):
-            raise
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
-            if failures:  # which ORC's own library made a text of
-                raise failures[0] from None
-            raise CorruptDataError(f"{address} is no ORC that can be read: {problem}") from problem
+        with decoding(self.store.address(found.key), "ORC"):
+            try:
+                tail = read_tail(ask, found.size, whole=whole)
+                with closing(ObjectFile(found.size, fetch, SMALL_BYTES)) as source:
+                    fields = list(orc.ORCFile(pa.PythonFile(source, mode="r")).schema)
+                yield _Opened(found, tail, fields, fetch)
+            except (pa.ArrowException, OSError, UnicodeDecodeError):
+                if failures:  # which ORC's own library made a text of
+                    raise failures[0] from None
+                raise
 
 
 def _batches(

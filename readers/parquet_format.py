@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -17,7 +17,8 @@ from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow_records import fitted
 from tidegate.readers.bad_records import FAIL, BadRecordPolicy
 from tidegate.readers.column_times import check_time_type, times_ms
-from tidegate.readers.conform import common_schema, position_of, spark_schema
+from tidegate.readers.conform import inferred_schema, position_of
+from tidegate.readers.decoding import decoding
 from tidegate.readers.event_time_units import TimeUnit
 from tidegate.readers.object_file import ObjectFile
 from tidegate.readers.object_store import SMALL_BYTES, ObjectStore
@@ -87,19 +88,8 @@ class ParquetFormat(ObjectFormat):
     bad_records: BadRecordPolicy = FAIL
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
-        """Return the columns that the samples have, in Spark's types; those of later samples follow.
-
-        Raises OptionError when no sample holds bytes, when two disagree on a type, and for a type that
-        Spark cannot hold.
-        """
-        schemas = []
-        for found in samples:
-            if found.size:
-                with self._naming(found):
-                    opened = self._open(found)
-                    with self._file(opened) as file:
-                        schemas.append(spark_schema(schema_as_spark_reads_it(file.schema_arrow, opened.metadata)))
-        return common_schema(schemas, self.store.bucket)
+        """See ObjectFormat.infer; what inferred_schema raises."""
+        return inferred_schema(samples, self._schema, self.store.bucket)
 
     def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
         """See ObjectFormat.survey.
@@ -111,7 +101,7 @@ class ParquetFormat(ObjectFormat):
             return []
         if column is None and found.size <= self.chunk_bytes:
             return [ChunkSurvey(0, found.size, max(1, found.size // ESTIMATED_ROW_BYTES), None)]
-        with self._naming(found):
+        with self._decoding(found):
             opened = self._open(found)
             groups = row_groups(opened.metadata, found.size)
             times = [(None, 0)] * len(groups) if column is None else self._times(opened, groups, column)
@@ -119,13 +109,19 @@ class ParquetFormat(ObjectFormat):
 
     def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """See ObjectFormat.read.  A batch holds at most BATCH_BYTES, but for a single larger row."""
-        with self._naming(chunk.source):
+        with self._decoding(chunk.source):
             opened = self._open(chunk.source, whole=chunk.size <= SMALL_BYTES)
             groups = row_groups(opened.metadata, chunk.size)
             mine = [group for group in groups if chunk.start <= group.start < chunk.end]
             with self.bad_records.of_chunk(self.store, chunk, schema, record="row") as records:
                 for group, batch in self._decoded(opened, mine, None if records.rescues else records.data_schema):
                     yield from within_bounds(fitted(records, batch, group.start))
+
+    def _schema(self, found: S3Object) -> pa.Schema:
+        with self._decoding(found):
+            opened = self._open(found)
+            with self._file(opened) as file:
+                return schema_as_spark_reads_it(file.schema_arrow, opened.metadata)
 
     def _decoded(
         self, opened: _Opened, groups: Sequence[RowGroup], schema: pa.Schema | None
@@ -219,19 +215,8 @@ class ParquetFormat(ObjectFormat):
             return nullcontext(pa.BufferReader(opened.tail))
         return closing(ObjectFile(opened.found.size, functools.partial(self.store.fetch, opened.found), SMALL_BYTES))
 
-    @contextmanager
-    def _naming(self, found: S3Object) -> Iterator[None]:
-        """Let errors of decoding name the object."""
-        try:
-            yield
-        except CorruptDataError as problem:
-            raise CorruptDataError(f"{self.store.address(found.key)} cannot be read: {problem}") from None
-        except (pa.ArrowMemoryError, pa.ArrowCancelled):
-            raise
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
-            raise CorruptDataError(
-                f"{self.store.address(found.key)} is no Parquet that can be read: {problem}"
-            ) from problem
+    def _decoding(self, found: S3Object) -> AbstractContextManager[None]:
+        return decoding(self.store.address(found.key), "Parquet")
 
 
 def _parquet(source: Any, metadata: Any, request: int) -> pq.ParquetFile:

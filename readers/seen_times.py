@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -55,8 +56,8 @@ class TimeTally:
 
     def survey(self, start: int, end: int, rows: int | None = None) -> ChunkSurvey:
         """Return what was seen as that of a chunk; rows: of the whole chunk, if not all were seen."""
-        exact = rows is None
-        return ChunkSurvey(start, end, self.rows if exact else rows, self.times, self.rows_without_time, exact)
+        found = ChunkSurvey(start, end, self.rows, self.times, self.rows_without_time)
+        return found if rows is None else replace(found, rows=rows, exact=False)
 
 
 class SeenTimes(TimeTally):

@@ -40,7 +40,7 @@ def decimal_of(text: str, kind: pa.DataType) -> Decimal | None:
 
 
 def date_of(text: str) -> int | None:
-    """Return a date, of which month and day may be left out, in days since the epoch; a time behind it does not matter."""
+    """Return a date in days since the epoch; month and day may be left out, and a time behind it does not matter."""
     found = _DATE.fullmatch(text.strip())
     if found is None:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any
@@ -12,6 +13,8 @@ from pydantic.alias_generators import to_camel
 from tidegate.errors import OptionError, did_you_mean
 
 __all__ = ["Duration", "option_names", "parse_duration", "sentence"]
+
+_USER = re.compile("//[^/]*@")
 
 
 def parse_duration(value: Any) -> timedelta:
@@ -51,7 +54,7 @@ def sentence(error: ValidationError, valid: Mapping[str, str]) -> OptionError:
 
     valid: for each name that pydantic may complain about, the name that the user knows it by.
 
-    The value of a field with ``repr=False`` is not named: it may be secret.
+    The value of a field with ``repr=False`` is not named, nor the user and the password of a URL: they may be secret.
     """
     first = error.errors()[0]
     name = str(first["loc"][0]) if first["loc"] else ""
@@ -65,7 +68,9 @@ def sentence(error: ValidationError, valid: Mapping[str, str]) -> OptionError:
         return OptionError(reason)
     if name in _unshown(error.title):
         return OptionError(f"the option {shown!r} is malformed: {reason}")
-    return OptionError(f"the option {shown!r} is {first['input']!r}: {reason}")
+    value = first["input"]
+    value = _USER.sub("//", value) if isinstance(value, str) else value
+    return OptionError(f"the option {shown!r} is {value!r}: {reason}")
 
 
 def _unshown(title: str) -> set[str]:

@@ -38,6 +38,8 @@ def _queue_url(value: Any) -> Any:
     found = urlsplit(str(value))
     if found.scheme not in {"https", "http"} or not found.hostname or not found.path.strip("/"):
         raise ValueError("expected the URL of a queue, such as https://sqs.eu-west-1.amazonaws.com/123456789012/name")
+    if "@" in found.netloc:
+        raise ValueError("a user or a password in the URL is not heeded; give accessKey and secretKey")
     return value
 
 

@@ -112,7 +112,10 @@ def test_what_is_stored_is_what_was_built_whatever_the_order(found, dice):
 @given(st.lists(lists, min_size=1, max_size=4))
 def test_merged_ones_hold_all_chunks_in_order(parts):
     together = [chunk for part in parts for chunk in part]
-    merged = Manifest.merged(9, [Manifest.build(i, table(part)) for i, part in enumerate(parts)])
+    sorter = ChunkSorter()
+    for number, part in enumerate(parts):
+        sorter.add_sorted(Manifest.build(number, table(part)).data)
+    merged = Manifest.build(9, sorter)
     assert sorted(map(repr, everything(merged))) == sorted(map(repr, together))
     assert [c.min_ms for c in everything(merged)] == [c.min_ms for c in by_hand(together)]
     assert merged.number == 9

@@ -29,6 +29,9 @@ def test_a_chunk_is_planned_by_its_times_that_are_wanted(wanted, low, length):
     both = wanted.common(TimeRange(low, low + length))
     times = [time_ms for time_ms in range(low, low + length + 1) if is_in(wanted, time_ms)]
     assert both == (TimeRange(times[0], times[-1]) if times else None)
+    narrowed = wanted.narrowed(TimeRange(low, low + length))
+    assert narrowed == both or both is None
+    assert narrowed.min_ms <= narrowed.max_ms <= low + length
 
 
 @given(ranges, st.lists(st.none() | st.integers(-6, 6)), st.sampled_from(["fail", "ignore", "record-timestamp"]))

@@ -1,0 +1,28 @@
+"""What every format of an object does with errors of decoding: they name the object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from tidegate.errors import CorruptDataError
+
+__all__ = ["decoding"]
+
+
+@contextmanager
+def decoding(address: str, format_name: str) -> Iterator[None]:
+    """Let errors of decoding name the object at an address.
+
+    Raises CorruptDataError for one, and for what Arrow raises; other errors pass.
+    """
+    try:
+        yield
+    except CorruptDataError as problem:
+        raise CorruptDataError(f"{address} cannot be read: {problem}") from None
+    except (pa.ArrowMemoryError, pa.ArrowCancelled):
+        raise
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
+        raise CorruptDataError(f"{address} is no {format_name} that can be read: {problem}") from problem
