@@ -62,9 +62,9 @@ class Cutter:
         """Return where each span is to be cut at an event time, not yet confirmed."""
         cuts: dict[SplitId, Cut] = {}
         asked, probed = [], []
-        for split, span in self._spans.items():
-            if span.head.event_time_ms >= event_time_ms:
-                cuts[split] = Cut(span.start, span.head.event_time_ms)
+        for split, ((_, head_ms), start, _) in self._spans.items():
+            if head_ms >= event_time_ms:
+                cuts[split] = Cut(start, head_ms)
             elif split in self._blind:
                 probed.append(split)
             else:

@@ -87,8 +87,14 @@ class _Board:
         if not all(extent.settled for extent in extents.values()):
             extents = {s: _not_before(before.positions[s], extent) for s, extent in extents.items()}
         self.extents = extents
-        self.starts = {s: self._start(s, before.positions[s], extent) for s, extent in extents.items()}
-        self.ends = {s: self._end(s, extent) for s, extent in extents.items()}
+        positions = before.positions
+        self.starts = {
+            s: at if extent.begin <= (at := positions[s]) <= extent.end else self._start(s, at, extent)
+            for s, extent in extents.items()
+        }
+        self.ends = {s: extent.end for s, extent in extents.items()}
+        stops = {s: stop for s, stop in limits.stops.items() if stop is not None and s in extents}
+        self.ends.update({s: min(stop, extents[s].end) for s, stop in stops.items()})
         index.forget_before(self.starts)
         unread = {s: start for s, start in self.starts.items() if start < self.ends[s]}
         heads = index.heads(unread)
@@ -98,9 +104,11 @@ class _Board:
             if (head := heads[s]) is not None and head.position < self.ends[s]
         }
         watermark_ms = before.watermark_ms
-        self.overdue = {
-            s for s, span in self.spans.items() if watermark_ms is not None and span.head.event_time_ms <= watermark_ms
-        }
+        self.overdue = (
+            set()
+            if watermark_ms is None
+            else {s for s, span in self.spans.items() if span.head.event_time_ms <= watermark_ms}
+        )
         # Of one that stands at its begin no record was ever read: it counts as one that comes now.
         self.late = {
             s
@@ -132,10 +140,6 @@ class _Board:
                 "read; set failOnDataLoss to false to go on without them"
             )
         return max(position, extent.begin)
-
-    def _end(self, split: SplitId, extent: Extent) -> int:
-        stop = self.limits.stops.get(split)
-        return extent.end if stop is None else min(extent.end, stop)
 
     def latest(self, splits: Collection[SplitId]) -> dict[SplitId, int]:
         """Return the greatest event time before the end of each split that holds a record."""
@@ -231,10 +235,11 @@ class _Board:
         cut_ms = None if time_ms is None else _greatest(self.before.bound_ms, time_ms)
         reached = self._reached(splits)
         # What is complete holds nobody from the plan on that reads the last of it.
+        outside = [state for state, rule in STATES.items() if not rule.in_minimum]
         holding = {
             s
             for s, said in splits.items()
-            if STATES[said.state].in_minimum and not (self.extents[s].complete and positions[s] >= self.ends[s])
+            if said.state not in outside and not (self.extents[s].complete and positions[s] >= self.ends[s])
         }
         watermark_ms = _greatest(self.before.watermark_ms, self._watermark(splits, holding, reached, time_ms))
         # One that woke may have its new records behind the end of a bounded run, where its head is not seen.

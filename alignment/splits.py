@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 __all__ = ["Extent", "Extents", "Head", "Positions", "SplitId", "SplitRange"]
 
@@ -20,8 +20,7 @@ Positions: TypeAlias = Mapping[SplitId, int]
 """For each split the position of its next unread record."""
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """A record that alignment can see: its position and its event time.
 
     position: where the record stands; reading from here yields it first.
