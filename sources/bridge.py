@@ -274,6 +274,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         if self._planner is not None:
+            # The connection ends first, and SIGTERM comes while the planner is closing: it would cut that short.
+            signal.signal(signal.SIGTERM, lambda *_: None)
             self._planner.close()
             self._note().remove()
 

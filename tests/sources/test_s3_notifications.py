@@ -1,11 +1,12 @@
 """A stream that a queue tells what is new, through Spark."""
 
 from contextlib import closing
+from datetime import timedelta
 
 import pytest
 
 from tests.queues import event_bridge_body, s3_body, sns_body
-from tests.sources.streams import HOUR, NOON, available_now
+from tests.sources.streams import HOUR, NOON, running, start
 from tests.waiting import await_that
 from tidegate import OptionError, S3Source
 
@@ -21,30 +22,33 @@ def source(bucket, tmp_path, queue):
     return make
 
 
-def ids(run):
-    return sorted(row["id"] for row in run.all_rows)
+def ids(rows):
+    return [row["id"] for row in rows.collect()]
 
 
 def test_a_stream_reads_what_it_is_told_once_and_empties_the_queue(spark, bucket, queue, source, tmp_path):
-    stream = source(event_time="column:at", columns=None)
+    stream = source(event_time="column:at", columns=None, discovery_interval=timedelta(milliseconds=200))
     bucket.put_rows("before.json", [(0, NOON)])
     queue.send(s3_body((bucket.name, "in/before.json")), "no JSON")
-    assert ids(available_now(stream.read_stream(spark).select("id"), tmp_path / "checkpoint")) == [0]
-    for number, name in enumerate(NAMES, 1):
-        bucket.put_rows(f"{name}.json", [(number, NOON + number * HOUR)])
-        key = f"in/{name}.json"
-        shapes = (
-            s3_body((bucket.name, key)),
-            sns_body(s3_body((bucket.name, key))),
-            event_bridge_body(bucket.name, key),
-        )
-        queue.send(shapes[number % 3], shapes[(number + 1) % 3])
-    bucket.put_rows("untold.json", [(99, NOON)])
+    read = []
     frame = stream.read_stream(spark).select("id")
-    assert ids(available_now(frame, tmp_path / "checkpoint")) == list(range(1, len(NAMES) + 1))
-    await_that(lambda: len(queue) == 1)
+    with running(start(frame, tmp_path / "checkpoint", lambda batch, _: read.extend(ids(batch)))):
+        await_that(lambda: read == [0], state=lambda: read)
+        for number, name in enumerate(NAMES, 1):
+            bucket.put_rows(f"{name}.json", [(number, NOON + number * HOUR)])
+            key = f"in/{name}.json"
+            shapes = (
+                s3_body((bucket.name, key)),
+                sns_body(s3_body((bucket.name, key))),
+                event_bridge_body(bucket.name, key),
+            )
+            queue.send(shapes[number % 3], shapes[(number + 1) % 3])
+        bucket.put_rows("untold.json", [(99, NOON)])
+        await_that(lambda: len(read) > len(NAMES), state=lambda: read)
+        await_that(lambda: len(queue) == 1, state=queue.counts)
+    assert sorted(read) == list(range(len(NAMES) + 1))
     batch = source(event_time="column:at").read(spark).select("id")
-    assert sorted(row["id"] for row in batch.collect()) == [*range(len(NAMES) + 1), 99]
+    assert sorted(ids(batch)) == [*range(len(NAMES) + 1), 99]
     assert len(queue) == 1
 
 
