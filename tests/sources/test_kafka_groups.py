@@ -10,6 +10,7 @@ from tests.sources.streams import (
     HOUR,
     MINUTE,
     NOON,
+    append,
     even_times,
     finish,
     kafka_source,
@@ -133,5 +134,27 @@ def test_a_live_query_is_held_by_another_until_that_one_stops(spark, kafka, tmp_
             assert [row["topic"] for row in rows] == [behind]
             slow.stop()
             # stop() does not wait for the planner's process, which leaves the group when it ends.
+            await_that(lambda: len(rows) == 2, state=lambda: fast.lastProgress)
+            assert [row["topic"] for row in rows] == [behind, ahead]
+
+
+def test_a_query_that_fails_holds_the_others_no_longer(spark, kafka, tmp_path):
+    ahead, behind = new_topic(kafka, [NOON + 5 * HOUR]), new_topic(kafka, [NOON])
+    rows = []
+    frames = [grouped(kafka, topic, "failing").read_stream(spark).select("topic") for topic in (behind, ahead)]
+
+    def read_once(batch, _):
+        taken = batch.collect()
+        if rows and taken:
+            raise RuntimeError("the sink is full")
+        rows.extend(taken)
+
+    with running(start(frames[0], tmp_path / "behind", read_once)) as slow:
+        slow.processAllAvailable()
+        with running(start(frames[1], tmp_path / "ahead", lambda batch, _: rows.extend(batch.collect()))) as fast:
+            await_that(lambda: has_paused(fast.lastProgress))
+            assert [row["topic"] for row in rows] == [behind]
+            append(kafka, behind, {0: [NOON + 1]})
+            await_that(lambda: slow.exception() is not None)
             await_that(lambda: len(rows) == 2, state=lambda: fast.lastProgress)
             assert [row["topic"] for row in rows] == [behind, ahead]
