@@ -32,6 +32,7 @@ from pyspark.sql.types import StructType
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.strategy import milliseconds
 from tidegate.enumerators.checkpoint import INITIAL_OFFSET
+from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.coordinator import CoordinatorSettings, SourceCoordinator
 from tidegate.enumerators.group_folder import GroupFolder
@@ -42,7 +43,7 @@ from tidegate.errors import ContractError, TidegateError
 from tidegate.readers.contract import ReadTask
 from tidegate.sources.contract import Source
 
-__all__ = ["END_OF_TIME_MS", "SOURCE_WATERMARK", "Driver", "data_source_class", "schema_of"]
+__all__ = ["END_OF_TIME_MS", "SOURCE_WATERMARK", "Driver", "coordinator_of", "data_source_class", "schema_of"]
 
 SOURCE_WATERMARK = "source_watermark"
 END_OF_TIME_MS = 253_402_300_799_999
@@ -120,9 +121,14 @@ class _TaskPartition(InputPartition):
         self.task, self.state, self.watermark_ms, self.tells_watermark = task, state, watermark_ms, tells_watermark
 
 
-def _coordinator(
-    source: Source, driver: Driver, group: GroupFolder | None = None, pace: BatchPace | None = None
+def coordinator_of(
+    source: Source,
+    driver: Driver,
+    group: GroupFolder | None = None,
+    pace: BatchPace | None = None,
+    clocks: Clocks = REAL_CLOCKS,
 ) -> SourceCoordinator:
+    """Return what plans a run of a source.  It opens nothing before it is asked something."""
     return SourceCoordinator(
         source.connector,
         source.enumerator,
@@ -139,6 +145,7 @@ def _coordinator(
         driver.cores,
         group=group,
         pace=pace,
+        clocks=clocks,
     )
 
 
@@ -195,7 +202,7 @@ class _BatchReader(DataSourceReader):
         self._source, self._driver = source, driver
 
     def partitions(self) -> list[InputPartition]:
-        with _in_one_sentence(), closing(_coordinator(self._source, self._driver)) as coordinator:
+        with _in_one_sentence(), closing(coordinator_of(self._source, self._driver)) as coordinator:
             tasks, state = coordinator.everything()
         # An empty list would become one partition None (trap); an empty task reads nothing.
         return [_TaskPartition(task, state) for task in tasks or [ReadTask(())]]
@@ -298,7 +305,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
             _log_to_stderr(self._source.log_level)
             source = self._source.as_stream()
-            self._planner = _coordinator(source, self._driver, _group(source, self._driver), self._pace())
+            self._planner = coordinator_of(source, self._driver, _group(source, self._driver), self._pace())
         return self._planner
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FLOORS = {"alignment": 1, "readers": 2, "enumerators": 3, "sources": 4, "jobs": 5}
+FLOORS = {"alignment": 1, "readers": 2, "enumerators": 3, "sources": 4, "conformance": 5, "jobs": 6}
 SIDE_ROOMS = {"servers"}  # may use errors only, and be used by jobs, tests and benchmarks only
 NEVER_SPARK = {"alignment", "readers", "enumerators", "servers"}
 

@@ -1,0 +1,93 @@
+"""What a connector can do: all of it, unless its harness says otherwise, and why (Trino: TestingConnectorBehavior)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tidegate.errors import OptionError
+
+__all__ = ["Abilities", "Ability", "OptOut"]
+
+
+class Ability(Enum):
+    """Something that rules need, and that a connector may lack."""
+
+    MANY_SPLITS = "there can be more than one split"
+    LATE_SPLITS = "splits that are made while a query runs are found by it"
+    GROWING_SPLITS = "rows that are appended later come in the same split"
+    FINITE_SPLITS = "a split can be complete: the writer has finish()"
+    REMOVABLE_SPLITS = "a split can be deleted: the writer has remove()"
+    RETENTION = "old rows can be deleted: the writer has trim()"
+    HOLES = "a position can be without a row: the writer has leave_hole()"
+    ROW_POSITIONS = "every row has a position of its own"
+    TIME_INDEX = "the enumerator has lookup()"
+    DISORDER = "rows of a split can be out of event-time order"
+    MISSING_TIMES = "a row can be without event time"
+    NEGATIVE_TIMES = "a row can have an event time before 1970"
+    NULL_VALUES = "a row's value can be null"
+    START_AT_END = "a stream can begin behind what is there: start_at_end is set"
+    BATCH = "a batch query can read it"
+    FAULT_DISCONNECT = "the harness has fault(DISCONNECT)"
+    FAULT_SLOW = "the harness has fault(SLOW)"
+    FAULT_CORRUPT = "the harness has fault(CORRUPT)"
+    FAULT_CRASH = "the harness has fault(CRASH)"
+
+
+_IMPLIES: Mapping[Ability, frozenset[Ability]] = {
+    Ability.LATE_SPLITS: frozenset({Ability.MANY_SPLITS}),
+    Ability.REMOVABLE_SPLITS: frozenset({Ability.MANY_SPLITS}),
+    Ability.HOLES: frozenset({Ability.ROW_POSITIONS}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OptOut:
+    """Why a connector goes without an ability.
+
+    for_ever: it cannot have it, by what it is; else it has not been built yet.
+    because_of: the ability without which this one makes no sense; None: it was opted out of by name.
+    """
+
+    reason: str
+    for_ever: bool
+    because_of: Ability | None = None
+
+    def __str__(self) -> str:
+        return f"{'cannot' if self.for_ever else 'does not yet'}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """All abilities, less those that are opted out of.  Immutable: ``cannot`` and ``not_yet`` return a new one."""
+
+    opted_out: Mapping[Ability, OptOut] = field(default_factory=dict)
+
+    def cannot(self, ability: Ability, reason: str) -> Abilities:
+        """Opt out of an ability that the connector cannot have, by what it reads from."""
+        return self._without(ability, reason, for_ever=True)
+
+    def not_yet(self, ability: Ability, reason: str) -> Abilities:
+        """Opt out of an ability that the connector could have, and does not have yet."""
+        return self._without(ability, reason, for_ever=False)
+
+    def __contains__(self, ability: Ability) -> bool:
+        return self.lacking(ability) is None
+
+    def lacking(self, ability: Ability) -> OptOut | None:
+        """Return why there is no such ability; None: there is."""
+        if ability in self.opted_out:
+            return self.opted_out[ability]
+        for implied in sorted(_IMPLIES.get(ability, ()), key=lambda each: each.name):
+            why = self.lacking(implied)
+            if why is not None:
+                return OptOut(f"it needs {implied.name} ({why.reason})", why.for_ever, implied)
+        return None
+
+    def _without(self, ability: Ability, reason: str, *, for_ever: bool) -> Abilities:
+        if not reason.strip():
+            raise OptionError(f"{ability.name} is opted out of without a reason")
+        if ability in self.opted_out:
+            raise OptionError(f"{ability.name} is opted out of twice")
+        return Abilities({**self.opted_out, ability: OptOut(reason, for_ever)})

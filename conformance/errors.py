@@ -1,0 +1,17 @@
+"""What the kit raises."""
+
+from __future__ import annotations
+
+__all__ = ["ConformanceError", "NotExercisedError", "SkippedError"]
+
+
+class ConformanceError(AssertionError):
+    """A connector breaks a rule.  The message says what was wrong, and how it came to it."""
+
+
+class NotExercisedError(ConformanceError):
+    """A rule passed without anything having been tested."""
+
+
+class SkippedError(Exception):
+    """A rule cannot be tested here; the message says why."""

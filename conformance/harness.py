@@ -1,0 +1,131 @@
+"""What the author of a connector writes for the kit: how to make a source, and how to put rows where it reads.
+
+    class OutboxHarness(Harness):
+        def source(self, options):
+            return OutboxSource.from_options({"database": self.path, **options})
+
+        def create_split(self):
+            return OutboxWriter(self.path)
+
+The kit makes one harness for every scenario, and closes it.  What one harness wrote, the sources of
+another must not see.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from enum import Enum
+from typing import NamedTuple, TypeAlias
+
+from tidegate.conformance.abilities import Abilities
+from tidegate.errors import ContractError
+from tidegate.sources.contract import Source
+
+__all__ = ["Fault", "Harness", "HarnessFactory", "Row", "Writer"]
+
+
+class Row(NamedTuple):
+    """A row of the kit: told from all others by its split and its number.
+
+    split: number of the writer that it is given to.
+    sequence: counts the rows of that writer, from 0.
+    event_time_ms: milliseconds since the epoch; None only with Ability.MISSING_TIMES.
+    value: up to a few MB of text; None only with Ability.NULL_VALUES.
+    """
+
+    split: int
+    sequence: int
+    event_time_ms: int | None
+    value: str | None
+
+    @property
+    def key(self) -> str:
+        """What names the row: to be stored in a column of text or bytes of its own."""
+        return f"{self.split}#{self.sequence}"
+
+
+class Fault(Enum):
+    """What may happen to the side that is read from, while it is being read."""
+
+    DISCONNECT = "every connection breaks, and none is taken for a while"
+    SLOW = "every answer takes at least a second"
+    CORRUPT = "some answers have a flipped bit, or end early"
+    CRASH = "its process is killed, and comes back with all that it had"
+
+
+class Writer(ABC):
+    """Puts rows into one split, around the connector: with the client of the system that is read from."""
+
+    @abstractmethod
+    def append(self, rows: Sequence[Row]) -> None:
+        """Add rows at the end of the split; when it returns, a new look at the source finds them.
+
+        Without Ability.ROW_POSITIONS the rows of one call share a position.
+        """
+
+    def finish(self) -> None:
+        """Say that the split is complete (Ability.FINITE_SPLITS).  Called once, and no ``append`` after it."""
+        raise self._cannot("finish")
+
+    def leave_hole(self) -> None:
+        """Use up a position, or some, without a row, such as an aborted transaction (Ability.HOLES)."""
+        raise self._cannot("leave_hole")
+
+    def trim(self, count: int) -> None:
+        """Delete the first ``count`` rows of all that were ever appended (Ability.RETENTION)."""
+        del count
+        raise self._cannot("trim")
+
+    def remove(self) -> None:
+        """Delete the split with all its rows (Ability.REMOVABLE_SPLITS)."""
+        raise self._cannot("remove")
+
+    def _cannot(self, method: str) -> ContractError:
+        return ContractError(f"{type(self).__name__} has no {method}(), but no ability is opted out of for it")
+
+
+class Harness(ABC):
+    """One empty place to read from, which the kit fills.
+
+    Made without arguments by the kit: where it needs some, hand over a ``functools.partial``.
+    """
+
+    abilities: Abilities = Abilities()
+    """All of them, less what the connector cannot do, or does not yet."""
+
+    key_column: str = "key"
+    """The column that holds ``Row.key``, as text or as bytes in UTF-8."""
+
+    value_column: str = "value"
+    """The column that holds ``Row.value``, as text or as bytes in UTF-8."""
+
+    start_at_end: Mapping[str, str] = {}
+    """The options by which a stream begins behind what is there already (Ability.START_AT_END)."""
+
+    secrets: Sequence[str] = ()
+    """Texts that the options hold and nobody may see, such as a password."""
+
+    @abstractmethod
+    def source(self, options: Mapping[str, str]) -> Source:
+        """Return a source that reads, from the beginning, all that this harness's writers write.
+
+        options: of Spark, by the names that every tidegate source has; raises what the source raises
+            for them.  Called many times.
+        """
+
+    @abstractmethod
+    def create_split(self) -> Writer:
+        """Make a new, empty split.  More than once only with Ability.MANY_SPLITS."""
+
+    def fault(self, kind: Fault) -> AbstractContextManager[object]:
+        """Let something go wrong until the context is left (Ability.FAULT_...)."""
+        raise ContractError(f"{type(self).__name__} has no fault({kind.name}), but does not opt out of it")
+
+    def close(self) -> None:  # noqa: B027 - many harnesses hold nothing
+        """Free what is held.  Called once."""
+
+
+HarnessFactory: TypeAlias = Callable[[], Harness]
+"""Makes a harness with a place of its own: a class, or a partial of one."""

@@ -1,0 +1,242 @@
+"""Where one rule is tested: a harness of its own, what was done with it, and what was seen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import pyarrow as pa
+
+from tidegate.alignment.splits import SplitId, SplitRange
+from tidegate.conformance.abilities import Ability
+from tidegate.conformance.errors import ConformanceError
+from tidegate.conformance.explain import difference
+from tidegate.conformance.harness import HarnessFactory, Row, Writer
+from tidegate.conformance.planning import OpenRun, open_coordinator
+from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsDetails
+from tidegate.readers.contract import ReadTask
+from tidegate.sources.contract import Source
+
+__all__ = ["BEGIN_MS", "PATIENCE_S", "SECOND_MS", "Lab", "Split"]
+
+_Found = TypeVar("_Found")
+BEGIN_MS = 1_767_225_600_000
+"""2026-01-01 in UTC: where the event times of scenarios begin."""
+SECOND_MS = 1_000
+PATIENCE_S = 20.0
+_POLL_S = 0.01
+
+# Rules wait for what they did themselves, so it is looked for at once.
+_OPTIONS = {"discoveryInterval": "50 ms"}
+
+
+class Split:
+    """A split that the kit fills, and all that was ever appended to it.
+
+    appends: the rows of each call of the writer's ``append``.
+    """
+
+    def __init__(self, number: int, writer: Writer, tell: Callable[[str], None]) -> None:
+        self.number, self._writer, self._tell = number, writer, tell
+        self.appends: list[list[Row]] = []
+        self.trimmed = 0
+
+    @property
+    def rows(self) -> list[Row]:
+        """All rows that were ever appended, in order."""
+        return [row for rows in self.appends for row in rows]
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of all rows that are still there."""
+        return [row.key for row in self.rows[self.trimmed :]]
+
+    def append(self, *event_times_ms: int | None, values: Sequence[str | None] | None = None) -> list[Row]:
+        """Append one row for each event time, all by one call; ``values`` are theirs, or made up."""
+        first = len(self.rows)
+        rows = [
+            Row(self.number, first + n, at_ms, f"value {first + n}" if values is None else values[n])
+            for n, at_ms in enumerate(event_times_ms)
+        ]
+        self._tell(f"split {self.number}: append {_counted(rows)} at {_times(event_times_ms)}")
+        self._append(rows)
+        return rows
+
+    def append_each(self, *event_times_ms: int | None) -> list[Row]:
+        """Append one row for each event time, each by a call of its own."""
+        first = len(self.rows)
+        rows = [Row(self.number, first + n, at_ms, f"value {first + n}") for n, at_ms in enumerate(event_times_ms)]
+        self._tell(f"split {self.number}: append {_counted(rows)} at {_times(event_times_ms)}, one by one")
+        for row in rows:
+            self._append([row])
+        return rows
+
+    def _append(self, rows: list[Row]) -> None:
+        self._writer.append(rows)
+        self.appends.append(rows)
+
+    def finish(self) -> None:
+        """Say that nothing will come any more."""
+        self._tell(f"split {self.number}: finish")
+        self._writer.finish()
+
+    def leave_hole(self) -> None:
+        """Leave a position without a row."""
+        self._tell(f"split {self.number}: leave a hole")
+        self._writer.leave_hole()
+
+    def trim(self, count: int) -> None:
+        """Delete the first ``count`` rows of all."""
+        self._tell(f"split {self.number}: delete the first {count} rows")
+        self._writer.trim(count)
+        self.trimmed = count
+
+    def remove(self) -> None:
+        """Delete the split."""
+        self._tell(f"split {self.number}: delete it")
+        self._writer.remove()
+
+
+class Lab:
+    """One scenario for one rule.
+
+    A rule writes rows through ``split``, reads them through ``source``, says what it sees by ``saw``,
+    and complains by ``expect`` and ``fail``.  What it opens here is closed with the lab.
+
+    open_run: makes a planner; another than Spark's where the kit itself is tested.
+    patience_s: for how long, in real time, something that must come is waited for.
+    """
+
+    def __init__(
+        self, make: HarnessFactory, open_run: OpenRun = open_coordinator, patience_s: float = PATIENCE_S
+    ) -> None:
+        self.harness = make()
+        self.make, self.open_run, self.patience_s = make, open_run, patience_s
+        self.splits: list[Split] = []
+        self.story: list[str] = []
+        self.seen: set[str] = set()
+        self._closers: list[Callable[[], object]] = [self.harness.close]
+
+    def tell(self, step: str) -> None:
+        """Add a step to the story that a failure tells."""
+        self.story.append(step)
+
+    def saw(self, what: str) -> None:
+        """Witness that what the rule is about has happened; in the words of the rule's ``witness``."""
+        self.seen.add(what)
+
+    def can(self, ability: Ability) -> bool:
+        """Tell whether the connector has an ability."""
+        return ability in self.harness.abilities
+
+    def fail(self, complaint: str) -> ConformanceError:
+        """Return the error that says what is wrong; to be raised."""
+        return ConformanceError(complaint)
+
+    def expect(self, truth: object, complaint: str) -> None:
+        """Raise a ConformanceError unless something is true."""
+        if not truth:
+            raise self.fail(complaint)
+
+    def at_close(self, close: Callable[[], object]) -> None:
+        """Have something called when the lab is closed; the last first."""
+        self._closers.append(close)
+
+    def split(self, *event_times_ms: int | None) -> Split:
+        """Make a new split, with rows if there are event times; each row is appended by itself."""
+        number = len(self.splits)
+        self.tell(f"split {number}: create")
+        made = Split(number, self.harness.create_split(), self.tell)
+        self.splits.append(made)
+        if event_times_ms:
+            made.append_each(*event_times_ms)
+        return made
+
+    def source(self, **options: str) -> Source:
+        """Return a source of what is written here, with more options of Spark by their names."""
+        if options:
+            self.tell("source: " + ", ".join(f"{name}={value}" for name, value in options.items()))
+        return self.harness.source({**_OPTIONS, **options})
+
+    def enumerator(self, source: Source, state: Json | None = None) -> SplitEnumerator:
+        """Return a new enumerator of a source, as a stream has it."""
+        made = source.as_stream().enumerator(state)
+        self.at_close(made.close)
+        return made
+
+    def discovered(self, enumerator: SplitEnumerator, rows: int | None = None) -> list[SplitId]:
+        """Return all splits, once what was written can be seen in them.
+
+        rows: how many rows must be there, where rows have positions; None: all that were written.
+        """
+        wanted = sum(len(split.rows) - split.trimmed for split in self.splits) if rows is None else rows
+
+        def seen() -> list[SplitId] | None:
+            splits = sorted(set(enumerator.discover()))
+            extents = enumerator.extents(splits)
+            there = sum(extent.end - extent.begin for extent in extents.values())
+            full = there >= wanted if self.can(Ability.ROW_POSITIONS) else (there > 0) == (wanted > 0)
+            return splits if full else None
+
+        return self.until(seen, f"{wanted} rows that were written are never found by discover() and extents()")
+
+    def until(self, look: Callable[[], _Found | None], complaint: str) -> _Found:
+        """Return what a look gives once it gives something; raises ConformanceError if it never does."""
+        deadline = time.monotonic() + self.patience_s
+        while True:
+            found = look()
+            if found is not None:
+                return found
+            if time.monotonic() > deadline:
+                raise self.fail(f"{complaint} (waited {self.patience_s:g} s)")
+            time.sleep(_POLL_S)
+
+    def read(
+        self, source: Source, ranges: Iterable[SplitRange], enumerator: SplitEnumerator | None = None
+    ) -> list[pa.RecordBatch]:
+        """Read ranges as one task, by a reader of its own.
+
+        enumerator: whose snapshot and details go with the task.
+        """
+        wanted = tuple(ranges)
+        supports = enumerator if isinstance(enumerator, SupportsDetails) else None
+        details = () if supports is None else tuple(map(supports.details, wanted))
+        state = None if enumerator is None else enumerator.snapshot()
+        return list(source.reader(state).read(ReadTask(wanted, details)))
+
+    def keys(self, batches: Iterable[pa.RecordBatch]) -> list[str]:
+        """Return the keys of the kit's rows, in order."""
+        return [str(key) for key in self._texts(batches, self.harness.key_column)]
+
+    def values(self, batches: Iterable[pa.RecordBatch]) -> list[str | None]:
+        """Return the values of the kit's rows, in order."""
+        return self._texts(batches, self.harness.value_column)
+
+    def compare(self, delivered: Sequence[str], *, in_order: bool = True) -> None:
+        """Raise ConformanceError unless what was delivered is what is written."""
+        wrong = difference({s.number: s.keys for s in self.splits}, delivered, in_order=in_order)
+        if wrong is not None:
+            raise self.fail(wrong)
+
+    def close(self) -> None:
+        """Close all that was opened, the last first."""
+        while self._closers:
+            self._closers.pop()()
+
+    def _texts(self, batches: Iterable[pa.RecordBatch], name: str) -> list[str | None]:
+        found: list[str | None] = []
+        for batch in batches:
+            if name not in batch.schema.names:
+                raise self.fail(f"the reader yields no column {name!r}, only {', '.join(batch.schema.names)}")
+            found += [value.decode() if isinstance(value, bytes) else value for value in batch.column(name).to_pylist()]
+        return found
+
+
+def _counted(rows: Sequence[Row]) -> str:
+    return "1 row" if len(rows) == 1 else f"{len(rows)} rows"
+
+
+def _times(event_times_ms: Sequence[int | None]) -> str:
+    texts = ["no time" if at is None else f"{(at - BEGIN_MS) / SECOND_MS:+g} s" for at in event_times_ms]
+    return ", ".join(texts) if len(texts) <= 8 else f"{texts[0]} to {texts[-1]}"

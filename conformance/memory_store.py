@@ -1,0 +1,229 @@
+"""Rows in the memory of this process, for the reference connector; other processes reach them by a socket.
+
+What fails is data, too: while a fault is set, every answer is late, damaged, or does not come.
+"""
+
+from __future__ import annotations
+
+import pickle
+import secrets
+import threading
+import time
+import zlib
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Client, Connection, Listener
+from typing import Any, ClassVar, NamedTuple
+
+from tidegate.conformance.harness import Fault, Row
+from tidegate.errors import ConnectorError
+from tidegate.readers.retry import Deadline, TransientError
+
+__all__ = ["MemoryStore", "Record", "StoreClient"]
+
+_SLOW_S = 1.0
+_DEADLINE_S = 20.0
+
+
+class Record(NamedTuple):
+    """A row and where it stands; written_ms: when it was appended."""
+
+    position: int
+    row: Row
+    written_ms: int
+
+
+@dataclass
+class _Log:
+    entries: list[Record | None] = field(default_factory=list)
+    begin: int = 0
+    complete: bool = False
+
+
+class MemoryStore:
+    """Splits of rows.  Closed by ``close``.
+
+    address: how a client finds it, from any process of this machine.
+    """
+
+    _OPEN: ClassVar[dict[str, MemoryStore]] = {}
+
+    def __init__(self) -> None:
+        self._logs: dict[str, _Log] = {}
+        self._lock = threading.RLock()
+        self._name, self.key = secrets.token_hex(4), secrets.token_hex(16)
+        self._listener: Listener | None = None
+        self._connections: list[Connection] = []
+        self.fault: Fault | None = None
+        self._answers = 0
+        self._OPEN[self._name] = self
+
+    @property
+    def address(self) -> str:
+        """What a source is told to find this store; opens the socket when it is first asked for."""
+        if self._listener is None:
+            self._listener = Listener(("127.0.0.1", 0), authkey=self.key.encode())
+            threading.Thread(target=self._serve, name="memory-store", daemon=True).start()
+        port = self._listener.address[1]
+        return f"{self._name}:{self.key}@127.0.0.1:{port}"
+
+    @classmethod
+    def of_this_process(cls, name: str) -> MemoryStore | None:
+        """Return the store of a name; None: it is another process's, or closed."""
+        return cls._OPEN.get(name)
+
+    def close(self) -> None:
+        """Forget everything, and close the socket."""
+        self._OPEN.pop(self._name, None)
+        if self._listener is not None:
+            with suppress(OSError):
+                # An accept that waits is not woken by closing what it waits on.
+                Client(self._listener.address, authkey=self.key.encode()).close()
+            self._listener.close()
+        self._disconnect()
+
+    # What writers do.
+
+    def create(self) -> str:
+        """Make a split."""
+        with self._lock:
+            name = f"split-{len(self._logs)}"
+            self._logs[name] = _Log()
+            return name
+
+    def append(self, split: str, rows: Collection[Row | None]) -> None:
+        """Add rows; None leaves a hole."""
+        now_ms = time.time_ns() // 1_000_000
+        with self._lock:
+            entries = self._logs[split].entries
+            for row in rows:
+                entries.append(None if row is None else Record(len(entries), row, now_ms))
+
+    def finish(self, split: str) -> None:
+        """Take no more rows."""
+        self._logs[split].complete = True
+
+    def trim(self, split: str, rows: int) -> None:
+        """Delete the first rows."""
+        with self._lock:
+            log = self._logs[split]
+            positions = [each.position for each in log.entries if each is not None]
+            log.begin = positions[rows] if rows < len(positions) else len(log.entries)
+
+    def remove(self, split: str) -> None:
+        """Delete a split."""
+        with self._lock:
+            self._logs[split] = _Log(complete=True, begin=-1)
+
+    @contextmanager
+    def failing(self, fault: Fault) -> Iterator[None]:
+        """Answer badly, or not at all, until the context is left."""
+        self.fault = fault
+        if fault in {Fault.DISCONNECT, Fault.CRASH}:
+            self._disconnect()
+        try:
+            yield
+        finally:
+            self.fault = None
+
+    # What clients ask.
+
+    def splits(self) -> list[str]:
+        """Return the splits that there are."""
+        return [name for name, log in self._logs.items() if log.begin >= 0]
+
+    def extents(self, splits: Collection[str]) -> dict[str, tuple[int, int, bool]]:
+        """Return begin, end and whether it is complete, of the splits that there are."""
+        with self._lock:
+            logs = {name: self._logs[name] for name in splits if name in self._logs}
+            return {n: (log.begin, len(log.entries), log.complete) for n, log in logs.items() if log.begin >= 0}
+
+    def records(self, split: str, start: int, end: int) -> list[Record]:
+        """Return the rows of a range that there are."""
+        with self._lock:
+            log = self._logs[split]
+            return [each for each in log.entries[max(start, log.begin, 0) : end] if each is not None]
+
+    def answer(self, method: str, arguments: tuple[Any, ...]) -> bytes:
+        """Return what a method says, with a checksum before it, as the fault of the moment leaves it."""
+        self._answers += 1
+        if self.fault in {Fault.DISCONNECT, Fault.CRASH}:
+            raise ConnectionResetError("the store is away")
+        if self.fault is Fault.SLOW:
+            time.sleep(_SLOW_S)
+        body = pickle.dumps(getattr(self, method)(*arguments))
+        checked = zlib.crc32(body).to_bytes(4, "big") + body
+        if self.fault is Fault.CORRUPT and self._answers % 2:
+            return checked[:-1] + bytes([checked[-1] ^ 1])
+        return checked
+
+    def _disconnect(self) -> None:
+        with self._lock:
+            for connection in self._connections:
+                connection.close()
+            self._connections.clear()
+
+    def _serve(self) -> None:
+        assert self._listener is not None  # noqa: S101 - it is what started this thread
+        while True:
+            try:
+                connection = self._listener.accept()
+            except Exception:  # noqa: BLE001 - closed, or someone who does not know the key
+                if self._name not in self._OPEN:
+                    return
+                continue
+            self._connections.append(connection)
+            threading.Thread(target=self._talk, args=[connection], name="memory-store-client", daemon=True).start()
+
+    def _talk(self, connection: Connection) -> None:
+        with suppress(OSError, EOFError, TypeError), closing(connection):
+            while True:
+                method, arguments = connection.recv()
+                connection.send_bytes(self.answer(method, arguments))
+
+
+class StoreClient:
+    """Asks a store; in the process that holds it, without a socket.  Tries again where that may help."""
+
+    def __init__(self, address: str) -> None:
+        name, _, host = address.partition("@")
+        self.name, _, self._key = name.partition(":")
+        self._host, _, port = host.partition(":")
+        self._port = int(port)
+        self._connection: Connection | None = None
+
+    def ask(self, method: str, *arguments: Any) -> Any:
+        """Return a store's answer.  Raises DeadlineError when there is none for 20 s."""
+        deadline = Deadline(f"reach the store at {self._host}:{self._port}", _DEADLINE_S)
+        while True:
+            try:
+                return self._attempt(method, arguments)
+            except TransientError as error:  # noqa: PERF203 - the loop is there for this
+                self.close()
+                deadline.pause(error)
+
+    def close(self) -> None:
+        """Close the connection; the next question opens a new one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _attempt(self, method: str, arguments: tuple[Any, ...]) -> Any:
+        store = MemoryStore.of_this_process(self.name)
+        try:
+            checked = self._over_socket(method, arguments) if store is None else store.answer(method, arguments)
+        except (OSError, EOFError) as error:
+            raise TransientError(str(error) or type(error).__name__) from error
+        if zlib.crc32(checked[4:]) != int.from_bytes(checked[:4], "big"):
+            raise TransientError("its answer is damaged")
+        return pickle.loads(checked[4:])  # noqa: S301 - its key was shown, and it is ours
+
+    def _over_socket(self, method: str, arguments: tuple[Any, ...]) -> bytes:
+        if self._connection is None:
+            try:
+                self._connection = Client((self._host, self._port), authkey=self._key.encode())
+            except ConnectionRefusedError:
+                raise ConnectorError(f"there is no store at {self._host}:{self._port} any more") from None
+        self._connection.send((method, arguments))
+        return self._connection.recv_bytes()

@@ -1,0 +1,62 @@
+"""What plans the batches of a query that the kit runs: tidegate's coordinator, on a clock of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+from tidegate.alignment.budget import UNLIMITED, Budget
+from tidegate.enumerators.clocks import Clocks
+from tidegate.enumerators.contract import Json
+from tidegate.readers.contract import ReadTask
+from tidegate.sources.bridge import Driver, coordinator_of
+from tidegate.sources.contract import Source
+
+__all__ = ["WALL_S", "Clock", "OpenRun", "Run", "open_coordinator"]
+
+WALL_S = 1_767_225_600.0 + 30 * 86_400
+"""What wall clocks of scenarios begin with, in seconds: 30 days after their first event time."""
+
+
+class Clock:
+    """Seconds that pass only when someone sleeps."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    @property
+    def clocks(self) -> Clocks:
+        """What a coordinator takes."""
+        return Clocks(lambda: self.now_s, lambda: WALL_S + self.now_s, self.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now_s += seconds
+
+
+class Run(Protocol):
+    """What a query asks of a planner; a SourceCoordinator, or one with a sin."""
+
+    def bound_run(self) -> None:
+        """Fix the ends of this run (Trigger.AvailableNow)."""
+
+    def latest_offset(self, start: Json, budget: Budget = UNLIMITED, min_rows: int = 0) -> Json:
+        """Return the end of the next batch."""
+
+    def tasks(self, start: Json, end: Json) -> list[ReadTask]:
+        """Return the tasks of a batch."""
+
+    def report(self) -> Json | None:
+        """Return what the last plan decided."""
+
+    def close(self) -> None:
+        """Free what is held."""
+
+
+OpenRun: TypeAlias = Callable[[Source, Clocks, int], Run]
+"""Makes a planner for a source; the number is that of the cores."""
+
+
+def open_coordinator(source: Source, clocks: Clocks, cores: int) -> Run:
+    """Return the planner that Spark runs, in this process."""
+    return coordinator_of(source, Driver(cores, "conformance"), clocks=clocks)

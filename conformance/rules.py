@@ -1,0 +1,169 @@
+"""The rules as data: what a connector must hold to, how it is found out, and what to look at when it does not.
+
+The documentation, the report, the command line and the table of mutants are made from these.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from importlib import import_module
+from typing import TYPE_CHECKING, TypeAlias
+
+from tidegate.conformance.abilities import Ability
+from tidegate.conformance.harness import HarnessFactory
+from tidegate.errors import OptionError, did_you_mean
+
+if TYPE_CHECKING:
+    from tidegate.conformance.lab import Lab
+
+__all__ = ["AREAS", "Level", "Rule", "Tier", "all_rules", "rule", "rule_named", "rules_of"]
+
+AREAS = {
+    "SPLIT": "which splits there are",
+    "READ": "what a range gives",
+    "STATE": "what a restart goes on from",
+    "TIME": "watermark and event time",
+    "ALIGN": "splits kept together in event time",
+    "LIFE": "what is opened, closed, said and hidden",
+    "SPARK": "as Spark runs it",
+    "FAULT": "while the other side fails",
+}
+"""The areas of rules, in the order in which they are shown."""
+
+
+class Level(Enum):
+    """How binding a rule is (RFC 2119)."""
+
+    MUST = "without it rows are lost, doubled or late, or queries hang"
+    SHOULD = "without it people lose time"
+    MAY = "good to have"
+
+
+class Tier(Enum):
+    """What a rule needs to be checked, from the quickest to the slowest."""
+
+    CONTRACT = "the enumerator and the reader alone, in this process"
+    STATEFUL = "whole lives of a query, made up by Hypothesis, on a clock of their own"
+    SPARK = "real queries"
+    FAULTS = "a side that fails while it is read, and processes that are killed"
+
+
+_Test: TypeAlias = Callable[["Lab"], None]
+_Check: TypeAlias = Callable[[HarnessFactory], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing that a connector holds to.
+
+    id: stable: area and number; a rule that is dropped leaves its number unused.
+    title: a few words.
+    purpose: what goes wrong without it.
+    tested: how it is tested.
+    passes: what is seen when it passes.
+    needs: abilities without which it is skipped.
+    witness: what must have been seen by the end, or nothing was tested (Beam: "completed vacuously").
+    look_at: what to look at when it fails, most likely first.
+    source: where the rule comes from.
+    test: looks at one connector in a lab; raises ConformanceError.
+    """
+
+    id: str
+    title: str
+    level: Level
+    tier: Tier
+    purpose: str
+    tested: str
+    passes: str
+    look_at: tuple[str, ...]
+    test: _Test
+    needs: frozenset[Ability] = frozenset()
+    witness: tuple[str, ...] = ()
+    source: str = ""
+
+    @property
+    def area(self) -> str:
+        """The first part of the id."""
+        return self.id.partition("-")[0]
+
+    @property
+    def number(self) -> int:
+        """The last part of the id."""
+        return int(self.id.partition("-")[2])
+
+
+_RULES: dict[str, Rule] = {}
+
+
+def rule(  # noqa: PLR0913 - all of it is said once, by name
+    id: str,  # noqa: A002 - the word of the reports
+    title: str,
+    *,
+    purpose: str,
+    tested: str,
+    passes: str,
+    look_at: Iterable[str],
+    level: Level = Level.MUST,
+    tier: Tier = Tier.CONTRACT,
+    needs: Iterable[Ability] = (),
+    witness: Iterable[str] = (),
+    source: str = "",
+) -> Callable[[_Test], _Check]:
+    """Make a rule of a test, and of the test a check: a function that anyone calls with a harness.
+
+    Raises OptionError for an id that is taken or of no known area.
+    """
+
+    def add(test: _Test) -> _Check:
+        area, _, number = id.partition("-")
+        if id in _RULES or area not in AREAS or not number.isdecimal():
+            raise OptionError(f"{id!r} is taken, or is no area and number such as READ-1")
+        _RULES[id] = Rule(
+            id,
+            title,
+            level,
+            tier,
+            purpose,
+            tested,
+            passes,
+            tuple(look_at),
+            test,
+            frozenset(needs),
+            tuple(witness),
+            source,
+        )
+
+        @functools.wraps(test)
+        def check(harness: HarnessFactory) -> None:
+            from tidegate.conformance.checker import enforce
+
+            enforce(_RULES[id], harness)
+
+        return check
+
+    return add
+
+
+def all_rules() -> list[Rule]:
+    """Return every rule, by area and number."""
+    import_module("tidegate.conformance.checks")  # makes the rules
+
+    areas = list(AREAS)
+    return sorted(_RULES.values(), key=lambda each: (areas.index(each.area), each.number))
+
+
+def rules_of(tiers: Iterable[Tier]) -> list[Rule]:
+    """Return the rules of some tiers, by area and number."""
+    wanted = set(tiers)
+    return [each for each in all_rules() if each.tier in wanted]
+
+
+def rule_named(name: str) -> Rule:
+    """Return a rule by its id.  Raises OptionError for an id that no rule has."""
+    known = {each.id: each for each in all_rules()}
+    if name not in known:
+        raise OptionError(f"there is no rule {name!r}{did_you_mean(name, known)}")
+    return known[name]

@@ -1,0 +1,41 @@
+"""A connector with one sin, and the rule that must find it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.conformance.harness import HarnessFactory
+from tidegate.conformance.memory import MemoryEnumerator, MemoryHarness, MemoryReader, MemorySource
+from tidegate.conformance.planning import OpenRun, open_coordinator
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A sin.
+
+    sin: in a few words.
+    killer: the id of the rule that must fail.
+    words: what its message must say.
+    """
+
+    sin: str
+    killer: str
+    words: tuple[str, ...]
+    harness: HarnessFactory
+    open_run: OpenRun = open_coordinator
+
+
+def sinful(*, enumerator=MemoryEnumerator, reader=MemoryReader, source=MemorySource, harness=MemoryHarness):
+    """Return a harness of the reference connector with parts of another class in it."""
+
+    class SinfulSource(source):
+        def enumerator(self, state):
+            return super().enumerator(state) if enumerator is MemoryEnumerator else enumerator(self, state)
+
+        def reader(self, state):
+            return super().reader(state) if reader is MemoryReader else reader(self)
+
+    class SinfulHarness(harness):
+        source_class = SinfulSource
+
+    return SinfulHarness

@@ -1,0 +1,32 @@
+"""The kit is tested by what it must find: every sin by the rule that is named for it."""
+
+import pytest
+
+from tests.conformance.mutants import MUTANTS
+from tidegate.conformance.checker import judge
+from tidegate.conformance.memory import MemoryHarness
+from tidegate.conformance.rules import Level, all_rules, rule_named
+from tidegate.conformance.verdicts import Status
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.killer} {mutant.sin}")
+def test_a_sin_is_found_by_its_rule(mutant):
+    verdict = judge(rule_named(mutant.killer), mutant.harness, open_run=mutant.open_run, patience_s=1.0)
+    assert not verdict.status.good, "the mutant lives"
+    assert all(word in verdict.text for word in mutant.words), verdict.text
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: f"{rule.id} {rule.title}")
+def test_the_reference_connector_keeps_every_rule(rule):
+    verdict = judge(rule, MemoryHarness)
+    assert verdict.status is Status.PASSED, verdict.explained()
+
+
+def test_every_rule_that_must_hold_has_its_killer():
+    killers = {mutant.killer for mutant in MUTANTS}
+    assert [rule.id for rule in all_rules() if rule.level is Level.MUST and rule.id not in killers] == []
+
+
+def test_no_two_mutants_commit_the_same_sin():
+    sins = [mutant.sin for mutant in MUTANTS]
+    assert len(sins) == len(set(sins))
