@@ -1,0 +1,201 @@
+"""The harnesses of tidegate's own connectors: a topic of a real broker, objects of a real endpoint."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import signal
+import threading
+from contextlib import contextmanager
+
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from pyspark.sql.types import StructType
+
+from tests.buckets import Bucket
+from tests.readers.lab import Lab as Topics
+from tests.readers.lab import Record, encode
+from tests.sources.test_s3_faults import faulty
+from tidegate import KafkaSource, S3Source
+from tidegate.conformance import Abilities, Ability, Fault, Harness, Writer
+
+_TOPICS = (f"conformance-{number}" for number in itertools.count())
+_NO_TIMESTAMP = -1
+_SCHEMA = StructType().add("key", "string").add("value", "string").add("at", "long")
+
+
+class KafkaWriter(Writer):
+    """Appends to a partition, a batch for each row.
+
+    The offset of each row is kept, for markers of transactions take some in between.
+    """
+
+    def __init__(self, server, topic, partition):
+        self.server, self.topic, self.partition = server, topic, partition
+        self.offsets, self.end = [], 0
+
+    def append(self, rows):
+        records = [
+            Record(
+                _NO_TIMESTAMP if row.event_time_ms is None else row.event_time_ms,
+                row.key.encode(),
+                None if row.value is None else row.value.encode(),
+            )
+            for row in rows
+        ]
+        Topics(self.server).append(self.topic, *(encode([each]) for each in records), partition=self.partition)
+        self.offsets += range(self.end, self.end + len(rows))
+        self.end += len(rows)
+
+    def leave_hole(self):
+        with _closing(
+            KafkaProducer(bootstrap_servers=self.server.bootstrap_servers, transactional_id=f"{self.topic}-holes")
+        ) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.send(self.topic, b"aborted", partition=self.partition, timestamp_ms=1).get(10)
+            producer.abort_transaction()
+        self.end += 2  # the record and the marker
+
+    def trim(self, count):
+        at = TopicPartition(self.topic, self.partition)
+        before = self.offsets[count] if count < len(self.offsets) else self.end
+        with _closing(KafkaAdminClient(bootstrap_servers=self.server.bootstrap_servers)) as admin:
+            admin.delete_records({at: before})
+
+
+class KafkaHarness(Harness):
+    """A topic of its own; each split is a partition."""
+
+    abilities = (
+        Abilities()
+        .cannot(Ability.FINITE_SPLITS, "a partition may always grow")
+        .cannot(Ability.REMOVABLE_SPLITS, "a topic never has fewer partitions than it had")
+        .cannot(Ability.NEGATIVE_TIMES, "a broker refuses timestamps before 1970")
+        .cannot(Ability.FAULT_DISCONNECT, "clients go to the address that the broker names, where no proxy stands")
+        .cannot(Ability.FAULT_CORRUPT, "clients go to the address that the broker names, where no proxy stands")
+    )
+    start_at_end = {"startingOffsets": "latest"}
+
+    def __init__(self, server):
+        self.server, self.topic, self.partitions = server, next(_TOPICS), 0
+
+    def source(self, options):
+        return KafkaSource.from_options(
+            {
+                "kafka.bootstrap.servers": self.server.bootstrap_servers,
+                "kafka.isolation.level": "read_committed",
+                "subscribe": self.topic,
+                "startingOffsets": "earliest",
+                **options,
+            }
+        )
+
+    def create_split(self):
+        self.partitions += 1
+        if self.partitions == 1:
+            self.server.create_topic(self.topic)
+        else:
+            self.server.add_partitions(self.topic, self.partitions)
+        return KafkaWriter(self.server, self.topic, self.partitions - 1)
+
+    @contextmanager
+    def fault(self, kind):
+        if kind is Fault.CRASH:
+            self.server.kill(1)
+            try:
+                yield
+            finally:
+                self.server.restart(1)
+        else:
+            with _stopped_now_and_then(self.server):
+                yield
+
+
+@contextmanager
+def _stopped_now_and_then(server):
+    """Stop the broker's process for a second, again and again."""
+    over = threading.Event()
+
+    def stop_and_go():
+        while not over.is_set():
+            server.send_signal(1, signal.SIGSTOP)
+            over.wait(1.0)
+            server.send_signal(1, signal.SIGCONT)
+            over.wait(0.2)
+
+    thread = threading.Thread(target=stop_and_go)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+class S3Writer(Writer):
+    """Each call of ``append`` lays down an object of its own."""
+
+    def __init__(self, bucket, number):
+        self.bucket, self.number, self.objects = bucket, number, itertools.count()
+
+    def append(self, rows):
+        lines = [json.dumps({"key": row.key, "value": row.value, "at": row.event_time_ms}) + "\n" for row in rows]
+        self.bucket.put(f"{self.number}/{next(self.objects):06}.json", "".join(lines).encode())
+
+
+class S3Harness(Harness):
+    """A bucket of its own; each split is a folder."""
+
+    abilities = (
+        Abilities()
+        .cannot(Ability.GROWING_SPLITS, "an object never grows, and each discovery makes a manifest of what is new")
+        .cannot(Ability.FINITE_SPLITS, "a manifest is complete from the beginning, without a word of the writer's")
+        .cannot(Ability.REMOVABLE_SPLITS, "a manifest goes by itself when it is read")
+        .cannot(Ability.RETENTION, "a position is a chunk: an object that is gone is an error of its own")
+        .cannot(Ability.HOLES, "a position is a chunk")
+        .cannot(Ability.ROW_POSITIONS, "a position is a chunk, which is read whole")
+        .cannot(Ability.FAULT_CRASH, "the endpoint is shared by all tests")
+    )
+    start_at_end = {"includeExistingFiles": "false"}
+
+    def __init__(self, server):
+        self.bucket, self.splits = Bucket(server), itertools.count()
+        self.secrets = (server.secret_key,)
+        self.endpoint = server.endpoint
+
+    def source(self, options):
+        return S3Source.from_options(
+            {
+                "path": self.bucket.path,
+                "fileFormat": "json",
+                "recursiveFileLookup": "true",
+                "eventTime": "column:at",
+                "eventTimeUnit": "ms",
+                "endpoint": self.endpoint,
+                "region": self.bucket.server.region,
+                "accessKey": self.bucket.server.access_key,
+                "secretKey": self.bucket.server.secret_key,
+                "stateLocation": f"s3://{self.bucket.name}/state",
+                **options,
+            }
+        ).with_schema(_SCHEMA)
+
+    def create_split(self):
+        return S3Writer(self.bucket, next(self.splits))
+
+    @contextmanager
+    def fault(self, kind):
+        kinds = {Fault.DISCONNECT: ("reset", "lost"), Fault.SLOW: ("slow",), Fault.CORRUPT: ("cut",)}[kind]
+        with faulty(self.bucket, 0.5, kinds):
+            yield
+
+    def close(self):
+        self.bucket.close()
+
+
+@contextmanager
+def _closing(thing):
+    try:
+        yield thing
+    finally:
+        thing.close()
