@@ -1,0 +1,72 @@
+from tests.conformance.mutants.mutant import Mutant, sinful
+from tidegate.conformance.memory import MemoryEnumerator, MemoryReader
+from tidegate.conformance.planning import open_coordinator
+
+
+class ForgetsSplitsOverARestart(MemoryEnumerator):
+    """Finds in a later run only the first of the splits that there are then."""
+
+    def __init__(self, source, state):
+        super().__init__(source, state)
+        self._restarted = state is not None
+
+    def discover(self):
+        found = sorted(super().discover())
+        return found[:1] if self._restarted else found
+
+
+class ReadsTheFirstRowOfALaterRunTwice(MemoryReader):
+    def read(self, task):
+        for number, batch in enumerate(super().read(task)):
+            yield batch
+            if number == 0 and task.ranges[0].start >= 3:
+                yield batch.slice(0, 1)
+
+
+class WatermarkByMax:
+    """A planner whose watermark is that of the split that is furthest ahead, as Spark's own is."""
+
+    def __init__(self, source, clocks, cores):
+        self._run, self._enumerator = open_coordinator(source, clocks, cores), source.enumerator(None)
+
+    def __getattr__(self, name):
+        return getattr(self._run, name)
+
+    def latest_offset(self, start, *arguments):
+        offset = self._run.latest_offset(start, *arguments)
+        found = self._enumerator.discover()
+        ends = {s: e.end for s, e in self._enumerator.extents(found).items() if offset["positions"].get(s, 0) >= e.end}
+        times = [at for at in self._enumerator.latest(ends).values() if at is not None]
+        known = [at for at in (offset.get("watermark"), *times) if at is not None]
+        return {**offset, "watermark": max(known)} if known else offset
+
+
+class AheadOfTheBound(MemoryEnumerator):
+    """Says that no row lies at or after a time, so that nothing is ever paused."""
+
+    def lookup(self, event_time_ms, splits):
+        return dict.fromkeys(splits)
+
+
+MUTANTS = [
+    Mutant(
+        "a restart forgets all splits but one",
+        "WHOLE-1",
+        ("not delivered", "scenario"),
+        sinful(enumerator=ForgetsSplitsOverARestart),
+    ),
+    Mutant(
+        "a row behind the third is read twice",
+        "WHOLE-1",
+        ("more than once", "scenario.batch("),
+        sinful(reader=ReadsTheFirstRowOfALaterRunTwice),
+    ),
+    Mutant(
+        "the watermark is the greatest of all splits",
+        "WHOLE-2",
+        ("has not waited for its split",),
+        sinful(),
+        WatermarkByMax,
+    ),
+    Mutant("paused splits are read", "WHOLE-2", ("it should have been paused",), sinful(enumerator=AheadOfTheBound)),
+]
