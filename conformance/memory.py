@@ -8,24 +8,26 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
+from datetime import timedelta
 from typing import Annotated, ClassVar
 
 import pyarrow as pa
 from pydantic import Field
 
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
-from tidegate.alignment.strategy import milliseconds
 from tidegate.conformance.harness import Fault, Harness, Row, Writer
 from tidegate.conformance.memory_store import MemoryStore, Record, StoreClient
 from tidegate.enumerators.contract import Json, SplitEnumerator
-from tidegate.errors import CheckpointError, CorruptDataError, DataLossError
+from tidegate.errors import CheckpointError, DataLossError
 from tidegate.readers.contract import ReadTask, SplitReader
 from tidegate.sources.contract import Source
+from tidegate.sources.options import Duration
 
 __all__ = ["MemoryEnumerator", "MemoryHarness", "MemoryReader", "MemorySource", "MemoryWriter"]
 
 _SCHEMA = pa.schema([("key", pa.string()), ("value", pa.string()), ("at", pa.timestamp("us", "UTC"))])
 _BATCH_ROWS = 1_000
+_BATCH_BYTES = 4 << 20
 
 
 class MemorySource(Source):
@@ -33,11 +35,13 @@ class MemorySource(Source):
 
     address: of the store.
     starting: whether a stream begins with what is there, or behind it.
+    deadline: how long the store may be away before it is an error.
     """
 
     connector: ClassVar[str] = "memory"
     address: Annotated[str, Field(pattern="^[0-9a-f]+:[0-9a-f]+@.+:[0-9]+$", repr=False)]
     starting: Annotated[str, Field(pattern="^(earliest|latest)$")] = "earliest"
+    deadline: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(seconds=20)
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -53,29 +57,28 @@ class MemorySource(Source):
         del state
         return MemoryReader(self)
 
+    def client(self) -> StoreClient:
+        """Return a new client of the store, which connects when it is first asked something."""
+        return StoreClient(self.address, self.deadline.total_seconds())
+
     def usable_ms(self, split: SplitId, record: Record) -> int | None:
         """Return the event time that a row counts with; None: planning leaves it out.
 
         Raises CorruptDataError for a row that the options refuse.
         """
-        at_ms = record.row.event_time_ms
-        if at_ms is None or at_ms < 0:
-            if self.bad_event_time == "fail":
-                raise CorruptDataError(f"{split}: the row at {record.position} has no usable event time")
-            at_ms = record.written_ms if self.bad_event_time == "record-timestamp" else None
-        horizon_ms = time.time_ns() // 1_000_000 + milliseconds(self.max_future_skew)
-        if at_ms is not None and at_ms > horizon_ms and self.future_event_time != "hold":
-            if self.future_event_time == "fail":
-                raise CorruptDataError(f"{split}: the row at {record.position} has an event time in the future")
-            return None
-        return at_ms
+        return self.usable_time_ms(
+            record.row.event_time_ms,
+            record_timestamp_ms=record.written_ms,
+            now_ms=time.time_ns() // 1_000_000,
+            where=f"{split}: the row at {record.position}",
+        )
 
 
 class MemoryEnumerator(SplitEnumerator):
     """Asks the store; knows nothing by itself."""
 
     def __init__(self, source: MemorySource, state: Json | None) -> None:
-        self._source, self._client = source, StoreClient(source.address)
+        self._source, self._client = source, source.client()
         self._state: Json = {"v": 1, "store": self._client.name}
         if state is not None and (state.get("v"), state.get("store")) != (1, self._state["store"]):
             raise CheckpointError("the checkpoint was written for another store, or is broken")
@@ -130,27 +133,30 @@ class MemoryEnumerator(SplitEnumerator):
 
 
 class MemoryReader(SplitReader):
-    """Reads ranges, a thousand rows at a time."""
+    """Reads ranges, a thousand rows or 4 MB at a time."""
 
     def __init__(self, source: MemorySource) -> None:
         self._source = source
 
     def read(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
         """Yield the rows of every range.  Raises DataLossError for rows that were deleted."""
-        with closing(StoreClient(self._source.address)) as client:
+        with closing(self._source.client()) as client:
             for wanted in task.ranges:
                 yield from self._read(client, wanted)
 
     def _read(self, client: StoreClient, wanted: SplitRange) -> Iterator[pa.RecordBatch]:
-        for start in range(wanted.start, wanted.end, _BATCH_ROWS):
+        position = wanted.start
+        while position < wanted.end:
             extent = client.ask("extents", [wanted.split_id]).get(wanted.split_id)
-            if self._source.fail_on_data_loss and (extent is None or extent[0] > start):
-                raise DataLossError(f"rows of {wanted.split_id} from {start} on are gone; see failOnDataLoss")
-            found = client.ask("records", wanted.split_id, start, min(start + _BATCH_ROWS, wanted.end))
+            if self._source.fail_on_data_loss and (extent is None or extent[0] > position):
+                raise DataLossError(f"rows of {wanted.split_id} from {position} on are gone; see failOnDataLoss")
+            end = min(position + _BATCH_ROWS, wanted.end)
+            found = client.ask("records", wanted.split_id, position, end, _BATCH_BYTES)
             for record in found:
                 self._source.usable_ms(wanted.split_id, record)
             if found:
                 yield _batch([record.row for record in found])
+            position = found[-1].position + 1 if found else end
 
 
 def _batch(rows: Sequence[Row]) -> pa.RecordBatch:
@@ -203,7 +209,7 @@ class MemoryHarness(Harness):
 
     def source(self, options: Mapping[str, str]) -> Source:
         """Return a source of the store."""
-        return self.source_class.from_options({"address": self.store.address, **options})
+        return self.source_class.from_options({"address": self.store.address, "deadline": "2 seconds", **options})
 
     def create_split(self) -> Writer:
         """Make a split of the store."""

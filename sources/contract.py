@@ -16,9 +16,9 @@ from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.plan import LateSplits
-from tidegate.alignment.strategy import WatermarkStrategy
+from tidegate.alignment.strategy import WatermarkStrategy, milliseconds
 from tidegate.enumerators.contract import Json, SplitEnumerator
-from tidegate.errors import OptionError, did_you_mean
+from tidegate.errors import CorruptDataError, OptionError, did_you_mean
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time import BadEventTime
 from tidegate.readers.event_time_policy import FutureEventTime
@@ -187,6 +187,36 @@ class Source(BaseModel, ABC):
     def reads(self) -> str:
         """What is read, for people: shown by ``tidegate watch``.  Holds no secret."""
         return self.connector
+
+    def usable_time_ms(
+        self, event_time_ms: int | None, *, record_timestamp_ms: int | None, now_ms: int, where: str
+    ) -> int | None:
+        """Return the event time that a row counts with, in ms; None: planning and watermark leave it out.
+
+        What ``bad_event_time``, ``max_future_skew`` and ``future_event_time`` say, for connectors that
+        look at one row at a time.  A time index goes by it, and a reader calls it for every row, since
+        one may be refused.
+
+        record_timestamp_ms: what ``record-timestamp`` lets stand in, such as when the row was written.
+        now_ms: the present, in ms since the epoch.
+        where: names the row, as in "orders: the row at 17", for the error.
+
+        Raises CorruptDataError for a row that the options refuse.
+        """
+        if event_time_ms is None or event_time_ms < 0:
+            if self.bad_event_time == "fail":
+                raise CorruptDataError(
+                    f"{where} has no usable event time; set badEventTime to record-timestamp or ignore"
+                )
+            event_time_ms = record_timestamp_ms if self.bad_event_time == "record-timestamp" else None
+        if event_time_ms is None or event_time_ms <= now_ms + milliseconds(self.max_future_skew):
+            return event_time_ms
+        if self.future_event_time == "fail":
+            raise CorruptDataError(
+                f"{where} has an event time of {event_time_ms} ms, further ahead of the clock than maxFutureSkew; "
+                "set futureEventTime to ignore or hold"
+            )
+        return event_time_ms if self.future_event_time == "hold" else None
 
     def as_batch(self) -> Self:
         """Return the source as a batch query reads it, where defaults differ."""

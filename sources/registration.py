@@ -18,13 +18,15 @@ __all__ = ["register", "register_source"]
 _SOURCES: tuple[type[Source], ...] = (KafkaSource, S3Source)
 
 
-def register(spark: SparkSession) -> None:
+def register(spark: SparkSession, *others: type[Source]) -> None:
     """Register every source of tidegate with the session, as ``tidegate_kafka`` and so on.
+
+    others: connectors of your own; one with ``connector = "outbox"`` becomes ``tidegate_outbox``.
 
     Call it once per session.  On a local master the Python workers then also run this interpreter.
     """
     driver = _prepare(spark)
-    for source in _SOURCES:
+    for source in (*_SOURCES, *others):
         name = f"tidegate_{source.connector}"
         spark.dataSource.register(data_source_class(name, source.from_options, driver))
 

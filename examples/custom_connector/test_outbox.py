@@ -1,0 +1,15 @@
+"""The outbox connector keeps every rule: ``pytest`` in this folder."""
+
+import pytest
+from harness import OutboxHarness
+
+from tidegate.conformance import ConnectorSuite
+
+
+class TestOutbox(ConnectorSuite):
+    """Every rule is a test."""
+
+    @pytest.fixture(scope="class")
+    def harness(self) -> type[OutboxHarness]:
+        """Return what makes harnesses."""
+        return OutboxHarness

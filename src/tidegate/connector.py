@@ -1,0 +1,51 @@
+"""What the author of a connector imports; docs/write-a-connector.md shows how it is used.
+
+A connector is a ``Source``, its ``SplitEnumerator`` on the driver and its ``SplitReader`` on the
+executors.  ``tidegate.conformance`` proves that it keeps their contracts.
+"""
+
+from __future__ import annotations
+
+from tidegate.alignment.budget import Cost
+from tidegate.alignment.index import SupportsPeek, SupportsTimeIndex
+from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
+from tidegate.enumerators.contract import (
+    Json,
+    SplitEnumerator,
+    SupportsClock,
+    SupportsCommit,
+    SupportsCost,
+    SupportsDetails,
+    SupportsMetrics,
+)
+from tidegate.enumerators.probing import ReaderPeek, last_before
+from tidegate.readers.contract import ReadTask, SplitReader
+from tidegate.readers.retry import Deadline, TransientError
+from tidegate.sources.contract import Source
+from tidegate.sources.options import Duration
+
+__all__ = [
+    "Cost",
+    "Deadline",
+    "Duration",
+    "Extent",
+    "Head",
+    "Json",
+    "Positions",
+    "ReadTask",
+    "ReaderPeek",
+    "Source",
+    "SplitEnumerator",
+    "SplitId",
+    "SplitRange",
+    "SplitReader",
+    "SupportsClock",
+    "SupportsCommit",
+    "SupportsCost",
+    "SupportsDetails",
+    "SupportsMetrics",
+    "SupportsPeek",
+    "SupportsTimeIndex",
+    "TransientError",
+    "last_before",
+]

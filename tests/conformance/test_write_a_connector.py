@@ -1,0 +1,32 @@
+"""The page about writing a connector shows the example that is there, and what it names exists."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import tidegate.conformance
+import tidegate.connector
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/write-a-connector.md").read_text()
+EXAMPLE = "\n".join(path.read_text() for path in sorted((ROOT / "examples/custom_connector").glob("*.py")))
+CODE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+USE = "tidegate.register(spark, OutboxSource)"
+
+
+@pytest.mark.parametrize(
+    "block", [each for each in CODE if USE not in each], ids=lambda block: block.strip().split("\n")[0]
+)
+def test_code_of_the_page_stands_in_the_example(block):
+    assert block in EXAMPLE
+
+
+@pytest.mark.parametrize("protocol", sorted(set(re.findall(r"`(Supports\w+)`", PAGE))))
+def test_every_protocol_of_the_page_can_be_imported(protocol):
+    assert hasattr(tidegate.connector, protocol)
+
+
+def test_the_check_that_the_page_calls_exists():
+    (name,) = re.findall(r"tidegate\.conformance\.(check_\w+)\(OutboxHarness\)", PAGE)
+    assert callable(getattr(tidegate.conformance, name))
