@@ -82,7 +82,11 @@ def greatest_within(
 
 
 def share(backlog: Mapping[SplitId, int], rows: int) -> dict[SplitId, int]:
-    """Divide ``rows`` among splits in proportion to their backlogs, all of it, none beyond its backlog."""
+    """Divide ``rows`` among splits in proportion to their backlogs, all of it, none beyond its backlog.
+
+    Each gets one at least, where there are enough: small splits are not starved by large ones, as in
+    Spark's own Kafka source.
+    """
     total = sum(backlog.values())
     if rows >= total:
         return dict(backlog)
@@ -94,4 +98,10 @@ def share(backlog: Mapping[SplitId, int], rows: int) -> dict[SplitId, int]:
         due = passed * rows // total
         shares[split] = due - given
         given = due
+    starved = [split for split, due in shares.items() if not due and backlog[split]]
+    if starved and rows >= len(backlog):
+        for split in sorted(shares, key=shares.__getitem__, reverse=True):
+            while starved and shares[split] > 1:
+                shares[split] -= 1
+                shares[starved.pop()] = 1
     return shares

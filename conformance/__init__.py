@@ -1,20 +1,40 @@
-"""The conformance kit: proves that a connector keeps the contracts, and explains where it does not."""
+"""The conformance kit: proves that a connector keeps the contracts, and explains where it does not.
+
+    from functools import partial
+
+    from tidegate.conformance import ConnectorSuite
+
+    class TestOutbox(ConnectorSuite):
+        @pytest.fixture
+        def harness(self, database):
+            return partial(OutboxHarness, database)
+
+The same without pytest: ``check_connector``, ``tidegate conformance mypkg:OutboxHarness``, and a function for
+each rule, such as ``check_rows_come_once_and_in_order``.
+"""
 
 from __future__ import annotations
 
-from tidegate.conformance.abilities import Abilities, Ability
-from tidegate.conformance.checker import check_connector
-from tidegate.conformance.errors import ConformanceError
-from tidegate.conformance.harness import Fault, Harness, Row, Writer
-from tidegate.conformance.rules import Level, Rule, Tier, all_rules
-from tidegate.conformance.verdicts import Report, Status, Verdict
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tidegate.conformance.abilities import Abilities, Ability
+    from tidegate.conformance.checker import check_connector
+    from tidegate.conformance.errors import ConformanceError
+    from tidegate.conformance.harness import Fault, Harness, HarnessFactory, Row, Writer
+    from tidegate.conformance.rules import Level, Rule, Tier, all_rules
+    from tidegate.conformance.suite import ConnectorSuite
+    from tidegate.conformance.verdicts import Report, Status, Verdict
 
 __all__ = [
     "Abilities",
     "Ability",
     "ConformanceError",
+    "ConnectorSuite",
     "Fault",
     "Harness",
+    "HarnessFactory",
     "Level",
     "Report",
     "Row",
@@ -26,3 +46,43 @@ __all__ = [
     "all_rules",
     "check_connector",
 ]
+
+_HOMES = {
+    "Abilities": "abilities",
+    "Ability": "abilities",
+    "ConformanceError": "errors",
+    "ConnectorSuite": "suite",
+    "Level": "rules",
+    "Report": "verdicts",
+    "Rule": "rules",
+    "Status": "verdicts",
+    "Tier": "rules",
+    "Verdict": "verdicts",
+    "all_rules": "rules",
+    "check_connector": "checker",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name, or the check of a rule, when it is first used (PEP 562): pytest loads the kit's plugin.
+
+    pytest does so in every run of everyone who has tidegate.
+    """
+    if name in __all__:
+        found = getattr(import_module(f"tidegate.conformance.{_HOMES.get(name, 'harness')}"), name)
+    else:
+        found = _checks().get(name) if name.startswith("check_") else None
+        if found is None:
+            raise AttributeError(f"module 'tidegate.conformance' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_checks()})
+
+
+def _checks() -> dict[str, Any]:
+    from tidegate.conformance.rules import all_rules
+
+    return {rule.test.__name__: rule.check for rule in all_rules()}

@@ -8,48 +8,62 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 
-from tidegate.conformance.abilities import Abilities
 from tidegate.conformance.errors import ConformanceError, NotExercisedError, SkippedError
-from tidegate.conformance.harness import HarnessFactory
+from tidegate.conformance.harness import HarnessFactory, name_of
 from tidegate.conformance.lab import PATIENCE_S, Lab
-from tidegate.conformance.opting_out import stale_opt_outs
+from tidegate.conformance.opting_out import OptedOut, opted_out
 from tidegate.conformance.planning import OpenRun, open_coordinator
-from tidegate.conformance.rules import Rule, Tier, rules_of
+from tidegate.conformance.rules import Rule, Tier, rule_named, rules_of
 from tidegate.conformance.verdicts import Report, Status, Verdict
-from tidegate.errors import OptionError, did_you_mean
+from tidegate.errors import OptionError
 
-__all__ = ["check_connector", "enforce", "judge"]
+__all__ = ["check_connector", "checked_exemptions", "enforce", "judge"]
 
 _DEADLINES_S = {Tier.CONTRACT: 60.0, Tier.STATEFUL: 300.0, Tier.SPARK: 180.0, Tier.FAULTS: 180.0}
+_FRAMES = 6
 
 
 def check_connector(
     harness: HarnessFactory,
     *,
     tiers: Iterable[Tier] = Tier,
+    only: Iterable[str] = (),
     exempt: Mapping[str, str] | None = None,
     on_verdict: Callable[[Verdict], object] = lambda _: None,
 ) -> Report:
     """Check a connector by the rules of some tiers, and return what became of each.
 
     harness: makes a harness; called for every rule, a stateful one many times.
+    only: ids of the rules to check; none: all of the tiers.
     exempt: rules that are known to fail, by id, with the reason; one that passes is a failure then.
     on_verdict: told each verdict as soon as it is there.
 
-    Raises OptionError for an exemption of a rule that there is not, or without a reason.  What the
-    connector does wrong raises nothing: see ``Report.raise_for_failures``.
+    Raises OptionError for a rule that there is not, an exemption without a reason, and when there is
+    nothing to check.  What the connector does wrong raises nothing: see ``Report.raise_for_failures``.
     """
-    exempt = dict(exempt or {})
-    rules = rules_of(tiers)
-    _refuse_unknown(exempt)
+    exempt = checked_exemptions(exempt or {})
+    wanted = {rule_named(each).id for each in only}
+    rules = [each for each in rules_of(tiers) if not wanted or each.id in wanted]
+    if not rules:
+        raise OptionError("there is nothing to check: no such rule is of these tiers")
     verdicts = []
     for each in rules:
         verdict = judge(each, harness, exempt=exempt.get(each.id))
         on_verdict(verdict)
         verdicts.append(verdict)
-    name, abilities = _described(harness)
-    return Report(name, tuple(verdicts), dict(abilities.opted_out), stale_opt_outs(harness))
+    return _report(harness, verdicts)
+
+
+def checked_exemptions(exempt: Mapping[str, str]) -> dict[str, str]:
+    """Return the same.  Raises OptionError for a rule that there is not, and for a reason that is none."""
+    for name, reason in exempt.items():
+        if not reason.strip():
+            raise OptionError(f"{rule_named(name).id} is exempt without a reason")
+        rule_named(name)
+    return dict(exempt)
 
 
 def enforce(checked: Rule, harness: HarnessFactory) -> None:
@@ -76,93 +90,99 @@ def judge(
     open_run, patience_s: see Lab.
     deadline_s: after which the thread is left alone, and the rule is HUNG; None: that of its tier.
     """
-    name, abilities = _described(harness)
-    for ability in sorted(checked.needs, key=lambda each: each.name):
-        why = abilities.lacking(ability)
-        if why is not None:
-            return Verdict(checked, Status.SKIPPED, f"{name} has no {ability.name}: it {why}")
     attempt = _Attempt(checked, lambda: Lab(harness, open_run, patience_s))
     verdict = _tested(attempt, deadline_s or _DEADLINES_S[checked.tier])
+    verdict = replace(verdict, connector=verdict.connector or _name_of(harness))
     if exempt is None or verdict.status is Status.SKIPPED:
         return verdict
     if verdict.status is Status.PASSED:
         text = f"it is exempt because {exempt!r}, but it holds: take the exemption away"
-        return Verdict(checked, Status.STALE, text, verdict.story, verdict.seconds)
-    return Verdict(checked, Status.EXEMPT, f"{exempt}\n{verdict.text}", verdict.story, verdict.seconds)
+        return replace(verdict, status=Status.STALE, text=text)
+    return replace(verdict, status=Status.EXEMPT, text=f"{exempt}\n{verdict.text}")
 
 
 def _tested(attempt: _Attempt, deadline_s: float) -> Verdict:
-    checked = attempt.rule
     begun = time.monotonic()
     attempt.start()
     attempt.join(deadline_s)
     seconds = time.monotonic() - begun
-    story = tuple(attempt.lab.story) if attempt.lab is not None else ()
+    lab = attempt.lab
     if attempt.is_alive():
-        text = f"it did not end within {deadline_s:g} s\n{_stacks()}"
-        return Verdict(checked, Status.HUNG, text, story, seconds)
-    if attempt.skipped is not None:
-        return Verdict(checked, Status.SKIPPED, attempt.skipped, story, seconds)
-    if attempt.wrong is not None:
-        return Verdict(checked, Status.FAILED, attempt.wrong, story, seconds)
-    unseen = [what for what in checked.witness if attempt.lab is None or what not in attempt.lab.seen]
-    if unseen:
-        text = f"nothing was tested: {' and '.join(unseen)} was never observed"
-        return Verdict(checked, Status.NOT_EXERCISED, text, story, seconds)
-    return Verdict(checked, Status.PASSED, "", story, seconds)
+        status, text = Status.HUNG, f"it did not end within {deadline_s:g} s\n{_stacks(attempt)}"
+    elif isinstance(attempt.error, KeyboardInterrupt):
+        raise attempt.error
+    elif isinstance(attempt.error, SkippedError):
+        status, text = Status.SKIPPED, str(attempt.error)
+    elif attempt.error is not None:
+        status, text = Status.FAILED, _told(attempt.error)
+    elif unseen := [what for what in attempt.rule.witness if lab is None or what not in lab.seen]:
+        status, text = Status.NOT_EXERCISED, f"nothing was tested: {' and '.join(unseen)} was never observed"
+    else:
+        status, text = Status.PASSED, ""
+    if lab is None:
+        return Verdict(attempt.rule, status, text, seconds=seconds)
+    return Verdict(attempt.rule, status, text, tuple(lab.story), seconds, name_of(lab.harness))
 
 
 class _Attempt(threading.Thread):
     """One rule tested once.
 
-    wrong: what is wrong; None: nothing.
-    skipped: why it could not be tested; None: it was.
+    lab: None as long as its harness is not made.
+    error: what ended the test, or else the closing of the lab; None: nothing.
     """
 
     def __init__(self, checked: Rule, open_lab: Callable[[], Lab]) -> None:
         super().__init__(name=f"conformance-{checked.id}", daemon=True)
         self.rule, self._open_lab = checked, open_lab
         self.lab: Lab | None = None
-        self.wrong: str | None = None
-        self.skipped: str | None = None
+        self.error: BaseException | None = None
 
     def run(self) -> None:
         try:
             self.lab = self._open_lab()
-            try:
-                self.rule.test(self.lab)
-            finally:
-                self.lab.close()
-        except SkippedError as why:
-            self.skipped = str(why)
-        except ConformanceError as wrong:
-            self.wrong = str(wrong)
         except BaseException as error:  # noqa: BLE001 - whatever a connector raises is told
-            # What the rule did not expect comes from the connector, so its own stack is what helps.
-            self.wrong = f"{type(error).__name__}: {error}\n{''.join(traceback.format_tb(error.__traceback__)[-6:])}"
+            self.error = error
+            return
+        for step in (self._test, self.lab.close):
+            try:
+                step()
+            except BaseException as error:  # noqa: BLE001, PERF203 - as above
+                self.error = self.error or error
+
+    def _test(self) -> None:
+        assert self.lab is not None  # noqa: S101 - run() has just set it
+        self.lab.skip_without(self.rule.needs)
+        self.rule.test(self.lab)
 
 
-def _described(harness: HarnessFactory) -> tuple[str, Abilities]:
-    made = harness()
+def _told(error: BaseException) -> str:
+    if isinstance(error, ConformanceError):
+        return str(error)
+    # What the rule did not expect comes from the connector, so its own stack is what helps.
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    return f"{type(error).__name__}: {error}\n{''.join(traceback.format_list(frames[-_FRAMES:]))}".rstrip()
+
+
+def _report(harness: HarnessFactory, verdicts: list[Verdict]) -> Report:
     try:
-        return type(made).__name__, made.abilities
-    finally:
-        made.close()
+        found = opted_out(harness)
+    except Exception:  # noqa: BLE001 - a harness that cannot be made is what every verdict tells
+        found = OptedOut(verdicts[0].connector)
+    return Report(found.connector, tuple(verdicts), found.abilities, found.stale)
 
 
-def _refuse_unknown(exempt: Mapping[str, str]) -> None:
-    known = [each.id for each in rules_of(Tier)]
-    for name, reason in exempt.items():
-        if name not in known:
-            raise OptionError(f"there is no rule {name!r}{did_you_mean(name, known)}")
-        if not reason.strip():
-            raise OptionError(f"{name} is exempt without a reason")
+def _name_of(harness: HarnessFactory) -> str:
+    while isinstance(harness, partial):
+        harness = harness.func
+    return getattr(harness, "__name__", type(harness).__name__)
 
 
-def _stacks() -> str:
+def _stacks(attempt: threading.Thread) -> str:
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     found = []
     with suppress(RuntimeError):
-        for ident, frame in sys._current_frames().items():  # noqa: SLF001 - documented for this very use
-            found.append(f"thread {names.get(ident, ident)}:\n{''.join(traceback.format_stack(frame))}")
+        frames = sys._current_frames()  # noqa: SLF001 - documented for this very use
+        for ident in sorted(frames, key=lambda each: each != attempt.ident):
+            stack = "".join(traceback.format_stack(frames[ident]))
+            found.append(f"thread {names.get(ident, ident)}:\n{stack}")
     return "\n".join(found)

@@ -5,42 +5,73 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-__all__ = ["difference", "ordered_difference"]
+import pyarrow as pa
+
+__all__ = ["counted", "difference", "listed", "ordered_difference", "row_difference"]
 
 _AROUND = 3
+_MOST_PARTS = 5
+_MOST_CHARACTERS = 60
 
 
-def difference(expected: Mapping[int, Sequence[str]], delivered: Sequence[str], *, in_order: bool = True) -> str | None:
+def counted(number: int, thing: str) -> str:
+    """Return a number of things, as people say it."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def listed(things: Sequence[object]) -> str:
+    """Return the first few of some things, and how many more there are."""
+    named = ", ".join(_short(str(each)) for each in things[:_AROUND])
+    return named if len(things) <= _AROUND else f"{named} and {len(things) - _AROUND:,} more"
+
+
+def difference(
+    expected: Mapping[int, Sequence[str]],
+    delivered: Sequence[str],
+    *,
+    in_order: bool = True,
+    part: str = "split",
+    wanted: str = "written",
+) -> str | None:
     """Compare what was delivered with what was written; None: it is the same.
 
     expected: keys of rows by the number of their split, in order.
     delivered: keys in the order in which they came; splits may be mixed.
     in_order: rows of a split must come in the order in which they were written.
+    part, wanted: what to call a split, and that its rows were written, where it is about something else.
     """
-    written = {key: split for split, keys in expected.items() for key in keys}
+    places = {key: (number, at) for number, keys in expected.items() for at, key in enumerate(keys)}
     counts = Counter(delivered)
-    missing = [key for key in written if key not in counts]
-    doubled = [key for key in written if counts[key] > 1]
-    unknown = [key for key in counts if key not in written]
-    disordered = _disordered(expected, delivered) if in_order else []
-    if not (missing or doubled or unknown or disordered):
+    after = _disordered(places, delivered) if in_order else {}
+    wrong = {key: "missing" for key in places if key not in counts}
+    wrong |= {key: f"comes {counts[key]:,} times" for key in places if counts[key] > 1}
+    unknown = {key: before for before, key in zip(["", *delivered], delivered, strict=False) if key not in places}
+    if not (wrong or unknown or after):
         return None
-    found = [
-        f"{len(keys):,} {what}"
-        for keys, what in (
-            (missing, "missing"),
-            (doubled, "more than once"),
-            (unknown, "that nobody wrote"),
-            (disordered, "out of order"),
-        )
-        if keys
+    kinds = (
+        (sum(key not in counts for key in places), "missing"),
+        (sum(counts[key] > 1 for key in places), "more than once"),
+        (len(unknown), f"never {wanted}"),
+        (len(after), "out of order"),
+    )
+    for key, before in after.items():
+        wrong[key] = ", ".join(filter(None, [wrong.get(key), f"out of order: comes after {before}"]))
+    were = "was" if len(places) == 1 else "were"
+    lines = [
+        f"{counted(len(places), 'row')} {were} {wanted} and {len(delivered):,} delivered: "
+        + ", ".join(f"{number:,} {what}" for number, what in kinds if number)
     ]
-    lines = [f"{len(written):,} rows were written and {len(delivered):,} delivered: {', '.join(found)}"]
-    wrong = {**dict.fromkeys(missing, "missing"), **{k: f"{counts[k]} times" for k in doubled}}
-    wrong |= {k: "out of order" for k in disordered if k not in wrong}
-    for split, keys in expected.items():
-        lines += _of_split(split, keys, wrong)
-    lines += [f"  -> {key!r} was never written" for key in unknown[:_AROUND]]
+    bad = {number: keys for number, keys in expected.items() if any(key in wrong for key in keys)}
+    for number in list(bad)[:_MOST_PARTS]:
+        lines += _of_part(f"{part} {number}", bad[number], wrong)
+    if rest := list(bad.values())[_MOST_PARTS:]:
+        rows = sum(key in wrong for keys in rest for key in keys)
+        lines.append(f"  and {counted(len(rest), f'more {part}')} with {counted(rows, 'wrong row')}")
+    for key in list(unknown)[:_AROUND]:
+        place = f"comes after {_short(unknown[key])}" if unknown[key] else "comes first"
+        lines.append(f"  -> {_short(key)!r} was never {wanted}; it {place}")
+    if len(unknown) > _AROUND:
+        lines.append(f"     and {len(unknown) - _AROUND:,} more that nobody {wanted}")
     return "\n".join(lines)
 
 
@@ -49,38 +80,66 @@ def ordered_difference(what: str, first: Sequence[str], second: Sequence[str]) -
     if list(first) == list(second):
         return None
     at = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second)))
-    lines = [f"{what}: {len(first):,} rows first, then {len(second):,}; they differ from row {at:,} on"]
-    for number in range(max(0, at - _AROUND), min(max(len(first), len(second)), at + _AROUND)):
+    sizes = f"{counted(len(first), 'row')} first, then {len(second):,}"
+    lines = [f"{what}: {sizes}; they differ from row {at:,} on: {_in_words(first, second)}"]
+    for number in range(max(0, at - _AROUND), min(max(len(first), len(second)), at + _AROUND + 1)):
         arrow = "->" if number == at else "  "
-        lines.append(f"  {arrow} {number:>6}  {_at(first, number):<24} {_at(second, number)}")
+        lines.append(f"  {arrow} {number:>6}  {_at(first, number):<24} {_at(second, number)}".rstrip())
     return "\n".join(lines)
 
 
+def row_difference(what: str, keys: Sequence[str], first: pa.Table, second: pa.Table) -> str | None:
+    """Compare two readings that have the same keys, column by column; None: all values are the same."""
+    for name in first.schema.names:
+        one, two = first.column(name), second.column(name)
+        if one.equals(two):
+            continue
+        if one.type != two.type:
+            return f"{what}: column {name!r} is {one.type} first, then {two.type}"
+        at = next(n for n, (a, b) in enumerate(zip(one, two, strict=True)) if not a.equals(b))
+        return f"{what}: column {name!r} differs: row {keys[at]} has another value the second time"
+    return None
+
+
+def _in_words(first: Sequence[str], second: Sequence[str]) -> str:
+    """Return what the second reading lacks, and what it has besides."""
+    lacks, has = Counter(first) - Counter(second), Counter(second) - Counter(first)
+    said = [f"{verb} {listed(list(keys))}" for verb, keys in (("lacks", lacks), ("adds", has)) if keys]
+    return f"the second {' and '.join(said)}" if said else "the same rows in another order"
+
+
 def _at(keys: Sequence[str], number: int) -> str:
-    return keys[number] if number < len(keys) else "(nothing)"
+    return _short(keys[number]) if number < len(keys) else "(nothing)"
 
 
-def _disordered(expected: Mapping[int, Sequence[str]], delivered: Sequence[str]) -> list[str]:
-    places = {key: (split, number) for split, keys in expected.items() for number, key in enumerate(keys)}
-    furthest: dict[int, int] = {}
-    found = []
+def _short(key: str) -> str:
+    return key if len(key) <= _MOST_CHARACTERS else f"{key[:_MOST_CHARACTERS]}... ({len(key):,} characters)"
+
+
+def _disordered(places: Mapping[str, tuple[int, int]], delivered: Sequence[str]) -> dict[str, str]:
+    """Return the keys that come after a later one of their split, each with the latest of those."""
+    furthest: dict[int, tuple[int, str]] = {}
+    found = {}
     for key in dict.fromkeys(delivered):
         if key not in places:
             continue
-        split, number = places[key]
-        if number < furthest.get(split, -1):
-            found.append(key)
-        furthest[split] = max(number, furthest.get(split, -1))
+        number, at = places[key]
+        latest = furthest.get(number)
+        if latest is not None and at < latest[0]:
+            found[key] = latest[1]
+        else:
+            furthest[number] = (at, key)
     return found
 
 
-def _of_split(split: int, keys: Sequence[str], wrong: Mapping[str, str]) -> list[str]:
-    first = next((number for number, key in enumerate(keys) if key in wrong), None)
-    if first is None:
-        return []
-    lines = [f"  split {split}, {len(keys):,} rows"]
-    for number in range(max(0, first - _AROUND), min(len(keys), first + _AROUND + 1)):
-        arrow = "->" if number == first else "  "
-        lines.append(f"  {arrow} {keys[number]:<16} {wrong.get(keys[number], '')}".rstrip())
-    left = sum(key in wrong for key in keys[first + _AROUND + 1 :])
-    return [*lines, f"     and {left:,} more"] if left else lines
+def _of_part(name: str, keys: Sequence[str], wrong: Mapping[str, str]) -> list[str]:
+    lines = [f"  {name}, {counted(len(keys), 'row')}"]
+    if len(keys) > 1 and all(wrong.get(key) == "missing" for key in keys):
+        return [f"{lines[0]}: all are missing, {keys[0]} to {keys[-1]}"]
+    first = next(at for at, key in enumerate(keys) if key in wrong)
+    shown = range(max(0, first - _AROUND), min(len(keys), first + _AROUND + 1))
+    for at in shown:
+        arrow = "->" if at == first else "  "
+        lines.append(f"  {arrow} {keys[at]:<16} {wrong.get(keys[at], '')}".rstrip())
+    left = [key for key in keys[shown.stop :] if key in wrong]
+    return [*lines, f"     and {len(left):,} more up to {left[-1]}"] if left else lines

@@ -17,13 +17,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import Enum
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tidegate.conformance.abilities import Abilities
 from tidegate.errors import ContractError
-from tidegate.sources.contract import Source
 
-__all__ = ["Fault", "Harness", "HarnessFactory", "Row", "Writer"]
+if TYPE_CHECKING:
+    from tidegate.sources.contract import Source
+
+__all__ = ["Fault", "Harness", "HarnessFactory", "Row", "Writer", "name_of"]
 
 
 class Row(NamedTuple):
@@ -92,6 +94,9 @@ class Harness(ABC):
     Made without arguments by the kit: where it needs some, hand over a ``functools.partial``.
     """
 
+    name: str = ""
+    """What reports call it; empty: the name of its class."""
+
     abilities: Abilities = Abilities()
     """All of them, less what the connector cannot do, or does not yet."""
 
@@ -125,6 +130,11 @@ class Harness(ABC):
 
     def close(self) -> None:  # noqa: B027 - many harnesses hold nothing
         """Free what is held.  Called once."""
+
+
+def name_of(harness: Harness) -> str:
+    """Return what reports call a connector."""
+    return harness.name or type(harness).__name__
 
 
 HarnessFactory: TypeAlias = Callable[[], Harness]

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
 
-from tidegate.alignment.splits import SplitId, SplitRange
+from tidegate.alignment.index import SupportsPeek
+from tidegate.alignment.splits import Extents, Positions, SplitId, SplitRange
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.errors import ConformanceError
+from tidegate.conformance.errors import ConformanceError, SkippedError
 from tidegate.conformance.explain import difference
-from tidegate.conformance.harness import HarnessFactory, Row, Writer
+from tidegate.conformance.harness import Harness, HarnessFactory, Row, Writer, name_of
 from tidegate.conformance.planning import OpenRun, open_coordinator
-from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsDetails
+from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCommit, SupportsDetails
+from tidegate.errors import ContractError
 from tidegate.readers.contract import ReadTask
 from tidegate.sources.contract import Source
 
-__all__ = ["BEGIN_MS", "PATIENCE_S", "SECOND_MS", "Lab", "Split"]
+__all__ = ["BEGIN_MS", "PATIENCE_S", "SECOND_MS", "Lab", "Split", "after", "said"]
 
 _Found = TypeVar("_Found")
 BEGIN_MS = 1_767_225_600_000
@@ -29,6 +32,16 @@ _POLL_S = 0.01
 
 # Rules wait for what they did themselves, so it is looked for at once.
 _OPTIONS = {"discoveryInterval": "50 ms"}
+
+
+def after(*seconds: float) -> list[int]:
+    """Return event times so many seconds after the begin of scenarios, in ms."""
+    return [BEGIN_MS + round(each * SECOND_MS) for each in seconds]
+
+
+def said(time_ms: int | None) -> str:
+    """Return an event time as people read it in a scenario: seconds after its begin."""
+    return "none" if time_ms is None else f"{(time_ms - BEGIN_MS) / SECOND_MS:+.10g} s"
 
 
 class Split:
@@ -112,6 +125,8 @@ class Lab:
         self, make: HarnessFactory, open_run: OpenRun = open_coordinator, patience_s: float = PATIENCE_S
     ) -> None:
         self.harness = make()
+        if not isinstance(self.harness, Harness):
+            raise ContractError(f"{make!r} made a {type(self.harness).__name__}, which is no Harness")
         self.make, self.open_run, self.patience_s = make, open_run, patience_s
         self.splits: list[Split] = []
         self.story: list[str] = []
@@ -139,9 +154,29 @@ class Lab:
         if not truth:
             raise self.fail(complaint)
 
+    def refuse(self, complaint: str | None) -> None:
+        """Raise a ConformanceError if there is a complaint."""
+        if complaint is not None:
+            raise self.fail(complaint)
+
     def at_close(self, close: Callable[[], object]) -> None:
         """Have something called when the lab is closed; the last first."""
         self._closers.append(close)
+
+    @property
+    def rows(self) -> list[Row]:
+        """All rows that were ever written."""
+        return [row for split in self.splits for row in split.rows]
+
+    @property
+    def times(self) -> dict[str, int]:
+        """The event time of every row that has one, by its key."""
+        return {row.key: row.event_time_ms for row in self.rows if row.event_time_ms is not None}
+
+    @property
+    def written(self) -> dict[int, list[str]]:
+        """The keys of all rows that are there, by the number of their split."""
+        return {split.number: split.keys for split in self.splits}
 
     def split(self, *event_times_ms: int | None) -> Split:
         """Make a new split, with rows if there are event times; each row is appended by itself."""
@@ -159,11 +194,31 @@ class Lab:
             self.tell("source: " + ", ".join(f"{name}={value}" for name, value in options.items()))
         return self.harness.source({**_OPTIONS, **options})
 
-    def enumerator(self, source: Source, state: Json | None = None) -> SplitEnumerator:
-        """Return a new enumerator of a source, as a stream has it."""
+    def enumerator(
+        self, source: Source, state: Json | None = None, positions: Positions | None = None
+    ) -> SplitEnumerator:
+        """Return a new enumerator of a source, as a stream has it.
+
+        state, positions: of the offset that it goes on from.
+        """
         made = source.as_stream().enumerator(state)
         self.at_close(made.close)
+        if positions is not None and isinstance(made, SupportsCommit):
+            made.commit(positions)
         return made
+
+    def peeking(self, enumerator: SplitEnumerator) -> SupportsPeek:
+        """Return the enumerator as one that can be planned with."""
+        if not isinstance(enumerator, SupportsPeek):
+            raise self.fail(f"{type(enumerator).__name__} has no peek() and latest(), so that nothing can be planned")
+        return enumerator
+
+    def restarted(self, source: Source, enumerator: SplitEnumerator, positions: Positions) -> SplitEnumerator:
+        """End the run of an enumerator, and return that of the next, which goes on from these positions."""
+        self.tell("restart the enumerator")
+        state = json.loads(json.dumps(enumerator.snapshot()))
+        enumerator.close()
+        return self.enumerator(source, state, positions)
 
     def discovered(self, enumerator: SplitEnumerator, rows: int | None = None) -> list[SplitId]:
         """Return all splits, once what was written can be seen in them.
@@ -181,7 +236,15 @@ class Lab:
 
         return self.until(seen, f"{wanted} rows that were written are never found by discover() and extents()")
 
-    def until(self, look: Callable[[], _Found | None], complaint: str) -> _Found:
+    def everything(self, enumerator: SplitEnumerator, rows: int | None = None) -> list[SplitRange]:
+        """Return a range for each split that holds anything, from its begin to its end; see ``discovered``."""
+        return self.ranges(enumerator.extents(self.discovered(enumerator, rows)))
+
+    def ranges(self, extents: Extents) -> list[SplitRange]:
+        """Return all that extents hold."""
+        return [SplitRange(s, held.begin, held.end) for s, held in sorted(extents.items()) if held.begin < held.end]
+
+    def until(self, look: Callable[[], _Found | None], complaint: str | Callable[[], str]) -> _Found:
         """Return what a look gives once it gives something; raises ConformanceError if it never does."""
         deadline = time.monotonic() + self.patience_s
         while True:
@@ -189,7 +252,8 @@ class Lab:
             if found is not None:
                 return found
             if time.monotonic() > deadline:
-                raise self.fail(f"{complaint} (waited {self.patience_s:g} s)")
+                said = complaint if isinstance(complaint, str) else complaint()
+                raise self.fail(f"{said} (waited {self.patience_s:g} s)")
             time.sleep(_POLL_S)
 
     def read(
@@ -199,11 +263,31 @@ class Lab:
 
         enumerator: whose snapshot and details go with the task.
         """
+        state = None if enumerator is None else enumerator.snapshot()
+        return list(source.reader(state).read(self.task(ranges, enumerator)))
+
+    def task(self, ranges: Iterable[SplitRange], enumerator: SplitEnumerator | None = None) -> ReadTask:
+        """Return a task with what the enumerator adds to it."""
         wanted = tuple(ranges)
         supports = enumerator if isinstance(enumerator, SupportsDetails) else None
-        details = () if supports is None else tuple(map(supports.details, wanted))
-        state = None if enumerator is None else enumerator.snapshot()
-        return list(source.reader(state).read(ReadTask(wanted, details)))
+        return ReadTask(wanted, () if supports is None else tuple(map(supports.details, wanted)))
+
+    def placed(self, source: Source, enumerator: SplitEnumerator) -> dict[SplitId, dict[int, list[str]]]:
+        """Return the keys of the rows at every position of every split: what a reader gives for it alone.
+
+        A position that gives none has an empty list.  Waits until all rows can be seen.
+        """
+        wanted = {key for keys in self.written.values() for key in keys}
+
+        def seen() -> dict[SplitId, dict[int, list[str]]] | None:
+            found: dict[SplitId, dict[int, list[str]]] = {}
+            for split, extent in enumerator.extents(self.discovered(enumerator)).items():
+                alone = (SplitRange(split, at, at + 1) for at in range(extent.begin, extent.end))
+                found[split] = {each.start: self.keys(self.read(source, [each], enumerator)) for each in alone}
+            keys = {key for positions in found.values() for there in positions.values() for key in there}
+            return found if wanted <= keys else None
+
+        return self.until(seen, "not all rows are found by reading every position by itself")
 
     def keys(self, batches: Iterable[pa.RecordBatch]) -> list[str]:
         """Return the keys of the kit's rows, in order."""
@@ -215,14 +299,25 @@ class Lab:
 
     def compare(self, delivered: Sequence[str], *, in_order: bool = True) -> None:
         """Raise ConformanceError unless what was delivered is what is written."""
-        wrong = difference({s.number: s.keys for s in self.splits}, delivered, in_order=in_order)
-        if wrong is not None:
-            raise self.fail(wrong)
+        self.refuse(difference(self.written, delivered, in_order=in_order))
+
+    def skip_without(self, needs: Iterable[Ability]) -> None:
+        """Raise SkippedError if the connector lacks an ability."""
+        for ability in sorted(needs, key=lambda each: each.name):
+            why = self.harness.abilities.lacking(ability)
+            if why is not None:
+                raise SkippedError(f"{name_of(self.harness)} has no {ability.name}: it {why}")
 
     def close(self) -> None:
-        """Close all that was opened, the last first."""
+        """Close all that was opened, the last first.  Raises, when all is closed, the first error of doing so."""
+        errors: list[Exception] = []
         while self._closers:
-            self._closers.pop()()
+            try:
+                self._closers.pop()()
+            except Exception as error:  # noqa: BLE001, PERF203 - it must not keep open what was opened before
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def _texts(self, batches: Iterable[pa.RecordBatch], name: str) -> list[str | None]:
         found: list[str | None] = []
@@ -238,5 +333,5 @@ def _counted(rows: Sequence[Row]) -> str:
 
 
 def _times(event_times_ms: Sequence[int | None]) -> str:
-    texts = ["no time" if at is None else f"{(at - BEGIN_MS) / SECOND_MS:+g} s" for at in event_times_ms]
+    texts = ["no time" if at is None else said(at) for at in event_times_ms]
     return ", ".join(texts) if len(texts) <= 8 else f"{texts[0]} to {texts[-1]}"

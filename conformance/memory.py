@@ -209,7 +209,7 @@ class MemoryHarness(Harness):
 
     def source(self, options: Mapping[str, str]) -> Source:
         """Return a source of the store."""
-        return self.source_class.from_options({"address": self.store.address, "deadline": "2 seconds", **options})
+        return self.source_class.from_options({"address": self.store.address, "deadline": "1 second", **options})
 
     def create_split(self) -> Writer:
         """Make a split of the store."""

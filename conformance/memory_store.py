@@ -5,14 +5,17 @@ What fails is data, too: while a fault is set, every answer is late, damaged, or
 
 from __future__ import annotations
 
+import os
 import pickle
 import secrets
+import socket
 import threading
 import time
 import zlib
 from collections.abc import Collection, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import accumulate
 from multiprocessing.connection import Client, Connection, Listener
 from typing import Any, ClassVar, NamedTuple
 
@@ -23,7 +26,7 @@ from tidegate.readers.retry import Deadline, TransientError
 __all__ = ["MemoryStore", "Record", "StoreClient"]
 
 _SLOW_S = 1.0
-_DEADLINE_S = 20.0
+_ANSWER_S = 20.0
 
 
 class Record(NamedTuple):
@@ -139,11 +142,15 @@ class MemoryStore:
             logs = {name: self._logs[name] for name in splits if name in self._logs}
             return {n: (log.begin, len(log.entries), log.complete) for n, log in logs.items() if log.begin >= 0}
 
-    def records(self, split: str, start: int, end: int) -> list[Record]:
-        """Return the rows of a range that there are."""
+    def records(self, split: str, start: int, end: int | None, most_bytes: int | None = None) -> list[Record]:
+        """Return the rows of a range that there are; at least one, and then no more than have so many bytes."""
         with self._lock:
             log = self._logs[split]
-            return [each for each in log.entries[max(start, log.begin, 0) : end] if each is not None]
+            found = [each for each in log.entries[max(start, log.begin, 0) : end] if each is not None]
+        if most_bytes is None:
+            return found
+        sizes = accumulate(len(each.row.value or "") for each in found)
+        return [each for n, (each, size) in enumerate(zip(found, sizes, strict=True)) if not n or size <= most_bytes]
 
     def answer(self, method: str, arguments: tuple[Any, ...]) -> bytes:
         """Return what a method says, with a checksum before it, as the fault of the moment leaves it."""
@@ -161,8 +168,9 @@ class MemoryStore:
     def _disconnect(self) -> None:
         with self._lock:
             for connection in self._connections:
-                connection.close()
-            self._connections.clear()
+                # Closed by the thread that reads it: the number of a file that another closes may be given anew.
+                with socket.socket(fileno=os.dup(connection.fileno())) as same, suppress(OSError):
+                    same.shutdown(socket.SHUT_RDWR)
 
     def _serve(self) -> None:
         assert self._listener is not None  # noqa: S101 - it is what started this thread
@@ -173,20 +181,27 @@ class MemoryStore:
                 if self._name not in self._OPEN:
                     return
                 continue
-            self._connections.append(connection)
+            with self._lock:
+                self._connections.append(connection)
             threading.Thread(target=self._talk, args=[connection], name="memory-store-client", daemon=True).start()
 
     def _talk(self, connection: Connection) -> None:
-        with suppress(OSError, EOFError, TypeError), closing(connection):
-            while True:
-                method, arguments = connection.recv()
-                connection.send_bytes(self.answer(method, arguments))
+        try:
+            with suppress(OSError, EOFError):
+                while True:
+                    method, arguments = connection.recv()
+                    connection.send_bytes(self.answer(method, arguments))
+        finally:
+            with self._lock:
+                self._connections.remove(connection)
+                connection.close()
 
 
 class StoreClient:
     """Asks a store; in the process that holds it, without a socket.  Tries again where that may help."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, deadline_s: float = 20.0) -> None:
+        self._deadline_s = deadline_s
         name, _, host = address.partition("@")
         self.name, _, self._key = name.partition(":")
         self._host, _, port = host.partition(":")
@@ -194,8 +209,8 @@ class StoreClient:
         self._connection: Connection | None = None
 
     def ask(self, method: str, *arguments: Any) -> Any:
-        """Return a store's answer.  Raises DeadlineError when there is none for 20 s."""
-        deadline = Deadline(f"reach the store at {self._host}:{self._port}", _DEADLINE_S)
+        """Return a store's answer.  Raises DeadlineError when there is none in time."""
+        deadline = Deadline(f"reach the store at {self._host}:{self._port}", self._deadline_s)
         while True:
             try:
                 return self._attempt(method, arguments)
@@ -226,4 +241,6 @@ class StoreClient:
             except ConnectionRefusedError:
                 raise ConnectorError(f"there is no store at {self._host}:{self._port} any more") from None
         self._connection.send((method, arguments))
+        if not self._connection.poll(_ANSWER_S):
+            raise TransientError("it does not answer")
         return self._connection.recv_bytes()

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from tidegate.alignment.index import SupportsTimeIndex
-from tidegate.conformance.abilities import Ability
-from tidegate.conformance.harness import Harness, HarnessFactory, Writer
+from tidegate.conformance.abilities import Ability, OptOut
+from tidegate.conformance.harness import Harness, HarnessFactory, Writer, name_of
 
-__all__ = ["stale_opt_outs"]
+__all__ = ["OptedOut", "opted_out"]
+
+
+@dataclass(frozen=True, slots=True)
+class OptedOut:
+    """What a connector goes without.
+
+    connector: the harness's name.
+    abilities: why, for each.
+    stale: for those that it has nevertheless, the sentence that says what shows it.
+    """
+
+    connector: str
+    abilities: Mapping[Ability, OptOut] = field(default_factory=dict)
+    stale: Mapping[Ability, str] = field(default_factory=dict)
 
 
 def _writer_has(method: str) -> Callable[[Harness], str | None]:
@@ -41,14 +56,14 @@ _LOOKS: Mapping[Ability, Callable[[Harness], str | None]] = {
 }
 
 
-def stale_opt_outs(make: HarnessFactory) -> dict[Ability, str]:
-    """Return the abilities that a harness opts out of, but has what they need, each with what that is."""
-    found = {}
+def opted_out(make: HarnessFactory) -> OptedOut:
+    """Return what a connector goes without.  Raises what the harness and its source raise."""
     harness = make()
     try:
+        found = {}
         for ability, look in _LOOKS.items():
             if ability in harness.abilities.opted_out and (why := look(harness)) is not None:
-                found[ability] = why
+                found[ability] = f"{ability.name} is opted out of, but {why}"
+        return OptedOut(name_of(harness), dict(harness.abilities.opted_out), found)
     finally:
         harness.close()
-    return found

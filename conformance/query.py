@@ -137,36 +137,48 @@ class Query:
         self.commit(batch)
         return batch
 
-    def steps(self, most: int = 1_000) -> Iterator[Batch]:
+    def steps(self, most: int = 1_000, budget: Budget = UNLIMITED) -> Iterator[Batch]:
         """Yield batches until there is nothing to do; raises ConformanceError if that never comes."""
         for _ in range(most):
-            batch = self.step()
+            batch = self.step(budget)
             if batch is None:
                 return
             yield batch
         raise self.lab.fail(f"the query makes one batch after the other, {most:,} by now, though nothing comes")
 
-    def run_until(self, condition: Callable[[], object], complaint: str) -> None:
-        """Make batches until a condition holds; raises ConformanceError if it never does."""
+    def rest(self) -> None:
+        """Make batches until there is nothing to do."""
+        for _ in self.steps():
+            pass
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass on the query's clock, and make the batches that come of it."""
+        self.lab.tell(f"{seconds:g} s pass")
+        self.clock.sleep(seconds)
+        self.rest()
+
+    def run_until(self, condition: Callable[[], object], complaint: str, budget: Budget = UNLIMITED) -> None:
+        """Make batches until a condition holds; raises ConformanceError when it does not, and no more rows come."""
         deadline = time.monotonic() + self.lab.patience_s
         while not condition():
-            if self.step() is None:
-                if time.monotonic() > deadline:
-                    raise self.lab.fail(
-                        f"{complaint} (waited {self.lab.patience_s:g} s)\n{self.missing() or ''}".rstrip()
-                    )
+            batch = self.step(budget)
+            if batch is not None and batch.keys:
+                deadline = time.monotonic() + self.lab.patience_s
+            elif time.monotonic() > deadline:
+                raise self.lab.fail(f"{complaint} (waited {self.lab.patience_s:g} s)\n{self.missing() or ''}".rstrip())
+            elif batch is None:
                 time.sleep(_PAUSE_S)
 
-    def run_until_read(self, rows: Iterable[Row]) -> None:
+    def run_until_read(self, rows: Iterable[Row], budget: Budget = UNLIMITED) -> None:
         """Make batches until all of some rows are there."""
         wanted = {row.key for row in rows}
-        self.run_until(lambda: wanted <= set(self.delivered), f"{len(wanted)} rows were written and not all delivered")
+        complaint = f"{len(wanted)} rows were written and not all delivered"
+        self.run_until(lambda: wanted <= set(self.delivered), complaint, budget)
 
     def finish(self) -> None:
         """Begin a bounded run (Trigger.AvailableNow) and make its batches; all that is there must come."""
         self.start(bounded=True)
-        for _ in self.steps():
-            pass
+        self.rest()
         self.stop()
 
     @property
@@ -178,7 +190,7 @@ class Query:
         """Say what of all that was written is not delivered, or twice, or out of order; None: nothing."""
         # What lies in one position may be sorted by time against other positions of the split.
         in_order = self.lab.can(Ability.ROW_POSITIONS)
-        return difference({s.number: s.keys for s in self.lab.splits}, self.delivered, in_order=in_order)
+        return difference(self.lab.written, self.delivered, in_order=in_order)
 
     def expect_same(self, first: Batch, second: Batch, what: str) -> None:
         """Raise ConformanceError unless two readings of a batch gave the same rows, each split in the same order."""

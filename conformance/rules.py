@@ -19,7 +19,7 @@ from tidegate.errors import OptionError, did_you_mean
 if TYPE_CHECKING:
     from tidegate.conformance.lab import Lab
 
-__all__ = ["AREAS", "Level", "Rule", "Tier", "all_rules", "rule", "rule_named", "rules_of"]
+__all__ = ["AREAS", "Level", "Rule", "Tier", "all_rules", "rule", "rule_named", "rules_of", "tier_named"]
 
 AREAS = {
     "SPLIT": "which splits there are",
@@ -28,6 +28,7 @@ AREAS = {
     "TIME": "watermark and event time",
     "ALIGN": "splits kept together in event time",
     "LIFE": "what is opened, closed, said and hidden",
+    "WHOLE": "lives of a query in which anything happens",
     "SPARK": "as Spark runs it",
     "FAULT": "while the other side fails",
 }
@@ -90,9 +91,15 @@ class Rule:
         return self.id.partition("-")[0]
 
     @property
-    def number(self) -> int:
-        """The last part of the id."""
-        return int(self.id.partition("-")[2])
+    def check(self) -> _Check:
+        """What tests it without pytest: called with a harness, raises ConformanceError."""
+        check: _Check = getattr(import_module(self.test.__module__), self.test.__name__)
+        return check
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """What rules are sorted by: area and number."""
+        return list(AREAS).index(self.area), int(self.id.partition("-")[2])
 
 
 _RULES: dict[str, Rule] = {}
@@ -119,7 +126,7 @@ def rule(  # noqa: PLR0913 - all of it is said once, by name
 
     def add(test: _Test) -> _Check:
         area, _, number = id.partition("-")
-        if id in _RULES or area not in AREAS or not number.isdecimal():
+        if id in _RULES or area not in AREAS or not number.isdecimal() or number[0] == "0":
             raise OptionError(f"{id!r} is taken, or is no area and number such as READ-1")
         _RULES[id] = Rule(
             id,
@@ -151,14 +158,21 @@ def all_rules() -> list[Rule]:
     """Return every rule, by area and number."""
     import_module("tidegate.conformance.checks")  # makes the rules
 
-    areas = list(AREAS)
-    return sorted(_RULES.values(), key=lambda each: (areas.index(each.area), each.number))
+    return sorted(_RULES.values(), key=lambda each: each.order)
 
 
 def rules_of(tiers: Iterable[Tier]) -> list[Rule]:
     """Return the rules of some tiers, by area and number."""
     wanted = set(tiers)
     return [each for each in all_rules() if each.tier in wanted]
+
+
+def tier_named(option: str, name: str) -> Tier:
+    """Return a tier by its name in small letters.  Raises OptionError, which names the option."""
+    known = {each.name.lower(): each for each in Tier}
+    if name not in known:
+        raise OptionError(f"{option} is {name!r}, but {', '.join(known)} are the tiers{did_you_mean(name, known)}")
+    return known[name]
 
 
 def rule_named(name: str) -> Rule:

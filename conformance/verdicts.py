@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
 from tidegate.conformance.abilities import Ability, OptOut
 from tidegate.conformance.errors import ConformanceError
-from tidegate.conformance.rules import Level, Rule
+from tidegate.conformance.rules import AREAS, Level, Rule, all_rules
 
-__all__ = ["Report", "Status", "Verdict"]
+__all__ = ["Report", "Status", "Verdict", "in_order"]
 
 
 class Status(Enum):
@@ -38,6 +38,7 @@ class Verdict:
     text: why it is not PASSED; empty where it is.
     story: what was done, step by step, up to the end.
     seconds: that it took.
+    connector: the harness's name.
     """
 
     rule: Rule
@@ -45,15 +46,24 @@ class Verdict:
     text: str = ""
     story: tuple[str, ...] = ()
     seconds: float = 0.0
+    connector: str = ""
+
+    @property
+    def fails(self) -> bool:
+        """Whether the connector does not conform because of it: a MAY need not hold, but no word may be stale."""
+        return not self.status.good and (self.rule.level is not Level.MAY or self.status is Status.STALE)
 
     def explained(self) -> str:
         """Return all that helps to understand a failure."""
         parts = [f"{self.rule.id} {self.rule.title}: {self.status.value}", self.text]
+        if self.status is Status.STALE:
+            return "\n\n".join(parts)
         if self.story:
             parts.append("What was done:\n" + "\n".join(f"  {n}. {step}" for n, step in enumerate(self.story, 1)))
         if not self.status.good:
             parts.append("Look at:\n" + "\n".join(f"  - {hint}" for hint in self.rule.look_at))
             parts.append(f"The rule ({self.rule.level.name}): {self.rule.purpose}")
+            parts.append(f"To check it alone: from tidegate.conformance import {self.rule.test.__name__}")
         return "\n\n".join(part for part in parts if part)
 
 
@@ -63,7 +73,7 @@ class Report:
 
     connector: the harness's name.
     opted_out: abilities that the connector goes without.
-    stale: abilities that are opted out of, though the harness has what they need.
+    stale: abilities that are opted out of, though the harness has what they need; the sentence that says so.
     """
 
     connector: str
@@ -80,18 +90,49 @@ class Report:
         return Counter(verdict.status for verdict in self.verdicts)
 
     @property
+    def by_area(self) -> dict[str, list[Verdict]]:
+        """The verdicts of each area that has some, in the order of AREAS."""
+        found = {area: [v for v in self.verdicts if v.rule.area == area] for area in AREAS}
+        return {area: verdicts for area, verdicts in found.items() if verdicts}
+
+    @property
+    def unchecked(self) -> list[Rule]:
+        """The rules that were not asked for, by tier or by id."""
+        checked = {verdict.rule.id for verdict in self.verdicts}
+        return [rule for rule in all_rules() if rule.id not in checked]
+
+    @property
     def failures(self) -> list[Verdict]:
-        """The verdicts that somebody must do something about; MAY rules are not among them."""
-        return [v for v in self.verdicts if not v.status.good and v.rule.level is not Level.MAY]
+        """The verdicts that somebody must do something about."""
+        return [verdict for verdict in self.verdicts if verdict.fails]
 
     @property
     def conforms(self) -> bool:
-        """Whether every MUST and SHOULD holds, and no opting out is stale."""
-        return not self.failures and not self.stale
+        """Whether every MUST and SHOULD that was checked holds, one at least, and no opting out is stale."""
+        return not self.failures and not self.stale and bool(self.counts[Status.PASSED])
+
+    @property
+    def headline(self) -> str:
+        """All of it in one sentence."""
+        if not self.conforms:
+            verdict = "does not conform"
+        else:
+            verdict = "breaks no rule that was checked" if self.unchecked else "conforms"
+        ends = [f"{self.counts[status]} {status.value}" for status in Status if self.counts[status]]
+        if self.stale:
+            ends.append(f"{len(self.stale)} opted out of for nothing")
+        if self.unchecked:
+            ends.append(f"{len(self.unchecked)} not checked")
+        return f"{self.connector} {verdict}: {', '.join(ends)}"
 
     def raise_for_failures(self) -> None:
         """Raise ConformanceError, with every failure explained, unless the connector conforms."""
         if self.conforms:
             return
-        stale = [f"{ability.name} is opted out of, but {why}" for ability, why in self.stale.items()]
-        raise ConformanceError("\n\n".join([*stale, *(verdict.explained() for verdict in self.failures)]))
+        told = [self.headline, *self.stale.values(), *(verdict.explained() for verdict in self.failures)]
+        raise ConformanceError("\n\n".join(told))
+
+
+def in_order(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """Return verdicts by area and number of their rules."""
+    return tuple(sorted(verdicts, key=lambda verdict: verdict.rule.order))

@@ -120,7 +120,7 @@ class SupportsDetails(Protocol):
     """Knows what a reader needs and cannot find out from a range."""
 
     def details(self, wanted: SplitRange) -> Any:
-        """Return what goes with a range to its reader, picklable; the same for the same range.
+        """Return what goes with a range to its reader, picklable; with it the same range gives the same rows.
 
         Called for every range of every task, also for a batch that an earlier run planned.
         """
@@ -149,4 +149,15 @@ class SupportsMetrics(Protocol):
 
         Called once per plan: no I/O.  Names are camelCase, and where the field has one, that one
         (Auto Loader: ``approximateQueueSize``).
+        """
+
+
+@runtime_checkable
+class SupportsOvershoot(Protocol):
+    """Has positions that hold records of several event times, and are read whole; without it none passes a bound."""
+
+    def overshoot_ms(self, ranges: Mapping[SplitId, SplitRange], bound_ms: int) -> int:
+        """Return by how much the greatest event time in the ranges is beyond a bound; at least 0.
+
+        Called once per plan, with its ranges: no I/O.
         """

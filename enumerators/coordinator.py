@@ -30,6 +30,7 @@ from tidegate.enumerators.contract import (
     SupportsCost,
     SupportsDetails,
     SupportsMetrics,
+    SupportsOvershoot,
 )
 from tidegate.enumerators.group_folder import GroupFolder
 from tidegate.enumerators.pace import BatchPace
@@ -353,10 +354,18 @@ class SourceCoordinator:
             {"lookups": index.lookups - self._lookups, "peeks": index.peeks - self._peeks},
             _cost_of_rows(enumerator),
             metrics=enumerator.metrics() if isinstance(enumerator, SupportsMetrics) else {},
+            overshoot_ms=_overshoot_ms(enumerator, planned),
         )
         if self._group is not None and planned.held_by not in planned.splits and planned.held_by is not None:
             self._report["heldBy"] = self._group.name_of(planned.held_by)
         self._lookups, self._peeks = index.lookups, index.peeks
+
+
+def _overshoot_ms(enumerator: SplitEnumerator, planned: Plan) -> int | None:
+    bound_ms = planned.progress.bound_ms
+    if not isinstance(enumerator, SupportsOvershoot) or bound_ms is None:
+        return None
+    return enumerator.overshoot_ms(planned.ranges, bound_ms)
 
 
 def _cost_of_rows(enumerator: SplitEnumerator) -> CostOf:

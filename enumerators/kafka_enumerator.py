@@ -6,13 +6,18 @@ import logging
 import time
 from collections.abc import Collection, Mapping
 
+from pydantic import TypeAdapter
+from typing_extensions import NotRequired, TypedDict
+
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.enumerators.kafka_offsets import OffsetsSpec, resolve
 from tidegate.enumerators.kafka_subscription import Subscription, find_partitions
 from tidegate.enumerators.probing import last_before
+from tidegate.enumerators.snapshots import checked
 from tidegate.errors import CheckpointError
+from tidegate.readers.event_time import TimeUnit
 from tidegate.readers.event_time_policy import EventTimePolicy
 from tidegate.readers.kafka_client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient
 from tidegate.readers.kafka_config import KafkaConnectionConfig, TopicPartition
@@ -25,6 +30,14 @@ _LOG = logging.getLogger("tidegate.planner")
 _FIRST_CONTACT_S = 5.0
 _LAST_MS = 2**63 - 1
 _UNIT = "eventTimeUnit"
+
+
+class _State(TypedDict):
+    cluster: NotRequired[str]
+    eventTimeUnit: NotRequired[TimeUnit]
+
+
+_SHAPE = TypeAdapter(_State)
 
 
 class KafkaEnumerator(SplitEnumerator):
@@ -50,12 +63,13 @@ class KafkaEnumerator(SplitEnumerator):
         event_times: EventTimePolicy | None = None,
         fail_on_data_loss: bool = True,
     ) -> None:
+        state = {} if state is None else checked(state, _SHAPE)
         self._client = KafkaClient(config)
         self._committed = config.isolation_level == "read_committed"
         self._subscription, self._starting, self._stopping = subscription, starting, stopping
-        self._cluster_id: str | None = (state or {}).get("cluster")
+        self._cluster_id: str | None = state.get("cluster")
         policy = with_detected_unit(event_times or EventTimePolicy(), state)
-        self._detected = policy.unit_is_unknown or (state or {}).get(_UNIT) is not None
+        self._detected = policy.unit_is_unknown or state.get(_UNIT) is not None
         self._find_head = HeadFinder(policy, check_crc=config.check_crcs, wall_clock=self.wall_clock)
         self._peeked = PeekedBatches()
         self._clock_ahead_s = 0.0

@@ -143,6 +143,25 @@ class Lease:
         found = self._folder.read(NAME)
         return None if found is None else self._parse(found)
 
+    def is_held_by(self, owner: str) -> bool:
+        """Tell whether a run of a query holds the lease.
+
+        If so, this is known when it renews it; if not, at the latest when it was not renewed for its time.
+        """
+        first: _Rival | None = None
+        while True:
+            asked_at = self._clocks.monotonic()
+            found = self._folder.read(NAME)
+            note = None if found is None else self._parse(found)
+            if found is None or note is None or note.owner != owner or note.released or has_ended(note.process):
+                return False
+            first = first or _Rival(found, asked_at, note.lease_s)
+            if found != first.seen:
+                return True
+            if first.is_over(found, asked_at):
+                return False
+            self._clocks.sleep(note.lease_s / LOOKS_PER_LEASE)
+
     def check(self) -> None:
         """Make sure that the lease is held.  Called before anything is written that needs it; no I/O as a rule.
 

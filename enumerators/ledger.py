@@ -5,15 +5,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from copy import copy
+from typing import NamedTuple
 
 from tidegate.enumerators.lease import Lease
 from tidegate.enumerators.ledger_folder import open_folder
-from tidegate.errors import CheckpointError, ContractError
+from tidegate.errors import CheckpointError, ConnectorError, ContractError
 from tidegate.readers.s3_config import S3ConnectionConfig
 
-__all__ = ["Ledger"]
+__all__ = ["Ledger", "QueryFiles"]
 
 FOLDER = "ledger"  # its own, so that what lies there is ours to delete
+
+
+class QueryFiles(NamedTuple):
+    """How much a query keeps.
+
+    written_s: when the last of it was written, in seconds since the epoch; None: there is nothing.
+    """
+
+    files: int
+    bytes: int
+    written_s: float | None
 
 
 class Ledger:
@@ -42,6 +54,27 @@ class Ledger:
         part = copy(self)
         part._files = self._files.within(owner)  # noqa: SLF001 - of its own class
         return part
+
+    def queries(self) -> dict[str, QueryFiles]:
+        """Return what each query keeps here, by its owner; also those that nobody will go on with any more."""
+        found = {}
+        for owner in self._files.folders():
+            files = self._files.within(owner).files().values()
+            written_s = max((file.written_s for file in files), default=None)
+            found[owner] = QueryFiles(len(files), sum(file.bytes for file in files), written_s)
+        return found
+
+    def forget(self, owner: str) -> None:
+        """Delete all that a query keeps here: no run can go on from its checkpoint any more.
+
+        Raises ConnectorError while a run of it holds the lease.  Where only time tells whether one does, it takes that
+        time.
+        """
+        if self.lease().is_held_by(owner):
+            raise ConnectorError(
+                f"the query {owner!r} is running, and uses the state location {self.address}; stop it first"
+            )
+        self._files.within(owner).remove()
 
     @property
     def address(self) -> str:
@@ -95,7 +128,7 @@ class Ledger:
 
     def names(self) -> list[str]:
         """Return the names of all files, in order."""
-        return sorted(self._files.modified())
+        return sorted(self._files.files())
 
     def delete(self, name: str) -> None:
         """Delete a file, if it is there, that no offset needs any more."""
@@ -110,7 +143,7 @@ class Ledger:
         before = self._wall_clock() - older_than_s
         kept = frozenset(keep)
         orphans = sorted(
-            name for name, time_s in self._files.modified().items() if name not in kept and time_s < before
+            name for name, file in self._files.files().items() if name not in kept and file.written_s < before
         )
         for name in orphans:
             self._files.delete(name)

@@ -11,6 +11,7 @@ import fcntl
 import functools
 import hashlib
 import os
+import shutil
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
@@ -25,7 +26,7 @@ from tidegate.readers.retry import Deadline, TransientError
 from tidegate.readers.s3_address import s3_address
 from tidegate.readers.s3_config import S3ConnectionConfig
 
-__all__ = ["LedgerFolder", "Stored", "open_folder"]
+__all__ = ["FileInfo", "LedgerFolder", "Stored", "open_folder"]
 
 PROBE = ".conditional-writes"
 NO_ETAG = '"0"'  # of no object
@@ -41,6 +42,16 @@ class Stored(NamedTuple):
 
     data: bytes
     version: str
+
+
+class FileInfo(NamedTuple):
+    """What a folder shows of a file.
+
+    written_s: when, in seconds since the epoch.
+    """
+
+    bytes: int
+    written_s: float
 
 
 class LedgerFolder(ABC):
@@ -75,8 +86,16 @@ class LedgerFolder(ABC):
         """Delete a file, if there is one."""
 
     @abstractmethod
-    def modified(self) -> dict[str, float]:
-        """Return when each file was written, in seconds since the epoch, by name."""
+    def files(self) -> dict[str, FileInfo]:
+        """Return the files, by name."""
+
+    @abstractmethod
+    def folders(self) -> list[str]:
+        """Return the names of the folders inside this one."""
+
+    @abstractmethod
+    def remove(self) -> None:
+        """Delete the folder, if it is there, with all that is in it."""
 
     @abstractmethod
     def keeps_conditions(self) -> bool:
@@ -143,17 +162,28 @@ class _LocalFolder(LedgerFolder):
         with self._mapped_errors("write to"):
             (self._path / name).unlink(missing_ok=True)
 
-    def modified(self) -> dict[str, float]:
+    def files(self) -> dict[str, FileInfo]:
         found = {}
-        with self._mapped_errors("read"), suppress(FileNotFoundError), os.scandir(self._path) as entries:
-            for entry in entries:
-                if entry.is_file() and not entry.name.startswith("."):
-                    with suppress(FileNotFoundError):
-                        found[entry.name] = entry.stat().st_mtime
+        for entry in self._entries():
+            if entry.is_file():
+                with suppress(FileNotFoundError):
+                    known = entry.stat()
+                    found[entry.name] = FileInfo(known.st_size, known.st_mtime)
         return found
+
+    def folders(self) -> list[str]:
+        return sorted(entry.name for entry in self._entries() if entry.is_dir(follow_symlinks=False))
+
+    def remove(self) -> None:
+        with self._mapped_errors("write to"), suppress(FileNotFoundError):
+            shutil.rmtree(self._path)
 
     def keeps_conditions(self) -> bool:
         return True
+
+    def _entries(self) -> Iterator[os.DirEntry[str]]:
+        with self._mapped_errors("read"), suppress(FileNotFoundError), os.scandir(self._path) as entries:
+            yield from (entry for entry in entries if not entry.name.startswith("."))
 
     @contextlib.contextmanager
     def _written(self, data: bytes) -> Iterator[Path]:
@@ -231,19 +261,23 @@ class _BucketFolder(LedgerFolder):
     def delete(self, name: str) -> None:
         self._ask("write to", lambda: self._client.delete_object(Bucket=self._bucket, Key=self._key(name)))
 
-    def modified(self) -> dict[str, float]:
-        prefix = self._key("")
-        found: dict[str, float] = {}
-        request = {"Bucket": self._bucket, "Prefix": prefix, "Delimiter": "/"}
-        while True:
-            answer: Any = self._ask("read", functools.partial(self._client.list_objects_v2, **request))
+    def files(self) -> dict[str, FileInfo]:
+        found = {}
+        for answer in self._listed(Delimiter="/"):
             for entry in answer.get("Contents", ()):
-                name = entry["Key"][len(prefix) :]
+                name = self._name(entry["Key"])
                 if name and not name.startswith("."):
-                    found[name] = entry["LastModified"].timestamp()
-            if not answer.get("IsTruncated"):
-                return found
-            request["ContinuationToken"] = answer["NextContinuationToken"]
+                    found[name] = FileInfo(entry["Size"], entry["LastModified"].timestamp())
+        return found
+
+    def folders(self) -> list[str]:
+        answers = self._listed(Delimiter="/")
+        return [self._name(entry["Prefix"])[:-1] for answer in answers for entry in answer.get("CommonPrefixes", ())]
+
+    def remove(self) -> None:
+        for answer in self._listed():
+            for entry in answer.get("Contents", ()):
+                self.delete(self._name(entry["Key"]))
 
     def keeps_conditions(self) -> bool:
         return self._keeps_conditions if self._parent is None else self._parent.keeps_conditions()
@@ -264,6 +298,19 @@ class _BucketFolder(LedgerFolder):
 
     def _key(self, name: str) -> str:
         return f"{self._prefix}/{name}" if self._prefix else name
+
+    def _name(self, key: str) -> str:
+        return key.removeprefix(self._key(""))
+
+    def _listed(self, **request: str) -> Iterator[Any]:
+        """Yield the answers to a listing of all that is in the folder."""
+        request |= {"Bucket": self._bucket, "Prefix": self._key("")}
+        while True:
+            answer: Any = self._ask("read", functools.partial(self._client.list_objects_v2, **request))
+            yield answer
+            if not answer.get("IsTruncated"):
+                return
+            request["ContinuationToken"] = answer["NextContinuationToken"]
 
     def _put(self, name: str, data: bytes) -> str:
         version = self._put_if(name, data)

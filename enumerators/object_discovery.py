@@ -14,9 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidegate.enumerators.between_listings import BetweenListings
 from tidegate.enumerators.chunk_sorter import ChunkSorter
 from tidegate.enumerators.left_out import LeftOut
-from tidegate.enumerators.object_notifications import ObjectNotifications
 from tidegate.enumerators.object_times import ObjectTimes
 from tidegate.enumerators.seen_objects import SeenObjects
 from tidegate.errors import CorruptDataError, ObjectGoneError
@@ -29,7 +29,6 @@ _LOG = logging.getLogger("tidegate.planner")
 _THREADS = 16
 _OBJECTS_AT_ONCE = 64
 _OBJECTS_PER_BATCH = 10_000
-_LISTED = "listed_ms"
 
 
 class ObjectDiscovery:
@@ -41,7 +40,7 @@ class ObjectDiscovery:
         out, with a warning.
     ignore_corrupt: leave out objects that cannot be cut; otherwise they end the round.
     left_out: an attribute: the objects that were left out, and why.
-    notifications: find objects between listings; None: every round lists.
+    between: finds objects in the rounds between listings; None: every round lists.
     """
 
     def __init__(
@@ -53,25 +52,25 @@ class ObjectDiscovery:
         *,
         allow_overwrites: bool = False,
         ignore_corrupt: bool = False,
-        notifications: ObjectNotifications | None = None,
+        between: BetweenListings | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._pages, self._format, self._times, self.seen = pages, object_format, times, seen
         self._allow_overwrites, self._ignore_corrupt, self._clock = allow_overwrites, ignore_corrupt, clock
-        self._notifications = notifications
+        self._between = between
         self._stopped = threading.Event()
         self.left_out = LeftOut()
 
     def stop(self) -> None:
         """Let a round that goes on in another thread raise CancelledError soon."""
         self._stopped.set()
-        if self._notifications is not None:
-            self._notifications.stop()
+        if self._between is not None:
+            self._between.stop()
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a stored offset, in whose snapshot stands what ``settle`` returned."""
-        if self._notifications is not None:
-            self._notifications.listed_ms = state.get(_LISTED)
+        if self._between is not None:
+            self._between.restore(state)
 
     def settle(self, number: int) -> Mapping[str, Any]:
         """Learn that what was found so far is stored when a manifest with this number is, or one with a greater.
@@ -80,20 +79,16 @@ class ObjectDiscovery:
 
         Called after each round that ended well.  Returns what the snapshot has to hold for ``restore``.
         """
-        if self._notifications is None:
-            return {}
-        self._notifications.held.end_round(number)
-        return {_LISTED: self._notifications.listed_ms}
+        return {} if self._between is None else self._between.settle(number)
 
     def stored(self, number: int) -> None:
         """Learn that a stored offset names a manifest with this number."""
-        if self._notifications is not None:
-            self._notifications.held.stored(number)
+        if self._between is not None:
+            self._between.stored(number)
 
     def metrics(self) -> Mapping[str, int]:
         """Return the figures of this run that are of interest besides what it found."""
-        told = {} if self._notifications is None else self._notifications.metrics()
-        return {"numFilesLeftOut": self.left_out.count, **told}
+        return {"numFilesLeftOut": self.left_out.count, **({} if self._between is None else self._between.metrics())}
 
     def round(self, *, existing: bool = True) -> ChunkSorter:
         """Look once, and return the chunks of what is new; none: nothing is.
@@ -106,7 +101,7 @@ class ObjectDiscovery:
         begun_ms = int(self._clock() * 1000)
         seen = self.seen.copy()
         found = ChunkSorter()
-        lists = self._notifications is None or self._notifications.is_listing_due(begun_ms)
+        lists = self._between is None or self._between.begin_round(begun_ms)
         with DaemonThreads(_THREADS, "tidegate-survey") as pool:
             # One after the other, for an object that both show is known by then.
             for find in self._finders(lists=lists, existing=existing):
@@ -117,8 +112,7 @@ class ObjectDiscovery:
                         while some := list(islice(surveyed, _OBJECTS_PER_BATCH)):
                             seen.add([each for each, _ in some])
                             found.add(_columns([chunk for _, chunks in some for chunk in chunks]))
-        notifications = self._notifications
-        seen.end_round(begun_ms if notifications is None else notifications.end_round(begun_ms, listed=lists))
+        seen.end_round(begun_ms if self._between is None else self._between.end_round(begun_ms))
         self.seen = seen
         return found
 
@@ -126,8 +120,8 @@ class ObjectDiscovery:
         if lists:
             yield self._pages
         # What came after the listing is not there already, and is found by the next round.
-        if self._notifications is not None and existing:
-            yield self._notifications.pages
+        if self._between is not None and existing and (not lists or self._between.asked_in_all_rounds):
+            yield self._between.pages
 
     def _fresh(self, pages: Iterable[Sequence[S3Object]], seen: SeenObjects, now_ms: int) -> Iterator[S3Object]:
         """Yield the objects that are new."""
@@ -136,6 +130,8 @@ class ObjectDiscovery:
             if self._stopped.is_set():
                 raise CancelledError
             new, overwritten = seen.sift(page)
+            if self._between is not None:
+                self._between.saw(page, new)
             yield from new
             if self._allow_overwrites:
                 yield from overwritten

@@ -7,7 +7,9 @@ import threading
 from collections.abc import Generator
 from concurrent.futures import CancelledError
 from itertools import islice
+from typing import Any, ClassVar
 
+from tidegate.enumerators.between_listings import BetweenListings
 from tidegate.enumerators.held_messages import HIDDEN_S, HeldMessages
 from tidegate.enumerators.listing_rules import ListingRules
 from tidegate.enumerators.notification_messages import created_objects
@@ -26,46 +28,48 @@ _PAGE = 256
 _MOST_KNOWN = 10_000
 
 
-class ObjectNotifications:
+class ObjectNotifications(BetweenListings):
     """Finds objects by notifications, and remembers which messages are not to be deleted yet.
 
     store: the bucket, where each named object is asked for: it may have been deleted or overwritten since.
     rules: as for a listing of it.
-    backfill_ms: how long after a listing the next one is due, which finds what no message told; None: the
-        first is the only one.
 
     A message whose body is malformed is left to the queue's redrive policy.  It is not deleted, and comes
     again less and less often, so that it costs the others nothing.
     """
 
+    # What is told while a bounded run lists is told to nobody else.
+    asked_in_all_rounds: ClassVar[bool] = True
+
     def __init__(
         self, queue: NotificationQueue, store: ObjectStore, rules: ListingRules, backfill_ms: int | None
     ) -> None:
-        self._queue, self._store, self._rules, self._backfill_ms = queue, store, rules, backfill_ms
+        super().__init__(backfill_ms)
+        self._queue, self._store, self._rules = queue, store, rules
         self.held = HeldMessages(queue)
-        self.listed_ms: int | None = None
         self._state: QueueState | None = None
         self._stopped = threading.Event()
         self._malformed: dict[str, str] = {}  # of this round
         self._known: set[str] = set()
         self._malformed_count = 0
 
-    def is_listing_due(self, now_ms: int) -> bool:
-        """Tell whether a round that begins now is to list, too.  ``listed_ms``: when the last one that did began."""
-        return self.listed_ms is None or (
-            self._backfill_ms is not None and now_ms - self.listed_ms >= self._backfill_ms
-        )
-
-    def end_round(self, begun_ms: int, *, listed: bool) -> int:
+    def end_round(self, begun_ms: int) -> int:
         """Note that a round found everything it could, and return until when nothing can come to light any more.
 
         A message is at most as old as the queue keeps it, and the next listing shows what is newer than the last.
         """
         self._state = self._queue.state()
-        if listed:
-            self.listed_ms = begun_ms
-        told_ms = begun_ms - self._state.retention_ms
-        return told_ms if self._backfill_ms is None or self.listed_ms is None else min(told_ms, self.listed_ms)
+        listed_ms, told_ms = super().end_round(begun_ms), begun_ms - self._state.retention_ms
+        return told_ms if self._backfill_ms is None else min(told_ms, listed_ms)
+
+    def settle(self, number: int) -> dict[str, Any]:
+        """Learn which manifest holds what the messages told, and return what the snapshot has to hold."""
+        self.held.end_round(number)
+        return super().settle(number)
+
+    def stored(self, number: int) -> None:
+        """Let messages be deleted whose objects a stored offset holds."""
+        self.held.stored(number)
 
     def pages(self) -> Generator[list[S3Object], None, None]:
         """Receive what is there, and yield the objects that it names as they are now, each once, in any order.

@@ -27,6 +27,8 @@ class ObjectTimes:
         (``record-timestamp``), or planning leaves them out (``ignore``).
     future: the same of times more than ``max_future_skew_ms`` ahead of the clock; ``hold`` is the
         planner's business.
+    keeps_malformed: whether malformed rows are delivered: with ``record-timestamp`` LastModified stands in for them,
+        too.  They never fail, for their own policy lets them through.
     wanted: what is to be read: chunks that are known to have no time in it are left out, others planned by what
         lies in it.
     """
@@ -36,6 +38,7 @@ class ObjectTimes:
     bad: BadEventTime = "fail"
     future: FutureEventTime = "ignore"
     max_future_skew_ms: int = 0
+    keeps_malformed: bool = False
     wanted: EventTimeRange = ALL_TIMES
 
     def chunk(self, found: S3Object, survey: ChunkSurvey, now_ms: int) -> Chunk | None:
@@ -67,6 +70,8 @@ class ObjectTimes:
             times = survey.times
             # A chunk without a row, such as one in which no line begins, lacks nothing.
             lacking = survey.rows_without_time > 0 or (times is None and survey.rows > 0)
+            if self.bad == "record-timestamp" and self.keeps_malformed:
+                lacking = lacking or survey.malformed_rows > 0
             without = f"rows have no usable time in the column {self.column!r}"
         if not lacking or self.bad == "ignore":
             return times

@@ -16,6 +16,7 @@
      "lookups": 1, "peeks": 2,                  requests to the time index by this plan
      "inexactSplits": 0,                        cut by probing, for the index is blind there: such a batch
                                                 passes the bound by at most the split's disorder
+     "overshoot": ms,                           how far the batch passes the bound, for chunks are read whole
      "secondsToDeletion": {"orders-2": 340},    of unread records, where that can be told
      "metrics": {"approximateQueueSize": 7},    figures of the connector's own, where it has any
      "planner": "9f1c...",                      names the planner process
@@ -64,6 +65,7 @@ class Reporter:
         cost: CostOf = split_rows,
         *,
         metrics: Mapping[str, int] | None = None,
+        overshoot_ms: int | None = None,
     ) -> Json:
         """Return what a plan decided.  Called once per plan.
 
@@ -71,6 +73,7 @@ class Reporter:
         asked: what the plan cost in requests, by the names they have in the report.
         cost: of ranges.
         metrics: figures of the connector's own.
+        overshoot_ms: how far the batch passes the bound; None: no bound, or no position passes one.
         """
         progress, splits = planned.progress, planned.splits
         by_state: dict[SplitState, list[SplitId]] = {}
@@ -116,6 +119,8 @@ class Reporter:
                 s: round(left) for s, left in sorted(seconds_left.items(), key=lambda item: item[1])[:_NAMED_SPLITS]
             },
         }
+        if overshoot_ms is not None:
+            report["overshoot"] = overshoot_ms
         if metrics:
             report["metrics"] = dict(sorted(metrics.items()))
         if len(splits) <= _DETAILED_SPLITS:

@@ -14,6 +14,9 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, wait
 from functools import partial
 
+from pydantic import TypeAdapter
+from typing_extensions import NotRequired, TypedDict
+
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
 from tidegate.enumerators.chunk_sorter import ChunkSorter
@@ -25,6 +28,7 @@ from tidegate.enumerators.manifest import Manifest
 from tidegate.enumerators.object_discovery import ObjectDiscovery
 from tidegate.enumerators.rereads import RereadRequests
 from tidegate.enumerators.seen_objects import SeenObjects
+from tidegate.enumerators.snapshots import checked
 from tidegate.enumerators.source_cleaning import SourceCleaning
 from tidegate.errors import OptionError
 from tidegate.readers.daemon_threads import DaemonThreads
@@ -41,6 +45,25 @@ _PATIENCE_S = 5.0  # for a round; one that takes longer goes on beside the plans
 _OFFSETS_REMEMBERED = 4  # Spark may go back to the last one or two
 _ORPHAN_S = 3600.0
 _REREADS = "rereads"
+
+
+class _Seen(TypedDict):
+    runs: list[str]
+    horizon: int | None
+    newest: int | None
+
+
+class _State(TypedDict):
+    owner: str
+    number: int
+    seen: _Seen | None
+    clean: NotRequired[dict[str, list[int]]]
+    rereads: NotRequired[dict[str, int]]
+    listed_ms: NotRequired[int | None]
+    after: NotRequired[str | None]
+
+
+_SHAPE = TypeAdapter(_State)
 
 
 class S3Enumerator(SplitEnumerator):
@@ -70,7 +93,8 @@ class S3Enumerator(SplitEnumerator):
         self._include_existing = include_existing
         self._begins = state is None
         # A copy: what came is a part of the start offset, which may be given back as it was.
-        self._state: Json = dict(state or {"owner": uuid.uuid4().hex[:12], "number": 0, "seen": None})
+        begin: Json = {"owner": uuid.uuid4().hex[:12], "number": 0, "seen": None}
+        self._state: Json = dict(begin if state is None else checked(state, _SHAPE))
         self._location = ledger
         self._ledger = None if ledger is None else ledger.of_query(self._state["owner"])
         self._cleaning: SourceCleaning | None = None
@@ -147,6 +171,10 @@ class S3Enumerator(SplitEnumerator):
         """Return rows, bytes and objects; rows of line formats are estimates."""
         costs = [self._manifest(s).cost(r.start, r.end) for s, r in ranges.items()]
         return Cost(sum(c.rows for c in costs), sum(c.bytes for c in costs), sum(c.files for c in costs))
+
+    def overshoot_ms(self, ranges: Mapping[SplitId, SplitRange], bound_ms: int) -> int:
+        """Return how far the latest record of the chunks, which are read whole, lies beyond a bound."""
+        return max((self._manifest(s).overshoot_ms(r.start, r.end, bound_ms) for s, r in ranges.items()), default=0)
 
     def details(self, wanted: SplitRange) -> tuple[Chunk, ...]:
         """Return the chunks in a range."""

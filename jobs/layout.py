@@ -1,4 +1,4 @@
-"""The frame that every HTML page of ours has.  Pure: from pieces of HTML to a page."""
+"""What pages with charts and a table are made of.  Pure: from pieces of HTML to a page."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from string import Template
+
+from tidegate.frame import frame
 
 __all__ = ["figure", "key", "layout", "legend", "pause_key", "split_key", "table_row"]
 
@@ -37,16 +39,15 @@ def layout(
     title, headline, introduction, columns: text.
     figures, legend_html, rows, footer: HTML.
     """
-    return Template(files(__package__).joinpath("page.html").read_text(encoding="utf-8")).substitute(
-        title=escape(title),
-        headline=escape(headline),
-        introduction=escape(introduction),
+    folder = files(__package__)
+    body = Template(folder.joinpath("page.html").read_text(encoding="utf-8")).substitute(
         figures="\n".join(figures),
         legend=legend_html,
         columns="".join(f"<th>{escape(column)}</th>" for column in columns),
         rows="\n".join(rows),
-        footer=footer,
     )
+    style = folder.joinpath("page.css").read_text(encoding="utf-8")
+    return frame(title=title, headline=headline, introduction=introduction, style=style, body=body, footer=footer)
 
 
 def figure(heading: str, text: str, html: str) -> str:

@@ -1,4 +1,4 @@
-"""What a state location knows of its query, read beside it: nothing here writes, and no lease is needed."""
+"""What a state location knows of its query, read beside it: no lease is needed, and only ``forget_query`` writes."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from functools import cached_property
 
 from tidegate.alignment.splits import Positions, SplitId
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.ledger import Ledger
+from tidegate.enumerators.ledger import Ledger, QueryFiles
 from tidegate.enumerators.ledger_folder import open_folder
 from tidegate.enumerators.left_out import LEFT_OUT, LeftOut
 from tidegate.enumerators.manifest import Manifest
 from tidegate.enumerators.process_identity import has_ended
 from tidegate.enumerators.rereads import RereadRequests
 from tidegate.enumerators.seen_objects import SeenObjects
-from tidegate.errors import OptionError
+from tidegate.errors import OptionError, did_you_mean
 from tidegate.jobs.spark_checkpoint import LoggedBatch, SparkCheckpoint
 from tidegate.sources.s3 import S3Source
 
-__all__ = ["LeaseNote", "QueryLedger", "open_query_ledger"]
+__all__ = ["KeptQuery", "LeaseNote", "QueryLedger", "forget_query", "list_queries", "open_query_ledger"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,18 @@ class LeaseNote:
     owner: str
     place: str
     state: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptQuery:
+    """A query that keeps something in a state location.
+
+    lease: of the one that used it last; None: it was another one.
+    """
+
+    owner: str
+    lease: LeaseNote | None
+    kept: QueryFiles
 
 
 class QueryLedger:
@@ -115,22 +127,52 @@ def open_query_ledger(source: S3Source, checkpoint: str | None) -> QueryLedger:
     """
     location = str(source.state_location)
     whole = Ledger(location, source.connection)
-    note = whole.lease().read()
-    if note is None:
-        raise OptionError(f"{location} is no state location that a query has used: it has no lease")
-    ended = "released" if note.released else "its process has ended" if has_ended(note.process) else "held"
-    lease = LeaseNote(note.owner, note.place, ended)
+    lease = _lease(whole)
     batches = None
     if checkpoint is not None:
         if "://" in checkpoint and checkpoint.partition("://")[0].lower() not in {"s3", "s3a", "file"}:
             raise OptionError(f"--checkpoint is {checkpoint!r}; it has to be a path, or s3://bucket/prefix")
         folder = open_folder(checkpoint, source.connection)
-        batches = SparkCheckpoint(folder, lambda offset: _owner(offset) == note.owner).batches()
+        batches = SparkCheckpoint(folder, lambda offset: _owner(offset) == lease.owner).batches()
         if not batches:
             raise OptionError(
-                f"--checkpoint is {checkpoint}, in which no batch is of the query {note.owner} that uses {location}"
+                f"--checkpoint is {checkpoint}, in which no batch is of the query {lease.owner} that uses {location}"
             )
-    return QueryLedger(location, lease, whole.of_query(note.owner), batches)
+    return QueryLedger(location, lease, whole.of_query(lease.owner), batches)
+
+
+def list_queries(source: S3Source) -> list[KeptQuery]:
+    """Return the queries that keep something in a state location, the one that was last written to first.
+
+    Raises OptionError when no query has used the location, ConnectorError when it cannot be read.
+    """
+    whole = Ledger(str(source.state_location), source.connection)
+    lease = _lease(whole)
+    found = [KeptQuery(owner, lease if owner == lease.owner else None, k) for owner, k in whole.queries().items()]
+    return sorted(found, key=lambda each: -(each.kept.written_s or 0))
+
+
+def forget_query(source: S3Source, owner: str) -> KeptQuery:
+    """Delete what a query keeps in a state location, and return what that was.
+
+    Raises OptionError when it keeps nothing there, ConnectorError while it is running.
+    """
+    queries = {each.owner: each for each in list_queries(source)}
+    if owner not in queries:
+        raise OptionError(
+            f"no query {owner!r} keeps anything in {source.state_location}{did_you_mean(owner, queries)}; "
+            "--queries shows those that do"
+        )
+    Ledger(str(source.state_location), source.connection).forget(owner)
+    return queries[owner]
+
+
+def _lease(whole: Ledger) -> LeaseNote:
+    note = whole.lease().read()
+    if note is None:
+        raise OptionError(f"{whole.address} is no state location that a query has used: it has no lease")
+    ended = "released" if note.released else "its process has ended" if has_ended(note.process) else "held"
+    return LeaseNote(note.owner, note.place, ended)
 
 
 def _owner(offset: Json) -> str | None:

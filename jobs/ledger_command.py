@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from tidegate.errors import OptionError
 from tidegate.jobs.arguments import parse_options, parse_time
 from tidegate.jobs.backfill_command import OPTION_EXAMPLE
-from tidegate.jobs.ledger import open_query_ledger
+from tidegate.jobs.ledger import forget_query, list_queries, open_query_ledger
 from tidegate.jobs.listed import Wanted
 from tidegate.jobs.reread import reread_batches, reread_objects
-from tidegate.jobs.show_ledger import show_asked, show_ledger, show_why
+from tidegate.jobs.show_ledger import show_asked, show_ledger, show_queries, show_why
 from tidegate.jobs.why import why
 from tidegate.sources.s3 import S3Source
 
@@ -37,6 +37,8 @@ def run_ledger(
     checkpoint: str | None,
     options: Sequence[str] | None,
     reread: RereadArguments,
+    queries: bool = False,
+    forget: str | None = None,
     as_json: bool,
 ) -> None:
     """Print what a state location knows, or why an object was read, or ask to read again.
@@ -44,6 +46,8 @@ def run_ledger(
     location: what the query calls ``stateLocation``.
     wanted: a key, or a glob of keys; None: all is told in short.
     options: of the source, as NAME=VALUE.
+    queries: tell which queries keep something there.
+    forget: delete what this one keeps.
 
     Raises OptionError, one sentence, for what contradicts itself or names nothing.
     """
@@ -57,6 +61,12 @@ def run_ledger(
         raise OptionError("--reread-batches goes with none of --reread, --reread-from and --reread-to")
     if by_object and not has_path:
         raise OptionError("to read objects again, --option path=s3://... is needed, and the query's other options")
+    if queries or forget is not None:
+        if wanted is not None or by_object or reread.batches or checkpoint is not None or (queries and forget):
+            raise OptionError("--queries and --forget go with no other question, and not with each other")
+        found = list_queries(source) if forget is None else [forget_query(source, forget)]
+        show_queries(found, forgotten=not queries, as_json=as_json)
+        return
     ledger = open_query_ledger(source, checkpoint)
     if reread.batches:
         show_asked(reread_batches(ledger, reread.batches), as_json=as_json)

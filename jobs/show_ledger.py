@@ -10,11 +10,11 @@ from typing import Any
 from rich.console import Console
 
 from tidegate.jobs.figures import clock_time, count
-from tidegate.jobs.ledger import QueryLedger
+from tidegate.jobs.ledger import KeptQuery, QueryLedger
 from tidegate.jobs.reread import Asked
 from tidegate.jobs.why import Why
 
-__all__ = ["show_asked", "show_ledger", "show_why"]
+__all__ = ["show_asked", "show_ledger", "show_queries", "show_why"]
 
 _OBJECTS = 100  # that a person is shown
 
@@ -68,6 +68,28 @@ def show_asked(asked: Asked, *, as_json: bool) -> None:
     )
     if asked.waiting:
         console.print(f"{count(asked.waiting)} chunks are not asked for: the query has yet to read them")
+
+
+def show_queries(found: Sequence[KeptQuery], *, forgotten: bool, as_json: bool) -> None:
+    """Print how much queries keep in a state location, or kept, if they are forgotten."""
+    told: list[dict[str, Any]] = [
+        {
+            "query": each.owner,
+            "lease": None if each.lease is None else each.lease.state,
+            "written": None if each.kept.written_s is None else int(each.kept.written_s * 1000),
+            "files": each.kept.files,
+            "bytes": each.kept.bytes,
+        }
+        for each in found
+    ]
+    if as_json:
+        _print_json(told)
+        return
+    console = _console()
+    for each in told:
+        used = "" if each["lease"] is None else f", has used it last: {each['lease']}"
+        size = f"{count(each['files'])} files, {count(each['bytes'])} bytes, written on {_clock(each['written'])}"
+        console.print(f"{each['query']}  {size}{used}{'; deleted' if forgotten else ''}")
 
 
 def _told(ledger: QueryLedger) -> dict[str, Any]:

@@ -77,7 +77,7 @@ class SparkCheckpoint:
 
 
 def _numbers(folder: LedgerFolder) -> set[int]:
-    return {int(name) for name in folder.modified() if name.isdecimal()}
+    return {int(name) for name in folder.files() if name.isdecimal()}
 
 
 def _parsed(text: str) -> Json | None:

@@ -154,7 +154,7 @@ def _of_present(ledger: QueryLedger, source: S3Source, present: S3Object) -> Fin
     if overwritten:
         return Finding("overwritten", f"it was overwritten after it was found: {_then(source)}")
     if new:
-        return Finding("not found yet", "it was never seen; the next discovery round finds it")
+        return Finding("not found yet", f"it was never seen; {_next_round(source)} finds it")
     if seen.remembers(present.key):
         return Finding(
             "read",
@@ -178,7 +178,12 @@ def _of_memory(ledger: QueryLedger, key: str) -> Finding:
 
 
 def _then(source: S3Source) -> str:
-    return "the next discovery round finds it anew" if source.allow_overwrites else "allowOverwrites is false"
+    return f"{_next_round(source)} finds it anew" if source.allow_overwrites else "allowOverwrites is false"
+
+
+def _next_round(source: S3Source) -> str:
+    misses = source.queue_url is not None or source.use_incremental_listing
+    return "the next listing of all objects at the latest" if misses else "the next discovery round"
 
 
 def _clock(time_ms: int) -> str:

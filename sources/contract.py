@@ -54,7 +54,8 @@ class Source(BaseModel, ABC):
         the others wait for it; ``fail`` ends the query.
     fail_on_data_loss: end the query when records that were never read are gone; else go on.
     min_partitions: at least so many tasks for a batch.
-    bad_event_time: what becomes of a row whose event time is missing, unparsable or negative: ``fail``
+    bad_event_time: what becomes of a row whose event time is missing or unparsable, or negative where that
+        means that there is none: ``fail``
         ends the query, with ``record-timestamp`` the row's own timestamp stands in, and with
         ``ignore`` the row is delivered, and planning and watermark leave it out.
     max_future_skew: an event time further ahead of the clock is in the future.

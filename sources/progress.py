@@ -77,9 +77,10 @@ class SourceProgress:
     paused: since when (wall clock) splits are paused, the longest ten.
     lookups, peeks: what the plan asked of the time index.
     inexact_splits: how many splits were cut by probing, for their index is blind there: right up to their disorder.
+    overshoot: by how much the batch passes the bound, for chunks of objects are read whole; 0 where none does.
     metrics: figures of the connector's own; ``tidegate_s3`` has ``approximateQueueSize`` (notifications that
-        wait, where there is a queue), ``numFilesLeftOut``, and with cleanSource ``numFilesCleaned`` and
-        ``numFilesNotCleaned``, all three of this run.
+        wait, where there is a queue), and of this run ``numFilesLeftOut``, with useIncrementalListing
+        ``numFilesOutOfOrder``, and with cleanSource ``numFilesCleaned`` and ``numFilesNotCleaned``.
     time_to_deletion: until retention deletes unread records, where that can be told; the soonest ten.
     by_split: of every split; empty beyond 100 splits.
     """
@@ -103,6 +104,7 @@ class SourceProgress:
     lookups: int
     peeks: int
     inexact_splits: int
+    overshoot: timedelta
     metrics: Mapping[str, int]
     time_to_deletion: Mapping[SplitId, timedelta]
     by_split: Mapping[SplitId, SplitDetail]
@@ -136,6 +138,7 @@ class SourceProgress:
             lookups=report["lookups"],
             peeks=report["peeks"],
             inexact_splits=report["inexactSplits"],
+            overshoot=_duration(report.get("overshoot", 0)),
             metrics=report.get("metrics", {}),
             time_to_deletion={s: _duration(left * 1000) for s, left in report["secondsToDeletion"].items()},
             by_split={

@@ -13,8 +13,10 @@ from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.strategy import milliseconds
+from tidegate.enumerators.between_listings import BetweenListings
 from tidegate.enumerators.column_inference import infer_columns, with_partition_columns
 from tidegate.enumerators.contract import Json, SplitEnumerator
+from tidegate.enumerators.incremental_listing import IncrementalListing
 from tidegate.enumerators.ledger import Ledger
 from tidegate.enumerators.notification_queue import NotificationQueue
 from tidegate.enumerators.object_cleaner import ObjectCleaner
@@ -137,7 +139,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
     def enumerator(self, state: Json | None) -> SplitEnumerator:
         """Enumerate manifests of what is under the path."""
         return S3Enumerator(
-            self.discovery(self._listing().pages, self._notifications()),
+            self.discovery(self._listing().pages, self._between_listings()),
             self._ledger(),
             state,
             include_existing=self.include_existing_files,
@@ -145,9 +147,9 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         )
 
     def discovery(
-        self, pages: Callable[[], Generator[Sequence[S3Object]]], notifications: ObjectNotifications | None = None
+        self, pages: Callable[[], Generator[Sequence[S3Object]]], between: BetweenListings | None = None
     ) -> ObjectDiscovery:
-        """Return what finds new objects among those in the pages, or where the notifications say, and cuts them."""
+        """Return what finds new objects among those in the pages, or by what is there between, and cuts them."""
         return ObjectDiscovery(
             pages,
             self._format(self._store()),
@@ -155,7 +157,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             SeenObjects(milliseconds(self.max_file_age)),
             allow_overwrites=self.allow_overwrites,
             ignore_corrupt=self.ignore_corrupt_files,
-            notifications=notifications,
+            between=between,
         )
 
     def reader(self, state: Json | None) -> SplitReader:
@@ -223,12 +225,14 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
     def _listing(self) -> ObjectListing:
         return ObjectListing(self.connection, self.bucket, self.listing_rules)
 
-    def _notifications(self) -> ObjectNotifications | None:
-        if self.queue_url is None:
-            return None
-        backfill_ms = None if self.backfill_interval is None else milliseconds(self.backfill_interval)
-        queue = NotificationQueue(self.connection, self.queue_url)
-        return ObjectNotifications(queue, self._store(), self.listing_rules, backfill_ms)
+    def _between_listings(self) -> BetweenListings | None:
+        rules = self.listing_rules
+        if self.queue_url is not None:
+            queue = NotificationQueue(self.connection, self.queue_url)
+            return ObjectNotifications(queue, self._store(), rules, self.backfill_ms)
+        if self.use_incremental_listing:
+            return IncrementalListing(self._listing().pages, rules.prefix, self.backfill_ms)
+        return None
 
     def _times(self) -> ObjectTimes:
         kind, _, rest = self.event_time.partition(":")
@@ -238,6 +242,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             bad=self.bad_event_time,
             future=self.future_event_time,
             max_future_skew_ms=milliseconds(self.max_future_skew),
+            keeps_malformed=self.bad_record_policy.keeps_corrupt,
             wanted=self.event_time_range,
         )
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 from typing_extensions import Self
 
+from tidegate.alignment.strategy import milliseconds
 from tidegate.enumerators.listing_rules import ListingRules
 from tidegate.enumerators.object_cleaner import Archive
 from tidegate.readers.s3_address import s3_address
@@ -43,10 +44,19 @@ def _queue_url(value: Any) -> Any:
     return value
 
 
+def _sure(value: Any) -> Any:
+    if isinstance(value, str) and value.lower() == "auto":
+        raise ValueError("expected true or false: whether keys rise with time is not guessed")
+    return value
+
+
 def _lower(value: Any) -> Any:
     """Read a word as Spark does, in any case."""
     return value.lower() if isinstance(value, str) else value
 
+
+_BACKFILL_INTERVAL = timedelta(hours=1)  # of incremental listing, unless it is given
+_UNORDERED = "--x-s3"  # how the names of directory buckets end
 
 Path: TypeAlias = Annotated[str, BeforeValidator(_path)]
 QueueUrl: TypeAlias = Annotated[str, BeforeValidator(_queue_url)]
@@ -68,6 +78,8 @@ class S3DiscoveryOptions(BaseModel):
         the query begins.
     queue_url: a queue of SQS that S3 tells what is new; listed is then only when the query begins, and
         once per backfill_interval, if it is given.
+    use_incremental_listing: list only what comes after the keys that are known, for keys rise with time, and all
+        once per backfill_interval, an hour unless it is given.
     clean_source: what becomes of an object when all of it is read and committed: ``off`` leaves it, ``archive``
         moves it to source_archive_dir, under its own key, ``delete`` deletes it.
     """
@@ -82,6 +94,7 @@ class S3DiscoveryOptions(BaseModel):
     allow_overwrites: bool = False
     max_file_age: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(days=7)
     queue_url: QueueUrl | None = None
+    use_incremental_listing: Annotated[bool, BeforeValidator(_sure)] = False
     backfill_interval: Annotated[Duration | None, Field(gt=timedelta(0))] = None
     clean_source: Annotated[Literal["off", "archive", "delete"], BeforeValidator(_lower)] = "off"
     source_archive_dir: Path | None = None
@@ -96,9 +109,21 @@ class S3DiscoveryOptions(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _consistent_notifications(self) -> Self:
-        if self.backfill_interval is not None and self.queue_url is None:
-            raise ValueError("backfillInterval is set, but queueUrl is not: without a queue every round lists")
+    def _consistent_listing(self) -> Self:
+        if self.use_incremental_listing and self.queue_url is not None:
+            raise ValueError(
+                "useIncrementalListing is true, and queueUrl is set: a queue tells what is new without a listing; "
+                "set one or the other"
+            )
+        if self.use_incremental_listing and self.bucket.endswith(_UNORDERED):
+            raise ValueError(
+                f"useIncrementalListing is true, but {self.bucket!r} is a directory bucket, which lists in no order"
+            )
+        if self.backfill_interval is not None and self.queue_url is None and not self.use_incremental_listing:
+            raise ValueError(
+                "backfillInterval is set, but neither queueUrl nor useIncrementalListing is: every round lists all "
+                "objects then"
+            )
         return self
 
     @model_validator(mode="after")
@@ -117,6 +142,12 @@ class S3DiscoveryOptions(BaseModel):
                     f"which lies in the path {self.path!r} and would be read again; give a place outside of it"
                 )
         return self
+
+    @property
+    def backfill_ms(self) -> int | None:
+        """How long after a listing of all objects the next one is due; None: every round lists, or only the first."""
+        interval = self.backfill_interval or (_BACKFILL_INTERVAL if self.use_incremental_listing else None)
+        return None if interval is None else milliseconds(interval)
 
     @property
     def archive(self) -> Archive | None:

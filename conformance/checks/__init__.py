@@ -2,6 +2,54 @@
 
 from __future__ import annotations
 
-from tidegate.conformance.checks import align, read, split
+from tidegate.conformance.checks import (
+    align,
+    align_trouble,
+    align_waiting,
+    fault,
+    fault_spark,
+    life,
+    life_optional,
+    life_said,
+    read,
+    read_again,
+    read_batches,
+    read_values,
+    spark,
+    spark_elsewhere,
+    spark_planning,
+    split,
+    split_changes,
+    state,
+    state_snapshot,
+    time,
+    time_bad,
+    time_watermark,
+    whole,
+)
 
-__all__ = ["align", "read", "split"]
+__all__ = [
+    "align",
+    "align_trouble",
+    "align_waiting",
+    "fault",
+    "fault_spark",
+    "life",
+    "life_optional",
+    "life_said",
+    "read",
+    "read_again",
+    "read_batches",
+    "read_values",
+    "spark",
+    "spark_elsewhere",
+    "spark_planning",
+    "split",
+    "split_changes",
+    "state",
+    "state_snapshot",
+    "time",
+    "time_bad",
+    "time_watermark",
+    "whole",
+]

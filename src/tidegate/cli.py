@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidegate.errors import TidegateError
+from tidegate.errors import OptionError, TidegateError
 
 __all__ = ["app", "main"]
 
@@ -185,6 +185,19 @@ def ledger(  # noqa: PLR0913 - parameters are options
             rich_help_panel="Read again",
         ),
     ] = None,
+    queries: Annotated[
+        bool,
+        typer.Option("--queries", help="Show all queries that keep something here.", rich_help_panel="Clean up"),
+    ] = False,
+    forget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="QUERY",
+            show_default="none",
+            help="Delete what this query keeps here; its checkpoint cannot be used any more.",
+            rich_help_panel="Clean up",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON; times are milliseconds since 1970.")] = False,
 ) -> None:
     """Show what the state location of an S3 query knows, and why an object was or was not read.
@@ -201,8 +214,61 @@ def ledger(  # noqa: PLR0913 - parameters are options
         checkpoint=checkpoint,
         options=option,
         reread=RereadArguments(reread, reread_from, reread_to, reread_batches),
+        queries=queries,
+        forget=forget,
         as_json=as_json,
     )
+
+
+@app.command()
+def conformance(
+    harness: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODULE:HARNESS", show_default="none", help="What makes a harness, such as mypkg.testing:Harness."
+        ),
+    ] = None,
+    *,
+    tier: Annotated[
+        list[str] | None,
+        typer.Option(
+            show_default="all", help="Check rules of this tier: contract, stateful, spark or faults; may be repeated."
+        ),
+    ] = None,
+    rule: Annotated[
+        list[str] | None, typer.Option(metavar="ID", show_default="all", help="Check this rule; may be repeated.")
+    ] = None,
+    exempt: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID=REASON", help="This rule is known to fail; it is a failure if it holds. May be repeated."
+        ),
+    ] = None,
+    report: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Write what came of it to FILE.html or FILE.json; may be repeated."),
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="Print the rules, and check nothing.")] = False,
+) -> None:
+    """Check a connector by the rules of the conformance kit.
+
+    The exit code is 1 when it breaks a rule that must or should hold.
+    """
+    from tidegate.jobs.conformance_command import check_conformance, list_rules
+
+    if listed:
+        list_rules(tier or [], rule or [])
+        return
+    if harness is None:
+        raise OptionError("MODULE:HARNESS is missing: give what makes a harness, or --list for the rules")
+    try:
+        conforms = check_conformance(
+            harness, tiers=tier or [], rules=rule or [], exempt=exempt or [], reports=report or []
+        )
+    except KeyboardInterrupt as interrupt:
+        raise typer.Exit(_exit_code(interrupt)) from None
+    if not conforms:
+        raise typer.Exit(1)
 
 
 @app.command()

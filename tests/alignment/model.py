@@ -374,3 +374,7 @@ class World:
         if self._finished(split):
             return SplitState.FINISHED
         return SplitState.IDLE if self._is_quiet(split) else SplitState.CAUGHT_UP
+
+
+def states(world: World) -> dict[str, SplitState]:
+    return {s: said.state for s, said in world.plans[-1].splits.items()}

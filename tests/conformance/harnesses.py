@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import signal
 import threading
 from contextlib import contextmanager
+from typing import ClassVar
 
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from pyspark.sql.types import StructType
@@ -20,11 +22,26 @@ from tidegate.conformance import Abilities, Ability, Fault, Harness, Writer
 
 _TOPICS = (f"conformance-{number}" for number in itertools.count())
 _NO_TIMESTAMP = -1
+_BATCH_ROWS = 500
+_MOST_BYTES = 4 << 20  # of a row: Kafka's own limit is below what the kit writes
 _SCHEMA = StructType().add("key", "string").add("value", "string").add("at", "long")
 
 
+def _parts(records):
+    """Yield records in parts that a topic takes as one batch each."""
+    part, size = [], 0
+    for each in records:
+        size += len(each.value or b"")
+        if part and (len(part) == _BATCH_ROWS or size > _MOST_BYTES // 2):
+            yield part
+            part, size = [], len(each.value or b"")
+        part.append(each)
+    if part:
+        yield part
+
+
 class KafkaWriter(Writer):
-    """Appends to a partition, a batch for each row.
+    """Appends to a partition.
 
     The offset of each row is kept, for markers of transactions take some in between.
     """
@@ -42,7 +59,7 @@ class KafkaWriter(Writer):
             )
             for row in rows
         ]
-        Topics(self.server).append(self.topic, *(encode([each]) for each in records), partition=self.partition)
+        Topics(self.server).append(self.topic, *map(encode, _parts(records)), partition=self.partition)
         self.offsets += range(self.end, self.end + len(rows))
         self.end += len(rows)
 
@@ -74,7 +91,7 @@ class KafkaHarness(Harness):
         .cannot(Ability.FAULT_DISCONNECT, "clients go to the address that the broker names, where no proxy stands")
         .cannot(Ability.FAULT_CORRUPT, "clients go to the address that the broker names, where no proxy stands")
     )
-    start_at_end = {"startingOffsets": "latest"}
+    start_at_end: ClassVar = {"startingOffsets": "latest"}
 
     def __init__(self, server):
         self.server, self.topic, self.partitions = server, next(_TOPICS), 0
@@ -93,7 +110,7 @@ class KafkaHarness(Harness):
     def create_split(self):
         self.partitions += 1
         if self.partitions == 1:
-            self.server.create_topic(self.topic)
+            self.server.create_topic(self.topic, configs={"max.message.bytes": str(_MOST_BYTES)})
         else:
             self.server.add_partitions(self.topic, self.partitions)
         return KafkaWriter(self.server, self.topic, self.partitions - 1)
@@ -118,9 +135,9 @@ def _stopped_now_and_then(server):
 
     def stop_and_go():
         while not over.is_set():
-            server.send_signal(1, signal.SIGSTOP)
+            os.kill(server.pids[1], signal.SIGSTOP)
             over.wait(1.0)
-            server.send_signal(1, signal.SIGCONT)
+            os.kill(server.pids[1], signal.SIGCONT)
             over.wait(0.2)
 
     thread = threading.Thread(target=stop_and_go)
@@ -156,7 +173,7 @@ class S3Harness(Harness):
         .cannot(Ability.ROW_POSITIONS, "a position is a chunk, which is read whole")
         .cannot(Ability.FAULT_CRASH, "the endpoint is shared by all tests")
     )
-    start_at_end = {"includeExistingFiles": "false"}
+    start_at_end: ClassVar = {"includeExistingFiles": "false"}
 
     def __init__(self, server):
         self.bucket, self.splits = Bucket(server), itertools.count()

@@ -3,22 +3,36 @@
 import pytest
 
 from tests.conformance.mutants import MUTANTS
+from tests.conformance.references import REFERENCES
 from tidegate.conformance.checker import judge
 from tidegate.conformance.memory import MemoryHarness
-from tidegate.conformance.rules import Level, all_rules, rule_named
+from tidegate.conformance.rules import Level, Tier, all_rules, rule_named
 from tidegate.conformance.verdicts import Status
 
 
+@pytest.fixture
+def session_of(request):
+    """Let rules that run queries find the session of all tests, or they start one that other tests then find."""
+
+    def start(rule):
+        if rule.tier in {Tier.SPARK, Tier.FAULTS}:
+            request.getfixturevalue("spark")
+
+    return start
+
+
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.killer} {mutant.sin}")
-def test_a_sin_is_found_by_its_rule(mutant):
-    verdict = judge(rule_named(mutant.killer), mutant.harness, open_run=mutant.open_run, patience_s=1.0)
+def test_a_sin_is_found_by_its_rule(mutant, session_of):
+    session_of(rule_named(mutant.killer))
+    verdict = judge(rule_named(mutant.killer), mutant.harness, open_run=mutant.open_run, patience_s=mutant.patience_s)
     assert not verdict.status.good, "the mutant lives"
     assert all(word in verdict.text for word in mutant.words), verdict.text
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: f"{rule.id} {rule.title}")
-def test_the_reference_connector_keeps_every_rule(rule):
-    verdict = judge(rule, MemoryHarness)
+def test_the_reference_connector_keeps_every_rule(rule, session_of):
+    session_of(rule)
+    verdict = judge(rule, REFERENCES.get(rule.id, MemoryHarness))
     assert verdict.status is Status.PASSED, verdict.explained()
 
 

@@ -1,6 +1,13 @@
-"""The S3 endpoint, for what enumerators list and keep there."""
+"""Where enumerators list and keep things: an S3 endpoint, and folders."""
+
+import tempfile
 
 import pytest
+
+from tests.enumerators import s3_queries, told_queries
+from tests.enumerators.objects import Store
+from tidegate.enumerators import notification_queue
+from tidegate.enumerators.notification_queue import NotificationQueue
 
 
 @pytest.fixture(scope="session")
@@ -13,3 +20,52 @@ def server(s3):
 @pytest.fixture(scope="session")
 def config(server, s3_config):
     return s3_config
+
+
+@pytest.fixture
+def own_temporary_folder(tmp_path, monkeypatch):
+    """Let what the sources of a process keep in common lie in the test's own folder."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+@pytest.fixture
+def store():
+    """A bucket in memory."""
+    return Store()
+
+
+@pytest.fixture
+def query(store, tmp_path):
+    """Make queries over the bucket in memory, which share a state location."""
+    made = []
+
+    def make(**settings):
+        made.append(s3_queries.Query(store, tmp_path / "state", **settings))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.stop()
+
+
+@pytest.fixture
+def no_waiting(monkeypatch):
+    """A queue that has no message says so at once."""
+    monkeypatch.setattr(notification_queue, "_WAIT_S", 0)
+
+
+@pytest.fixture
+def told_query(store, queue, tmp_path):
+    """Make queries over the bucket in memory that the queue tells what there is."""
+    made = []
+
+    def make(**settings):
+        client = told_queries.CONFIG
+        made.append(
+            told_queries.Query(store, lambda: NotificationQueue(client, queue.url), tmp_path / "state", **settings)
+        )
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.stop()

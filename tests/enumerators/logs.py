@@ -1,11 +1,14 @@
 """A source in memory, whose time stands still unless a test moves it."""
 
+from datetime import timedelta
+
 from tidegate.alignment.splits import Extent, Head
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.enumerators.coordinator import CoordinatorSettings, SourceCoordinator
 
+DRIFT_10 = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(milliseconds=10))
 WALL = 1_700_000_000.0  # what the wall clock of a test begins with
 
 
@@ -94,3 +97,16 @@ def coordinator(logs, clock=None, cores=2, restored=None, group=None, pace=None,
 def read(run, start, end):
     """Return what the batch between two offsets reads, as (split, position)."""
     return [(r.split_id, p) for task in run.tasks(start, end) for r in task.ranges for p in range(r.start, r.end)]
+
+
+def all_records(logs):
+    return sorted((split, p) for split, times in logs.times.items() for p in range(len(times)))
+
+
+def drain(run, start):
+    """Take batches until the offset repeats; return their records and the last offset."""
+    found = []
+    while (end := run.latest_offset(start)) != start:
+        found += read(run, start, end)
+        start = end
+    return found, start

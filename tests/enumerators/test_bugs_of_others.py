@@ -1,7 +1,7 @@
 """Bugs that others had, and some of our own, and how a query answers them.
 
 Tests carry the ids in their names: ``pytest -k 40499``.  Those that follow from one plan alone stand
-with the planner (``tests/alignment/test_planner.py``), those of groups with the group folder.
+with the planner (``tests/alignment/test_planner*.py``), those of groups with the group folder.
 """
 
 import json

@@ -81,7 +81,7 @@ def test_only_old_files_that_nobody_names_are_swept(location, config):
     lease.acquire("me")
     for name in ("kept", "orphan", "other orphan"):
         ledger.write(name, name.encode())
-    now[0] = max(ledger._files.modified().values()) + 9
+    now[0] = max(file.written_s for file in ledger._files.files().values()) + 9
     assert ledger.sweep(["kept", "not there"], older_than_s=10) == []
     now[0] += 2
     assert ledger.sweep(["kept", "not there"], older_than_s=10) == ["orphan", "other orphan"]
@@ -99,6 +99,38 @@ def test_of_a_location_each_query_has_a_part_of_its_own(ledger):
     one._wall_clock = lambda: 1e12
     assert one.sweep([], older_than_s=0) == ["00000001-ab"]
     assert [part.names() for part in (ledger, one, other)] == [["00000001-ab"], [], ["00000001-ab"]]
+
+
+def test_what_each_query_keeps_is_known_and_forgotten_alone(ledger):
+    assert ledger.queries() == {}
+    for owner, sizes in {"0a1b": (1, 20), "2c3d": (300,)}.items():
+        for size in sizes:
+            ledger.of_query(owner).write(f"{size:08}-ab", b"x" * size)
+    ledger.write("schema", b"")
+    assert {owner: (kept.files, kept.bytes) for owner, kept in ledger.queries().items()} == {
+        "0a1b": (2, 21),
+        "2c3d": (1, 300),
+    }
+    assert ledger.queries()["2c3d"].written_s == ledger.of_query("2c3d")._files.files()["00000300-ab"].written_s
+    ledger.forget("0a1b")
+    ledger.forget("0a1b")
+    assert (list(ledger.queries()), ledger.names()) == (["2c3d"], ["schema"])
+    assert ledger.of_query("2c3d").names() == ["00000300-ab"]
+
+
+def test_a_query_that_is_running_is_not_forgotten_but_others_and_stopped_ones_are(ledger):
+    for owner in ("running", "other"):
+        ledger.of_query(owner).write("a", b"")
+    mine = ledger.lease()
+    mine.acquire("running")
+    ledger.lease = lambda: lease(ledger._root, Rival(lambda _: mine.renew()))
+    with pytest.raises(ConnectorError, match=f"the query 'running' is running, .*{re.escape(ledger.address)}; stop it"):
+        ledger.forget("running")
+    ledger.forget("other")
+    assert list(ledger.queries()) == ["running"]
+    mine.release()
+    ledger.forget("running")
+    assert ledger.queries() == {}
 
 
 def test_a_note_is_replaced_and_what_never_changes_is_not(ledger):
@@ -286,6 +318,23 @@ def test_a_dead_query_is_waited_for_until_its_own_lease_is_over(folder):
     second.acquire("two")
     assert 60 <= clock.now < 63
     second.check()
+
+
+def test_who_holds_a_lease_is_known_when_it_is_renewed_or_when_its_time_is_over(folder):
+    clock = Clock()
+    assert not lease(folder, clock).is_held_by("one")
+    first = lease(folder, clock, lease_s=60)
+    first.acquire("one")
+    assert not lease(folder, clock).is_held_by("two")
+    assert clock.now == 0
+    alive, dead = Rival(lambda now: first.renew() if now > 5 else None), Clock()
+    assert lease(folder, alive).is_held_by("one")
+    assert 5 < alive.now < 8
+    assert not lease(folder, dead).is_held_by("one")
+    assert 60 <= dead.now < 63
+    first.release()
+    assert not lease(folder, clock).is_held_by("one")
+    assert clock.now == 0
 
 
 def test_a_restart_takes_its_own_lease_at_once_and_the_earlier_run_learns_it(folder):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.enumerators.objects import CHUNK_BYTES, Store
-from tests.enumerators.test_s3_enumerator import LATER_S, Query
+from tests.enumerators.s3_queries import LATER_S, Query
 from tidegate.enumerators.chunk_sorter import ChunkSorter
 from tidegate.enumerators.rereads import RereadRequests, request_reread
 from tidegate.errors import OptionError

@@ -1,5 +1,16 @@
 """Connectors that each commit one sin."""
 
-from tests.conformance.mutants import align, read, split
+from tests.conformance.mutants import align, fault, life, read, read_values, spark, split, state, time, whole
 
-MUTANTS = [*split.MUTANTS, *read.MUTANTS, *align.MUTANTS]
+MUTANTS = [
+    *split.MUTANTS,
+    *read.MUTANTS,
+    *read_values.MUTANTS,
+    *time.MUTANTS,
+    *align.MUTANTS,
+    *whole.MUTANTS,
+    *state.MUTANTS,
+    *life.MUTANTS,
+    *spark.MUTANTS,
+    *fault.MUTANTS,
+]

@@ -1,5 +1,29 @@
+import time
+from datetime import timedelta
+
 from tests.conformance.mutants.mutant import Mutant, sinful
-from tidegate.conformance.memory import MemoryEnumerator
+from tests.conformance.mutants.planners import (
+    Around,
+    Changed,
+    IgnoresBoundedRuns,
+    OnceIdleAlwaysIdle,
+    OnlyTheLargest,
+    forgetting,
+    idle_at_once,
+    of_another,
+    unaligned,
+    with_fields,
+)
+from tests.conformance.mutants.time import (
+    LatestIsZeroWithoutARow,
+    NeverComplete,
+    WatermarkGoesBack,
+)
+from tidegate.alignment.budget import UNLIMITED, Cost
+from tidegate.conformance.memory import MemoryEnumerator, MemorySource
+from tidegate.errors import DataLossError
+
+SECOND_MS = 1_000
 
 
 class BoundInclusive(MemoryEnumerator):
@@ -7,6 +31,159 @@ class BoundInclusive(MemoryEnumerator):
         return super().lookup(event_time_ms + 1, splits)
 
 
+class NeverResumes(Changed):
+    """What was paused once is never read again."""
+
+    def __init__(self, *opened):
+        super().__init__(*opened)
+        self.paused = {}
+
+    def after(self, start, end):
+        for split in self.run.report()["paused"]:
+            self.paused.setdefault(split, end["positions"][split])
+        return {**end, "positions": {**end["positions"], **self.paused}}
+
+
+class WaitsAtGaps(Changed):
+    """Takes the time that was read last for that of the slowest split."""
+
+    def after(self, start, end):
+        return start if "bound" in start and end["bound"] > start["bound"] + 20 * SECOND_MS else end
+
+
+class PeeksAtAPage(MemoryEnumerator):
+    def peek(self, positions):
+        return {**dict.fromkeys(positions), **super().peek(dict(list(positions.items())[:16]))}
+
+
+class LooksFromBehind(MemoryEnumerator):
+    """Answers with what follows the last row before a time."""
+
+    def lookup(self, event_time_ms, splits):
+        found = {}
+        for split in splits:
+            heads = list(self._heads(split, 0))
+            at = max((n + 1 for n, head in enumerate(heads) if head.event_time_ms < event_time_ms), default=0)
+            found[split] = heads[at] if at < len(heads) else None
+        return found
+
+
+class PeeksAtPages(MemoryEnumerator):
+    """Sees the first row of every page, and the last row."""
+
+    def peek(self, positions):
+        ends = {s: extent.end for s, extent in self.extents(positions).items()}
+        return super().peek({s: min(-(-at // 8) * 8, max(at, ends[s] - 1)) for s, at in positions.items()})
+
+
+class ReadsAllAfterARestart(Changed):
+    def latest_offset(self, start, *limits):
+        if "positions" in start and not self.asked:
+            self.asked = True
+            return self.again(unaligned(self.source)).latest_offset(start, *limits)
+        return super().latest_offset(start, *limits)
+
+
+class CountsHalfOfTheRows(MemoryEnumerator):
+    positions_are_rows = False
+
+    def cost(self, ranges):
+        return Cost(rows=sum(r.end - r.start for r in ranges.values()) // 2)
+
+
+class IgnoresTheLimit(Around):
+    def latest_offset(self, start, budget=UNLIMITED, min_rows=0):
+        return self.run.latest_offset(start, UNLIMITED, min_rows)
+
+
+class PausedIsIdle(Changed):
+    def after(self, start, end):
+        return {**end, "idle": sorted(paused)} if (paused := self.run.report()["paused"]) else end
+
+
+class CountsNoLateRows(Around):
+    def report(self):
+        return {**(self.run.report() or {}), "lateRowsTotal": 0}
+
+
+class LatestIsTheLastPosition(MemoryEnumerator):
+    def latest(self, ends):
+        found = self.peek({split: max(0, end - 1) for split, end in ends.items()})
+        return {split: None if head is None else head.event_time_ms for split, head in found.items()}
+
+
+class ComplainsOfLostRows(MemoryEnumerator):
+    def extents(self, splits):
+        found = super().extents(splits)
+        if any(extent.begin > 0 for extent in found.values()):
+            raise DataLossError("rows are gone")
+        return found
+
+
+class ComplainsOfLostSplits(MemoryEnumerator):
+    def extents(self, splits):
+        found = super().extents(splits)
+        if found.keys() != set(splits):
+            raise DataLossError("a split is gone")
+        return found
+
+
+class AlignsByTheFuture(MemorySource):
+    def usable_ms(self, split, record):
+        return MemorySource.usable_ms(self.model_copy(update={"max_future_skew": timedelta(365_000)}), split, record)
+
+
+class AnHourAhead(MemoryEnumerator):
+    def wall_clock(self):
+        return time.time() + 3600
+
+
+class DoesNotHold(MemorySource):
+    def usable_ms(self, split, record):
+        return MemorySource.usable_ms(self.model_copy(update={"future_event_time": "ignore"}), split, record)
+
+
+PAST = "at or past the bound"
+LEFT = "were written and not all delivered"
+
+
+def enumerating(sin, killer, words, enumerator):
+    return Mutant(sin, killer, (words,), sinful(enumerator=enumerator))
+
+
+def planning(sin, killer, words, open_run):
+    return Mutant(sin, killer, (words,), sinful(), open_run)
+
+
 MUTANTS = [
-    Mutant("the bound is inclusive", "ALIGN-1", ("at or past the bound",), sinful(enumerator=BoundInclusive)),
+    enumerating("the bound is inclusive", "ALIGN-1", PAST, BoundInclusive),
+    planning("a paused split is read", "ALIGN-1", PAST, of_another(unaligned)),
+    planning("a paused split is never resumed", "ALIGN-1", LEFT, NeverResumes),
+    planning("a gap is waited for", "ALIGN-2", LEFT, WaitsAtGaps),
+    enumerating("peek answers for 16 splits", "ALIGN-3", PAST, PeeksAtAPage),
+    enumerating("lookup skips what is not behind all earlier rows", "ALIGN-4", PAST, LooksFromBehind),
+    enumerating("peek sees the first rows of pages", "ALIGN-5", PAST, PeeksAtPages),
+    planning("the bound is forgotten by a restart", "ALIGN-6", PAST, ReadsAllAfterARestart),
+    enumerating("every second row is counted", "ALIGN-7", "rows, but 4 are allowed", CountsHalfOfTheRows),
+    planning("a row limit is ignored", "ALIGN-7", "rows, but 4 are allowed", IgnoresTheLimit),
+    planning("a small split is starved", "ALIGN-8", "split 1 gives nothing to 3 batches", OnlyTheLargest),
+    planning("without alignment a split is starved", "ALIGN-9", "split 1 gives nothing to 3 batches", OnlyTheLargest),
+    enumerating("a finished split holds the others", "ALIGN-10", LEFT, NeverComplete),
+    planning("a split at its end holds a bounded run", "ALIGN-11", "1#2", IgnoresBoundedRuns),
+    planning("an idle split lets go at once", "ALIGN-12", "quiet for 29 s only", idle_at_once),
+    planning("a paused split becomes idle", "ALIGN-13", "'split-1' became idle", PausedIsIdle),
+    planning("idle splits are forgotten by a restart", "ALIGN-14", "", forgetting("idle")),
+    planning("a split that wakes holds nobody", "ALIGN-15", "split 0 woke, and stands at", OnceIdleAlwaysIdle),
+    enumerating("an empty split holds the others", "ALIGN-16", LEFT, LatestIsZeroWithoutARow),
+    enumerating("latest is blind behind holes", "ALIGN-17", "1#1 is read past the bound", LatestIsTheLastPosition),
+    planning("a bounded run goes on with what comes", "ALIGN-18", "written after it had begun", IgnoresBoundedRuns),
+    enumerating("lost rows end the query", "ALIGN-19", "DataLossError: rows are gone", ComplainsOfLostRows),
+    enumerating("a lost split ends the query", "ALIGN-20", "DataLossError: a split is gone", ComplainsOfLostSplits),
+    planning("late rows are not counted", "ALIGN-21", "counts 0 late rows", CountsNoLateRows),
+    planning("a late split moves the watermark back", "ALIGN-21", "the watermark goes back", WatermarkGoesBack),
+    planning("nobody waits for a late split", "ALIGN-22", PAST, with_fields(late_splits="admit")),
+    planning("a late split ends nothing", "ALIGN-23", "behind the watermark", with_fields(late_splits="admit")),
+    Mutant("the future is aligned by", "ALIGN-24", ("at or before the watermark",), sinful(source=AlignsByTheFuture)),
+    enumerating("the clock is an hour ahead", "ALIGN-26", "s before its time", AnHourAhead),
+    Mutant("the future is not held", "ALIGN-25", ("before its time has come",), sinful(source=DoesNotHold)),
 ]

@@ -16,6 +16,7 @@ class Mutant:
     sin: in a few words.
     killer: the id of the rule that must fail.
     words: what its message must say.
+    patience_s: for how long something that must come is waited for; see Lab.
     """
 
     sin: str
@@ -23,6 +24,7 @@ class Mutant:
     words: tuple[str, ...]
     harness: HarnessFactory
     open_run: OpenRun = open_coordinator
+    patience_s: float = 1.0
 
 
 def sinful(*, enumerator=MemoryEnumerator, reader=MemoryReader, source=MemorySource, harness=MemoryHarness):

@@ -1,13 +1,35 @@
+import time
 from dataclasses import replace
+from itertools import groupby
+from typing import ClassVar
+
+import pyarrow as pa
 
 from tests.conformance.mutants.mutant import Mutant, sinful
-from tidegate.conformance.memory import MemoryReader
+from tidegate.alignment.splits import SplitRange
+from tidegate.conformance.memory import MemoryEnumerator, MemoryReader
+from tidegate.errors import DataLossError, DeadlineError
 from tidegate.readers.contract import ReadTask
 
 
-class ReadsThePositionAfterTheEnd(MemoryReader):
+class Ranges(MemoryReader):
+    """Reads other ranges than it is asked for."""
+
+    def changed(self, ranges):
+        raise NotImplementedError
+
     def read(self, task):
-        yield from super().read(ReadTask(tuple(replace(each, end=each.end + 1) for each in task.ranges)))
+        return super().read(ReadTask(tuple(self.changed(task.ranges))))
+
+
+class Batches(MemoryReader):
+    """Yields other batches than it has read."""
+
+    def changed(self, batch):
+        raise NotImplementedError
+
+    def read(self, task):
+        return map(self.changed, super().read(task))
 
 
 class SkipsTheLastRow(MemoryReader):
@@ -16,12 +38,246 @@ class SkipsTheLastRow(MemoryReader):
         yield from [*batches[:-1], batches[-1].slice(0, batches[-1].num_rows - 1)] if batches else []
 
 
+class ReadsBackwards(Batches):
+    def changed(self, batch):
+        return batch.take(list(range(batch.num_rows))[::-1])
+
+
+class YieldsBatchesTwice(MemoryReader):
+    def read(self, task):
+        for batch in super().read(task):
+            yield from (batch, batch)
+
+
+class ReadsThePositionAfterTheEnd(Ranges):
+    def changed(self, ranges):
+        return [replace(each, end=each.end + 1) for each in ranges]
+
+
+class BeginsBehindTheStart(Ranges):
+    """Takes the start for the last position that was read, but for the first of all."""
+
+    def changed(self, ranges):
+        return [replace(each, start=each.start + 1 if each.start else 0) for each in ranges]
+
+
+class TakesTheEndForACount(Ranges):
+    def changed(self, ranges):
+        return [replace(each, end=each.start + each.end) for each in ranges]
+
+
+class ReadsWholeBlocks(Ranges):
+    def changed(self, ranges):
+        return [replace(each, start=each.start // 2 * 2, end=each.end + each.end % 2) for each in ranges]
+
+
+class ReadsTheFirstRange(Ranges):
+    def changed(self, ranges):
+        return ranges[:1]
+
+
+class KeepsRangesBySplit(Ranges):
+    def changed(self, ranges):
+        return {each.split_id: each for each in ranges}.values()
+
+
+class JoinsRanges(Ranges):
+    def changed(self, ranges):
+        for split, found in groupby(sorted(ranges, key=lambda each: each.split_id), lambda each: each.split_id):
+            ends = list(found)
+            yield SplitRange(split, min(each.start for each in ends), max(each.end for each in ends))
+
+
+class ReadsTheFirstPage(Ranges):
+    def changed(self, ranges):
+        return [replace(each, end=min(each.end, each.start + 1_000)) for each in ranges]
+
+
+class BeginsPagesWithTheLastRow(Ranges):
+    def changed(self, ranges):
+        for each in ranges:
+            cuts = [*range(each.start + 999, each.end, 999), each.end]
+            yield from (replace(each, start=max(each.start, cut - 1_000), end=cut) for cut in cuts)
+
+
+class TakesNoRowsForNoLimit(Ranges):
+    def changed(self, ranges):
+        return [replace(each, end=each.end + 100) if each.start == each.end else each for each in ranges]
+
+
+class NeedsARange(Ranges):
+    def changed(self, ranges):
+        return [ranges[0], *ranges[1:]]
+
+
+class CountsRows(MemoryReader):
+    """Takes positions for numbers of rows."""
+
+    def _read(self, client, wanted):
+        begin, end, _ = client.ask("extents", [wanted.split_id])[wanted.split_id]
+        rows = pa.Table.from_batches(super()._read(client, SplitRange(wanted.split_id, begin, end)), self.schema)
+        yield from rows.slice(wanted.start, wanted.end - wanted.start).to_batches()
+
+    @property
+    def schema(self):
+        return self._source.arrow_schema
+
+
+class EndsAtTheFirstHole(MemoryReader):
+    def _read(self, client, wanted):
+        for at in range(wanted.start, wanted.end):
+            found = list(super()._read(client, SplitRange(wanted.split_id, at, at + 1)))
+            if not found:
+                return
+            yield from found
+
+
+class WaitsForRows(MemoryReader):
+    def _read(self, client, wanted):
+        found = list(super()._read(client, wanted))
+        if not found and wanted.start < wanted.end:
+            raise DeadlineError("no row came within 20 s")
+        yield from found
+
+
+class NullsForHoles(MemoryReader):
+    def _read(self, client, wanted):
+        found = list(super()._read(client, wanted))
+        schema = self._source.arrow_schema
+        holes = wanted.end - wanted.start - sum(batch.num_rows for batch in found)
+        yield from found
+        if holes:
+            yield pa.record_batch([pa.nulls(holes, field.type) for field in schema], schema=schema)
+
+
+class ReadsOnce(MemoryReader):
+    """What is read is acknowledged, and does not come again."""
+
+    _READ: ClassVar = set()
+
+    def read(self, task):
+        for each in task.ranges:
+            known = (self._source.address, each)
+            if known not in self._READ:
+                self._READ.add(known)
+                yield from super().read(ReadTask((each,)))
+
+
+class ReadsToThePresentEnd(MemoryReader):
+    def _read(self, client, wanted):
+        _, end, _ = client.ask("extents", [wanted.split_id])[wanted.split_id]
+        return super()._read(client, replace(wanted, end=end if wanted.end > 3 else wanted.end))
+
+
+class TellsWhenItReads(Batches):
+    def changed(self, batch):
+        now = pa.repeat(pa.scalar(time.time_ns() // 1_000, batch.schema.field("at").type), batch.num_rows)
+        return batch.set_column(2, "at", now)
+
+
+class EnumeratorThatTellsReaders(MemoryEnumerator):
+    """Leaves in its process what readers need."""
+
+    KNOWN: ClassVar = set()
+
+    def discover(self):
+        found = super().discover()
+        self.KNOWN.update((self._source.address, split) for split in found)
+        return found
+
+    def close(self):
+        self.KNOWN.clear()
+        super().close()
+
+
+class ReaderThatIsTold(MemoryReader):
+    def read(self, task):
+        known = [
+            each for each in task.ranges if (self._source.address, each.split_id) in EnumeratorThatTellsReaders.KNOWN
+        ]
+        return super().read(ReadTask(tuple(known)))
+
+
+class EnumeratorOfOneProcess(EnumeratorThatTellsReaders):
+    def close(self):
+        MemoryEnumerator.close(self)
+
+
+class SharesIterators(MemoryReader):
+    _OPEN: ClassVar = {}
+
+    def read(self, task):
+        known = (self._source.address, task)
+        yield from self._OPEN.setdefault(known, super().read(task))
+        del self._OPEN[known]
+
+
+class SilentAboutLoss(MemoryReader):
+    def __init__(self, source):
+        super().__init__(source.model_copy(update={"fail_on_data_loss": False}))
+
+
+class FailsForLoss(MemoryReader):
+    def __init__(self, source):
+        super().__init__(source.model_copy(update={"fail_on_data_loss": True}))
+
+
+class SkipsTheFirstRowThatIsLeft(MemoryReader):
+    def _read(self, client, wanted):
+        begin, _, _ = client.ask("extents", [wanted.split_id])[wanted.split_id]
+        lost = begin > wanted.start
+        return super()._read(client, replace(wanted, start=begin + 1) if lost else wanted)
+
+
+class LossOfAnotherName(MemoryReader):
+    def read(self, task):
+        try:
+            yield from super().read(task)
+        except DataLossError as error:
+            raise KeyError(str(error)) from None
+
+
+READERS = [
+    ("the last row of a task is lost", "READ-1", ("1 missing",), SkipsTheLastRow),
+    ("rows come backwards", "READ-1", ("out of order: comes after 0#6",), ReadsBackwards),
+    ("batches come twice", "READ-1", ("14 more than once", "comes 2 times"), YieldsBatchesTwice),
+    ("the end of a range is inclusive", "READ-2", ("they differ from row",), ReadsThePositionAfterTheEnd),
+    ("the start of a range is exclusive", "READ-2", ("the second lacks 0#1",), BeginsBehindTheStart),
+    ("the end is taken for a count", "READ-3", ("position 1 of split-0 has 0#1, 0#2",), TakesTheEndForACount),
+    ("blocks are not cut", "READ-3", ("position 0 of split-0 has 0#0, 0#1",), ReadsWholeBlocks),
+    ("only the first range is read", "READ-4", ("all are missing", "range 1"), ReadsTheFirstRange),
+    ("ranges are kept by split", "READ-4", ("missing", "range"), KeepsRangesBySplit),
+    ("ranges are joined over gaps", "READ-4", ("never asked for",), JoinsRanges),
+    ("only the first page is read", "READ-5", ("500 missing", "0#1000"), ReadsTheFirstPage),
+    ("pages begin with the last row", "READ-5", ("0#998", "comes 2 times"), BeginsPagesWithTheLastRow),
+    ("no rows is no limit", "READ-6", ("from 0 to 0 gives 4 rows",), TakesNoRowsForNoLimit),
+    ("a task needs a range", "READ-6", ("IndexError",), NeedsARange),
+    ("rows are counted over holes", "READ-7", ("though peek() says",), CountsRows),
+    ("reading ends at a hole", "READ-7", ("4 missing",), EndsAtTheFirstHole),
+    ("a hole is waited for", "READ-8", ("DeadlineError",), WaitsForRows),
+    ("a hole is a null", "READ-8", ("gives None",), NullsForHoles),
+    ("rows are read once", "READ-9", ("reading 1 and 2", "the second lacks 0#0"), ReadsOnce),
+    ("reading goes on to the present end", "READ-9", ("adds 0#5, 0#6",), ReadsToThePresentEnd),
+    ("rows hold the time of reading", "READ-9", ("column 'at' differs", "0#0"), TellsWhenItReads),
+    ("iterators are shared", "READ-12", ("missing", "0#0"), SharesIterators),
+    ("deleted rows are passed over", "READ-13", ("no error",), SilentAboutLoss),
+    ("data loss has another name", "READ-13", ("KeyError",), LossOfAnotherName),
+    ("data loss ends the query in spite of the option", "READ-14", ("DataLossError",), FailsForLoss),
+    ("a row is skipped after a loss", "READ-14", ("0#3", "missing"), SkipsTheFirstRowThatIsLeft),
+]
+
 MUTANTS = [
+    *(Mutant(sin, killer, words, sinful(reader=reader)) for sin, killer, words, reader in READERS),
     Mutant(
-        "the end of a range is inclusive",
-        "READ-2",
-        ("they differ from row",),
-        sinful(reader=ReadsThePositionAfterTheEnd),
+        "readers need the enumerator of their run",
+        "READ-10",
+        ("before and after a restart", "the second lacks 0#0"),
+        sinful(enumerator=EnumeratorThatTellsReaders, reader=ReaderThatIsTold),
     ),
-    Mutant("the last row of a task is lost", "READ-1", ("1 missing",), sinful(reader=SkipsTheLastRow)),
+    Mutant(
+        "readers need the process of the enumerator",
+        "READ-11",
+        ("here and in another process", "the second lacks 0#0"),
+        sinful(enumerator=EnumeratorOfOneProcess, reader=ReaderThatIsTold),
+    ),
 ]

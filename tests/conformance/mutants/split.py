@@ -1,11 +1,286 @@
+import itertools
+import uuid
+from dataclasses import replace
+
+import numpy as np
+
 from tests.conformance.mutants.mutant import Mutant, sinful
-from tidegate.conformance.memory import MemoryEnumerator
+from tidegate.conformance.memory import MemoryEnumerator, MemoryReader
+from tidegate.conformance.planning import open_coordinator
+from tidegate.errors import DataLossError
+
+
+def real(name):
+    """Return what the store calls a split."""
+    return str(name).rpartition("/")[2]
+
+
+class Renamed(MemoryEnumerator):
+    """Calls splits by names of its own, which end in /, and the store's."""
+
+    def name(self, split):
+        raise NotImplementedError
+
+    def discover(self):
+        return [self.name(split) for split in super().discover()]
+
+    def extents(self, splits):
+        found = super().extents([real(split) for split in splits])
+        return {split: found[real(split)] for split in splits if real(split) in found}
+
+    def _heads(self, split, position):
+        return super()._heads(real(split), position)
+
+
+class ReaderOfRenamed(MemoryReader):
+    def _read(self, client, wanted):
+        return super()._read(client, replace(wanted, split_id=real(wanted.split_id)))
+
+
+def renamed(enumerator):
+    return sinful(enumerator=enumerator, reader=ReaderOfRenamed)
 
 
 class StartsLateSplitsAtTheirEnd(MemoryEnumerator):
     def starts(self, splits, *, first):
         extents = self.extents(splits)
         return {s: extent.begin if first else extent.end for s, extent in extents.items()}
+
+
+class LooksOnce(MemoryEnumerator):
+    _found = None
+
+    def discover(self):
+        self._found = self._found or super().discover()
+        return self._found
+
+
+class StartsLateSplitsAsTheOptionSays(MemoryEnumerator):
+    def starts(self, splits, *, first):
+        return super().starts(splits, first=True)
+
+
+class IgnoresWhereToBegin(MemoryEnumerator):
+    def starts(self, splits, *, first):
+        return super().starts(splits, first=False)
+
+
+class FindsTheFirstPage(MemoryEnumerator):
+    def discover(self):
+        return super().discover()[:3]
+
+
+class NamesByNumber(MemoryEnumerator):
+    def discover(self):
+        return range(len(super().discover()))
+
+
+class NamesThatAreNoText(Renamed):
+    def name(self, split):
+        return f"\udcff/{split}"
+
+
+class NamesWithTheSize(Renamed):
+    def name(self, split):
+        return f"{MemoryEnumerator.extents(self, [split])[split].end}/{split}"
+
+
+class NamesOfThisRun(Renamed):
+    def __init__(self, source, state):
+        super().__init__(source, state)
+        self._run = uuid.uuid4().hex
+
+    def name(self, split):
+        return f"{self._run}/{split}"
+
+
+class NamesByHash(Renamed):
+    def name(self, split):
+        return f"{hash(split)}/{split}"
+
+
+class TwoNamesForOneSplit(Renamed):
+    def name(self, split):
+        return split
+
+    def discover(self):
+        found = super().discover()
+        return [*found, *(f"again/{split}" for split in found)]
+
+
+class FindsOnlyWhatIsNew(MemoryEnumerator):
+    _known = frozenset()
+
+    def discover(self):
+        found = set(super().discover())
+        new, self._known = found - self._known, found
+        return new
+
+
+class Planner:
+    """Tidegate's planner, with something between it and the query."""
+
+    def __init__(self, source, clocks, cores):
+        self._run = open_coordinator(source, clocks, cores)
+
+    def __getattr__(self, name):
+        return getattr(self._run, name)
+
+
+class AssignsASplitTwice(Planner):
+    def tasks(self, start, end):
+        tasks = self._run.tasks(start, end)
+        return [*tasks, tasks[-1]] if len(start.get("positions", {})) > 1 else tasks
+
+
+class LosesASplitOfMany(Planner):
+    def tasks(self, start, end):
+        tasks = self._run.tasks(start, end)
+        ranges = [(task, each) for task in tasks for each in task.ranges]
+        return [replace(task, ranges=(each,)) for task, each in (ranges[:-1] if len(ranges) > 2 else ranges)]
+
+
+class CountsPlans(Planner):
+    def latest_offset(self, start, *arguments):
+        offset = self._run.latest_offset(start, *arguments)
+        return {**offset, "waits": offset.get("waits", 0) + 1}
+
+
+class CountsItsLooks(MemoryEnumerator):
+    _looks = 0
+
+    def discover(self):
+        self._looks += 1
+        return super().discover()
+
+    def snapshot(self):
+        return {**super().snapshot(), "looks": self._looks}
+
+
+class EndsGoBack(MemoryEnumerator):
+    """Asks a replica now and then that lags behind."""
+
+    def __init__(self, source, state):
+        super().__init__(source, state)
+        self._questions = itertools.count(1)
+
+    def extents(self, splits):
+        lag = 0 if next(self._questions) % 4 else 1
+        return {s: replace(e, end=max(e.begin, e.end - lag)) for s, e in super().extents(splits).items()}
+
+
+class EmptySplitsEndBeforeTheyBegin(MemoryEnumerator):
+    def extents(self, splits):
+        return {s: replace(e, end=-1) if e.begin == e.end else e for s, e in super().extents(splits).items()}
+
+
+class NumbersOfNumpy(MemoryEnumerator):
+    def extents(self, splits):
+        return {s: replace(e, end=np.int64(e.end)) for s, e in super().extents(splits).items()}
+
+
+class NoStartForEmptySplits(MemoryEnumerator):
+    def starts(self, splits, *, first):
+        extents = self.extents(splits)
+        return {s: at for s, at in super().starts(splits, first=first).items() if extents[s].end > at}
+
+
+class StartsBehindTheFirstRow(MemoryEnumerator):
+    def starts(self, splits, *, first):
+        return {s: min(at + 1, self.extents([s])[s].end) for s, at in super().starts(splits, first=first).items()}
+
+
+class NoStops(MemoryEnumerator):
+    def stops(self, splits):
+        return {}
+
+
+class StopsAtThePresentEnd(MemoryEnumerator):
+    def stops(self, splits):
+        return {split: extent.end for split, extent in self.extents(splits).items()}
+
+
+class RemembersExtents(MemoryEnumerator):
+    _extents = None
+
+    def extents(self, splits):
+        self._extents = self._extents or super().extents(splits)
+        return {split: extent for split, extent in self._extents.items() if split in splits}
+
+
+class CompleteFromTheBeginning(MemoryEnumerator):
+    def extents(self, splits):
+        return {split: replace(extent, complete=True) for split, extent in super().extents(splits).items()}
+
+
+class NeverComplete(MemoryEnumerator):
+    def extents(self, splits):
+        return {split: replace(extent, complete=False) for split, extent in super().extents(splits).items()}
+
+
+class CompleteBeforeTheLastRow(MemoryEnumerator):
+    """Asks for the end first, and for completeness then."""
+
+    _complete = False
+
+    def extents(self, splits):
+        found = super().extents(splits)
+        complete = any(extent.complete for extent in found.values())
+        early, self._complete = complete and not self._complete, complete
+        return {s: replace(e, end=e.end - 1) if early else e for s, e in found.items()}
+
+
+class StartsEmptySplitsBehindTheirFirstRow(MemoryEnumerator):
+    def starts(self, splits, *, first):
+        extents = self.extents(splits)
+        return {s: extent.begin + (extent.begin == extent.end) for s, extent in extents.items()}
+
+
+class FailsForWhatIsGone(MemoryEnumerator):
+    def extents(self, splits):
+        found = super().extents(splits)
+        return {split: found[split] for split in splits}
+
+
+class RemembersSplits(MemoryEnumerator):
+    def __init__(self, source, state):
+        super().__init__(source, state)
+        self._found = set()
+
+    def discover(self):
+        self._found |= set(super().discover())
+        return self._found
+
+
+class ForgetsWhatIsUnread(MemoryEnumerator):
+    def forget(self, removed):
+        return removed.keys()
+
+
+class LosesNothing(MemoryEnumerator):
+    def lost(self, removed):
+        return ()
+
+
+class FailsWhenASplitGoes(MemoryEnumerator):
+    _known = frozenset()
+
+    def discover(self):
+        before, self._known = self._known, frozenset(super().discover())
+        if not before <= self._known:
+            raise DataLossError("a split is gone")
+        return self._known
+
+
+class BeginsAtZero(MemoryEnumerator):
+    def extents(self, splits):
+        return {split: replace(extent, begin=0) for split, extent in super().extents(splits).items()}
+
+
+class BeginsBehindTheEnd(MemoryEnumerator):
+    def extents(self, splits):
+        found = super().extents(splits)
+        return {s: replace(e, begin=e.begin + 1) if e.begin == e.end else e for s, e in found.items()}
 
 
 MUTANTS = [
@@ -15,4 +290,101 @@ MUTANTS = [
         ("2 rows were written and not all delivered", "2 missing"),
         sinful(enumerator=StartsLateSplitsAtTheirEnd),
     ),
+    Mutant("splits are looked for once", "SPLIT-1", ("all are missing, 1#0 to 1#1",), sinful(enumerator=LooksOnce)),
+    Mutant(
+        "late splits begin as the option says for the first",
+        "SPLIT-2",
+        ("not all delivered", "all are missing, 1#0 to 1#1"),
+        sinful(enumerator=StartsLateSplitsAsTheOptionSays),
+    ),
+    Mutant(
+        "the stream begins at the beginning, whatever the option says",
+        "SPLIT-2",
+        ("before the query began", "0#0"),
+        sinful(enumerator=IgnoresWhereToBegin),
+    ),
+    Mutant("only the first page of splits is found", "SPLIT-3", ("2 missing",), sinful(enumerator=FindsTheFirstPage)),
+    Mutant("splits are named by numbers", "SPLIT-4", ("named by int",), sinful(enumerator=NamesByNumber)),
+    Mutant("names are no UTF-8", "SPLIT-4", ("cannot be written as UTF-8",), renamed(NamesThatAreNoText)),
+    Mutant("names hold the size of a split", "SPLIT-5", ("is not found any more",), renamed(NamesWithTheSize)),
+    Mutant("names are made up by each run", "SPLIT-6", ("after a restart there is no split",), renamed(NamesOfThisRun)),
+    Mutant("names hold a hash", "SPLIT-7", ("in another process there is no split",), renamed(NamesByHash)),
+    Mutant("a split has two names", "SPLIT-8", ("more than once",), renamed(TwoNamesForOneSplit)),
+    Mutant(
+        "a split is assigned twice",
+        "SPLIT-9",
+        ("more than once",),
+        sinful(),
+        open_run=AssignsASplitTwice,
+    ),
+    Mutant(
+        "a split is given to no task",
+        "SPLIT-9",
+        ("missing", "not all delivered"),
+        sinful(),
+        open_run=LosesASplitOfMany,
+    ),
+    Mutant("only new splits are found", "SPLIT-10", ("discover()", "by look 2"), sinful(enumerator=FindsOnlyWhatIsNew)),
+    Mutant("looks are counted in the snapshot", "SPLIT-10", ("snapshot() changed",), sinful(enumerator=CountsItsLooks)),
+    Mutant(
+        "plans are counted in the offset",
+        "SPLIT-10",
+        ("one batch after the other", "though nothing comes"),
+        sinful(),
+        open_run=CountsPlans,
+    ),
+    Mutant("ends go back", "SPLIT-11", ("the end of 'split-0' went back",), sinful(enumerator=EndsGoBack)),
+    Mutant(
+        "an empty split ends before it begins",
+        "SPLIT-11",
+        ("past its end -1",),
+        sinful(enumerator=EmptySplitsEndBeforeTheyBegin),
+    ),
+    Mutant("numbers are NumPy's", "SPLIT-11", ("no int but int64",), sinful(enumerator=NumbersOfNumpy)),
+    Mutant(
+        "empty splits have no start",
+        "SPLIT-12",
+        ("starts(first=True) says nothing of split-2",),
+        sinful(enumerator=NoStartForEmptySplits),
+    ),
+    Mutant("starts lie behind the first row", "SPLIT-12", ("2 missing",), sinful(enumerator=StartsBehindTheFirstRow)),
+    Mutant("there are no stops", "SPLIT-12", ("stops() says nothing of split-0",), sinful(enumerator=NoStops)),
+    Mutant(
+        "a stream stops at what is there",
+        "SPLIT-13",
+        ("1 rows were written and not all delivered",),
+        sinful(enumerator=StopsAtThePresentEnd),
+    ),
+    Mutant("extents are remembered", "SPLIT-13", ("0#2", "missing"), sinful(enumerator=RemembersExtents)),
+    Mutant(
+        "splits are complete while they grow",
+        "SPLIT-14",
+        ("split-0 is complete, though rows can still come",),
+        sinful(enumerator=CompleteFromTheBeginning),
+    ),
+    Mutant("no split is ever complete", "SPLIT-14", ("never complete",), sinful(enumerator=NeverComplete)),
+    Mutant(
+        "a split is complete before its last row is seen",
+        "SPLIT-14",
+        ("was complete at 3; it ends at 4",),
+        sinful(enumerator=CompleteBeforeTheLastRow),
+    ),
+    Mutant(
+        "an empty split starts behind its first row",
+        "SPLIT-15",
+        ("before position 1",),
+        sinful(enumerator=StartsEmptySplitsBehindTheirFirstRow),
+    ),
+    Mutant("extents fail for what is gone", "SPLIT-16", ("KeyError",), sinful(enumerator=FailsForWhatIsGone)),
+    Mutant("splits that are gone are still found", "SPLIT-16", ("deleted, but",), sinful(enumerator=RemembersSplits)),
+    Mutant("unread splits are forgotten", "SPLIT-17", ("never read",), sinful(enumerator=ForgetsWhatIsUnread)),
+    Mutant("a deleted split is not lost", "SPLIT-17", ("lost() names nothing",), sinful(enumerator=LosesNothing)),
+    Mutant(
+        "a split that goes ends the query in spite of the option",
+        "SPLIT-18",
+        ("a split is gone",),
+        sinful(enumerator=FailsWhenASplitGoes),
+    ),
+    Mutant("splits begin at 0 for ever", "SPLIT-19", ("begins later than before",), sinful(enumerator=BeginsAtZero)),
+    Mutant("a split begins behind its end", "SPLIT-19", ("past its end",), sinful(enumerator=BeginsBehindTheEnd)),
 ]

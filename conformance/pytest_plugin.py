@@ -1,0 +1,138 @@
+"""What pytest shows of connectors, and how it is told what to check; the tests themselves are a ConnectorSuite.
+
+pytest loads it in every run of everyone who has tidegate, so it imports nothing before it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tidegate.conformance.verdicts import Report
+
+__all__ = ["OPTED_OUT", "VERDICT"]
+
+VERDICT = pytest.StashKey[dict[str, Any]]()
+"""Where a test leaves the verdict on its rule, as JSON: it may be on its way to another process."""
+
+OPTED_OUT = pytest.StashKey[dict[str, Any]]()
+"""Where a test leaves what its connector goes without, as JSON."""
+
+_TIER, _REPORT = "--conformance-tier", "--conformance-report"
+_ATTRIBUTES = {"tidegate_verdict": VERDICT, "tidegate_opted_out": OPTED_OUT}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    group = parser.getgroup("tidegate", "conformance of connectors to tidegate's contracts")
+    group.addoption(
+        _TIER,
+        action="append",
+        default=[],
+        metavar="TIER",
+        help="Test rules of this tier only: contract, stateful, spark or faults; may be repeated.",
+    )
+    group.addoption(
+        _REPORT,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="Write what became of connectors to a file that ends in .html or .json; may be repeated.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker, and refuse options that are none."""
+    config.addinivalue_line("markers", "conformance(rule, level, tier): tests a connector by a rule of tidegate.")
+    tiers: list[str] = [name.lower() for name in config.getoption(_TIER)]
+    files: list[str] = config.getoption(_REPORT)
+    config.pluginmanager.register(_Conformance(config, tiers, _checked(config, tiers, files)), "tidegate_reports")
+
+
+def _checked(config: pytest.Config, tiers: list[str], files: list[str]) -> list[Path]:
+    if not tiers and not files:
+        return []
+    from tidegate.conformance.report_files import report_file
+    from tidegate.conformance.rules import tier_named
+    from tidegate.errors import OptionError
+
+    try:
+        for name in tiers:
+            tier_named(_TIER, name)
+        return [config.invocation_params.dir / report_file(_REPORT, file) for file in files]
+    except OptionError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+class _Conformance:
+    """What happened in this run.
+
+    _verdicts, _opted_out: by the suite and the connector; verdicts also by their test, of which a later run counts.
+    """
+
+    def __init__(self, config: pytest.Config, tiers: list[str], files: list[Path]) -> None:
+        self._config, self._tiers, self._files = config, tiers, files
+        self._verdicts: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+        self._opted_out: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def pytest_report_header(self) -> str | None:
+        parts = [f"tier {', '.join(self._tiers)}"] if self._tiers else []
+        parts += [f"report {', '.join(map(str, self._files))}"] if self._files else []
+        return f"conformance: {'; '.join(parts)}" if parts else None
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        if not self._tiers:
+            return
+        tiers = [next((mark.kwargs.get("tier") for mark in item.iter_markers("conformance")), None) for item in items]
+        wanted = [tier is None or tier in self._tiers for tier in tiers]
+        config.hook.pytest_deselected(items=[item for item, keep in zip(items, wanted, strict=True) if not keep])
+        items[:] = [item for item, keep in zip(items, wanted, strict=True) if keep]
+
+    @pytest.hookimpl(hookwrapper=True)  # of the old style: it loads in whatever pytest there is
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
+        outcome = yield
+        report = outcome.get_result()
+        if call.when == "call":
+            for attribute, key in _ATTRIBUTES.items():
+                if key in item.stash:
+                    setattr(report, attribute, item.stash[key])
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        suite = report.nodeid.partition("[")[0].rpartition("::")[0]
+        verdict, opted_out = (getattr(report, attribute, None) for attribute in _ATTRIBUTES)
+        if verdict is not None:
+            self._verdicts.setdefault((suite, verdict["connector"]), {})[report.nodeid] = verdict
+        if opted_out is not None:
+            self._opted_out[suite, opted_out["connector"]] = opted_out
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if not self._verdicts:
+            return
+        from tidegate.conformance.report_files import write_reports
+        from tidegate.conformance.summary import area_lines, notes
+
+        reports = []
+        for (suite, connector), verdicts in self._verdicts.items():
+            report = self._report((suite, connector), list(verdicts.values()))
+            terminalreporter.section(f"conformance of {connector} ({suite})")
+            for line in [*area_lines(report), *notes(report)]:
+                terminalreporter.line(line)
+            terminalreporter.line(report.headline, **{"green" if report.conforms else "red": True})
+            reports.append(report)
+        for file in self._files:
+            write_reports(file, reports)
+            terminalreporter.line(f"conformance report: {file}")
+
+    def _report(self, key: tuple[str, str], verdicts: list[dict[str, Any]]) -> Report:
+        from tidegate.conformance.opting_out import OptedOut
+        from tidegate.conformance.report_json import opted_out_from, verdict_from
+        from tidegate.conformance.verdicts import Report, in_order
+
+        told = self._opted_out.get(key)
+        found = OptedOut(key[1]) if told is None else opted_out_from(told)
+        return Report(key[1], in_order(map(verdict_from, verdicts)), found.abilities, found.stale)

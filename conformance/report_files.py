@@ -1,0 +1,35 @@
+"""Reports in files: JSON for machines, one HTML page for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from tidegate.conformance.report_json import reports_told
+from tidegate.conformance.report_page import report_page
+from tidegate.conformance.verdicts import Report
+from tidegate.errors import OptionError
+
+__all__ = ["report_file", "write_reports"]
+
+
+def _json(reports: Sequence[Report]) -> str:
+    return json.dumps(reports_told(reports), indent=1, ensure_ascii=False) + "\n"
+
+
+_FORMATS: Mapping[str, Callable[[Sequence[Report]], str]] = {".html": report_page, ".json": _json}
+
+
+def report_file(option: str, text: str) -> Path:
+    """Return the path of a report.  Raises OptionError, which names the option, for a name of no known format."""
+    path = Path(text)
+    if path.suffix.lower() not in _FORMATS:
+        raise OptionError(f"{option} is {text!r}, but a file that ends in {' or '.join(_FORMATS)} is expected")
+    return path
+
+
+def write_reports(path: Path, reports: Sequence[Report]) -> None:
+    """Write reports to a file, in the format that its name says, and make its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(_FORMATS[path.suffix.lower()](reports), encoding="utf-8")

@@ -1,0 +1,116 @@
+"""What this process holds: threads, child processes, sockets, files; and what a call does to get at the outside."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Resources", "acts"]
+
+_DESCRIPTORS = next((path for path in (Path("/proc/self/fd"), Path("/dev/fd")) if path.exists()), None)
+_OUTWARD = {
+    "socket.connect": "connects a socket",
+    "socket.bind": "binds a socket",
+    "socket.getaddrinfo": "looks up a host",
+    "socket.sendto": "sends a message",
+    "socket.sendmsg": "sends a message",
+    "subprocess.Popen": "starts a process",
+    "os.fork": "forks a process",
+    "os.posix_spawn": "starts a process",
+    "os.mkdir": "makes a folder",
+    "os.remove": "deletes a file",
+    "os.rename": "renames a file",
+}
+_listeners: dict[int, list[str]] = {}  # by thread
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a process held at a moment, by kind: for each thing its name.
+
+    Where the system does not show children or what a descriptor is, those are left out.
+    """
+
+    kinds: Mapping[str, Mapping[object, str]]
+
+    @classmethod
+    def now(cls) -> Resources:
+        """Look."""
+        kinds: dict[str, dict[object, str]] = {
+            "thread": {thread.ident: thread.name for thread in threading.enumerate()},
+            "child process": _children(),
+        }
+        for number, what in _descriptors().items():
+            kind = what.partition(":")[0] if not what.startswith("/") else "file"
+            kinds.setdefault(kind, {})[number, what] = what
+        return cls(kinds)
+
+    def beyond(self, before: Resources) -> str | None:
+        """Say of what there is more than before; None: of nothing.
+
+        Counted by kind, for what a pool holds may be another one than before.
+        """
+        grown = []
+        for kind, now in self.kinds.items():
+            then = before.kinds.get(kind, {})
+            if len(now) > len(then):
+                names = sorted({name for key, name in now.items() if key not in then})
+                grown.append(f"{len(now) - len(then)} more of the kind {kind!r} than before, such as {names[-1]!r}")
+        return " and ".join(grown) or None
+
+
+@contextmanager
+def acts() -> Iterator[list[str]]:
+    """Note what this thread does to reach other processes or to change files, as far as Python sees it (PEP 578)."""
+    _install()
+    done = _listeners[threading.get_ident()] = []
+    try:
+        yield done
+    finally:
+        del _listeners[threading.get_ident()]
+
+
+_installed: list[bool] = []
+
+
+def _install() -> None:
+    if not _installed:
+        sys.addaudithook(_notice)  # there is no way to take one away
+        _installed.append(True)
+
+
+def _notice(event: str, arguments: tuple[Any, ...]) -> None:
+    if _listeners and event in _OUTWARD:
+        done = _listeners.get(threading.get_ident())
+        if done is not None:
+            done.append(f"{_OUTWARD[event]} ({event}{_target(event, arguments)})")
+
+
+def _target(event: str, arguments: tuple[Any, ...]) -> str:
+    return f" {arguments[1]!r}" if event in {"socket.connect", "socket.bind"} else ""
+
+
+def _descriptors() -> dict[int, str]:
+    found: dict[int, str] = {}
+    if _DESCRIPTORS is None:
+        return found
+    for name in os.listdir(_DESCRIPTORS):  # noqa: PTH208 - names alone are wanted
+        with suppress(OSError):  # the one that listed them is gone by now
+            found[int(name)] = os.readlink(_DESCRIPTORS / name) if _DESCRIPTORS.parts[1] == "proc" else "descriptor"  # noqa: PTH115
+    return found
+
+
+def _children() -> dict[object, str]:
+    found: dict[object, str] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended
+            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+            if int(parent) == os.getpid() and state != "Z":
+                found[folder.name] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return found

@@ -1,0 +1,56 @@
+"""The Spark session that rules share: the one that there is, or one that the kit starts and stops."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Mapping
+
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+__all__ = ["configured", "shared_session"]
+
+_SETTINGS: Mapping[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.log.level": "OFF",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    # For the seconds that such a Spark lives, the second compiler costs more than it saves.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
+
+def shared_session() -> SparkSession:
+    """Return the session of this process; where there is none, one on two cores that ends with the process."""
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        return _started()
+
+
+def configured(builder: SparkSession.Builder) -> SparkSession:
+    """Start a session as the kit wants it: quickly, quietly, and out of nobody's way."""
+    builder = builder.appName("tidegate conformance")
+    for name, value in _SETTINGS.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _started() -> SparkSession:
+    # Python workers inherit the environment that Java is started with.  Connectors are often found by a
+    # path that only this process was given, such as pytest's.
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(path or os.curdir for path in sys.path)
+    try:
+        session = configured(SparkSession.builder.master("local[2]"))
+    finally:
+        del os.environ["PYTHONPATH"]
+        if before is not None:
+            os.environ["PYTHONPATH"] = before
+    atexit.register(session.stop)
+    return session

@@ -1,0 +1,107 @@
+"""The kit as a class of tests for pytest; the author of a connector writes no more than this.
+
+    class TestOutbox(ConnectorSuite):
+        @pytest.fixture
+        def harness(self, database):
+            return partial(OutboxHarness, database)
+
+The tests are made of the rules, and show what became of them as pytest does: skipped, xfailed, failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+try:
+    import pytest
+except ImportError as error:
+    raise ImportError("ConnectorSuite needs pytest: pip install 'tidegate[conformance]'") from error
+
+from tidegate.conformance.checker import checked_exemptions, judge
+from tidegate.conformance.factories import factory_from
+from tidegate.conformance.harness import HarnessFactory
+from tidegate.conformance.opting_out import opted_out
+from tidegate.conformance.pytest_plugin import OPTED_OUT, VERDICT
+from tidegate.conformance.report_json import opted_out_told, verdict_told
+from tidegate.conformance.rules import Rule, Tier, rules_of
+from tidegate.conformance.verdicts import Status
+from tidegate.errors import OptionError, did_you_mean
+
+__all__ = ["ConnectorSuite"]
+
+
+class ConnectorSuite:
+    """One test for each rule.
+
+    A subclass has a fixture ``harness`` that returns a HarnessFactory: a class, or a partial of one.
+
+    tiers: of which rules are tested; ``pytest --conformance-tier`` leaves out some of them.
+    exempt: rules that are known to fail, by id, with the reason; one that holds fails then.
+    overrides: methods of this class that the subclass has one of its own for, by name, with the reason.
+    """
+
+    tiers: ClassVar[Iterable[Tier]] = tuple(Tier)
+    exempt: ClassVar[Mapping[str, str]] = {}
+    overrides: ClassVar[Mapping[str, str]] = {}
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """Raise OptionError for a method that is overridden, unless ``overrides`` says why."""
+        super().__init_subclass__(**keywords)
+        for name in _GUARDED:
+            overridden = getattr(cls, name) is not getattr(ConnectorSuite, name)
+            if overridden and not cls.overrides.get(name, "").strip():
+                raise OptionError(
+                    f"{cls.__name__} overrides {name}(), which would hide what it tests; a rule that is known to fail "
+                    f"belongs into exempt, and all else needs a reason: overrides = {{{name!r}: '...'}}"
+                )
+            if name in cls.overrides and not overridden:
+                raise OptionError(f"{cls.__name__}.overrides gives a reason for {name}(), which is not overridden")
+        for name in cls.overrides:
+            if name not in _GUARDED:
+                raise OptionError(f"{cls.__name__}.overrides names {name!r}{did_you_mean(name, _GUARDED)}")
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Make a test of each rule."""
+        try:
+            checked_exemptions(self.exempt)
+        except OptionError as error:
+            pytest.fail(f"{type(self).__name__}.exempt: {error}", pytrace=False)
+        if metafunc.function.__name__ == "test_conforms":
+            metafunc.parametrize("rule", [_parameter(each) for each in rules_of(self.tiers)])
+
+    def test_conforms(self, rule: Rule, harness: HarnessFactory, request: pytest.FixtureRequest) -> None:
+        """Test one rule."""
+        verdict = judge(rule, _made_by(harness), exempt=self.exempt.get(rule.id))
+        request.node.stash[VERDICT] = verdict_told(verdict)
+        if verdict.status is Status.SKIPPED:
+            pytest.skip(verdict.text)
+        if verdict.status is Status.EXEMPT:
+            pytest.xfail(self.exempt[rule.id])
+        if not verdict.status.good and not verdict.fails:
+            pytest.xfail(f"it need not hold (MAY): {verdict.text.partition(_LINE)[0]}")
+        if verdict.status is not Status.PASSED:
+            pytest.fail(verdict.explained(), pytrace=False)
+
+    def test_what_is_opted_out_of_is_not_there(self, harness: HarnessFactory, request: pytest.FixtureRequest) -> None:
+        """Test that no ability is opted out of that the connector has."""
+        found = opted_out(_made_by(harness))
+        request.node.stash[OPTED_OUT] = opted_out_told(found)
+        if found.stale:
+            pytest.fail("\n".join(found.stale.values()), pytrace=False)
+
+
+_LINE = "\n"
+_GUARDED = ("test_conforms", "test_what_is_opted_out_of_is_not_there", "pytest_generate_tests")
+
+
+def _parameter(rule: Rule) -> Any:
+    mark = pytest.mark.conformance(rule=rule.id, level=rule.level.name.lower(), tier=rule.tier.name.lower())
+    return pytest.param(rule, id=f"{rule.id} {rule.title}", marks=mark)
+
+
+def _made_by(harness: Any) -> HarnessFactory:
+    try:
+        return factory_from(harness, "what the fixture 'harness' returns")
+    except OptionError as error:
+        pytest.fail(str(error), pytrace=False)

@@ -1,0 +1,35 @@
+"""A report in short: a line for each area, and what it goes without."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tidegate.conformance.rules import AREAS
+from tidegate.conformance.verdicts import Report, Status, Verdict
+
+__all__ = ["area_lines", "ends", "notes"]
+
+
+def ends(verdicts: list[Verdict]) -> str:
+    """Return how many verdicts there are of each kind, as a phrase."""
+    counts = Counter(verdict.status for verdict in verdicts)
+    return ", ".join(f"{counts[status]} {status.value}" for status in Status if counts[status])
+
+
+def area_lines(report: Report) -> list[str]:
+    """Return a line for each area."""
+    width = max(map(len, AREAS))
+    wide = max(map(len, AREAS.values()))
+    return [f"{area:<{width}}  {AREAS[area]:<{wide}}  {ends(found)}" for area, found in report.by_area.items()]
+
+
+def notes(report: Report) -> list[str]:
+    """Return a line for each rule that does not simply hold, and for each ability that there is not."""
+    lines = []
+    for verdict in report:
+        if verdict.status is Status.EXEMPT:
+            lines.append(f"exempt: {verdict.rule.id} {verdict.rule.title}: {verdict.text.splitlines()[0]}")
+        elif not verdict.status.good:
+            lines.append(f"{verdict.status.value}: {verdict.rule.id} {verdict.rule.title} ({verdict.rule.level.name})")
+    lines += [f"without {ability.name}: {why}" for ability, why in report.opted_out.items()]
+    return [*lines, *report.stale.values()]

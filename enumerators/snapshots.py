@@ -1,0 +1,31 @@
+"""Snapshots that come back from a checkpoint: checked once, as a whole, where they come in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from tidegate.enumerators.contract import Json
+from tidegate.errors import CheckpointError
+
+__all__ = ["checked"]
+
+
+def checked(state: Json, shape: TypeAdapter[Any]) -> Json:
+    """Return an enumerator's snapshot as it came, what nobody knows included.
+
+    shape: the types of what is known, such as a TypedDict.
+
+    Raises CheckpointError, one sentence, when something is missing or of another type.
+    """
+    try:
+        shape.validate_python(state, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = ".".join(map(str, first["loc"]))
+        raise CheckpointError(
+            f"the checkpoint is damaged, or of another version of tidegate: {name!r} of its enumerator is not as it "
+            f"was written ({first['msg']}); restore it, or start with a new checkpoint"
+        ) from None
+    return state

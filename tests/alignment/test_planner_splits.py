@@ -1,0 +1,134 @@
+"""What a plan makes of splits that lose records, fall quiet or are complete."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.alignment.model import World, log, states
+from tidegate.alignment.plan import Limits
+from tidegate.alignment.states import SplitState
+from tidegate.errors import DataLossError
+
+
+class TestDataLoss:
+    """Rule 7: extents that do not fit positions, and what may not be read yet."""
+
+    def test_deleted_unread_records_are_an_error(self) -> None:
+        world = World({"a": log(0, 1, 2)}, Limits())
+        world.trim("a", 2)
+        with pytest.raises(DataLossError, match="positions 0 to 1 of split 'a' are gone"):
+            world.plan()
+
+    def test_deleted_unread_records_are_skipped_when_the_user_says_so(self) -> None:
+        world = World({"a": log(0, 1, 2)}, Limits(fail_on_data_loss=False))
+        world.trim("a", 2)
+        world.plan()
+        assert world.read("a") == [2]
+
+    def test_what_was_skipped_is_remembered_even_if_nothing_is_left(self) -> None:
+        world = World({"a": log(0, 1, 2)}, Limits(fail_on_data_loss=False))
+        world.trim("a", 3)
+        assert world.plan().progress.positions == {"a": 3}
+        world.limits = Limits()
+        world.plan()
+
+    @pytest.mark.parametrize("fail_on_data_loss", [True, False])
+    def test_a_split_that_ends_before_its_position_is_always_an_error(self, fail_on_data_loss: bool) -> None:
+        world = World({"a": log(0, 1, 2)}, Limits(fail_on_data_loss=fail_on_data_loss))
+        world.plan()
+        world.logs["a"].end = 1
+        with pytest.raises(DataLossError, match="ends at position 1, before position 3"):
+            world.plan()
+
+    def test_a_split_whose_unread_records_were_deleted_is_not_idle_at_once(self) -> None:
+        world = World({"a": log(0), "b": log(0, 100)}, Limits(max_drift_ms=10, fail_on_data_loss=False))
+        world.drain()
+        assert states(world)["b"] is SplitState.PAUSED
+        world.trim("b", 2)
+        world.quiet.add("b")
+        world.plan()
+        assert states(world)["b"] is SplitState.CAUGHT_UP
+
+    def test_flink_35886_and_36751_a_paused_split_is_never_idle(self) -> None:
+        world = World({"a": log(0), "b": log(0, 100)}, Limits(max_drift_ms=10))
+        world.quiet.add("b")
+        world.plan()
+        assert world.plan().splits["b"].state is SplitState.PAUSED
+        assert world.progress.idle == frozenset()
+
+    def test_an_unsettled_split_is_held_and_never_idle(self) -> None:
+        world = World({"open": log(0), "b": log(0, 100)}, Limits(max_drift_ms=10))
+        world.logs["open"].settled = False
+        world.quiet.add("open")
+        world.drain()
+        assert world.read("b") == [0]
+        assert states(world)["open"] is SplitState.CAUGHT_UP
+
+    def test_a_first_transaction_that_is_still_open_holds_the_watermark(self) -> None:
+        # Its records are there, and nothing is known of their times.
+        world = World({"open": log(50, readable=False), "b": log(0, 100)}, Limits())
+        world.logs["open"].settled = False
+        world.plan()
+        assert world.progress.watermark_ms is None
+        world.logs["open"].settled = True
+        world.logs["open"].append(1)
+        world.plan()
+        assert world.progress.watermark_ms == 49
+
+
+class TestIdleness:
+    def test_idle_splits_leave_the_watermark(self) -> None:
+        world = World({"a": log(0), "b": log(0, 100)}, Limits())
+        world.drain()
+        assert world.progress.watermark_ms == -1
+        world.quiet.add("a")
+        world.plan()
+        assert world.progress.watermark_ms == 99
+
+    @pytest.mark.parametrize("order", ["ab", "ba"])
+    def test_flink_38454_the_last_watermark_does_not_depend_on_the_order_of_going_idle(self, order: str) -> None:
+        world = World({"a": log(0), "b": log(100)}, Limits())
+        for split in order:
+            world.quiet.add(split)
+            world.drain()
+        assert world.progress.watermark_ms == 99
+
+    def test_a_split_that_wakes_holds_again_and_the_watermark_stays(self) -> None:
+        world = World({"a": log(0, 50, readable=False), "b": log(100)}, Limits())
+        world.logs["a"].append(1)
+        world.quiet.add("a")
+        world.drain()
+        assert world.progress.watermark_ms == 99
+        world.quiet.clear()
+        world.logs["a"].append(1)
+        planned = world.plan()
+        assert (planned.splits["a"].late_rows, planned.progress.late) == (1, {"a"})
+        assert planned.progress.watermark_ms == 99
+
+
+class TestComplete:
+    """A split to which nothing will be added, of a source that goes on: a manifest of objects."""
+
+    def test_once_read_it_is_finished_and_holds_nobody(self) -> None:
+        world = World({"read": log(0, 5), "long": log(0, 100, 200)}, Limits(max_drift_ms=10))
+        world.logs["read"].complete = True
+        world.drain()
+        assert world.read("long") == [0, 100, 200]
+        assert states(world)["read"] is SplitState.FINISHED
+        assert world.progress.watermark_ms == 199
+
+    def test_the_plan_that_reads_the_last_of_it_moves_the_watermark_past_it(self) -> None:
+        world = World({"read": log(0, 5), "long": log(0, 50, 60)}, Limits(max_drift_ms=55))
+        world.logs["read"].complete = True
+        assert world.plan().progress.watermark_ms == 54
+        assert states(world)["read"] is SplitState.READING
+
+    def test_when_all_are_read_the_watermark_is_of_the_one_that_came_furthest_and_the_source_goes_on(self) -> None:
+        world = World({"a": log(0, 5), "b": log(0, 50)}, Limits())
+        for each in world.logs.values():
+            each.complete = True
+        world.drain()
+        assert (world.progress.watermark_ms, world.progress.ended) == (49, False)
+        world.discover("c", log(60, 70))
+        world.drain()
+        assert (world.read("c"), world.progress.watermark_ms) == ([60, 70], 69)

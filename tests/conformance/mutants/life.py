@@ -1,0 +1,412 @@
+import logging
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+
+from tests.conformance.mutants.mutant import Mutant, sinful
+from tests.conformance.references import WholeEnumerator
+from tidegate.alignment.budget import Cost
+from tidegate.conformance.memory import MemoryEnumerator, MemoryHarness, MemoryReader, MemorySource
+from tidegate.errors import ConnectorError, DataLossError
+from tidegate.readers.contract import ReadTask
+
+KEPT = []
+LOG = logging.getLogger("mutant")
+
+
+class Undoing(MemoryHarness):
+    """Ends in the end what the mutants leave."""
+
+    def close(self):
+        super().close()
+        while KEPT:
+            KEPT.pop()()
+
+
+def opening(what):
+    """Return an enumerator whose constructor opens something."""
+
+    class Opens(MemoryEnumerator):
+        def __init__(self, source, state):
+            super().__init__(source, state)
+            KEPT.append(what())
+
+    return sinful(enumerator=Opens, harness=Undoing)
+
+
+def leaking(what):
+    """Return an enumerator that opens something when it looks, and keeps it when it is closed."""
+
+    class Leaks(MemoryEnumerator):
+        _opened = False
+
+        def discover(self):
+            if not self._opened:
+                KEPT.append(what())
+                self._opened = True
+            return super().discover()
+
+    return sinful(enumerator=Leaks, harness=Undoing)
+
+
+def a_lookup():
+    socket.getaddrinfo("localhost", 80)
+    return list  # there is nothing to undo
+
+
+def a_file():
+    return Path(__file__).open().close
+
+
+def a_socket():
+    return socket.socket().close
+
+
+def a_process():
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(20)"])
+
+    def end():
+        process.kill()
+        process.wait()
+
+    return end
+
+
+def a_thread():
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait, daemon=True)
+    thread.start()
+
+    def end():
+        over.set()
+        thread.join()
+
+    return end
+
+
+class LeaksWhenGivenUp(MemoryReader):
+    def read(self, task):
+        close = a_file()
+        KEPT.append(close)
+        yield from super().read(task)
+        KEPT.remove(close)
+        close()
+
+
+class ClosesOnce(MemoryEnumerator):
+    def close(self):
+        super().close()
+        del self._client
+
+
+class ClosesOnlyWhatWasUsed(MemoryEnumerator):
+    def discover(self):
+        self._used = [True]
+        return super().discover()
+
+    def close(self):
+        self._used.clear()
+        super().close()
+
+
+class KeepsAClient(MemorySource):
+    def enumerator(self, state):
+        self.__dict__["lock"] = threading.Lock()
+        return super().enumerator(state)
+
+
+class LosesAFieldOnItsWay(MemorySource):
+    def __getstate__(self):
+        state = super().__getstate__()
+        fields = {**state["__dict__"], "watermarks": type(self.watermarks)()}
+        return {**state, "__dict__": fields}
+
+
+class NeedsItsThread(WholeEnumerator):
+    def details(self, wanted):
+        return threading.Lock()
+
+
+class Changeable(MemorySource):
+    model_config = ConfigDict(frozen=False)
+
+
+class RemembersItsUse(MemorySource):
+    used: bool = False
+
+    def enumerator(self, state):
+        self.__dict__["used"] = True
+        return super().enumerator(state)
+
+
+class IgnoresWhatItDoesNotKnow(MemorySource):
+    @classmethod
+    def fields_from_options(cls, options):
+        known = {name.lower() for name in cls.valid_options()}
+        return super().fields_from_options({name: value for name, value in options.items() if name in known})
+
+
+class RefusesWithoutAName(MemorySource):
+    @classmethod
+    def from_options(cls, options):
+        try:
+            return super().from_options(options)
+        except ValueError as error:
+            raise type(error)("some option is wrong") from None
+
+
+class ReadsNumbersItself(MemorySource):
+    @classmethod
+    def fields_from_options(cls, options):
+        partitions = options.pop("minpartitions", None)
+        fields = super().fields_from_options(options)
+        return fields if partitions is None else {**fields, "min_partitions": int(partitions)}
+
+
+class TakesTextForTruth(MemorySource):
+    @classmethod
+    def fields_from_options(cls, options):
+        loss = options.pop("failondataloss", None)
+        fields = super().fields_from_options(options)
+        return fields if loss is None else {**fields, "fail_on_data_loss": loss == "true"}
+
+
+class LooksForOneCase(MemorySource):
+    @classmethod
+    def from_options(cls, options):
+        return super().from_options({name: value for name, value in options.items() if name != "MAXDRIFT"})
+
+
+class LetsErrorsThrough(MemoryReader):
+    def _read(self, client, wanted):
+        client.ask("records", wanted.split_id, wanted.start, wanted.end)
+        return super()._read(client, wanted)
+
+
+class LosesRowsSilently(MemoryReader):
+    def _read(self, client, wanted):
+        try:
+            yield from super()._read(client, wanted)
+        except DataLossError:
+            return
+
+
+class NamesNoSplit(MemoryReader):
+    def _read(self, client, wanted):
+        try:
+            yield from super()._read(client, wanted)
+        except DataLossError:
+            raise DataLossError("some rows are gone") from None
+
+
+class ShowsItsAddress(MemorySource):
+    address: Annotated[str, Field(pattern="^[0-9a-f]+:[0-9a-f]+@.+:[0-9]+$")]
+
+
+class ReadsWithItsKey(MemorySource):
+    @property
+    def reads(self):
+        return self.address
+
+
+class StoresItsAddress(MemoryEnumerator):
+    def __init__(self, source, state):
+        super().__init__(source, None)
+        self._state = {"address": source.address}
+
+
+class LogsItsAddress(MemoryEnumerator):
+    def discover(self):
+        LOG.debug("connecting to %s", self._source.address)
+        return super().discover()
+
+
+class NamesItsAddressInErrors(MemoryReader):
+    def read(self, task):
+        try:
+            yield from super().read(task)
+        except DataLossError as error:
+            raise ConnectorError("reading failed") from RuntimeError(f"at {self._source.address}: {error}")
+
+
+class HasNoName(MemorySource):
+    @property
+    def reads(self):
+        return ""
+
+
+class MeasuresInFloats(WholeEnumerator):
+    def metrics(self):
+        return {"meanRows": 0.5}
+
+
+class MeasuresWithUnderscores(WholeEnumerator):
+    def metrics(self):
+        return {"rows_read": 1}
+
+
+class AsksForMetrics(WholeEnumerator):
+    def metrics(self):
+        return {"splits": len(self._client.ask("splits"))}
+
+
+class TellsMilliseconds(WholeEnumerator):
+    def wall_clock(self):
+        return time.time() * 1000
+
+
+class StopsItsClock(WholeEnumerator):
+    def wall_clock(self):
+        return float(int(time.time()) // 60 * 60)
+
+
+class FreesTooMuch(WholeEnumerator):
+    def commit(self, positions):
+        for split in positions:
+            self._client.ask("trim", split, 1)
+
+
+class AddsUpCommits(WholeEnumerator):
+    commits = 0
+
+    def commit(self, positions):
+        self.commits += 1
+
+    def extents(self, splits):
+        return {} if self.commits > 1 else super().extents(splits)
+
+
+class ReadsWhatItsDetailsSay(MemoryReader):
+    def read(self, task):
+        rows = [replace(wanted, end=end) for wanted, end in zip(task.ranges, task.details, strict=False)]
+        return super().read(ReadTask(tuple(rows)))
+
+
+class DetailsOfNow(WholeEnumerator):
+    """Lets what is asked for a second time end earlier."""
+
+    def __init__(self, source, state):
+        super().__init__(source, state)
+        self._asked = set()
+
+    def details(self, wanted):
+        again = wanted in self._asked
+        self._asked.add(wanted)
+        return wanted.end - again
+
+
+class DetailsOfTheFirstRun(WholeEnumerator):
+    def __init__(self, source, state):
+        super().__init__(source, state)
+        self._restored = state is not None
+
+    def details(self, wanted):
+        return wanted.start if self._restored else wanted.end
+
+
+class CostsOfTheEnd(WholeEnumerator):
+    def cost(self, ranges):
+        return Cost(sum(each.end for each in ranges.values()))
+
+
+class CostsForEachCall(WholeEnumerator):
+    def cost(self, ranges):
+        return Cost(super().cost(ranges).rows + 10)
+
+
+class AsksForCosts(WholeEnumerator):
+    def cost(self, ranges):
+        self._client.ask("splits")
+        return super().cost(ranges)
+
+
+MUTANTS = [
+    Mutant("a constructor looks up a host", "LIFE-1", ("making an enumerator looks up a host",), opening(a_lookup)),
+    Mutant("a constructor starts a thread", "LIFE-1", ("making an enumerator", "'thread'"), opening(a_thread)),
+    Mutant("a constructor opens a file", "LIFE-1", ("making an enumerator", "'file'"), opening(a_file)),
+    Mutant("a thread leaked", "LIFE-2", ("3 more of the kind 'thread'",), leaking(a_thread)),
+    Mutant("a socket leaked", "LIFE-2", ("3 more of the kind 'socket'",), leaking(a_socket)),
+    Mutant("a process leaked", "LIFE-2", ("3 more of the kind 'child process'",), leaking(a_process)),
+    Mutant(
+        "a reader that is given up leaks",
+        "LIFE-3",
+        ("3 more of the kind 'file'",),
+        sinful(reader=LeaksWhenGivenUp, harness=Undoing),
+    ),
+    Mutant("closing twice fails", "LIFE-4", ("for the second time", "AttributeError"), sinful(enumerator=ClosesOnce)),
+    Mutant(
+        "closing what is unused fails",
+        "LIFE-4",
+        ("before it was asked anything", "AttributeError"),
+        sinful(enumerator=ClosesOnlyWhatWasUsed),
+    ),
+    Mutant(
+        "a source keeps what cannot be pickled",
+        "LIFE-5",
+        ("a source that was used cannot be pickled",),
+        sinful(source=KeepsAClient),
+    ),
+    Mutant(
+        "a source loses an option on its way", "LIFE-5", ("not equal to its copy",), sinful(source=LosesAFieldOnItsWay)
+    ),
+    Mutant(
+        "details cannot be pickled",
+        "LIFE-6",
+        ("a task cannot be pickled", "lock"),
+        sinful(enumerator=NeedsItsThread),
+    ),
+    Mutant("a source can be changed", "LIFE-7", ("the field 'watermarks'", "can be set"), sinful(source=Changeable)),
+    Mutant("a source remembers its use", "LIFE-7", ("that was used is not equal",), sinful(source=RemembersItsUse)),
+    Mutant(
+        "an unknown option is ignored", "LIFE-8", ("taken without a word",), sinful(source=IgnoresWhatItDoesNotKnow)
+    ),
+    Mutant("a refusal without a name", "LIFE-8", ("without naming it",), sinful(source=RefusesWithoutAName)),
+    Mutant(
+        "a malformed number ends in an error of Python", "LIFE-9", ("ValueError",), sinful(source=ReadsNumbersItself)
+    ),
+    Mutant("a malformed truth is false", "LIFE-9", ("failOnDataLoss='perhaps'",), sinful(source=TakesTextForTruth)),
+    Mutant("an option has one case", "LIFE-10", ("MAXDRIFT",), sinful(source=LooksForOneCase)),
+    Mutant("errors of others come through", "LIFE-11", ("KeyError",), sinful(reader=LetsErrorsThrough)),
+    Mutant("lost rows are left out", "LIFE-11", ("left out without a word",), sinful(reader=LosesRowsSilently)),
+    Mutant("an error names no split", "LIFE-11", ("does not name the split",), sinful(reader=NamesNoSplit)),
+    Mutant("a secret in repr", "LIFE-12", ("a secret is in repr(source)",), sinful(source=ShowsItsAddress)),
+    Mutant("a secret in what is read", "LIFE-12", ("a secret is in reads",), sinful(source=ReadsWithItsKey)),
+    Mutant("a secret in the offset", "LIFE-12", ("a secret is in an offset",), sinful(enumerator=StoresItsAddress)),
+    Mutant("a secret in the log", "LIFE-12", ("a secret is in a log",), sinful(enumerator=LogsItsAddress)),
+    Mutant(
+        "a secret in the error",
+        "LIFE-12",
+        ("a secret is in the error of reading",),
+        sinful(reader=NamesItsAddressInErrors),
+    ),
+    Mutant("what is read has no name", "LIFE-13", ("shows nothing",), sinful(source=HasNoName)),
+    Mutant("a metric is no int", "LIFE-14", ("'meanRows'", "no int"), sinful(enumerator=MeasuresInFloats)),
+    Mutant("a metric has an underscore", "LIFE-14", ("camelCase",), sinful(enumerator=MeasuresWithUnderscores)),
+    Mutant("metrics ask the source", "LIFE-14", ("metrics() takes",), sinful(enumerator=AsksForMetrics)),
+    Mutant("a clock of milliseconds", "LIFE-15", ("wall_clock() says",), sinful(enumerator=TellsMilliseconds)),
+    Mutant("a clock that stands", "LIFE-15", ("after 10 ms",), sinful(enumerator=StopsItsClock)),
+    Mutant("commit frees too much", "LIFE-16", ("commit number 1",), sinful(enumerator=FreesTooMuch)),
+    Mutant("commits add up", "LIFE-16", ("there are [], not",), sinful(enumerator=AddsUpCommits)),
+    Mutant(
+        "details change with time",
+        "LIFE-17",
+        ("given later",),
+        sinful(enumerator=DetailsOfNow, reader=ReadsWhatItsDetailsSay),
+    ),
+    Mutant(
+        "details of the first run only",
+        "LIFE-17",
+        ("given after a restart",),
+        sinful(enumerator=DetailsOfTheFirstRun, reader=ReadsWhatItsDetailsSay),
+    ),
+    Mutant("a cost of the end alone", "LIFE-18", ("but has 2 positions",), sinful(enumerator=CostsOfTheEnd)),
+    Mutant("each call costs", "LIFE-18", ("nothing costs",), sinful(enumerator=CostsForEachCall)),
+    Mutant("costs ask the source", "LIFE-18", ("cost() takes",), sinful(enumerator=AsksForCosts)),
+]

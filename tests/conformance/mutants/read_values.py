@@ -1,0 +1,216 @@
+import unicodedata
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tests.conformance.mutants.mutant import Mutant, sinful
+from tests.conformance.mutants.read import Batches
+from tidegate.conformance.memory import MemoryReader, MemorySource
+
+
+class Values(Batches):
+    """Yields other values than it has read."""
+
+    def value(self, text):
+        raise NotImplementedError
+
+    def changed(self, batch):
+        texts = [self.value(text) for text in batch.column("value").to_pylist()]
+        return batch.set_column(1, "value", pa.array(texts, pa.string()))
+
+
+class Filtered(Batches):
+    """Leaves rows out by their event time, of the type of the column."""
+
+    def keeps(self, times):
+        raise NotImplementedError
+
+    def changed(self, batch):
+        return batch.filter(self.keeps(batch.column("at").cast(pa.int64())))
+
+
+class Strips(Values):
+    def value(self, text):
+        return text.strip()
+
+
+class Normalises(Values):
+    def value(self, text):
+        return unicodedata.normalize("NFC", text)
+
+
+class TakesLinesApart(Values):
+    def value(self, text):
+        return text.replace("\r\n", "\n")
+
+
+class EmptyIsNull(Values):
+    def value(self, text):
+        return text or None
+
+
+class NullIsEmpty(Values):
+    def value(self, text):
+        return text or ""
+
+
+class NullIsAWord(Values):
+    def value(self, text):
+        return "null" if text is None else text
+
+
+class CutsHugeValues(Values):
+    def value(self, text):
+        return text[: 1 << 20]
+
+
+class LeavesOutHugeRows(Batches):
+    def changed(self, batch):
+        return batch.filter(pc.less(pc.utf8_length(batch.column("value")), 1 << 20))
+
+
+class LeavesOutNulls(Batches):
+    def changed(self, batch):
+        return batch.filter(pc.is_valid(batch.column("value")))
+
+
+class SortsByTime(MemoryReader):
+    def _read(self, client, wanted):
+        rows = pa.Table.from_batches(super()._read(client, wanted), self._source.arrow_schema)
+        yield from rows.sort_by("at").combine_chunks().to_batches()
+
+
+class LeavesOutWhatIsOld(Filtered):
+    def keeps(self, times):
+        return pc.greater(times, 1_767_000_000_000_000)
+
+
+class LeavesOutWhatHasNoTime(Filtered):
+    def keeps(self, times):
+        return pc.is_valid(times)
+
+
+class LeavesOutNegativeTimes(Filtered):
+    def keeps(self, times):
+        return pc.or_kleene(pc.is_null(times), pc.greater_equal(times, 0))
+
+
+class LargeStringsAtTheEnd(MemoryReader):
+    def read(self, task):
+        batches = list(super().read(task))
+        yield from batches[:-1]
+        for batch in batches[-1:]:
+            fields = [field.with_type(pa.large_string()) if field.name == "value" else field for field in batch.schema]
+            yield batch.cast(pa.schema(fields))
+
+
+class GuessesTypes(Batches):
+    def changed(self, batch):
+        nulls = batch.column("value").null_count == batch.num_rows
+        return batch.set_column(1, "value", pa.nulls(batch.num_rows)) if nulls else batch
+
+
+class AddsMetadata(Batches):
+    def changed(self, batch):
+        return batch.replace_schema_metadata({"pandas": "{}"})
+
+
+class OtherOrder(Batches):
+    def changed(self, batch):
+        return batch.select(["value", "key", "at"])
+
+
+class HasAWatermarkColumn(MemorySource):
+    @property
+    def arrow_schema(self):
+        return super().arrow_schema.append(pa.field("source_watermark", pa.timestamp("us", "UTC")))
+
+
+class BytesInAText(Batches):
+    def changed(self, batch):
+        latin = batch.column("value").cast(pa.binary()).to_pylist()
+        damaged = pa.array([None if each is None else each[:1] + b"\xff" for each in latin], pa.binary())
+        text = pa.Array.from_buffers(pa.string(), len(damaged), damaged.buffers(), damaged.null_count)
+        return batch.set_column(1, "value", text)
+
+
+class NeverNull(MemorySource):
+    """Says that a value is never null."""
+
+    @property
+    def arrow_schema(self):
+        return super().arrow_schema.set(1, pa.field("value", pa.string(), nullable=False))
+
+
+class SchemaOfItsSource(Batches):
+    def changed(self, batch):
+        return pa.record_batch(batch.columns, schema=self._source.arrow_schema)
+
+
+class ToldColumnsComeInAnotherOrder(MemorySource):
+    told: bool = False
+
+    def with_schema(self, schema):
+        return self.model_copy(update={"told": True})
+
+    @property
+    def arrow_schema(self):
+        schema = super().arrow_schema
+        return pa.schema(list(schema)[::-1]) if self.told else schema
+
+
+class OneBatchForARange(MemoryReader):
+    def _read(self, client, wanted):
+        rows = pa.Table.from_batches(super()._read(client, wanted), self._source.arrow_schema)
+        yield from rows.combine_chunks().to_batches()
+
+
+class GathersFirst(MemoryReader):
+    def read(self, task):
+        return iter(list(super().read(task)))
+
+
+READERS = [
+    ("values are stripped", "READ-15", ("blanks was written",), Strips),
+    ("values are normalised", "READ-15", ("accent",), Normalises),
+    ("line ends are changed", "READ-15", ("a tab and line ends",), TakesLinesApart),
+    ("empty texts are null", "READ-15", ("an empty text", "and null was read"), EmptyIsNull),
+    ("nulls are empty", "READ-16", ("a null was written", "and '' was read"), NullIsEmpty),
+    ("nulls are a word", "READ-16", ("and 'null' was read",), NullIsAWord),
+    ("rows with nulls are left out", "READ-16", ("3 missing",), LeavesOutNulls),
+    ("huge values are cut", "READ-17", ("a huge one", "a text of 1,048,576 characters"), CutsHugeValues),
+    ("huge rows are left out", "READ-17", ("1 missing",), LeavesOutHugeRows),
+    ("rows are sorted by time", "READ-18", ("out of order",), SortsByTime),
+    ("old rows are left out", "READ-18", ("1 missing",), LeavesOutWhatIsOld),
+    ("rows without time are left out", "READ-19", ("4 missing",), LeavesOutWhatHasNoTime),
+    ("rows before 1970 are left out", "READ-20", ("2 missing",), LeavesOutNegativeTimes),
+    ("the last batch has another schema", "READ-21", ("'value' is large_string, not string",), LargeStringsAtTheEnd),
+    ("types are guessed", "READ-21", ("'value' is null, not string",), GuessesTypes),
+    ("batches have metadata of their own", "READ-21", ("its metadata is",), AddsMetadata),
+    ("columns come in another order", "READ-21", ("its columns are value, key, at",), OtherOrder),
+    ("a text is no UTF-8", "READ-22", ("no valid Arrow", "UTF8"), BytesInAText),
+    ("a range is one batch", "READ-24", ("20 of 20 rows", "40 MB"), OneBatchForARange),
+    ("everything is gathered first", "READ-25", ("never earlier",), GathersFirst),
+]
+
+MUTANTS = [
+    *(Mutant(sin, killer, words, sinful(reader=reader)) for sin, killer, words, reader in READERS),
+    Mutant(
+        "the source has a column that is tidegate's",
+        "READ-21",
+        ("a column source_watermark",),
+        sinful(source=HasAWatermarkColumn),
+    ),
+    Mutant(
+        "a column that is never null holds nulls",
+        "READ-22",
+        ("'value' is not nullable",),
+        sinful(source=NeverNull, reader=SchemaOfItsSource),
+    ),
+    Mutant(
+        "columns that are told come in another order",
+        "READ-23",
+        ("columns that are told become others",),
+        sinful(source=ToldColumnsComeInAnotherOrder),
+    ),
+]

@@ -1,0 +1,188 @@
+import subprocess
+import sys
+import threading
+import uuid
+from contextlib import closing
+from typing import Any
+
+import pyarrow as pa
+from pydantic import PrivateAttr
+
+from tests.conformance.mutants.mutant import Mutant, sinful
+from tidegate.alignment.budget import Cost
+from tidegate.conformance.memory import MemoryEnumerator, MemoryReader, MemorySource
+from tidegate.conformance.memory_store import MemoryStore
+
+KEPT_OPEN = []
+
+
+class BatchesBeginAtTheEnd(MemorySource):
+    def as_batch(self):
+        return self.model_copy(update={"starting": "latest"})
+
+
+class EmptyTextsBecomeNull(MemoryReader):
+    def read(self, task):
+        for batch in super().read(task):
+            texts = [text or None for text in batch["value"].to_pylist()]
+            yield batch.set_column(1, batch.schema.field(1), pa.array(texts, pa.string()))
+
+
+class KnowsOnlyTheSplitsOfItsSnapshot(MemoryEnumerator):
+    def __init__(self, source, state):
+        super().__init__(source, state)
+        self._state |= state or {}
+
+    def discover(self):
+        return self._state.setdefault("splits", super().discover())
+
+
+class WorksOnlyWhereTheStoreIs(MemoryEnumerator):
+    def discover(self):
+        return MemoryStore.of_this_process(self._client.name).splits()
+
+
+class TakesAwayWhatItReads(MemoryReader):
+    def __init__(self, source):
+        super().__init__(source.model_copy(update={"fail_on_data_loss": False}))
+
+    def read(self, task):
+        yield from super().read(task)
+        with closing(self._source.client()) as client:
+            for each in task.ranges:
+                client.ask("trim", each.split_id, each.end)
+
+
+class LooksOnceForTheEnd(MemoryEnumerator):
+    def extents(self, splits):
+        known = self.__dict__.setdefault("known", {})
+        known |= super().extents([s for s in splits if s not in known])
+        return {s: known[s] for s in splits}
+
+
+class LeavesAProcess(MemoryEnumerator):
+    def discover(self):
+        if "left" not in self.__dict__:
+            self.left = subprocess.Popen(
+                [sys.executable, "-c", "import time; time.sleep(20)"], start_new_session=True, stdout=subprocess.DEVNULL
+            )
+        return super().discover()
+
+
+class LeavesAConnection(MemoryReader):
+    def read(self, task):
+        client = self._source.client()
+        KEPT_OPEN.append(client)
+        client.ask("splits")
+        yield from super().read(task)
+
+
+class LooksUpTooLate(MemoryEnumerator):
+    def lookup(self, event_time_ms, splits):
+        return super().lookup(event_time_ms + 30_000, splits)
+
+
+class DropsWhatItDoesNotKnow(MemorySource):
+    address: str = ""
+
+    @classmethod
+    def fields_from_options(cls, options):
+        known = {name.lower() for name in cls.valid_options()}
+        return super().fields_from_options({name: value for name, value in options.items() if name in known})
+
+
+class SaysThatRowsCostNothing(MemoryEnumerator):
+    positions_are_rows = False
+
+    def cost(self, ranges):
+        return Cost()
+
+
+class HasRandomDetails(MemoryEnumerator):
+    def details(self, wanted):
+        return uuid.uuid4().hex
+
+
+class HasDetailsThatCannotTravel(MemoryEnumerator):
+    def details(self, wanted):
+        return lambda: wanted
+
+
+class HoldsWhatIsOpen(MemorySource):
+    _lock: Any = PrivateAttr(default_factory=threading.Lock)
+
+
+MUTANTS = [
+    Mutant("a batch query begins at the end", "SPARK-1", ("missing",), sinful(source=BatchesBeginAtTheEnd)),
+    Mutant(
+        "empty texts are read as null by Spark",
+        "SPARK-1",
+        ("was written with the value '', and read with None",),
+        sinful(reader=EmptyTextsBecomeNull),
+    ),
+    Mutant(
+        "a restart knows only the splits of its snapshot",
+        "SPARK-2",
+        ("2 missing",),
+        sinful(enumerator=KnowsOnlyTheSplitsOfItsSnapshot),
+    ),
+    Mutant(
+        "it works only in the process that holds the data",
+        "SPARK-2",
+        ("the stream ends with an error", "AttributeError"),
+        sinful(enumerator=WorksOnlyWhereTheStoreIs),
+    ),
+    Mutant(
+        "a reader takes away what it reads",
+        "SPARK-3",
+        ("before and after a restart", "(nothing)"),
+        sinful(reader=TakesAwayWhatItReads),
+    ),
+    Mutant(
+        "the end of a split is looked for once in a run",
+        "SPARK-4",
+        ("a running stream has not delivered all of",),
+        sinful(enumerator=LooksOnceForTheEnd),
+    ),
+    Mutant(
+        "a process of the planner outlives it",
+        "SPARK-5",
+        ("after stop() there still is", "that the planner started"),
+        sinful(enumerator=LeavesAProcess),
+        patience_s=4.0,
+    ),
+    Mutant(
+        "a connection of an executor is never closed",
+        "SPARK-5",
+        ("after stop() there still is", "a connection of the worker process"),
+        sinful(reader=LeavesAConnection),
+    ),
+    Mutant(
+        "lookup answers half a minute too late", "SPARK-6", ("at or past the bound",), sinful(enumerator=LooksUpTooLate)
+    ),
+    Mutant(
+        "an unknown option is taken without a word",
+        "SPARK-7",
+        ("takes the option 'discoveryIntervall'",),
+        sinful(source=DropsWhatItDoesNotKnow),
+    ),
+    Mutant(
+        "rows are said to cost nothing",
+        "SPARK-8",
+        ("though no more than 3 were asked for",),
+        sinful(enumerator=SaysThatRowsCostNothing),
+    ),
+    Mutant(
+        "what goes with a range is random",
+        "SPARK-9",
+        ("asked for twice, are not the same",),
+        sinful(enumerator=HasRandomDetails),
+    ),
+    Mutant(
+        "what goes with a range cannot be pickled",
+        "SPARK-9",
+        ("in another process", "Can't pickle"),
+        sinful(enumerator=HasDetailsThatCannotTravel),
+    ),
+    Mutant("a source holds what is open", "SPARK-10", ("cannot be pickled",), sinful(source=HoldsWhatIsOpen)),
+]

@@ -1,0 +1,367 @@
+import json
+import os
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+from tests.conformance.mutants.mutant import Mutant, sinful
+from tidegate.alignment.splits import Extent
+from tidegate.conformance.memory import MemoryEnumerator, MemoryReader
+from tidegate.conformance.planning import open_coordinator
+from tidegate.enumerators.checkpoint import INITIAL_OFFSET
+from tidegate.errors import CheckpointError, ConnectorError
+from tidegate.readers.contract import ReadTask
+
+
+class LosesASplitOnRestart(MemoryEnumerator):
+    def __init__(self, source, state):
+        super().__init__(source, state)
+        self._restored = state is not None
+
+    def discover(self):
+        splits = super().discover()
+        return splits[:-1] if self._restored else splits
+
+    def lost(self, removed):
+        return ()
+
+
+class NamesSplitsAnewInEachRun(MemoryEnumerator):
+    def __init__(self, source, state):
+        super().__init__(source, state)
+        self._run = (state or {}).get("run", 0) + 1
+        self._state = {**self._state, "run": self._run}
+
+    def discover(self):
+        return [f"{split}" if self._run == 1 else f"{split}/" for split in super().discover()]
+
+    def extents(self, splits):
+        found = super().extents([split.rstrip("/") for split in splits])
+        return {split: found[split.rstrip("/")] for split in splits}
+
+    def peek(self, positions):
+        found = super().peek({split.rstrip("/"): at for split, at in positions.items()})
+        return {split: found[split.rstrip("/")] for split in positions}
+
+    def latest(self, ends):
+        found = super().latest({split.rstrip("/"): at for split, at in ends.items()})
+        return {split: found[split.rstrip("/")] for split in ends}
+
+    def lookup(self, event_time_ms, splits):
+        found = super().lookup(event_time_ms, [split.rstrip("/") for split in splits])
+        return {split: found[split.rstrip("/")] for split in splits}
+
+    def lost(self, removed):
+        return ()
+
+
+class ReadsNamesOfAnyRun(MemoryReader):
+    def read(self, task):
+        return super().read(ReadTask(tuple(replace(r, split_id=r.split_id.rstrip("/")) for r in task.ranges)))
+
+
+class SkipsARowAfterARestart:
+    """A planner whose first batch begins a row too late when it is not the query's first."""
+
+    def __init__(self, source, clocks, cores):
+        self._run = open_coordinator(source, clocks, cores)
+        self._begun = False
+
+    def __getattr__(self, name):
+        return getattr(self._run, name)
+
+    def tasks(self, start, end):
+        tasks = self._run.tasks(start, end)
+        if start == INITIAL_OFFSET or self._begun:
+            self._begun = True
+            return tasks
+        self._begun = True
+        return [ReadTask(tuple(replace(r, start=min(r.start + 1, r.end)) for r in task.ranges)) for task in tasks]
+
+
+class LooksForTheEndInEachRun(MemoryEnumerator):
+    def __init__(self, source, state):
+        super().__init__(source, state)
+        self._ends = None
+
+    def extents(self, splits):
+        found = super().extents(splits)
+        if self._source.starting == "latest" and self._ends is None:
+            self._ends = {split: extent.end for split, extent in found.items()}
+        ends = self._ends or {}
+        return {s: Extent(max(e.begin, ends.get(s, 0)), e.end, complete=e.complete) for s, e in found.items()}
+
+
+class LogsNoOffsetWithoutRows:
+    """A planner that thinks an offset without rows is no news."""
+
+    def __init__(self, source, clocks, cores):
+        self._run = open_coordinator(source, clocks, cores)
+
+    def __getattr__(self, name):
+        return getattr(self._run, name)
+
+    def latest_offset(self, start, budget=None, min_rows=0):
+        end = self._run.latest_offset(start)
+        return end if start != INITIAL_OFFSET or self._run.tasks(start, end) else start
+
+
+class TakesItsFirstLookForANewQuery(MemoryEnumerator):
+    _looked = False
+
+    def starts(self, splits, *, first):
+        first, self._looked = not self._looked, True
+        return super().starts(splits, first=first)
+
+
+class StopsAtASplitThatIsGone(MemoryEnumerator):
+    def snapshot(self):
+        return {**self._state, "known": sorted(super().discover())}
+
+    def __init__(self, source, state):
+        super().__init__(source, None if state is None else {k: v for k, v in state.items() if k != "known"})
+        self._known = (state or {}).get("known", ())
+
+    def discover(self):
+        splits = super().discover()
+        if gone := set(self._known) - set(splits):
+            raise ConnectorError(f"there is no split {min(gone)!r}")
+        return splits
+
+
+class ReadsWhatIsThereNow(MemoryReader):
+    def _read(self, client, wanted):
+        (extent,) = client.ask("extents", [wanted.split_id]).values()
+        return super()._read(client, replace(wanted, end=extent[1]))
+
+
+class UsesRowsUp(MemoryReader):
+    GONE: ClassVar = set()
+
+    def read(self, task):
+        for batch in super().read(task):
+            names = [(self._source.address, key) for key in batch.column("key").to_pylist()]
+            kept = [name not in self.GONE for name in names]
+            self.GONE.update(names)
+            yield batch.filter(kept)
+
+
+class AcknowledgesWhatItPlans(MemoryEnumerator):
+    """Keeps beside the checkpoint how far was planned, and never goes back behind it."""
+
+    HANDED_OUT: ClassVar = {}
+
+    def __init__(self, source, state):
+        super().__init__(source, state)
+        self._done = dict(self.HANDED_OUT.get(source.address, {}))
+
+    def extents(self, splits):
+        found = super().extents(splits)
+        self.HANDED_OUT[self._source.address] = {split: extent.end for split, extent in found.items()}
+        return {s: replace(e, begin=max(e.begin, self._done.get(s, 0))) for s, e in found.items()}
+
+
+class TellsTheReaderByAGlobal(MemoryEnumerator):
+    SPLITS: ClassVar = set()
+
+    def discover(self):
+        splits = super().discover()
+        self.SPLITS.update(splits)
+        return splits
+
+
+class NeedsAGlobal(MemoryReader):
+    def read(self, task):
+        known = tuple(each for each in task.ranges if each.split_id in TellsTheReaderByAGlobal.SPLITS)
+        return super().read(ReadTask(known))
+
+
+class LeavesALock(MemoryEnumerator):
+    def __init__(self, source, state):
+        super().__init__(source, state)
+        self._path = Path(tempfile.gettempdir(), f"tidegate-mutant-{self._client.name}.lock")
+        self._locked = False
+
+    def discover(self):
+        if not self._locked:
+            try:
+                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                raise ConnectorError("another run has the lock") from None
+            self._locked = True
+        return super().discover()
+
+    def close(self):
+        super().close()
+        if self._locked:
+            self._path.unlink()
+        self._locked = False
+
+
+def snapshot_with(more):
+    """Return an enumerator whose snapshot has more in it, which it does not look at when it is restored."""
+
+    class SaysMore(MemoryEnumerator):
+        def __init__(self, source, state):
+            super().__init__(source, None if state is None else {k: v for k, v in state.items() if k in {"v", "store"}})
+
+        def snapshot(self):
+            return {**self._state, **more(self)}
+
+    return sinful(enumerator=SaysMore)
+
+
+class BelievesTheState(MemoryEnumerator):
+    """Takes what the state says, whatever it is."""
+
+    def __init__(self, source, state):
+        super().__init__(source, None)
+        self._state = {"v": 1, "store": self._client.name, "splits": {"skipped": 0}, **(state or {})}
+
+    def discover(self):
+        skipped = self._state["splits"]["skipped"]
+        return super().discover()[skipped:]
+
+
+class TrustsThatFieldsAreThere(BelievesTheState):
+    def __init__(self, source, state):
+        super().__init__(source, None)
+        self._state = state or self._state
+
+
+class ForgetsWithoutAField(BelievesTheState):
+    def __init__(self, source, state):
+        super().__init__(source, state)
+        if state is not None and "splits" not in state:
+            self._state["splits"] = {"skipped": 1}
+
+
+class RefusesInManyWords(MemoryEnumerator):
+    def __init__(self, source, state):
+        try:
+            super().__init__(source, state)
+        except CheckpointError as error:
+            raise CheckpointError(f"the checkpoint is broken:\n{json.dumps(state, indent=2)}") from error
+
+
+class TakesAnyStore(MemoryEnumerator):
+    def __init__(self, source, state):
+        super().__init__(source, None)
+
+
+MUTANTS = [
+    Mutant(
+        "a split is lost on restart",
+        "STATE-1",
+        ("never delivers all that was written",),
+        sinful(enumerator=LosesASplitOnRestart),
+    ),
+    Mutant(
+        "splits have other names after a restart",
+        "STATE-1",
+        ("more than once",),
+        sinful(enumerator=NamesSplitsAnewInEachRun, reader=ReadsNamesOfAnyRun),
+    ),
+    Mutant(
+        "off by one on resume",
+        "STATE-1",
+        ("never delivers all that was written",),
+        sinful(),
+        SkipsARowAfterARestart,
+    ),
+    Mutant("a start is resolved twice", "STATE-2", ("are gone",), sinful(enumerator=LooksForTheEndInEachRun)),
+    Mutant("a start at nothing is not logged", "STATE-3", ("2 missing",), sinful(), LogsNoOffsetWithoutRows),
+    Mutant(
+        "a restart takes its first look for a new query",
+        "STATE-4",
+        ("2 rows were written and not all delivered",),
+        sinful(enumerator=TakesItsFirstLookForANewQuery),
+    ),
+    Mutant(
+        "the state names a split that is gone",
+        "STATE-5",
+        ("there is no split 'split-1'",),
+        sinful(enumerator=StopsAtASplitThatIsGone),
+    ),
+    Mutant(
+        "a batch is read up to what is there now",
+        "STATE-6",
+        ("batch 0, read before and after a crash",),
+        sinful(reader=ReadsWhatIsThereNow),
+    ),
+    Mutant(
+        "reading uses rows up",
+        "STATE-6",
+        ("batch 0, read before and after a crash", "then 0"),
+        sinful(reader=UsesRowsUp),
+    ),
+    Mutant("what is planned counts as done", "STATE-7", ("gone",), sinful(enumerator=AcknowledgesWhatItPlans)),
+    Mutant(
+        "a reader needs what the planner knew",
+        "STATE-8",
+        ("read here, and in another process", "then 0"),
+        sinful(enumerator=TellsTheReaderByAGlobal, reader=NeedsAGlobal),
+    ),
+    Mutant(
+        "a killed planner leaves its lock", "STATE-9", ("another run has the lock",), sinful(enumerator=LeavesALock)
+    ),
+    Mutant(
+        "a tuple in the snapshot",
+        "STATE-10",
+        ("and after JSON",),
+        snapshot_with(lambda _: {"splits": ("a", "b")}),
+    ),
+    Mutant("bytes in the snapshot", "STATE-10", ("is no JSON",), snapshot_with(lambda _: {"id": b"a"})),
+    Mutant("NaN in the snapshot", "STATE-10", ("is no JSON",), snapshot_with(lambda _: {"mean": float("nan")})),
+    Mutant(
+        "a clock in the JSON",
+        "STATE-11",
+        ("though nothing came", "at look"),
+        snapshot_with(lambda _: {"at": int(time.time())}),
+    ),
+    Mutant(
+        "non-canonical JSON",
+        "STATE-12",
+        ("in another process it becomes",),
+        snapshot_with(lambda each: {"splits": list({f"{split}{n}" for split in each.discover() for n in range(20)})}),
+    ),
+    Mutant(
+        "an id that is new in each run",
+        "STATE-12",
+        ("that of an enumerator restored from it",),
+        snapshot_with(lambda each: {"run": id(each)}),
+    ),
+    Mutant(
+        "the snapshot lists rows",
+        "STATE-13",
+        ("by 500 rows",),
+        snapshot_with(lambda each: {"seen": list(range(sum(e.end for e in each.extents(each.discover()).values())))}),
+    ),
+    Mutant(
+        "a field that is missing is a KeyError",
+        "STATE-14",
+        ("no field 'splits'", "KeyError"),
+        sinful(enumerator=TrustsThatFieldsAreThere),
+    ),
+    Mutant(
+        "a field that is missing means something else",
+        "STATE-14",
+        ("no field 'splits'", "says nothing and reads 2 rows"),
+        sinful(enumerator=ForgetsWithoutAField),
+    ),
+    Mutant(
+        "a value of another type is believed",
+        "STATE-15",
+        ("TypeError", "instead of CheckpointError"),
+        sinful(enumerator=BelievesTheState),
+    ),
+    Mutant("a refusal of many lines", "STATE-15", ("several lines",), sinful(enumerator=RefusesInManyWords)),
+    Mutant(
+        "a checkpoint of another place is taken",
+        "STATE-16",
+        ("4 rows were written and not all delivered",),
+        sinful(enumerator=TakesAnyStore),
+    ),
+]

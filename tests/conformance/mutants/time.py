@@ -1,0 +1,244 @@
+import bisect
+from dataclasses import replace
+from datetime import timedelta
+
+from tests.conformance.mutants.mutant import Mutant, sinful
+from tests.conformance.mutants.planners import (
+    Changed,
+    OnceIdleAlwaysIdle,
+    forgetting,
+    idle_at_once,
+    with_strategy,
+)
+from tidegate.alignment.splits import Head
+from tidegate.conformance.memory import MemoryEnumerator, MemoryReader, MemorySource
+
+SECOND_MS = 1_000
+
+
+class PeeksBehindThePosition(MemoryEnumerator):
+    def peek(self, positions):
+        return super().peek({split: position + 1 for split, position in positions.items()})
+
+
+class PeeksAtOneSplit(MemoryEnumerator):
+    def peek(self, positions):
+        return dict(list(super().peek(positions).items())[:1])
+
+
+class SeesNothingAtAHole(MemoryEnumerator):
+    def peek(self, positions):
+        found = super().peek(positions)
+        return {s: head if head is not None and head.position == positions[s] else None for s, head in found.items()}
+
+
+class PeeksInSeconds(MemoryEnumerator):
+    def _heads(self, split, position):
+        for head in super()._heads(split, position):
+            yield Head(head.position, head.event_time_ms // SECOND_MS * SECOND_MS)
+
+
+class LatestOfTheWholeSplit(MemoryEnumerator):
+    def latest(self, ends):
+        return super().latest(dict.fromkeys(ends, 1 << 60))
+
+
+class LatestIsZeroWithoutARow(MemoryEnumerator):
+    def latest(self, ends):
+        return {split: at_ms or 0 for split, at_ms in super().latest(ends).items()}
+
+
+class LatestIsNoneInPart(MemoryEnumerator):
+    def latest(self, ends):
+        extents = self.extents(ends)
+        return {s: at_ms if ends[s] >= extents[s].end else None for s, at_ms in super().latest(ends).items()}
+
+
+class LatestLeavesOutTheLastRow(MemoryEnumerator):
+    def latest(self, ends):
+        times = {s: [h.event_time_ms for h in self._heads(s, 0) if h.position < end] for s, end in ends.items()}
+        return {split: max(found[:-1] or found, default=None) for split, found in times.items()}
+
+
+class LooksBehindTheTime(MemoryEnumerator):
+    def lookup(self, event_time_ms, splits):
+        return super().lookup(event_time_ms + 1, splits)
+
+
+class FindsTheLastOfEqualTimes(MemoryEnumerator):
+    def lookup(self, event_time_ms, splits):
+        found = super().lookup(event_time_ms, splits)
+        return {
+            s: head and max(h for h in self._heads(s, 0) if h.event_time_ms == head.event_time_ms)
+            for s, head in found.items()
+        }
+
+
+class SearchesAsIfSorted(MemoryEnumerator):
+    def lookup(self, event_time_ms, splits):
+        found = {}
+        for split in splits:
+            heads = list(self._heads(split, 0))
+            at = bisect.bisect_left(heads, event_time_ms, key=lambda head: head.event_time_ms)
+            found[split] = heads[at] if at < len(heads) else None
+        return found
+
+
+class WatermarkIsTheNextTime(Changed):
+    def after(self, start, end):
+        return {**end, "watermark": end["watermark"] + 1} if "watermark" in end else end
+
+
+class WatermarkByMaximum(Changed):
+    def after(self, start, end):
+        times = self.source.enumerator(None).latest(end.get("positions", {})).values()
+        return {**end, "watermark": max(at_ms for at_ms in times if at_ms is not None) - 1}
+
+
+class WatermarkGoesBack(Changed):
+    def after(self, start, end):
+        if start.get("positions", {}).keys() < end["positions"].keys() and "watermark" in start:
+            end["watermark"] -= 30 * SECOND_MS
+        return end
+
+
+class WatermarkIsMinuteBehind(Changed):
+    def after(self, start, end):
+        return {**end, "watermark": end["watermark"] - 60 * SECOND_MS} if "watermark" in end else end
+
+
+def with_extents(**changes):
+    class ExtentsWith(MemoryEnumerator):
+        def extents(self, splits):
+            return {split: replace(extent, **changes) for split, extent in super().extents(splits).items()}
+
+    return ExtentsWith
+
+
+AlwaysComplete = with_extents(complete=True)
+NeverComplete = with_extents(complete=False)
+NeverSettled = with_extents(settled=False)
+
+
+class LeavesOutWhatIsToFail(MemorySource):
+    def usable_ms(self, split, record):
+        ignoring = {"bad_event_time": "ignore", "future_event_time": "ignore"}
+        return MemorySource.usable_ms(self.model_copy(update=ignoring), split, record)
+
+
+class LeavesOutMissingTimes(MemorySource):
+    def usable_ms(self, split, record):
+        return None if record.row.event_time_ms is None else super().usable_ms(split, record)
+
+
+class LeavesOutTimesBefore1970(MemorySource):
+    def usable_ms(self, split, record):
+        bad = record.row.event_time_ms is not None and record.row.event_time_ms < 0
+        return None if bad else super().usable_ms(split, record)
+
+
+class TakesMissingTimesForZero(MemorySource):
+    def usable_ms(self, split, record):
+        return 0 if record.row.event_time_ms is None else super().usable_ms(split, record)
+
+
+class TakesTimesBefore1970AsTheyAre(MemorySource):
+    def usable_ms(self, split, record):
+        at_ms = record.row.event_time_ms
+        return at_ms if at_ms is not None and at_ms < 0 else super().usable_ms(split, record)
+
+
+class DropsRowsWithoutATime(MemoryReader):
+    def read(self, task):
+        for batch in super().read(task):
+            yield batch.filter(batch.column("at").is_valid())
+
+
+class DropsRowsBefore1970(MemoryReader):
+    def read(self, task):
+        for batch in super().read(task):
+            there = [at is None or at.timestamp() >= 0 for at in batch.column("at").to_pylist()]
+            yield batch.filter(there)
+
+
+never_idle = with_strategy(idle_timeout=timedelta(days=10))
+
+
+def enumerating(sin, killer, words, enumerator):
+    return Mutant(sin, killer, (words,), sinful(enumerator=enumerator))
+
+
+def planning(sin, killer, words, open_run):
+    return Mutant(sin, killer, (words,), sinful(), open_run)
+
+
+MUTANTS = [
+    enumerating("peek skips the position itself", "TIME-1", "yields position 0 of +0 s first", PeeksBehindThePosition),
+    enumerating("peek answers for one split only", "TIME-1", "answered only for others", PeeksAtOneSplit),
+    enumerating("peek is blind at holes", "TIME-2", "peek() of 'split-0' at 1 says none", SeesNothingAtAHole),
+    Mutant(
+        "a missing time is taken for 0",
+        "TIME-3",
+        ("peek() of 'split-0' at 0 says position 0",),
+        sinful(source=TakesMissingTimesForZero),
+    ),
+    enumerating("latest looks beyond the end", "TIME-4", "but there is no row before it", LatestOfTheWholeSplit),
+    enumerating("latest is 0 where there is no row", "TIME-4", "says 0, but there is no row", LatestIsZeroWithoutARow),
+    enumerating("latest knows whole splits only", "TIME-4", "but there are rows before it", LatestIsNoneInPart),
+    enumerating("latest leaves out the last row", "TIME-5", "but the last row", LatestLeavesOutTheLastRow),
+    enumerating("lookup finds what is after the time", "TIME-6", "of +0 s says position 1", LooksBehindTheTime),
+    enumerating(
+        "lookup finds the last of equal times", "TIME-6", "says position 5 of +2.5 s", FindsTheLastOfEqualTimes
+    ),
+    enumerating("lookup takes a split to be sorted", "TIME-7", "and skips position", SearchesAsIfSorted),
+    planning("the watermark is the next time itself", "TIME-8", "by the rows that are unread", WatermarkIsTheNextTime),
+    planning(
+        "the watermark leaves out the out-of-orderness",
+        "TIME-9",
+        "at or before the watermark of an earlier batch",
+        with_strategy(out_of_orderness=timedelta(0)),
+    ),
+    planning("the watermark goes back for a late split", "TIME-10", "30,000 ms less", WatermarkGoesBack),
+    planning("the watermark is forgotten by a restart", "TIME-10", "goes back", forgetting("watermark")),
+    planning("the watermark is the maximum of splits", "TIME-11", "but split 0 may go on", WatermarkByMaximum),
+    enumerating("a split that may grow is said to be complete", "TIME-11", "split 0 may go on", AlwaysComplete),
+    enumerating("a split is never settled", "TIME-12", "has nothing to read for longer", NeverSettled),
+    planning("a split is idle at once", "TIME-12", "before the idle timeout is over", idle_at_once),
+    planning("a split that wakes holds no watermark", "TIME-13", "split 0 woke and stands at", OnceIdleAlwaysIdle),
+    enumerating("a finished split holds the watermark", "TIME-14", "though split 0 is finished", NeverComplete),
+    planning("the watermark stays a minute behind", "TIME-15", "at the end the watermark is", WatermarkIsMinuteBehind),
+    enumerating("an empty split holds the watermark", "TIME-16", "and not +4.999 s", LatestIsZeroWithoutARow),
+    enumerating("times are cut to seconds", "TIME-17", "holds rows of 5 times", PeeksInSeconds),
+    Mutant(
+        "a missing time fails nothing",
+        "TIME-18",
+        ("0#2 is delivered with badEventTime=fail",),
+        sinful(source=LeavesOutMissingTimes),
+    ),
+    Mutant(
+        "a missing time counts as 1970",
+        "TIME-19",
+        ("were written and not all delivered",),
+        sinful(source=TakesMissingTimesForZero),
+    ),
+    Mutant("a row without a time is dropped", "TIME-20", ("0#3",), sinful(reader=DropsRowsWithoutATime)),
+    Mutant(
+        "a time before 1970 is left out in silence",
+        "TIME-21",
+        ("at or past the bound",),
+        sinful(source=LeavesOutTimesBefore1970),
+    ),
+    Mutant(
+        "a time before 1970 is aligned by",
+        "TIME-22",
+        ("were written and not all delivered",),
+        sinful(source=TakesTimesBefore1970AsTheyAre),
+    ),
+    Mutant("a row before 1970 is dropped", "TIME-23", ("0#3",), sinful(reader=DropsRowsBefore1970)),
+    Mutant(
+        "a time in the future fails nothing",
+        "TIME-24",
+        ("0#2 is delivered with futureEventTime=fail",),
+        sinful(source=LeavesOutWhatIsToFail),
+    ),
+]

@@ -1,0 +1,55 @@
+"""Rules that need no connector, and a harness that reads nothing: for tests of what runs rules and shows them."""
+
+from tidegate.conformance.abilities import Abilities, Ability
+from tidegate.conformance.harness import Harness, Writer
+from tidegate.conformance.rules import Level, Rule, Tier
+
+
+class SmallHarness(Harness):
+    name = "small"
+    abilities = Abilities().cannot(Ability.HOLES, "nothing leaves any").not_yet(Ability.BATCH, "asked for by nobody")
+
+    def source(self, options):
+        raise NotImplementedError
+
+    def create_split(self):
+        return SmallWriter()
+
+
+class SmallWriter(Writer):
+    def append(self, rows):
+        pass
+
+
+def holds(lab):
+    lab.saw("a witness")
+
+
+def breaks(lab):
+    lab.split()
+    raise lab.fail("row 0#7 is missing")
+
+
+def small_rule(name, test=holds, *, level=Level.MUST, tier=Tier.CONTRACT, needs=(), witness=()):
+    return Rule(
+        name,
+        f"the title of {name}",
+        level,
+        tier,
+        f"The purpose of {name}.",
+        "It is tried.",
+        "It works.",
+        ("the cable",),
+        test,
+        frozenset(needs),
+        tuple(witness),
+    )
+
+
+RULES = (
+    small_rule("SPLIT-1", needs={Ability.HOLES}),
+    small_rule("READ-1"),
+    small_rule("READ-2", breaks),
+    small_rule("READ-3", breaks, level=Level.MAY),
+    small_rule("SPARK-1", tier=Tier.SPARK),
+)

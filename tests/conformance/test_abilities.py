@@ -1,0 +1,50 @@
+import pytest
+
+from tidegate.conformance.abilities import Abilities, Ability
+from tidegate.errors import OptionError
+
+
+def test_a_connector_can_do_everything_unless_it_says_otherwise():
+    assert all(ability in Abilities() for ability in Ability)
+
+
+def test_cannot_and_not_yet_are_told_apart():
+    abilities = Abilities().cannot(Ability.HOLES, "rows are dense").not_yet(Ability.BATCH, "nobody asked")
+    assert str(abilities.lacking(Ability.HOLES)) == "cannot: rows are dense"
+    assert str(abilities.lacking(Ability.BATCH)) == "does not yet: nobody asked"
+    assert abilities.lacking(Ability.RETENTION) is None
+    assert list(abilities.opted_out) == [Ability.HOLES, Ability.BATCH]
+
+
+def test_opting_out_makes_another_set_of_abilities():
+    everything = Abilities()
+    everything.cannot(Ability.HOLES, "rows are dense")
+    assert Ability.HOLES in everything
+
+
+@pytest.mark.parametrize(
+    ("lacking", "implied"),
+    [
+        (Ability.MANY_SPLITS, {Ability.LATE_SPLITS, Ability.REMOVABLE_SPLITS}),
+        (Ability.ROW_POSITIONS, {Ability.HOLES}),
+    ],
+)
+def test_what_makes_no_sense_without_another_goes_with_it(lacking, implied):
+    abilities = Abilities().not_yet(lacking, "too early")
+    assert {ability for ability in Ability if ability not in abilities} == {lacking, *implied}
+    for ability in implied:
+        why = abilities.lacking(ability)
+        assert str(why) == f"does not yet: it needs {lacking.name} (too early)"
+        assert (why.because_of, why.for_ever) == (lacking, False)
+
+
+def test_its_own_reason_comes_before_that_of_another():
+    abilities = Abilities().not_yet(Ability.MANY_SPLITS, "too early").cannot(Ability.LATE_SPLITS, "one folder")
+    assert str(abilities.lacking(Ability.LATE_SPLITS)) == "cannot: one folder"
+
+
+def test_opting_out_needs_a_reason_and_is_done_once():
+    with pytest.raises(OptionError, match="HOLES is opted out of without a reason"):
+        Abilities().cannot(Ability.HOLES, " ")
+    with pytest.raises(OptionError, match="HOLES is opted out of twice"):
+        Abilities().cannot(Ability.HOLES, "rows are dense").not_yet(Ability.HOLES, "too early")

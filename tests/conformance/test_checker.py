@@ -1,0 +1,249 @@
+"""What becomes of a rule, whatever its test, its connector and its harness do."""
+
+import os
+import signal
+import threading
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+from tests.conformance.small import SmallHarness, breaks, holds, small_rule
+from tidegate.conformance.abilities import Abilities, Ability
+from tidegate.conformance.checker import check_connector, enforce, judge
+from tidegate.conformance.errors import ConformanceError, NotExercisedError, SkippedError
+from tidegate.conformance.rules import Level, Tier
+from tidegate.conformance.verdicts import Status
+from tidegate.errors import OptionError
+
+
+def judged(test, **arguments):
+    return judge(small_rule("READ-1", test, witness=arguments.pop("witness", ())), SmallHarness, **arguments)
+
+
+def raises(error):
+    def test(lab):
+        raise error
+
+    return test
+
+
+def test_a_rule_that_holds_passes_and_names_the_connector():
+    verdict = judged(holds, witness=("a witness",))
+    assert (verdict.status, verdict.text, verdict.connector) == (Status.PASSED, "", "small")
+
+
+def test_a_broken_rule_tells_what_was_done_what_to_look_at_and_how_to_try_it_alone():
+    verdict = judged(breaks)
+    assert verdict.status is Status.FAILED
+    explained = verdict.explained()
+    for part in ("READ-1 the title of READ-1: failed", "row 0#7 is missing", "1. split 0: create", "- the cable"):
+        assert part in explained
+    assert "The rule (MUST): The purpose of READ-1." in explained
+    assert "from tidegate.conformance import breaks" in explained
+    assert "Traceback" not in explained
+
+
+def test_what_a_connector_raises_is_told_with_its_own_stack():
+    def test(lab):
+        Path("/no/such/file").read_text()
+
+    verdict = judged(test)
+    assert verdict.status is Status.FAILED
+    assert verdict.text.startswith("FileNotFoundError: [Errno 2]")
+    assert "in test" in verdict.text
+    assert "/checker.py" not in verdict.text
+
+
+def test_a_rule_that_never_saw_what_it_is_about_was_not_exercised():
+    verdict = judged(holds, witness=("a witness", "a pause"))
+    assert verdict.status is Status.NOT_EXERCISED
+    assert verdict.text == "nothing was tested: a pause was never observed"
+
+
+def test_a_rule_that_does_not_end_is_left_alone_and_every_thread_is_shown():
+    release = threading.Event()
+
+    def waits_for_ever(lab):
+        lab.tell("wait for what never comes")
+        release.wait()
+
+    verdict = judged(waits_for_ever, deadline_s=0.1)
+    release.set()
+    assert verdict.status is Status.HUNG
+    assert verdict.text.startswith("it did not end within 0.1 s\nthread conformance-READ-1:\n")
+    assert "in waits_for_ever" in verdict.text
+    assert "thread MainThread:" in verdict.text
+    assert "1. wait for what never comes" in verdict.explained()
+
+
+def test_a_rule_may_say_itself_that_it_cannot_be_tested():
+    verdict = judged(raises(SkippedError("no Spark here")))
+    assert (verdict.status, verdict.text) == (Status.SKIPPED, "no Spark here")
+
+
+@pytest.mark.parametrize(
+    ("ability", "why"),
+    [
+        (Ability.HOLES, "small has no HOLES: it cannot: nothing leaves any"),
+        (Ability.BATCH, "small has no BATCH: it does not yet: asked for by nobody"),
+    ],
+)
+def test_a_rule_whose_need_is_opted_out_of_is_skipped_untested(ability, why):
+    verdict = judge(small_rule("READ-1", breaks, needs={ability}), SmallHarness)
+    assert (verdict.status, verdict.text) == (Status.SKIPPED, why)
+
+
+def test_a_harness_that_cannot_be_made_fails_every_rule_by_its_own_error(small_rules):
+    class Unreachable(SmallHarness):
+        def __init__(self):
+            raise ConnectionError("nobody listens at port 9")
+
+    report = check_connector(Unreachable)
+    assert [verdict.status for verdict in report] == [Status.FAILED] * len(small_rules)
+    assert all("ConnectionError: nobody listens at port 9" in verdict.text for verdict in report)
+    assert (report.connector, report.conforms) == ("Unreachable", False)
+
+
+def test_what_makes_no_harness_is_named():
+    verdict = judge(small_rule("READ-1"), lambda: "a string")
+    assert verdict.status is Status.FAILED
+    assert "made a str, which is no Harness" in verdict.text
+
+
+class FailsToClose(SmallHarness):
+    def close(self):
+        raise RuntimeError("a lock is still held")
+
+
+def test_a_harness_that_fails_to_close_fails_the_rule():
+    verdict = judge(small_rule("READ-1"), FailsToClose)
+    assert verdict.status is Status.FAILED
+    assert verdict.text.startswith("RuntimeError: a lock is still held")
+
+
+def test_what_went_wrong_first_is_what_is_told():
+    assert judge(small_rule("READ-1", breaks), FailsToClose).text == "row 0#7 is missing"
+
+
+def test_everything_is_closed_though_one_thing_fails_to():
+    closed = []
+
+    class Harness(SmallHarness):
+        def close(self):
+            closed.append("harness")
+
+    def test(lab):
+        lab.at_close(lambda: closed.append("first"))
+        lab.at_close(lambda: 1 / 0)
+        lab.at_close(lambda: closed.append("last"))
+
+    verdict = judge(small_rule("READ-1", test), Harness)
+    assert verdict.text.startswith("ZeroDivisionError")
+    assert closed == ["last", "first", "harness"]
+
+
+def test_an_exempt_rule_that_is_broken_is_no_failure():
+    verdict = judged(breaks, exempt="issue 12")
+    assert (verdict.status, verdict.text, verdict.fails) == (Status.EXEMPT, "issue 12\nrow 0#7 is missing", False)
+
+
+def test_an_exempt_rule_that_holds_is_a_failure():
+    verdict = judged(holds, exempt="issue 12")
+    assert (verdict.status, verdict.fails) == (Status.STALE, True)
+    assert verdict.explained().endswith("it is exempt because 'issue 12', but it holds: take the exemption away")
+
+
+def test_an_exempt_rule_that_cannot_be_tested_stays_skipped():
+    assert judged(raises(SkippedError("no Spark here")), exempt="issue 12").status is Status.SKIPPED
+
+
+def test_a_rule_that_may_be_broken_fails_nothing_but_its_exemption_must_not_be_stale():
+    may = {name: small_rule("READ-1", test, level=Level.MAY) for name, test in (("breaks", breaks), ("holds", holds))}
+    assert not judge(may["breaks"], SmallHarness).fails
+    assert judge(may["holds"], SmallHarness, exempt="issue 12").fails
+
+
+def test_an_interruption_of_the_rule_passes():
+    with pytest.raises(KeyboardInterrupt):
+        judged(raises(KeyboardInterrupt()))
+
+
+def test_an_interruption_of_whoever_waits_for_the_rule_passes():
+    release = threading.Event()
+
+    def interrupts(lab):
+        os.kill(os.getpid(), signal.SIGINT)
+        release.wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        judged(interrupts)
+    release.set()
+
+
+def test_a_check_raises_what_is_wrong():
+    with pytest.raises(ConformanceError, match="row 0#7 is missing"):
+        enforce(small_rule("READ-1", breaks), SmallHarness)
+    with pytest.raises(NotExercisedError, match="a pause was never observed"):
+        enforce(small_rule("READ-1", witness=("a pause",)), SmallHarness)
+    enforce(small_rule("READ-1", breaks, needs={Ability.HOLES}), SmallHarness)
+
+
+def test_a_connector_is_checked_by_all_rules_of_the_tiers(small_rules):
+    seen = []
+    report = check_connector(SmallHarness, tiers=[Tier.CONTRACT], on_verdict=seen.append)
+    ends = {verdict.rule.id: verdict.status for verdict in report}
+    assert ends == {
+        "SPLIT-1": Status.SKIPPED,
+        "READ-1": Status.PASSED,
+        "READ-2": Status.FAILED,
+        "READ-3": Status.FAILED,
+    }
+    assert tuple(seen) == report.verdicts
+    assert [verdict.rule.id for verdict in report.failures] == ["READ-2"]
+    assert report.headline == "small does not conform: 1 passed, 2 failed, 1 skipped, 1 not checked"
+    with pytest.raises(ConformanceError, match=r"small does not conform(?s:.*)READ-2 the title"):
+        report.raise_for_failures()
+
+
+def test_a_connector_conforms_when_every_rule_holds_but_those_that_are_exempt(small_rules):
+    report = check_connector(SmallHarness, exempt={"READ-2": "issue 12"})
+    assert report.conforms
+    assert report.headline == "small conforms: 2 passed, 1 failed, 1 exempt, 1 skipped"
+    report.raise_for_failures()
+
+
+def test_rules_that_were_not_asked_for_are_not_claimed(small_rules):
+    report = check_connector(SmallHarness, only=["READ-1"])
+    assert report.headline == "small breaks no rule that was checked: 1 passed, 4 not checked"
+
+
+def test_a_connector_that_opts_out_of_everything_does_not_conform(small_rules):
+    report = check_connector(SmallHarness, only=["SPLIT-1"])
+    assert not report.conforms
+
+
+def test_a_stale_opting_out_is_a_failure(small_rules):
+    class Stale(SmallHarness):
+        abilities = Abilities().cannot(Ability.START_AT_END, "who would want that")
+        start_at_end = MappingProxyType({"starting": "latest"})
+
+    report = check_connector(Stale, only=["READ-1"])
+    assert not report.conforms
+    with pytest.raises(ConformanceError, match="START_AT_END is opted out of, but start_at_end is set"):
+        report.raise_for_failures()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"exempt": {"REED-2": "issue 12"}}, "there is no rule 'REED-2'; did you mean 'READ-2'?"),
+        ({"exempt": {"READ-2": " "}}, "READ-2 is exempt without a reason"),
+        ({"only": ["READ-9"]}, "there is no rule 'READ-9'"),
+        ({"tiers": [Tier.FAULTS]}, "there is nothing to check"),
+        ({"tiers": [Tier.SPARK], "only": ["READ-1"]}, "there is nothing to check"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused(small_rules, arguments, sentence):
+    with pytest.raises(OptionError, match=sentence.replace("?", r"\?")):
+        check_connector(SmallHarness, **arguments)

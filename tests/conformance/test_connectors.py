@@ -1,0 +1,27 @@
+"""tidegate's own connectors, and that of the example, keep the rules: on a real broker, endpoint and database."""
+
+from functools import partial
+
+import pytest
+from harness import OutboxHarness
+
+from tests.conformance.harnesses import KafkaHarness, S3Harness
+from tidegate.conformance import ConnectorSuite
+
+
+class TestKafka(ConnectorSuite):
+    @pytest.fixture
+    def harness(self, kafka, spark):
+        return partial(KafkaHarness, kafka)
+
+
+class TestS3(ConnectorSuite):
+    @pytest.fixture
+    def harness(self, s3, spark):
+        return partial(S3Harness, s3)
+
+
+class TestOutbox(ConnectorSuite):
+    @pytest.fixture
+    def harness(self, spark):
+        return OutboxHarness

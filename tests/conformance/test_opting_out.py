@@ -1,0 +1,56 @@
+import pytest
+
+from tests.conformance.small import SmallHarness
+from tidegate.conformance.abilities import Abilities, Ability
+from tidegate.conformance.memory import MemoryHarness
+from tidegate.conformance.opting_out import opted_out
+
+
+class MemoryWithout(MemoryHarness):
+    lacking: Ability
+
+    @property
+    def abilities(self):
+        return Abilities().cannot(self.lacking, "so it is said")
+
+
+@pytest.mark.parametrize(
+    ("ability", "sentence"),
+    [
+        (Ability.FINITE_SPLITS, "FINITE_SPLITS is opted out of, but MemoryWriter has finish()"),
+        (Ability.HOLES, "HOLES is opted out of, but MemoryWriter has leave_hole()"),
+        (Ability.RETENTION, "RETENTION is opted out of, but MemoryWriter has trim()"),
+        (Ability.REMOVABLE_SPLITS, "REMOVABLE_SPLITS is opted out of, but MemoryWriter has remove()"),
+        (Ability.TIME_INDEX, "TIME_INDEX is opted out of, but MemoryEnumerator has lookup()"),
+        (Ability.START_AT_END, "START_AT_END is opted out of, but start_at_end is set"),
+    ],
+)
+def test_what_is_there_cannot_be_opted_out_of(ability, sentence):
+    class Without(MemoryWithout):
+        lacking = ability
+
+    assert opted_out(Without).stale == {ability: sentence}
+
+
+def test_what_is_not_there_is_opted_out_of_rightly():
+    found = opted_out(SmallHarness)
+    assert found.connector == "small"
+    assert [str(why) for why in found.abilities.values()] == [
+        "cannot: nothing leaves any",
+        "does not yet: asked for by nobody",
+    ]
+    assert found.stale == {}
+
+
+def test_the_harness_is_closed_also_when_it_fails():
+    closed = []
+
+    class Harness(SmallHarness):
+        abilities = Abilities().cannot(Ability.TIME_INDEX, "it has none")
+
+        def close(self):
+            closed.append(self)
+
+    with pytest.raises(NotImplementedError):
+        opted_out(Harness)
+    assert len(closed) == 1

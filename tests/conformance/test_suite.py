@@ -1,0 +1,244 @@
+"""The suite and the plugin, as pytest runs and shows them."""
+
+import importlib
+import json
+import sys
+
+import pytest
+
+import tidegate.conformance.checks  # noqa: F401 - else every run within this process imports it anew
+from tidegate.conformance import ConnectorSuite
+from tidegate.errors import OptionError
+
+pytest_plugins = ("pytester",)
+
+HEAD = """
+import pytest
+from tests.conformance.small import SmallHarness
+from tidegate.conformance import Abilities, Ability, ConnectorSuite, Tier
+
+class TestSmall(ConnectorSuite):
+    @pytest.fixture
+    def harness(self):
+        return SmallHarness
+"""
+
+
+@pytest.fixture
+def run(pytester, small_rules):
+    """Test the small connector, with more lines in its class, and with arguments for pytest."""
+
+    def run(*arguments, lines=""):
+        pytester.makepyfile(test_small=HEAD + "".join(f"\n    {line}" for line in lines.splitlines()))
+        return pytester.runpytest_inprocess("-p", "no:cacheprovider", *arguments)
+
+    return run
+
+
+def test_every_rule_is_a_test_by_its_id_and_title(run):
+    result = run("-v")
+    result.assert_outcomes(passed=3, failed=1, skipped=1, xfailed=1)
+    result.stdout.fnmatch_lines(
+        ["test_small.py::TestSmall::test_conforms[[]READ-1 the title of READ-1[]] PASSED*"],
+    )
+
+
+def test_a_failure_explains_itself_without_the_stack_of_the_kit(run):
+    text = str(run("-m", "conformance(rule='READ-2')").stdout)
+    for part in ("row 0#7 is missing", "1. split 0: create", "- the cable", "The rule (MUST): The purpose of READ-2."):
+        assert part in text
+    assert "suite.py" not in text
+    assert "checker.py" not in text
+
+
+def test_what_cannot_be_tested_is_skipped_with_its_reason(run):
+    result = run("-rs", "-m", "conformance(rule='SPLIT-1')")
+    result.assert_outcomes(skipped=1, deselected=5)
+    result.stdout.fnmatch_lines(["SKIPPED*small has no HOLES: it cannot: nothing leaves any"])
+
+
+def test_a_rule_that_may_be_broken_fails_nothing(run):
+    result = run("-rx", "-m", "conformance(level='may')")
+    result.assert_outcomes(xfailed=1, deselected=5)
+    result.stdout.fnmatch_lines(["XFAIL*it need not hold (MAY): row 0#7 is missing"])
+
+
+def test_an_exempt_rule_is_expected_to_fail(run):
+    exempt = "exempt = {'READ-2': 'issue 12'}"
+    result = run("-rx", "-k", "READ-2", lines=exempt)
+    result.assert_outcomes(xfailed=1, deselected=5)
+    result.stdout.fnmatch_lines(["XFAIL*issue 12"])
+    run("--runxfail", "-k", "READ-2", lines=exempt).assert_outcomes(failed=1, deselected=5)
+
+
+def test_an_exempt_rule_that_holds_fails(run):
+    result = run("-k", "READ-1", lines="exempt = {'READ-1': 'issue 12'}")
+    result.assert_outcomes(failed=1, deselected=5)
+    result.stdout.fnmatch_lines(["*READ-1 the title of READ-1: stale exemption", "*take the exemption away"])
+
+
+@pytest.mark.parametrize(
+    ("exempt", "sentence"),
+    [
+        ("{'REED-1': 'issue 12'}", "TestSmall.exempt: there is no rule 'REED-1'; did you mean 'READ-1'?"),
+        ("{'READ-1': ' '}", "TestSmall.exempt: READ-1 is exempt without a reason"),
+    ],
+)
+def test_an_exemption_that_is_none_is_an_error_at_collection(run, exempt, sentence):
+    result = run(lines=f"exempt = {exempt}")
+    result.assert_outcomes(errors=1)
+    assert sentence in str(result.stdout)
+    assert "suite.py" not in str(result.stdout)
+
+
+def test_what_is_opted_out_of_and_there_fails(run):
+    lines = """
+@pytest.fixture
+def harness(self):
+    class Stale(SmallHarness):
+        abilities = Abilities().cannot(Ability.START_AT_END, "who would want that")
+        start_at_end = {"starting": "latest"}
+    return Stale
+"""
+    result = run("-k", "opted_out", lines=lines)
+    result.assert_outcomes(failed=1, deselected=5)
+    result.stdout.fnmatch_lines(["START_AT_END is opted out of, but start_at_end is set"])
+
+
+@pytest.mark.parametrize(
+    ("returned", "sentence"),
+    [
+        ("SmallHarness()", "is a SmallHarness that is made already; give what makes it"),
+        ("int", "is a class of object, not of Harness"),
+        ("5", "is an int, not a Harness"),
+    ],
+)
+def test_a_fixture_that_returns_no_factory_is_one_sentence(run, returned, sentence):
+    result = run("-k", "READ-1", lines=f"@pytest.fixture\ndef harness(self):\n    return {returned}")
+    result.assert_outcomes(failed=1, deselected=5)
+    assert f"what the fixture 'harness' returns {sentence}" in str(result.stdout)
+
+
+def test_tiers_are_chosen_by_the_class_and_on_the_command_line(run):
+    run(lines="tiers = (Tier.SPARK,)").assert_outcomes(passed=2)
+    result = run("--conformance-tier", "spark")
+    result.assert_outcomes(passed=2, deselected=4)
+    result.stdout.fnmatch_lines(["conformance: tier spark"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--conformance-tier", "sparc"), "--conformance-tier is 'sparc', but contract, *; did you mean 'spark'?"),
+        (("--conformance-report", "a.txt"), "--conformance-report is 'a.txt', but a file that ends in *"),
+    ],
+)
+def test_an_option_that_is_none_is_one_sentence(run, arguments, sentence):
+    result = run(*arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {sentence}"])
+
+
+def test_the_summary_tells_what_became_of_each_area(run):
+    run("-q").stdout.fnmatch_lines(
+        [
+            "*= conformance of small (test_small.py::TestSmall) =*",
+            "SPLIT *which splits there are *1 skipped",
+            "READ *what a range gives *1 passed, 2 failed",
+            "SPARK *1 passed",
+            "failed: READ-2 the title of READ-2 (MUST)",
+            "without HOLES: cannot: nothing leaves any",
+            "without BATCH: does not yet: asked for by nobody",
+            "small does not conform: 2 passed, 2 failed, 1 skipped",
+        ]
+    )
+
+
+def test_a_run_without_connectors_shows_nothing_and_imports_nothing(pytester):
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_nothing_is_imported():
+            assert "tidegate.conformance.pytest_plugin" in sys.modules
+            heavy = {"pyspark", "pyarrow", "pydantic", "rich", "hypothesis", "tidegate.conformance.rules"}
+            assert heavy & set(sys.modules) == set()
+        """
+    )
+    # Hypothesis has a plugin of its own.
+    result = pytester.runpytest_subprocess("-p", "no:hypothesispytest", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1)
+    assert "conformance" not in str(result.stdout).replace("tidegate", "")
+
+
+def test_reports_are_written_wherever_the_tests_ran(pytester):
+    pytester.makepyfile(
+        test_memory="""
+        import pytest
+        from tidegate.conformance import Abilities, Ability, ConnectorSuite
+        from tidegate.conformance.memory import MemoryHarness
+
+        class Stream(MemoryHarness):
+            abilities = Abilities().not_yet(Ability.BATCH, "nobody asked")
+
+        class TestMemory(ConnectorSuite):
+            @pytest.fixture
+            def harness(self):
+                return Stream
+        """
+    )
+    tests = [
+        f"test_memory.py::TestMemory::{name}"
+        for name in (
+            "test_conforms[READ-2 every cut of a range gives the same rows]",
+            "test_conforms[READ-1 rows come once and in order]",
+            "test_what_is_opted_out_of_is_not_there",
+        )
+    ]
+    files = ("--conformance-report", "sub/report.json", "--conformance-report", "report.html")
+    result = pytester.runpytest_subprocess("-n", "2", "-p", "no:cacheprovider", *files, *tests)
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["Stream breaks no rule that was checked: 2 passed, * not checked"])
+    told = json.loads((pytester.path / "sub/report.json").read_text())
+    (report,) = told["reports"]
+    assert told["version"] == 1
+    assert (report["connector"], report["conforms"], report["counts"]["passed"]) == ("Stream", True, 2)
+    assert [(each["rule"], each["status"]) for each in report["rules"]] == [("READ-1", "passed"), ("READ-2", "passed")]
+    assert report["optedOut"] == [{"ability": "BATCH", "why": "does not yet", "reason": "nobody asked"}]
+    assert "nobody asked" in (pytester.path / "report.html").read_text()
+
+
+def test_overriding_a_test_needs_a_reason():
+    with pytest.raises(OptionError, match=r"TestMine overrides test_conforms\(\), which would hide what it tests"):
+        type("TestMine", (ConnectorSuite,), {"test_conforms": None})
+    with pytest.raises(OptionError, match="needs a reason"):
+        type("TestMine", (ConnectorSuite,), {"test_conforms": None, "overrides": {"test_conforms": " "}})
+    type("TestMine", (ConnectorSuite,), {"test_conforms": None, "overrides": {"test_conforms": "issue 12"}})
+
+
+def test_a_test_that_a_mixin_brings_is_overridden_too():
+    class Mixin:
+        def test_what_is_opted_out_of_is_not_there(self):
+            pass
+
+    with pytest.raises(OptionError, match="TestMine overrides test_what_is_opted_out_of_is_not_there"):
+        type("TestMine", (Mixin, ConnectorSuite), {})
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("test_conforms", r"gives a reason for test_conforms\(\), which is not overridden"),
+        ("test_conform", r"names 'test_conform'; did you mean 'test_conforms'\?"),
+    ],
+)
+def test_a_reason_for_what_is_not_overridden_is_refused(name, sentence):
+    with pytest.raises(OptionError, match=sentence):
+        type("TestMine", (ConnectorSuite,), {"overrides": {name: "issue 12"}})
+
+
+def test_without_pytest_the_suite_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pytest", None)
+    monkeypatch.delitem(sys.modules, "tidegate.conformance.suite")
+    with pytest.raises(ImportError, match=r"ConnectorSuite needs pytest: pip install 'tidegate\[conformance\]'"):
+        importlib.import_module("tidegate.conformance.suite")

@@ -1,0 +1,93 @@
+"""Who may see the folder of a group, and what is left in it: the lease of a process, and what a dead one left."""
+
+import os
+import stat
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.enumerators.group_members import Member
+from tests.enumerators.logs import Clock, Logs
+from tidegate.enumerators.group_folder import GroupFolder
+from tidegate.enumerators.state_folder import StateFolder, applications
+from tidegate.errors import ConnectorError
+
+pytestmark = pytest.mark.usefixtures("own_temporary_folder")
+
+
+def test_others_can_neither_enter_the_folder_nor_read_a_note(tmp_path):
+    member = Member(Clock(), Logs(a=[1]))
+    member.plan()
+    (root,) = tmp_path.iterdir()
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [root, *root.rglob("*")]}
+    assert [
+        (path.is_dir(), oct(mode)) for path, mode in modes.items() if mode != (0o700 if path.is_dir() else 0o600)
+    ] == []
+    assert any(path.is_file() for path in modes)
+    member.run.close()
+    assert list(root.iterdir()) == []
+
+
+def test_a_folder_that_is_a_link_or_open_to_others_is_neither_read_nor_swept(tmp_path):
+    folder = StateFolder.of_application("app")
+    folder.write("x", {"low": 1})
+    (root,) = tmp_path.iterdir()
+    yesterday = time.time() - 25 * 3600
+    for path in root.rglob("*"):
+        os.utime(path, (yesterday, yesterday))
+    root.rename(tmp_path / "elsewhere")
+    root.symlink_to(tmp_path / "elsewhere")
+    assert (folder.read("x"), list(folder.notes()), applications()) == (None, [], [])
+    folder.remove("x")
+    assert (tmp_path / "elsewhere" / "app" / "x.json").exists()
+
+
+def test_a_folder_that_others_may_enter_is_refused(tmp_path):
+    (tmp_path / f"tidegate-{os.getuid()}").mkdir(mode=0o755)
+    with pytest.raises(ConnectorError, match="belongs to another user, or others may enter it"):
+        Member(Clock(), Logs(a=[1])).plan()
+
+
+def test_what_a_dead_application_left_behind_is_dropped_after_a_day(tmp_path):
+    folder = StateFolder.of_application("app-1").within("groups", "join")
+    folder.write("x", {"low": 1})
+    assert [each.path.name for each in applications()] == ["app-1"]
+    yesterday = time.time() - 25 * 3600
+    for path in tmp_path.rglob("*"):
+        os.utime(path, (yesterday, yesterday))
+    assert applications() == []
+
+
+HOLDER = """
+import sys, tempfile, time
+tempfile.tempdir = sys.argv[1]
+from tidegate.enumerators.group_folder import GroupFolder
+from tidegate.enumerators.state_folder import StateFolder
+group = GroupFolder(StateFolder.of_application("app").within("groups", "join"), 10, lease_s=float(sys.argv[2]))
+group.join({"id": "holder"})
+group.tell(100)
+print("told", flush=True)
+time.sleep(600)
+"""
+
+
+def test_the_lease_of_a_process_is_kept_by_a_thread_and_ends_with_a_kill(tmp_path):
+    lease_s = 1.0
+    process = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path), str(lease_s)], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout.readline() == b"told\n"
+        group = GroupFolder(StateFolder.of_application("app").within("groups", "join"), 10, lease_s=lease_s)
+        group.join({"id": "me"})
+        until = time.monotonic() + 2 * lease_s
+        while time.monotonic() < until:
+            assert group.bound(500, None).held_by == "holder"
+        process.kill()
+        while group.bound(500, None).held_by is not None:
+            assert time.monotonic() < until + 3 * lease_s
+        group.leave()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
