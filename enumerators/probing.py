@@ -49,18 +49,27 @@ class ReaderPeek:
 
 
 def last_before(peek: Peek, ends: Positions, begins: Positions) -> dict[SplitId, int | None]:
-    """Return the event time of a record near each end: of the last one, but for what lies behind holes.
+    """Return the event time of the last record before each end; None: there is no record.
 
-    Steps back from the end in doubling strides until a peek sees a record before the end.  None:
-    there is no record.
+    Steps back from the end in doubling strides until a peek sees a record before the end, and then
+    bisects what lies between: behind that record there may be others, and holes.
     """
-    found: dict[SplitId, int | None] = {split: None for split, end in ends.items() if end <= begins[split]}
+    last: dict[SplitId, Head] = {}
+    unseen = dict(ends)  # for each split, a position at and after which there is no record before its end
     stride = 1
-    while missing := {s: max(begins[s], end - stride) for s, end in ends.items() if s not in found}:
+    while missing := {
+        s: max(begins[s], end - stride) for s, end in ends.items() if s not in last and unseen[s] > begins[s]
+    }:
         for split, head in peek(missing).items():
             if head is not None and head.position < ends[split]:
-                found[split] = head.event_time_ms
-            elif missing[split] == begins[split]:
-                found[split] = None
+                last[split] = head
+            else:
+                unseen[split] = missing[split]
         stride *= 2
-    return found
+    while between := {s: (h.position + unseen[s] + 1) // 2 for s, h in last.items() if unseen[s] - h.position > 1}:
+        for split, head in peek(between).items():
+            if head is not None and head.position < unseen[split]:
+                last[split] = head
+            else:
+                unseen[split] = between[split]
+    return {split: last[split].event_time_ms if split in last else None for split in ends}
