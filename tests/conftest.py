@@ -20,18 +20,38 @@ settings.register_profile("tests", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("tests")
 
-# For the seconds that each of many Sparks lives, the second compiler costs more than it saves.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# For the seconds that each of many Javas lives, the second compiler costs more than it saves.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-Dspark.ui.enabled=false")
 
 # A shell starts what runs in its background with SIGINT ignored, and children inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+START_PROGRAMS = {"examples", "jobs", "servers"}
+
+
+def pytest_collection_modifyitems(items):
+    """Let two workers end at the same time, and only one of them start Spark.
+
+    Each worker begins with one half of the list, and then takes over the end of the other's half: one
+    half begins with the tests that start programs, the other with those that need the session, and at
+    the end of either are the many that take next to no time.
+    """
+    groups = {"programs": [], "session": [], "others": []}
+    for item in items:
+        starts_programs = item.path.parent.name in START_PROGRAMS
+        group = "session" if "spark" in item.fixturenames else "programs" if starts_programs else "others"
+        groups[group].append(item)
+    fill = max(0, len(items) // 2 - len(groups["programs"]))
+    items[:] = groups["programs"] + groups["others"][:fill] + groups["session"] + groups["others"][fill:]
+
+
 @pytest.fixture(scope="session")
 def kafka():
     """One broker for all tests; a test that kills it restarts it."""
-    with KafkaServer() as server:
+    with KafkaServer(properties={"log.cleaner.backoff.ms": "200"}) as server:
         yield server
 
 

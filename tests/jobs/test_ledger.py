@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from collections import Counter
 from contextlib import closing
@@ -11,6 +12,7 @@ import pytest
 
 from tests.sources.streams import HOUR, NOON
 from tidegate import S3Source, WatermarkStrategy
+from tidegate.enumerators import lease
 from tidegate.enumerators.checkpoint import INITIAL_OFFSET
 from tidegate.enumerators.coordinator import CoordinatorSettings, SourceCoordinator
 
@@ -233,6 +235,8 @@ def test_of_a_query_that_cleans_what_it_reads_nothing_can_be_read_again(query, l
         (("--reread", "in/*"), {"path": False}, "--option path=s3://... is needed"),
         (("--reread", "in/*", "--reread-batches", "1"), {}, "--reread-batches goes with none of"),
         (("in/0.parquet", "--reread-batches", "1"), {}, "do one after the other"),
+        (("--forget", "x", "--queries"), {"checkpoint": False}, "--queries and --forget go with no other question"),
+        (("--queries",), {}, "--queries and --forget go with no other question"),
         ((), {"endpiont": "x"}, "there is no option 'endpiont'; did you mean 'endpoint'?"),
     ],
 )
@@ -248,6 +252,34 @@ def test_a_place_that_no_query_used_and_a_checkpoint_of_another_query_are_told(q
     assert f"--checkpoint is {query.checkpoint}, in which no batch is of the query" in ledger()
 
 
+def test_what_abandoned_checkpoints_left_is_shown_and_deleted_on_request(query, ledger):
+    query.run()
+    abandoned = ledger()["query"]
+    query.offset = INITIAL_OFFSET  # a new checkpoint
+    query.run(1)
+    ask = {"checkpoint": False, "path": False}
+    now, before = ledger("--queries", **ask)
+    assert (before["query"], before["lease"], now["lease"]) == (abandoned, None, "released")
+    files = [path.stat() for path in (query.state_folder / "ledger" / abandoned).iterdir()]
+    assert (before["files"], before["bytes"]) == (len(files), sum(file.st_size for file in files))
+    assert abs(before["written"] - max(file.st_mtime for file in files) * 1000) < 1
+    assert f"no query '{abandoned}x' keeps anything in " in ledger("--forget", f"{abandoned}x", **ask)
+    assert ledger("--forget", abandoned, **ask) == [before]
+    assert ledger("--queries", **ask) == [now]
+    query.run()
+    assert query.delivered == Counter({f"{hour}.parquet": 2 for hour in range(4)})
+
+
+def test_a_query_that_is_running_is_not_forgotten(query, ledger, monkeypatch):
+    monkeypatch.setattr(lease, "RENEWALS_PER_LEASE", 300)
+    planner = SourceCoordinator("s3", query.source.enumerator, query.settings, cores=1)
+    with closing(planner):
+        owner = planner.latest_offset(INITIAL_OFFSET)["enumerator"]["owner"]
+        sentence = ledger("--forget", owner, checkpoint=False, path=False)
+    assert f"the query '{owner}' is running, and uses the state location " in sentence
+    assert ledger("--forget", owner, checkpoint=False, path=False)[0]["query"] == owner
+
+
 def test_people_see_lines(query, tidegate):
     query.run(2)
     code, output, _ = tidegate("ledger", query.state_folder, "--checkpoint", query.checkpoint)
@@ -255,6 +287,9 @@ def test_people_see_lines(query, tidegate):
     assert f"\n{'last batch':25}  1, written\n" in output
     assert "  4 chunks, 4 objects, " in output
     assert "  2 chunks read, last by batch 1\n" in output
+    code, output, _ = tidegate("ledger", query.state_folder, "--queries")
+    assert code == 0
+    assert re.match(r"[0-9a-f]{12}  2 files, [\d,]+ bytes, written on 20.*, has used it last: released$", output)
     code, output, _ = tidegate("ledger", query.state_folder, "in/3*", "--checkpoint", query.checkpoint)
     assert code == 0
     assert output.startswith("in/3.parquet\n  waiting: it waits at position 3 of manifest 00000001-")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -15,14 +14,6 @@ from tidegate.servers.process import Sandbox
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-SERVE = """
-import sys
-from tidegate.servers import KafkaServer
-with KafkaServer() as server:
-    print(server.bootstrap_servers, server.pids[1], flush=True)
-    sys.stdin.read()
-"""
 
 FORGET = """
 from pathlib import Path
@@ -41,27 +32,6 @@ def is_free(address: str) -> bool:
     host, port = address.split(":")
     with socket.socket() as probe:
         return probe.connect_ex((host, int(port))) != 0
-
-
-@pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_nothing_is_left_when_the_parent_is_ended_by(sig: signal.Signals, tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", SERVE],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    ) as parent:
-        assert parent.stdout is not None
-        address, pid = parent.stdout.readline().split()
-        assert not is_free(address)
-        assert list(tmp_path.iterdir())
-        parent.send_signal(sig)
-        parent.wait()
-        await_that(lambda: is_gone(int(pid)))
-        await_that(lambda: is_free(address))
-        await_that(lambda: not list(tmp_path.iterdir()))
 
 
 def test_nothing_is_left_when_the_interpreter_exits_without_closing(tmp_path: Path) -> None:

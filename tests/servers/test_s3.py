@@ -17,8 +17,7 @@ from botocore.exceptions import ClientError
 from pyarrow.fs import FileSelector
 
 from tests.jobs.command import finish, started
-from tests.servers.test_process import is_free, is_gone
-from tests.waiting import await_that
+from tests.servers.test_process import is_free
 from tidegate.errors import OptionError, ServerError
 from tidegate.jobs.serve import _create_bucket
 from tidegate.servers import S3Server
@@ -26,14 +25,6 @@ from tidegate.servers.maven import find_jars
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-SERVE = """
-import sys
-from tidegate.servers import S3Server
-with S3Server() as server:
-    print(server.endpoint, server.pids[1], flush=True)
-    sys.stdin.read()
-"""
 
 ODD_KEYS = [
     "with space/a b",
@@ -301,26 +292,6 @@ def test_a_server_whose_port_was_taken_says_why(tmp_path, monkeypatch):
     with socket.create_server(("127.0.0.1", server._ports[1])), pytest.raises(ServerError, match=r"(?s)log ends.*bind"):
         server.start()
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGINT])
-def test_nothing_is_left_when_the_parent_is_ended_by(sig, tmp_path):
-    with subprocess.Popen(
-        [sys.executable, "-c", SERVE],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    ) as parent:
-        endpoint, pid = parent.stdout.readline().split()
-        assert not is_free(address(endpoint))
-        assert list(tmp_path.iterdir())
-        parent.send_signal(sig)
-        parent.wait()
-        await_that(lambda: is_gone(int(pid)))
-        await_that(lambda: is_free(address(endpoint)))
-        await_that(lambda: not list(tmp_path.iterdir()))
 
 
 def test_the_command_serves_until_it_is_told_to_end(tmp_path):

@@ -1,0 +1,56 @@
+"""Whatever ends the process that started a server, nothing of the server is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.servers.test_process import is_free, is_gone
+from tests.waiting import await_that
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SERVE = """
+import sys
+from tidegate.servers import {0}
+with {0}() as server:
+    print(server.{1}, server.pids[1], flush=True)
+    sys.stdin.read()
+"""
+ADDRESS = {"KafkaServer": "bootstrap_servers", "S3Server": "endpoint"}
+
+
+# What a server leaves is the sandbox's matter; that of several processes is looked at once.
+@pytest.mark.parametrize(
+    ("server", "sig"),
+    [
+        ("KafkaServer", signal.SIGKILL),
+        ("S3Server", signal.SIGKILL),
+        ("S3Server", signal.SIGTERM),
+        ("S3Server", signal.SIGINT),
+    ],
+)
+def test_nothing_is_left_when_the_parent_is_ended_by(server: str, sig: signal.Signals, tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVE.format(server, ADDRESS[server])],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    ) as parent:
+        assert parent.stdout is not None
+        address, pid = parent.stdout.readline().removeprefix("http://").split()
+        assert not is_free(address)
+        assert list(tmp_path.iterdir())
+        parent.send_signal(sig)
+        parent.wait()
+        await_that(lambda: is_gone(int(pid)))
+        await_that(lambda: is_free(address))
+        await_that(lambda: not list(tmp_path.iterdir()))
