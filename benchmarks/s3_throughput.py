@@ -3,10 +3,11 @@
 Both read the same objects of one real S3 endpoint to Spark's noop sink, as the same given columns, by
 turns in one session, each core of which has a warm Java and a warm Python worker.
 
-    python -m benchmarks.s3_throughput [--rounds 5] [--scale 1] [--cases parquet-small ...]
+    python -m benchmarks.s3_throughput [--rounds 5] [--scale 1] [--cases parquet-small ...] [--conf NAME=VALUE ...]
 
 Large objects have 64 MB, 2 GB in all, small ones 10 KB, 100 MB in all; ``--scale 0.25`` makes a
-quarter as many.  CPU seconds are those of Spark's Java and its Python workers, without the endpoint's.
+quarter as many.  Rows have some 50 bytes in Parquet and 130 in JSON, and 1 KB in the wide cases.  ``--conf``
+is Spark's, for both sides.  CPU seconds are those of Spark's Java and its Python workers, without the endpoint's.
 Requests and bytes are counted by a proxy, in a pass that is not timed.  The jars of s3a have 690 MB.
 """
 
@@ -52,11 +53,13 @@ class Case:
     """Objects of one format and size.
 
     object_bytes: about, of each.  total_bytes: of all, where nothing is scaled.
+    note_bytes: of the text of each row; even.
     """
 
     file_format: str
     object_bytes: int
     total_bytes: int
+    note_bytes: int = 32
 
     def count(self, scale: float) -> int:
         """Return how many objects there are."""
@@ -66,15 +69,17 @@ class Case:
 CASES = {
     "parquet-large": Case("parquet", LARGE, 2 << 30),
     "json-large": Case("json", LARGE, 2 << 30),
+    "parquet-wide": Case("parquet", LARGE, 2 << 30, 1024),
+    "json-wide": Case("json", LARGE, 2 << 30, 1024),
     "parquet-small": Case("parquet", SMALL, 100 << 20),
     "json-small": Case("json", SMALL, 100 << 20),
 }
 
 
-def table(rows: int, seed: int) -> pa.Table:
+def table(rows: int, seed: int, note_bytes: int) -> pa.Table:
     """Return events of some users: numbers, a few kinds, and a text that no codec makes much smaller."""
     dice = np.random.default_rng(seed)
-    text = dice.bytes(16 * rows).hex()
+    text = dice.bytes(note_bytes // 2 * rows).hex()
     return pa.table(
         {
             "id": np.arange(rows, dtype=np.int64) + seed * 10**9,
@@ -82,15 +87,15 @@ def table(rows: int, seed: int) -> pa.Table:
             "user": dice.integers(0, 10**6, rows),
             "kind": np.array(["view", "click", "order", "return", "search"])[dice.integers(0, 5, rows)],
             "amount": np.round(dice.gamma(2.0, 30.0, rows), 2),
-            "note": [text[at : at + 32] for at in range(0, len(text), 32)],
+            "note": [text[at : at + note_bytes] for at in range(0, len(text), note_bytes)],
         }
     )
 
 
-def content(file_format: str, rows: int, seed: int) -> bytes:
+def content(case: Case, rows: int, seed: int) -> bytes:
     """Return an object's bytes: Parquet as pyarrow writes it by default, or lines of JSON."""
-    events = table(rows, seed)
-    if file_format == "parquet":
+    events = table(rows, seed, case.note_bytes)
+    if case.file_format == "parquet":
         sink = pa.BufferOutputStream()
         pq.write_table(events, sink)
         return bytes(sink.getvalue())
@@ -104,10 +109,10 @@ def lay_down(buckets: list[Path], name: str, case: Case, count: int) -> int:
     """Write the objects of a case as files of each bucket, with ETags, and return how many rows they hold."""
     rows = case.object_bytes // 100
     for _ in range(2):  # the footer of a small object makes rows seem large
-        rows = rows * case.object_bytes // len(content(case.file_format, rows, 0))
+        rows = rows * case.object_bytes // len(content(case, rows, 0))
     originals = []
     for seed in range(CONTENTS):
-        data = content(case.file_format, rows, seed)
+        data = content(case, rows, seed)
         original = buckets[0].parent / f"original-{seed}"
         original.write_bytes(data)
         # So S3Proxy knows a file's MD5, which is its ETag.
@@ -259,11 +264,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1)
     parser.add_argument("--cases", nargs="+", default=[*CASES], choices=[*CASES])
+    parser.add_argument("--conf", nargs="+", default=[], metavar="NAME=VALUE")
     arguments = parser.parse_args()
+    conf = dict(each.split("=", 1) for each in arguments.conf)
     with S3Server() as server, RequestCounter(server.endpoint) as counter:
         for bucket in (TIMED, COUNTED):
             (server.folder / bucket).mkdir()
-        spark = session(settings=settings(server, counter))
+        spark = session(settings=settings(server, counter) | conf)
         bench = Bench(spark, server, counter)
         print_table(COLUMNS, [])
         for name in arguments.cases:

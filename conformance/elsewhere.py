@@ -98,13 +98,6 @@ def _pickled(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
         raise ConformanceError(f"what {function.__name__}() is given cannot be pickled: {error}") from None
 
 
-def _pickled(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
-    try:
-        return bytes(cloudpickle.dumps((function, arguments)))  # type: ignore[no-untyped-call]
-    except (TypeError, pickle.PicklingError) as error:
-        raise ConformanceError(f"what {function.__name__}() is given cannot be pickled: {error}") from None
-
-
 def _serve(questions: io.BufferedReader, answers: io.BufferedWriter) -> None:
     while True:
         try:

@@ -8,18 +8,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from tidegate.conformance.abilities import Ability
+from tidegate.conformance.harness import Fault
 from tidegate.conformance.lab import Lab
 from tidegate.errors import ConnectorError, CorruptDataError, TidegateError
 
-__all__ = ["Attempt", "give_up_s"]
+__all__ = ["Attempt", "cut_off", "give_up_s"]
 
 _Found = TypeVar("_Found")
-_PATIENCES = 3.0
+_PATIENCES = 4.5  # clients commonly give up after a minute
 
 
 def give_up_s(lab: Lab) -> float:
-    """Return within which time, in seconds, whatever asks a side that fails must have ended: a minute."""
+    """Return within which time, in seconds, whatever asks a side that fails must have ended: 90."""
     return _PATIENCES * lab.patience_s
+
+
+def cut_off(lab: Lab) -> Fault:
+    """Return the fault by which nothing can be reached for a while.  Raises SkippedError if there is none."""
+    if lab.can(Ability.FAULT_DISCONNECT):
+        return Fault.DISCONNECT
+    lab.skip_without([Ability.FAULT_CRASH])
+    return Fault.CRASH
 
 
 @dataclass

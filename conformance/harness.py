@@ -125,7 +125,10 @@ class Harness(ABC):
         """Make a new, empty split.  More than once only with Ability.MANY_SPLITS."""
 
     def fault(self, kind: Fault) -> AbstractContextManager[object]:
-        """Let something go wrong until the context is left (Ability.FAULT_...)."""
+        """Let something go wrong until the context is left (Ability.FAULT_...).
+
+        The rules wait until the source gives up: let ``source`` set short deadlines.
+        """
         raise ContractError(f"{type(self).__name__} has no fault({kind.name}), but does not opt out of it")
 
     def close(self) -> None:  # noqa: B027 - many harnesses hold nothing

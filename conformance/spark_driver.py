@@ -8,6 +8,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,17 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from tidegate.conformance.elsewhere import Elsewhere
+from tidegate.conformance.errors import SkippedError
 from tidegate.conformance.spark_session import configured
 from tidegate.errors import DeadlineError
 from tidegate.sources.contract import Source
 
-__all__ = ["Delivered", "keys_of_files", "read_by_connect", "read_on_cluster", "stream_until_held"]
+__all__ = ["Delivered", "another_driver", "keys_of_files", "read_by_connect", "read_on_cluster", "stream_until_held"]
 
 _DEADLINE_S = 120
 _POLL_S = 0.05
+_WANTED = "TIDEGATE_CONFORMANCE_DRIVERS"
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,15 @@ class Delivered:
     keys: list[str]
     executors: int
     retries: int
+
+
+@contextmanager
+def another_driver() -> Iterator[Elsewhere]:
+    """Start a process that calls the functions below, and end it.  Raises SkippedError where that is not wanted."""
+    if os.environ.get(_WANTED, "").lower() in {"0", "no", "false"}:
+        raise SkippedError(f"it starts another driver of Spark, which the environment variable {_WANTED} forbids")
+    with closing(Elsewhere()) as driver:
+        yield driver
 
 
 def read_on_cluster(source: Source, key: str, checkpoint: str) -> Delivered:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["SparkBatch", "SparkStream", "folder", "gist", "keys_in"]
 
 _DEADLINE_S = 120
-_ENOUGH = 300
+_ENOUGH = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def keys_in(column: str) -> Any:
 
 def gist(error: BaseException) -> str:
     """Return what an error of Spark says; of a long one how it begins, and how it ends, where the cause is."""
-    said = str(error).strip()
+    said = str(error).partition("\n=== Streaming Query ===")[0].strip()
     return said if len(said) <= 2 * _ENOUGH else f"{said[:_ENOUGH]} ... {said[-_ENOUGH:]}"
 
 

@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 
 from tidegate.readers.objects import S3Object
 
-__all__ = ["BetweenListings"]
+__all__ = ["AFTER", "LISTED", "BetweenListings"]
 
-_LISTED = "listed_ms"
+LISTED, AFTER = "listed_ms", "after"
+"""The names of all that ``settle`` may return; a snapshot holds those of the way that wrote it, and no others."""
 
 
 class BetweenListings(ABC):
@@ -29,6 +30,9 @@ class BetweenListings(ABC):
     asked_in_all_rounds: ClassVar[bool]
     """Whether ``pages`` is called in rounds that list all objects, too."""
 
+    noted: ClassVar[frozenset[str]] = frozenset({LISTED})
+    """The names of what ``settle`` returns."""
+
     def __init__(self, backfill_ms: int | None) -> None:
         self._backfill_ms = backfill_ms
         self._listed_ms: int | None = None
@@ -39,8 +43,12 @@ class BetweenListings(ABC):
 
         now_ms: ms since the epoch; counted from the beginning of the last round that did.
         """
-        due_ms = None if self._listed_ms is None or self._backfill_ms is None else self._listed_ms + self._backfill_ms
-        self._lists = self._listed_ms is None or (due_ms is not None and now_ms >= due_ms)
+        if self._listed_ms is None:
+            self._lists = True
+        else:
+            # A clock that was ahead then says nothing of when the next one is due.
+            age_ms = now_ms - self._listed_ms
+            self._lists = self._backfill_ms is not None and not 0 <= age_ms < self._backfill_ms
         return self._lists
 
     @abstractmethod
@@ -60,8 +68,12 @@ class BetweenListings(ABC):
         return begun_ms if self._listed_ms is None else self._listed_ms
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a stored offset, in whose snapshot stands what ``settle`` returned."""
-        self._listed_ms = state.get(_LISTED)
+        """Go on from a stored offset, in whose snapshot stands what ``settle`` returned.
+
+        Where another way has noted something, all objects are listed first: it may have missed others than this one.
+        """
+        if state.keys() == self.noted:
+            self._listed_ms = state[LISTED]
 
     def settle(self, number: int) -> dict[str, Any]:
         """Learn that what was found so far is stored when a manifest with this number is, or one with a greater.
@@ -69,7 +81,7 @@ class BetweenListings(ABC):
         Called after each round that ended well.  Returns what the snapshot has to hold for ``restore``.
         """
         del number
-        return {_LISTED: self._listed_ms}
+        return {LISTED: self._listed_ms}
 
     def stored(self, number: int) -> None:  # noqa: B027 - some wait for nothing
         """Learn that a stored offset names a manifest with this number."""

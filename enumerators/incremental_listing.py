@@ -6,22 +6,23 @@ listings of all objects in between, and so is what comes too late: see LATE_S.
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from tidegate.enumerators.between_listings import BetweenListings
+from tidegate.enumerators.between_listings import AFTER, LISTED, BetweenListings
 from tidegate.readers.objects import S3Object
 
 __all__ = ["LATE_S", "IncrementalListing"]
 
 _LOG = logging.getLogger("tidegate.planner")
-_AFTER = "after"
+_MOST_STORED = 1_100  # characters of JSON; that of a key of ASCII has no more than 1,026
 
 LATE_S = 600
-"""How much later an object may appear than its LastModified says, or than one with a later key, and not be missed."""
+"""How long after its LastModified, or that of one with a later key, an object may appear and not be missed."""
 
 
 class IncrementalListing(BetweenListings):
@@ -33,6 +34,7 @@ class IncrementalListing(BetweenListings):
     """
 
     asked_in_all_rounds: ClassVar[bool] = False
+    noted: ClassVar[frozenset[str]] = frozenset({LISTED, AFTER})
 
     def __init__(
         self,
@@ -85,18 +87,26 @@ class IncrementalListing(BetweenListings):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a stored offset, but not from one of another path."""
-        after = state.get(_AFTER)
+        after = state.get(AFTER)
         if after is None or after.startswith(self._prefix):
             super().restore(state)
             self._known = _KnownKeys(after)
 
     def settle(self, number: int) -> dict[str, Any]:
         """Return what the snapshot has to hold: one key."""
-        return {**super().settle(number), _AFTER: self._known.last}
+        last = self._known.last
+        return {**super().settle(number), AFTER: None if last is None else _beginning(last)}
 
     def metrics(self) -> dict[str, int]:
         """Return how many objects were found late in this run."""
         return {"numFilesOutOfOrder": self._late_total}
+
+
+def _beginning(key: str) -> str:
+    """Return as much of a key as an offset has room for: the rest is listed again after a restart, and known."""
+    while (length := len(json.dumps(key))) > _MOST_STORED:
+        key = key[: len(key) * _MOST_STORED // length]
+    return key
 
 
 class _KnownKeys:

@@ -164,11 +164,12 @@ class _LocalFolder(LedgerFolder):
 
     def files(self) -> dict[str, FileInfo]:
         found = {}
-        for entry in self._entries():
-            if entry.is_file():
-                with suppress(FileNotFoundError):
-                    known = entry.stat()
-                    found[entry.name] = FileInfo(known.st_size, known.st_mtime)
+        with self._mapped_errors("read"):
+            for entry in self._entries():
+                if entry.is_file():
+                    with suppress(FileNotFoundError):
+                        known = entry.stat()
+                        found[entry.name] = FileInfo(known.st_size, known.st_mtime)
         return found
 
     def folders(self) -> list[str]:

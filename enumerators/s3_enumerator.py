@@ -19,6 +19,7 @@ from typing_extensions import NotRequired, TypedDict
 
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
+from tidegate.enumerators.between_listings import AFTER, LISTED
 from tidegate.enumerators.chunk_sorter import ChunkSorter
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.enumerators.lease import Lease
@@ -229,7 +230,8 @@ class S3Enumerator(SplitEnumerator):
             return
         for split in self._committed:
             self._manifest(split)
-        self._discovery.restore(self._state)
+        # What is not noted anew, for now another way finds what is new, must not come back with this way.
+        self._discovery.restore({name: self._state.pop(name) for name in (LISTED, AFTER) if name in self._state})
         if (stored := self._state["seen"]) is not None:
             age_ms = self._discovery.seen.max_age_ms
             self._discovery.seen = SeenObjects.restored(stored, self._ledger.read, age_ms)

@@ -10,11 +10,12 @@ from tidegate.errors import OptionError
 from tidegate.readers.conform import plain, plain_type
 from tidegate.readers.event_time_units import TimeUnit, text_times, value_times
 
-__all__ = ["check_time_type", "times_ms"]
+__all__ = ["check_time_type", "check_time_width", "times_ms"]
 
 DAY_MS = 86_400_000
 _NS_PER = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _NS_PER_MS = 10**6
+_INTEGER_BITS = {"s": 32, "ms": 64, "us": 64}
 # The same limits as event_time_units has: up to the year 33658.
 _BELOW: dict[str, int] = {"s": 10**12, "ms": 10**15, "us": 10**18}
 
@@ -44,6 +45,22 @@ def check_time_type(column: str, kind: pa.DataType, unit: TimeUnit | None) -> No
             )
         return
     raise OptionError(f"the column {column!r} is of type {kind}, which holds no event time")
+
+
+def check_time_width(column: str, kind: pa.DataType, unit: TimeUnit | None) -> None:
+    """Raise OptionError, which names the column, if numbers of this type are too small or too coarse for event times.
+
+    What an object holds may have such a type.  A column that it is read into may not: there other times would be null,
+    or rounded by a minute.
+    """
+    is_integer = kinds.is_integer(kind)
+    if (is_integer or kinds.is_floating(kind)) and unit is not None:
+        wanted = _INTEGER_BITS.get(unit, 64) if is_integer else 64
+        if kind.bit_width < wanted:
+            raise OptionError(
+                f"the column {column!r} is of type {kind}, too narrow for event times in {unit}; "
+                f"{'int' if is_integer else 'float'}{wanted} is needed"
+            )
 
 
 def times_ms(values: pa.Array, unit: TimeUnit | None) -> pa.Int64Array:

@@ -131,6 +131,8 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     Raises CorruptDataError, which names the column and both types, for a value that does not fit, and
     for a null where ``schema`` allows none.
     """
+    if batch.schema.equals(schema, check_metadata=True) and all(field.nullable for field in schema):
+        return batch
     names = batch.schema.names
     columns = [_field(batch.columns, names, field, field.name, batch.num_rows) for field in schema]
     for field, column in zip(schema, columns, strict=True):

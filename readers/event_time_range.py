@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from tidegate.errors import OptionError
-from tidegate.readers.column_times import check_time_type, times_ms
+from tidegate.readers.column_times import check_time_type, check_time_width, times_ms
 from tidegate.readers.event_time import BadEventTime
 from tidegate.readers.event_time_units import TimeUnit
 from tidegate.readers.objects import TimeRange
@@ -75,7 +75,7 @@ class RowTimes:
     bad: BadEventTime = "fail"
 
     def check(self, schema: pa.Schema) -> None:
-        """Raise OptionError unless the schema has the column, as one that holds times."""
+        """Raise OptionError unless the schema has the column, as one that holds the times of now."""
         path = path_of(self.column, list(schema))
         if path is None:
             raise OptionError(
@@ -86,6 +86,7 @@ class RowTimes:
             lambda outer, place: outer.field(place).type, path, pa.struct(list(schema))
         )
         check_time_type(self.column, kind, self._unit_of(kind))
+        check_time_width(self.column, kind, self.unit)
 
     def kept(self, batch: pa.RecordBatch, modified_ms: int) -> pa.RecordBatch:
         """Return the rows that lie in the range.

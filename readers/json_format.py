@@ -107,6 +107,27 @@ class JsonFormat(ObjectFormat):
             for block in blocks:
                 yield from lines.batches(records, block)
 
+    def read_together(self, chunks: Sequence[Chunk], schema: pa.Schema) -> list[pa.RecordBatch] | None:
+        """See ObjectFormat.read_together: all lines as one text, if none of them is odd, as pyarrow.json reads it.
+
+        For an object of 10 KB, that begins to read costs four times what reading does.
+        """
+        texts: list[bytes] = []
+        size = 0
+        for chunk in chunks:
+            for block in LineObject(self.store, chunk.source).blocks(chunk.start, chunk.end, BLOCK_BYTES):
+                texts.append(block.data)
+                size += len(block.data)
+                if size > BLOCK_BYTES:
+                    return None
+        with self.bad_records.of_chunk(self.store, chunks[0], schema) as records:
+            lines = _lines_into(records.data_schema, records.rescues)
+            return lines.plain_batches(records, b"".join(map(_ended, texts)))
+
+
+def _ended(text: bytes) -> bytes:
+    return text if text.endswith(b"\n") else text + b"\n"
+
 
 @functools.lru_cache(maxsize=8)
 def _lines_into(schema: pa.Schema, surplus: bool) -> JsonLines:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import json as arrow_json
 
+from tidegate.errors import CorruptDataError
 from tidegate.readers.bad_records import ChunkRecords
 from tidegate.readers.json_values import (
     MalformedError,
@@ -53,18 +54,31 @@ class JsonLines:
 
         records: of the chunk that the block is from.
         """
-        # As if all columns were missing: then next to no text makes many bytes.
-        rows = block.data.count(b"\n") + 1
-        for part in _parts(block, 1 + (rows * self._row_bytes + len(block.data)) // BATCH_BYTES):
+        for part in self._parts(block):
             for batch in self._rows(records, part):
                 if batch.num_rows:
                     yield from _bounded(batch)
 
+    def plain_batches(self, records: ChunkRecords, data: bytes) -> list[pa.RecordBatch] | None:
+        """Return the rows of whole lines as ``batches`` yields them; None: some have to be looked at one by one."""
+        batches: list[pa.RecordBatch] = []
+        for part in self._parts(LineBlock(0, data)):
+            batch = self._plain(part)
+            if batch is None:
+                return None
+            try:
+                batches += _bounded(records.batch(batch))
+            except CorruptDataError:
+                return None
+        return batches
+
+    def _parts(self, block: LineBlock) -> Iterator[LineBlock]:
+        # As if all columns were missing: then next to no text makes many bytes.
+        rows = block.data.count(b"\n") + 1
+        return _parts(block, 1 + (rows * self._row_bytes + len(block.data)) // BATCH_BYTES)
+
     def _rows(self, records: ChunkRecords, block: LineBlock) -> Iterator[pa.RecordBatch]:
-        batch = self._quick(block.data)
-        if batch is None:
-            # Perhaps there are only blank lines, or blanks around.
-            batch = self._quick(b"\n".join(line for _, line in lines_of(block)))
+        batch = self._plain(block)
         if batch is not None:
             yield records.batch(batch)
         elif self._raw is not None and len(block.data) > _CAREFUL_BYTES:
@@ -74,6 +88,11 @@ class JsonLines:
                 yield self._careful(records, part) if quick is None else records.batch(quick)
         else:
             yield self._careful(records, block)
+
+    def _plain(self, block: LineBlock) -> pa.RecordBatch | None:
+        batch = self._quick(block.data)
+        # Perhaps there are only blank lines, or blanks around.
+        return self._quick(b"\n".join(line for _, line in lines_of(block))) if batch is None else batch
 
     def _quick(self, data: bytes) -> pa.RecordBatch | None:
         """Return the rows as pyarrow.json reads them; None: it cannot, or might not read one row a line."""

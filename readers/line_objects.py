@@ -99,6 +99,7 @@ class _Seen(TimeTally):
         for lines in self._look(self._item, start, end):
             self.add_times(lines.times)
             self.rows += lines.malformed
+            self.malformed_rows += lines.malformed
             self.bytes += lines.bytes
         return self.rows > before
 

@@ -181,19 +181,17 @@ class ObjectStore:
         from botocore.exceptions import BotoCoreError, ClientError
 
         target = self.address(found.key)
-        span = f"bytes={start}-{end - 1}"
-        pin = f'"{found.etag}"' if found.etag else None
+        pinned = {"IfMatch": f'"{found.etag}"'} if found.etag else {}
         try:
             client = self.config.client()
-            answer = get_range(
-                self.config, self.bucket, found.key, {"Range": span, **({"If-Match": pin} if pin else {})}
-            )
-            if answer is None:
-                pinned = {"IfMatch": pin} if pin else {}
-                answer = client.get_object(Bucket=self.bucket, Key=found.key, Range=span, **pinned)
+            version = found.size, found.etag
+            parts = get_range(self.config, self.bucket, found.key, (start, end), version, STEP_BYTES)
+            if parts is not None:
+                return _whole(parts, end - start, deadline)
+            answer = client.get_object(Bucket=self.bucket, Key=found.key, Range=f"bytes={start}-{end - 1}", **pinned)
             with closing(answer["Body"]) as body:
                 self._check(found, answer, start)
-                return _whole(body, end - start, deadline)
+                return _whole(iter(lambda: body.read(STEP_BYTES), b""), end - start, deadline)
         except (BotoCoreError, ClientError) as problem:
             raise s3_error(problem, target) from None  # it would show the signed URL
 
@@ -210,18 +208,17 @@ class ObjectStore:
             raise ConnectorError(f"the endpoint gave {target} from another byte on than {start}")
 
 
-def _whole(body: Any, length: int, deadline: Deadline) -> bytes:
+def _whole(body: Iterator[bytes], length: int, deadline: Deadline) -> bytes:
     parts = []
     left = length
-    while left:
-        part = body.read(min(left, STEP_BYTES))
-        if not part:
-            raise TransientError(f"the answer ended {left} bytes too early")
-        parts.append(part)
-        left -= len(part)
-        if left and deadline.remaining_s <= LEAST_S:
+    for part in body:
+        parts.append(part if len(part) <= left else part[:left])
+        left -= len(parts[-1])
+        if not left:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+        if deadline.remaining_s <= LEAST_S:
             raise TransientError(f"the answer still lacked {left} of {length} bytes")
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    raise TransientError(f"the answer ended {left} bytes too early")
 
 
 class _Ahead:

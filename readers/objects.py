@@ -86,6 +86,7 @@ class ChunkSurvey:
 
     times: of the event-time column; None: no row has one, or no column was asked for.
     rows_without_time: how many rows have no usable time, as far as is known.
+    malformed_rows: how many more have none, for nothing can be read of them (see BadRecordPolicy), as far as is known.
     exact: whether all rows were looked at, or counted by statistics; else some may be earlier or later, or
         without a time.
     """
@@ -96,6 +97,7 @@ class ChunkSurvey:
     times: TimeRange | None
     rows_without_time: int = 0
     exact: bool = True
+    malformed_rows: int = 0
 
 
 class ObjectFormat(ABC):
@@ -128,3 +130,12 @@ class ObjectFormat(ABC):
         A column of ``schema`` that the object lacks is null; one that ``schema`` lacks is left out.
         Called on executors.  Raises what ``survey`` raises.
         """
+
+    def read_together(self, chunks: Sequence[Chunk], schema: pa.Schema) -> list[pa.RecordBatch] | None:
+        """Return what ``read`` yields for some small chunks, one after the other, where at once that is cheaper.
+
+        None: read each by itself, also because one of them cannot be read like this; nothing was told or
+        written of it.  Called on executors.  Raises what ``survey`` raises, which then ``read`` is to tell.
+        """
+        del chunks, schema
+        return None

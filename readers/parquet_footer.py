@@ -64,9 +64,14 @@ def column_ranges(metadata: Any, group: int, leaves: Iterable[int]) -> list[tupl
     )
 
 
-def row_bytes(metadata: Any, group: int, leaves: Iterable[int]) -> int:
-    """Return about how many bytes a decoded row of some columns takes; texts in dictionaries may take more."""
+def row_bytes(metadata: Any, group: int, leaves: Iterable[int] | None) -> int:
+    """Return about how many bytes a decoded row of some columns takes; texts in dictionaries may take more.
+
+    leaves: None: of all, and rather too many.
+    """
     row_group = metadata.row_group(group)
+    if leaves is None:
+        return int(row_group.total_byte_size // row_group.num_rows + 8 * row_group.num_columns)
     columns = [row_group.column(leaf) for leaf in leaves]
     return int(
         sum(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -55,16 +55,12 @@ TRAILER_BYTES = 8  # the footer's length and the magic
 class _Opened:
     """What is known of an object once its footer is read.
 
-    tail: its last bytes, from ``tail_start`` on; at least the footer.
+    whole: all of it, if it was fetched with its footer.
     """
 
     found: S3Object
     metadata: Any
-    tail: bytes
-
-    @property
-    def is_whole(self) -> bool:
-        return len(self.tail) == self.found.size
+    whole: pq.ParquetFile | None
 
 
 @dataclass(frozen=True)
@@ -120,7 +116,7 @@ class ParquetFormat(ObjectFormat):
     def _schema(self, found: S3Object) -> pa.Schema:
         with self._decoding(found):
             opened = self._open(found)
-            with self._file(opened) as file:
+            with self._file(opened) as (file, _):
                 return schema_as_spark_reads_it(file.schema_arrow, opened.metadata)
 
     def _decoded(
@@ -131,26 +127,26 @@ class ParquetFormat(ObjectFormat):
             return
         metadata = opened.metadata
         top = metadata.schema.to_arrow_schema().names
-        positions = range(len(top)) if schema is None else [position_of(field.name, top) for field in schema]
-        names = sorted({top[position] for position in positions if position is not None})
+        if schema is None or schema.names == top:
+            names = top
+        else:
+            positions = {position_of(field.name, top) for field in schema}
+            names = [top[position] for position in sorted(positions - {None})]
         if not names:
             for group in groups:
                 for start in range(0, group.rows, MOST_ROWS):
                     yield group, pa.record_batch([pa.nulls(min(MOST_ROWS, group.rows - start))], [""])
             return
-        prefixes = tuple(f"{name}." for name in names)
-        paths = [f"{metadata.schema.column(leaf).path}." for leaf in range(metadata.num_columns)]
-        leaves = [leaf for leaf, path in enumerate(paths) if path.startswith(prefixes)]
-        ranges = [] if opened.is_whole else [column_ranges(metadata, group.number, leaves) for group in groups]
+        leaves = [] if opened.whole else _leaves(metadata, names)
+        ranges = [column_ranges(metadata, group.number, leaves) for group in groups] if leaves else []
         streamed = any(sum(end - start for start, end in each) > HELD_BYTES for each in ranges)
         request = min(max(STREAMED_BYTES // len(leaves), LEAST_REQUEST), MOST_REQUEST) if streamed else 0
         widest = 1
-        with self._source(opened) as source:
-            file = _parquet(source, metadata, request)
+        with self._file(opened, request) as (file, source):
             for index, group in enumerate(groups):
-                if ranges and not streamed:
+                if source is not None and not streamed:
                     source.hold(chain.from_iterable(ranges[index : index + 2]))
-                widest = max(widest, row_bytes(metadata, group.number, leaves))
+                widest = max(widest, row_bytes(metadata, group.number, leaves or None))
                 rows = min(MOST_ROWS, max(1, BATCH_BYTES // widest))
                 for batch in file.iter_batches(rows, row_groups=[group.number], columns=names, use_threads=False):
                     widest = max(widest, batch.nbytes // max(1, batch.num_rows))
@@ -162,7 +158,7 @@ class ParquetFormat(ObjectFormat):
         leaf = leaf_of(metadata, column)
         if leaf is None:
             return [(None, group.rows) for group in groups]
-        with self._file(opened) as file:
+        with self._file(opened) as (file, _):
             check_time_type(column, leaf_types(file.schema_arrow)[leaf], self.unit)
         times = []
         for group in groups:
@@ -174,8 +170,7 @@ class ParquetFormat(ObjectFormat):
         path = opened.metadata.schema.column(leaf).path
         lows, highs = [], []
         untimed = group.rows
-        request = 0 if opened.is_whole else MOST_REQUEST
-        with self._file(opened, request) as file:
+        with self._file(opened, MOST_REQUEST) as (file, _):
             for batch in file.iter_batches(MOST_ROWS, row_groups=[group.number], columns=[path], use_threads=False):
                 values = batch.column(0)
                 while pa.types.is_struct(values.type):
@@ -202,24 +197,32 @@ class ParquetFormat(ObjectFormat):
             raise CorruptDataError(f"its footer would have {footer_bytes} bytes, and it has {found.size}")
         if footer_bytes > len(tail):
             tail = self.store.fetch(found, found.size - footer_bytes, start) + tail
-        return _Opened(found, pq.read_metadata(pa.BufferReader(pa.py_buffer(tail)[-footer_bytes:])), tail)
+        if len(tail) == found.size:
+            file = _parquet(pa.BufferReader(tail))
+            return _Opened(found, file.metadata, file)
+        return _Opened(found, pq.read_metadata(pa.BufferReader(pa.py_buffer(tail)[-footer_bytes:])), None)
 
     @contextmanager
-    def _file(self, opened: _Opened, request: int = 0) -> Iterator[pq.ParquetFile]:
-        with self._source(opened) as source:
-            yield _parquet(source, opened.metadata, request)
-
-    def _source(self, opened: _Opened) -> Any:
-        """Return a context manager of what Arrow reads from: memory, or an ObjectFile."""
-        if opened.is_whole:
-            return nullcontext(pa.BufferReader(opened.tail))
-        return closing(ObjectFile(opened.found.size, functools.partial(self.store.fetch, opened.found), SMALL_BYTES))
+    def _file(self, opened: _Opened, request: int = 0) -> Iterator[tuple[pq.ParquetFile, ObjectFile | None]]:
+        """Yield what Arrow reads, and what it reads that from unless it is in memory; ``request``: bytes at once."""
+        if opened.whole is not None:
+            yield opened.whole, None
+            return
+        fetch = functools.partial(self.store.fetch, opened.found)
+        with closing(ObjectFile(opened.found.size, fetch, SMALL_BYTES)) as source:
+            yield _parquet(source, opened.metadata, request), source
 
     def _decoding(self, found: S3Object) -> AbstractContextManager[None]:
         return decoding(self.store.address(found.key), "Parquet")
 
 
-def _parquet(source: Any, metadata: Any, request: int) -> pq.ParquetFile:
+def _leaves(metadata: Any, names: Sequence[str]) -> list[int]:
+    prefixes = tuple(f"{name}." for name in names)
+    paths = [f"{metadata.schema.column(leaf).path}." for leaf in range(metadata.num_columns)]
+    return [leaf for leaf, path in enumerate(paths) if path.startswith(prefixes)]
+
+
+def _parquet(source: Any, metadata: Any = None, request: int = 0) -> pq.ParquetFile:
     # Without buffering ahead: what is held is in memory, and the rest is fetched as it is decoded.
     return pq.ParquetFile(
         source, metadata=metadata, pre_buffer=False, buffer_size=request, coerce_int96_timestamp_unit="us"

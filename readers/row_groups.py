@@ -79,7 +79,8 @@ def merged_ranges(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def within_bounds(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield a batch in parts of at most BATCH_BYTES each, or of one row."""
-    if batch.num_rows <= 1 or batch.nbytes <= BATCH_BYTES:
+    # What its buffers take is counted sooner, and at least as much.
+    if batch.num_rows <= 1 or batch.get_total_buffer_size() <= BATCH_BYTES or batch.nbytes <= BATCH_BYTES:
         yield batch
         return
     half = batch.num_rows // 2

@@ -63,6 +63,13 @@ class S3ConnectionConfig:
         with _creation(process_id):
             return _session(self, process_id).get_credentials()
 
+    def trusted(self) -> Any:
+        """Return the certificates that the client trusts, as botocore takes them: a file, a folder, or True."""
+        process_id = os.getpid()
+        with _creation(process_id):
+            named = _session(self, process_id).get_config_variable("ca_bundle")
+        return named or os.environ.get("REQUESTS_CA_BUNDLE") or True
+
     def _shared_client(self, service: str) -> Any:
         process_id = os.getpid()
         with _creation(process_id):

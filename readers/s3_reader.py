@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -52,10 +52,28 @@ class S3SplitReader(SplitReader):
         """Yield the rows of every chunk; those of small objects share a batch."""
         chunks = [*chain.from_iterable(task.details)]
         with self.store.reading_ahead(chunks):
-            yield from _merged(chain.from_iterable(map(self._read, chunks)))
+            yield from _merged(self._rows(chunks))
 
-    def _read(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-        constants = self._constants(chunk)
+    def _rows(self, chunks: Sequence[Chunk]) -> Iterator[pa.RecordBatch]:
+        together = self.times is None
+        for constants, group in _groups(chunks, self._constants):
+            batches = self._together(group, constants) if together and len(group) > 1 else None
+            if batches is not None:
+                yield from batches
+                continue
+            # Some objects were asked for in vain, so they are again, but once in a task.
+            together = together and len(group) == 1
+            for chunk in group:
+                yield from self._read(chunk, constants)
+
+    def _together(self, chunks: Sequence[Chunk], constants: Mapping[str, pa.Scalar]) -> list[pa.RecordBatch] | None:
+        try:
+            batches = self.object_format.read_together(chunks, self._data_schema(constants))
+        except (ObjectGoneError, CorruptDataError):
+            return None  # and it is told which
+        return batches and [self._completed(batch, constants) for batch in batches]
+
+    def _read(self, chunk: Chunk, constants: Mapping[str, pa.Scalar]) -> Iterator[pa.RecordBatch]:
         try:
             for batch in self.object_format.read(chunk, self._data_schema(constants)):
                 rows = self._completed(batch, constants)
@@ -92,6 +110,25 @@ class S3SplitReader(SplitReader):
             for field in self.schema
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _groups(
+    chunks: Iterable[Chunk], constants: Callable[[Chunk], dict[str, pa.Scalar]]
+) -> Iterator[tuple[dict[str, pa.Scalar], list[Chunk]]]:
+    """Yield neighbouring chunks that have the same constants, while together they are no larger than a batch."""
+    group: list[Chunk] = []
+    size = 0
+    shared: dict[str, pa.Scalar] = {}
+    for chunk in chunks:
+        own = constants(chunk)
+        size += chunk.end - chunk.start
+        if group and (size > _ENOUGH_BYTES or own != shared):
+            yield shared, group
+            group, size = [], chunk.end - chunk.start
+        group.append(chunk)
+        shared = own
+    if group:
+        yield shared, group
 
 
 def _remedy(error: ObjectGoneError) -> str:

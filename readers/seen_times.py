@@ -43,6 +43,7 @@ class TimeTally:
     def __init__(self) -> None:
         self.rows = 0
         self.rows_without_time = 0
+        self.malformed_rows = 0
         self.times: TimeRange | None = None
 
     def add_times(self, times: pa.Int64Array) -> None:
@@ -56,7 +57,9 @@ class TimeTally:
 
     def survey(self, start: int, end: int, rows: int | None = None) -> ChunkSurvey:
         """Return what was seen as that of a chunk; rows: of the whole chunk, if not all were seen."""
-        found = ChunkSurvey(start, end, self.rows, self.times, self.rows_without_time)
+        found = ChunkSurvey(
+            start, end, self.rows, self.times, self.rows_without_time, malformed_rows=self.malformed_rows
+        )
         return found if rows is None else replace(found, rows=rows, exact=False)
 
 

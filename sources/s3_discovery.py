@@ -56,7 +56,7 @@ def _lower(value: Any) -> Any:
 
 
 _BACKFILL_INTERVAL = timedelta(hours=1)  # of incremental listing, unless it is given
-_UNORDERED = "--x-s3"  # how the names of directory buckets end
+_UNORDERED = ("--x-s3", "--xa-s3")  # how the names of directory buckets end, and of their access points
 
 Path: TypeAlias = Annotated[str, BeforeValidator(_path)]
 QueueUrl: TypeAlias = Annotated[str, BeforeValidator(_queue_url)]

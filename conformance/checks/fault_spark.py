@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.elsewhere import Elsewhere
 from tidegate.conformance.explain import ordered_difference
-from tidegate.conformance.harness import Fault
+from tidegate.conformance.faults import cut_off
 from tidegate.conformance.lab import BEGIN_MS, SECOND_MS, Lab
 from tidegate.conformance.rules import Tier, rule
-from tidegate.conformance.spark_driver import keys_of_files, stream_until_held
+from tidegate.conformance.spark_driver import another_driver, keys_of_files, stream_until_held
 from tidegate.conformance.spark_stream import SparkStream, folder
 
 __all__ = ["check_a_killed_driver_costs_no_rows", "check_a_stream_fails_with_a_sentence_and_goes_on_afterwards"]
@@ -23,26 +20,27 @@ _HELD = 1
     "a stream fails with a sentence, and goes on afterwards",
     tier=Tier.FAULTS,
     purpose="Who is woken at night by a query that failed needs to read why, and to start it again without a thought.",
-    tested="A stream has read rows; more come; its next run starts while every connection breaks, and one after that.",
+    tested="A stream has read rows; more come; its next run starts while every connection breaks, or "
+    "the other side is killed, and one after that.",
     passes="The run that fails says why in one sentence, without a traceback of Python and without a secret; the next "
     "run delivers every row that is left, once.",
     look_at=(
         "which errors of the client become ConnectorError: others come with a traceback",
         "texts of the client that are handed on, and hold what it was configured with",
     ),
-    needs=(Ability.FAULT_DISCONNECT,),
     witness=("a run that failed",),
     source="tidegate/errors.py: a message is one sentence, and never holds a secret",
 )
 def check_a_stream_fails_with_a_sentence_and_goes_on_afterwards(lab: Lab) -> None:
     """Let a stream fail, and start it again."""
+    kind = cut_off(lab)
     split = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     stream = SparkStream(lab, lab.source())
     stream.run()
     more = split if lab.can(Ability.GROWING_SPLITS) else lab.split()
     more.append_each(BEGIN_MS + 2 * SECOND_MS, BEGIN_MS + 3 * SECOND_MS)
-    lab.tell(f"from now on: {Fault.DISCONNECT.value}")
-    with lab.harness.fault(Fault.DISCONNECT):
+    lab.tell(f"from now on: {kind.value}")
+    with lab.harness.fault(kind):
         said = stream.failure()
     lab.tell("from now on all is well")
     if said is not None:
@@ -76,7 +74,7 @@ def check_a_killed_driver_costs_no_rows(lab: Lab) -> None:
     source = lab.source(maxDrift="15 seconds")
     checkpoint, files = folder(lab), folder(lab)
     arguments = (lab.harness.key_column, str(checkpoint), str(files), _HELD)
-    with closing(Elsewhere()) as driver:
+    with another_driver() as driver:
         driver.call(stream_until_held, source, *arguments)
         lab.tell("kill the driver")
         driver.kill()

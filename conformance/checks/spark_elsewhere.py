@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 from pyspark.errors import PySparkException
 
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.elsewhere import Elsewhere
 from tidegate.conformance.errors import SkippedError
 from tidegate.conformance.lab import BEGIN_MS, SECOND_MS, Lab
 from tidegate.conformance.rules import Level, Tier, rule
-from tidegate.conformance.spark_driver import Delivered, read_by_connect, read_on_cluster
+from tidegate.conformance.spark_driver import Delivered, another_driver, read_by_connect, read_on_cluster
 from tidegate.conformance.spark_stream import folder
 
 __all__ = ["check_a_cluster_reads_it_also_when_tasks_fail", "check_spark_connect_reads_it"]
@@ -43,7 +40,7 @@ def check_a_cluster_reads_it_also_when_tasks_fail(lab: Lab) -> None:
     _written(lab)
     source = lab.source(minPartitions="2")
     lab.tell("stream on two executors, where every first attempt of a task fails")
-    with closing(Elsewhere()) as driver:
+    with another_driver() as driver:
         found: Delivered = driver.call(read_on_cluster, source, lab.harness.key_column, str(folder(lab)))
     if found.retries:
         lab.saw("a task that was tried again")
@@ -71,7 +68,7 @@ def check_spark_connect_reads_it(lab: Lab) -> None:
     _written(lab)
     source = lab.source()
     lab.tell("stream through Spark Connect")
-    with closing(Elsewhere()) as client:
+    with another_driver() as client:
         keys: list[str] = client.call(
             read_by_connect, source, lab.harness.key_column, str(folder(lab)), str(folder(lab))
         )

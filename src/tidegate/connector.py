@@ -17,6 +17,7 @@ from tidegate.enumerators.contract import (
     SupportsCost,
     SupportsDetails,
     SupportsMetrics,
+    SupportsOvershoot,
 )
 from tidegate.enumerators.probing import ReaderPeek, last_before
 from tidegate.readers.contract import ReadTask, SplitReader
@@ -44,6 +45,7 @@ __all__ = [
     "SupportsCost",
     "SupportsDetails",
     "SupportsMetrics",
+    "SupportsOvershoot",
     "SupportsPeek",
     "SupportsTimeIndex",
     "TransientError",

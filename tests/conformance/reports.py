@@ -1,6 +1,6 @@
 """Checks every connector that is here by every rule, and writes the reports that the documentation links.
 
-    scripts/conformance-reports
+scripts/conformance-reports
 """
 
 from __future__ import annotations

@@ -7,9 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.enumerators.objects import Store
+from tests.enumerators.s3_queries import Query, all_once
+from tidegate.enumerators.between_listings import BetweenListings
 from tidegate.enumerators.incremental_listing import LATE_S, IncrementalListing
+from tidegate.enumerators.listing_rules import ListingRules
 from tidegate.enumerators.manifest import Manifest
 from tidegate.enumerators.object_discovery import ObjectDiscovery
+from tidegate.enumerators.object_notifications import ObjectNotifications
 from tidegate.enumerators.object_times import ObjectTimes
 from tidegate.enumerators.seen_objects import SeenObjects
 from tidegate.errors import ConnectorError
@@ -240,6 +244,81 @@ def test_a_query_that_goes_on_with_another_path_begins_with_a_full_listing(bucke
     restarted(bucket, found, prefix="in/").round()
     restarted(bucket, found, prefix="also/").round()
     assert bucket.listings == [None, "in/b", None]
+
+
+def test_a_clock_that_was_ahead_puts_no_full_listing_off(bucket):
+    bucket.come("b")
+    found = incremental(bucket, backfill_ms=2 * HOUR * 1000)
+    rounds(bucket, found)
+    bucket.now_s += 365 * 24 * HOUR
+    found.round()
+    again = restarted(bucket, found, backfill_ms=2 * HOUR * 1000)
+    bucket.now_s -= 365 * 24 * HOUR
+    bucket.come("a")
+    assert keys(again) == ["a"]
+    assert keys(again) == []
+    assert bucket.listings[-1] is not None
+
+
+@pytest.mark.parametrize("letter", ["a", "я", "日", "𝄞", '"'])
+def test_a_long_key_takes_little_room_in_the_offset_and_a_restart_finds_all_that_comes_after_it(bucket, letter):
+    stem = letter * (1_020 // len(letter.encode()))
+    bucket.come(f"{stem}1")
+    found = incremental(bucket)
+    assert rounds(bucket, found) == [f"{stem}1"]
+    assert bucket.listings[-1] == f"{stem}1"
+    assert len(json.dumps(found.settle(0))) < 1_200
+    again = restarted(bucket, found)
+    bucket.come(f"{stem}2")
+    assert keys(again) == [f"{stem}2"]
+    assert f"{stem}1".startswith(bucket.listings[-1])
+    assert rounds(bucket, again) == []
+    assert bucket.listings[-1] == f"{stem}2"
+
+
+def told_by_a_queue(bucket):
+    return ObjectNotifications(None, bucket, ListingRules(""), DAY_MS)
+
+
+def listed_incrementally(bucket):
+    return IncrementalListing(bucket.pages, "", DAY_MS, clock=lambda: bucket.now_s)
+
+
+@pytest.mark.parametrize("now", [told_by_a_queue, listed_incrementally])
+@pytest.mark.parametrize("before", [told_by_a_queue, listed_incrementally])
+def test_what_another_way_has_noted_spares_no_full_listing(bucket, before, now):
+    first, then = before(bucket), now(bucket)
+    assert first.begin_round(NOON)
+    BetweenListings.end_round(first, NOON)
+    then.restore(json.loads(json.dumps(first.settle(0))))
+    assert then.begin_round(NOON + 1) is (before is not now)
+
+
+def test_a_query_that_changes_the_way_it_finds_objects_lists_all_at_first(bucket, tmp_path):
+    query = Query(bucket, tmp_path, discover=incremental)
+
+    def run(*comes):
+        for key in comes:
+            bucket.come(key)
+        query.restart()
+        query.drain()
+        bucket.now_s += LATE_S + 2
+        query.pass_time()
+        bucket.come(f"{max(bucket.objects)}+")
+        query.drain()
+        query.stop()
+
+    run("b")
+    assert bucket.listings == [None, None]
+    query.discover = discovery
+    run("c")
+    query.discover = incremental
+    run("d", "a")
+    assert all_once(query) == query.delivered
+    run("e")
+    assert bucket.listings[4] is None
+    assert all_once(query) == query.delivered
+    assert bucket.listings[-1] is not None
 
 
 def test_of_the_keys_of_the_past_only_those_of_some_minutes_are_kept(bucket):

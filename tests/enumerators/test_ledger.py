@@ -175,6 +175,14 @@ def test_a_location_that_is_none_is_refused(location, why, config):
         Ledger(location, config)
 
 
+def test_a_file_that_cannot_be_looked_at_is_told_in_a_sentence(tmp_path, config):
+    ledger = Ledger(str(tmp_path), config).of_query("owner")
+    ledger.write("a", b"1")
+    (tmp_path / "ledger" / "owner" / "loop").symlink_to("loop")
+    with pytest.raises(ConnectorError, match=r"cannot read the state location .*owner"):
+        ledger.names()
+
+
 def test_a_location_that_cannot_be_used_is_named(tmp_path, config):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConnectorError, match=f"^cannot write to the state location {tmp_path}/file/ledger: "):

@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.readers.lab import Lab
+from tests.readers.object_lab import Recorded
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tidegate.readers.s3_config import S3ConnectionConfig
     from tidegate.servers import KafkaServer, S3Server
 
@@ -26,3 +29,15 @@ def server(s3: S3Server) -> S3Server:
 @pytest.fixture(scope="session")
 def config(server: S3Server, s3_config: S3ConnectionConfig) -> S3ConnectionConfig:
     return s3_config
+
+
+@pytest.fixture
+def store(config: S3ConnectionConfig) -> Recorded:
+    """The bucket ``data``, which remembers what was asked for."""
+    return Recorded(config, "data")
+
+
+@pytest.fixture(scope="session")
+def folder(server: S3Server) -> Path:
+    """Where the objects of the bucket ``data`` may be laid down as files."""
+    return server.folder / "data"

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.readers.arrow_tables import arrays, fields
-from tests.readers.test_json_format import Memory, chunk_of
+from tests.readers.memory_objects import Memory, chunk_of
 from tidegate.errors import CorruptDataError
 from tidegate.readers import conform as conform_module
 from tidegate.readers.arrow_records import fitted

@@ -9,7 +9,7 @@ import pickle
 import pyarrow as pa
 import pytest
 
-from tests.readers.test_json_format import Memory, chunk_of
+from tests.readers.memory_objects import Memory, chunk_of
 from tidegate.errors import ConnectorError, CorruptDataError, OptionError
 from tidegate.readers import bad_record_files
 from tidegate.readers.bad_record_files import BadRecordFiles, check_location

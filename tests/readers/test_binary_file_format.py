@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 import pyarrow as pa
 import pytest
 
-from tests.readers.test_json_format import Memory, chunk_of
+from tests.readers.memory_objects import Memory, chunk_of
 from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers import binary_file_format
 from tidegate.readers.binary_file_format import BINARY_FILE_SCHEMA, BinaryFileFormat

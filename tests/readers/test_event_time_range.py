@@ -85,3 +85,23 @@ def test_a_column_that_is_not_read_or_holds_no_such_times_is_refused(column, uni
     schema = pa.schema([("at", pa.timestamp("us", "UTC"))])
     with pytest.raises(OptionError, match=sentence):
         RowTimes(EventTimeRange(0, 1), column, unit).check(schema)
+
+
+@pytest.mark.parametrize(
+    ("kind", "unit", "needed"),
+    [
+        (pa.int32(), "ms", "int64"),
+        (pa.uint32(), "us", "int64"),
+        (pa.int16(), "s", "int32"),
+        (pa.float32(), "s", "float64"),
+    ],
+)
+def test_a_column_that_cannot_hold_the_times_of_now_is_refused(kind, unit, needed):
+    times = RowTimes(EventTimeRange(0, None), "outer.at", unit)
+    with pytest.raises(OptionError, match=rf"'outer.at' is of type {kind}, too narrow .* in {unit}; {needed} is need"):
+        times.check(pa.schema([("outer", pa.struct([("at", kind)]))]))
+
+
+@pytest.mark.parametrize(("kind", "unit"), [(pa.int32(), "s"), (pa.int64(), "us"), (pa.float64(), "ms")])
+def test_one_that_can_is_not(kind, unit):
+    RowTimes(EventTimeRange(0, None), "at", unit).check(pa.schema([("at", kind)]))

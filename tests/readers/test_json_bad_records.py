@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.readers.test_json_format import Memory, chunk_of
+from tests.readers.memory_objects import Memory, chunk_of
 from tidegate.errors import CorruptDataError
 from tidegate.readers import json_lines
 from tidegate.readers.bad_records import BadRecordPolicy

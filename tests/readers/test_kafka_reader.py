@@ -23,7 +23,6 @@ from tidegate.readers.kafka_client import KafkaClient
 from tidegate.readers.kafka_config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka_pool import ClientPool, idle_clients
 from tidegate.readers.kafka_reader import KafkaSplitReader
-from tidegate.servers import KafkaServer
 from tidegate.servers.history import write_history
 
 ROOT = Path(__file__).parents[2]
@@ -99,22 +98,20 @@ def test_an_end_that_the_log_never_reaches_meets_the_deadline(lab: Lab) -> None:
         lab.read(topic, 0, 60, config=config)
 
 
-def test_compaction_leaves_holes() -> None:
-    with KafkaServer(properties={"log.cleaner.backoff.ms": "10"}) as kafka:
-        lab = Lab(kafka)
-        topic = lab.new_topic(
-            cleanup_policy="compact", segment_ms="1", min_cleanable_dirty_ratio="0.001", min_compaction_lag_ms="0"
-        )
-        for at in range(0, 40, 4):
-            lab.append(topic, encode([Record(at + n, key=b"%d" % (n % 3), value=b"v") for n in range(4)], "gzip"))
-        while len(left := lab.consume(topic, 0, 40)) > 10:
-            pass
-        assert lab.read(topic, 0, 40) == left
-        first = left[0]["offset"]
-        assert first > 20
-        assert lab.read(topic, 0, first) == []
-        with KafkaClient(lab.config()) as client:
-            assert client.peek({TopicPartition(topic, 0): 0}) == {TopicPartition(topic, 0): (first, first)}
+def test_compaction_leaves_holes(lab: Lab) -> None:
+    topic = lab.new_topic(
+        cleanup_policy="compact", segment_ms="1", min_cleanable_dirty_ratio="0.001", min_compaction_lag_ms="0"
+    )
+    for at in range(0, 40, 4):
+        lab.append(topic, encode([Record(at + n, key=b"%d" % (n % 3), value=b"v") for n in range(4)], "gzip"))
+    while len(left := lab.consume(topic, 0, 40)) > 10:
+        pass
+    assert lab.read(topic, 0, 40) == left
+    first = left[0]["offset"]
+    assert first > 20
+    assert lab.read(topic, 0, first) == []
+    with KafkaClient(lab.config()) as client:
+        assert client.peek({TopicPartition(topic, 0): 0}) == {TopicPartition(topic, 0): (first, first)}
 
 
 def test_bytes_changed_on_disk_are_corrupt(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

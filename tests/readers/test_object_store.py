@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import http.client
 import io
+import ipaddress
 import os
 import pickle
+import re
+import ssl
 import subprocess
 import sys
 import threading
 import traceback
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote
 
 import pytest
+from botocore.credentials import Credentials
 from botocore.exceptions import NoCredentialsError
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,6 +41,7 @@ from tidegate.servers import S3Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 BODY = bytes(range(256)) * 40
 SECRET = "s3cret"  # noqa: S105 - no such secret exists
@@ -57,6 +67,7 @@ class Faults(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.requests += 1
+        self.server.signed.append(self.headers.get("Authorization", ""))
         fault = self.server.faults.pop(0) if self.server.faults else "none"
         if isinstance(fault, int):
             self.send_response(fault)
@@ -104,18 +115,43 @@ class FaultyServer(ThreadingHTTPServer):
         pass  # the client hung up
 
 
+def self_signed(host: str, folder: Path) -> tuple[Path, Path]:
+    """Return files of a certificate for an address, which its own key signed, and of this key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
+    now = datetime.now(timezone.utc)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(host))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    files = folder / "certificate.pem", folder / "key.pem"
+    files[0].write_bytes(certificate.public_bytes(Encoding.PEM))
+    files[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return files
+
+
+@contextmanager
+def serving(server: FaultyServer) -> Iterator[FaultyServer]:
+    with server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 @contextmanager
 def faulty(server: S3Server, *faults: int | str) -> Iterator[FaultyServer]:
     with FaultyServer(("127.0.0.1", 0), Faults) as proxy:
-        proxy.real, proxy.faults, proxy.over = server.endpoint, list(faults), threading.Event()
-        thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield proxy
-        finally:
-            proxy.over.set()
-            proxy.shutdown()
-            thread.join()
+        proxy.real, proxy.faults, proxy.over, proxy.signed = server.endpoint, list(faults), threading.Event(), []
+        with serving(proxy):
+            try:
+                yield proxy
+            finally:
+                proxy.over.set()
 
 
 def through(proxy: FaultyServer, config: S3ConnectionConfig, deadline_s: float = 20) -> ObjectStore:
@@ -129,6 +165,62 @@ def test_odd_keys_are_read_by_every_way(store, key):
     assert store.fetch(found, 0, found.size) == BODY
     with store.open(found) as stream:
         assert stream.read() == BODY
+
+
+@pytest.mark.parametrize("key", [*ODD_KEYS, "plain"])
+def test_bytes_are_not_asked_for_by_the_slow_client(store, key, monkeypatch):
+    found = put(store, f"quick/{key}")
+    monkeypatch.setattr(store.config.client(), "get_object", None)
+    assert store.fetch(found, 0, found.size) == BODY
+
+
+@pytest.mark.parametrize("key", ["/before", "after/", "two//slashes", "a/./dot", "a/../dots", "a line\nbreak", "plain"])
+def test_no_key_is_taken_for_another(config, key):
+    class Echo(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = unquote(self.path).encode()
+            self.send_response(206)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Range", f"bytes 0-{len(body) - 1}/{len(body)}")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_) -> None:
+            pass
+
+    with serving(FaultyServer(("127.0.0.1", 0), Echo)) as echo:
+        path = f"/data/{key}".encode()
+        assert through(echo, config).fetch(S3Object(key, len(path), "", 0), 0, len(path)) == path
+
+
+def test_a_server_of_a_private_authority_is_trusted_by_the_usual_variable(server, config, store, tmp_path, monkeypatch):
+    found = put(store, "private")
+    certificate, key = self_signed("127.0.0.1", tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with faulty(server) as proxy:
+        proxy.socket = context.wrap_socket(proxy.socket, server_side=True)
+        endpoint = f"https://127.0.0.1:{proxy.server_address[1]}"
+        with pytest.raises(DeadlineError, match="SSL"):
+            ObjectStore(replace(config, endpoint=endpoint, deadline_s=0.5), "data").fetch(found, 0, 9)
+        assert proxy.requests == 0
+        monkeypatch.setenv("AWS_CA_BUNDLE", str(certificate))
+        assert ObjectStore(replace(config, endpoint=endpoint), "data").fetch(found, 0, 9) == BODY[:9]
+        assert proxy.requests == 1
+
+
+def test_renewed_credentials_sign_the_next_requests(server, config, store, monkeypatch):
+    found = put(store, "renewed")
+    monkeypatch.setattr("tidegate.readers.s3_get._CREDENTIALS_FOR", timedelta(0))
+    names = [server.access_key]
+    monkeypatch.setattr(S3ConnectionConfig, "credentials", lambda _: Credentials(names[-1], server.secret_key))
+    with faulty(server) as proxy:
+        reader = through(proxy, config)
+        reader.fetch(found, 0, 9)
+        names.append("renewed")
+        reader.fetch(found, 0, 9)
+    signers = [re.search(r"Credential=(\w+)/", each)[1] for each in proxy.signed]
+    assert (signers[0], signers[1]) == (server.access_key, "renewed")
 
 
 def test_any_range_is_given_whole(store):
@@ -237,7 +329,7 @@ def test_a_fault_that_stays_ends_at_the_deadline(server, config, store, fault, c
 
 def test_a_whole_answer_that_does_not_say_its_length_is_no_other_version(server, config, store):
     found = put(store, "faults")
-    with faulty(server, *["no length"] * 4) as proxy:
+    with faulty(server, *["no length"] * 8) as proxy:
         reader = through(proxy, config)
         assert reader.fetch(found, 0, found.size) == BODY
         assert reader.fetch(found._replace(etag=""), 0, 9) == BODY[:9]

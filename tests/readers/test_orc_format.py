@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from tests.readers.arrow_tables import arrays
-from tests.readers.object_lab import InMemory, Recorded, chunk, held, laid, read
+from tests.readers.object_lab import InMemory, chunk, held, laid, read
 from tidegate.errors import CorruptDataError, ObjectGoneError, OptionError
 from tidegate.readers.bad_records import BadRecordPolicy
 from tidegate.readers.column_times import times_ms
@@ -32,16 +32,6 @@ from tidegate.readers.row_groups import BATCH_BYTES
 
 CODECS = ["uncompressed", "zlib", "snappy", "lz4", "zstd"]
 UTC_US = pa.timestamp("us", "UTC")
-
-
-@pytest.fixture
-def store(config):
-    return Recorded(config, "data")
-
-
-@pytest.fixture(scope="module")
-def bucket(server):
-    return server.folder / "data"
 
 
 def orc_file(table: pa.Table, stripe_rows: int | None = None, **options) -> bytes:
@@ -146,7 +136,7 @@ def test_any_cuts_give_each_row_once(data: st.DataObject) -> None:
     assert pa.concat_tables(tables).equals(table)
 
 
-def test_times_come_from_statistics_where_they_tell(store, bucket) -> None:
+def test_times_come_from_statistics_where_they_tell(store, folder) -> None:
     table = pa.table(
         {
             "at": pa.array([5, None, 7, 9], UTC_US).cast(pa.timestamp("ns", "UTC")),
@@ -154,7 +144,7 @@ def test_times_come_from_statistics_where_they_tell(store, bucket) -> None:
             "s": ["1", "2", "3", "4"],
         }
     )
-    found = laid(bucket, orc_file(table, 2))
+    found = laid(folder, orc_file(table, 2))
     made = OrcFormat(store, None, chunk_bytes=1)
     with mock.patch.object(OrcFormat, "_decoded", side_effect=AssertionError("it is read")):
         assert [(each.times, each.rows_without_time) for each in made.survey(found, "at")] == [
@@ -168,8 +158,8 @@ def test_times_come_from_statistics_where_they_tell(store, bucket) -> None:
     assert [each.times for each in counted.survey(found, "s")] == [TimeRange(1000, 2000), TimeRange(3000, 4000)]
 
 
-def test_a_small_object_costs_one_request_and_none_when_no_time_is_asked_for(store, bucket) -> None:
-    found = laid(bucket, orc_file(pa.table({"at": pa.array([1000, 2000], UTC_US), "b": ["x", "y"]})))
+def test_a_small_object_costs_one_request_and_none_when_no_time_is_asked_for(store, folder) -> None:
+    found = laid(folder, orc_file(pa.table({"at": pa.array([1000, 2000], UTC_US), "b": ["x", "y"]})))
     made = OrcFormat(store)
     (survey,) = made.survey(found, None)
     assert (survey.start, survey.end, survey.times, survey.rows_without_time) == (0, found.size, None, 0)
@@ -181,22 +171,22 @@ def test_a_small_object_costs_one_request_and_none_when_no_time_is_asked_for(sto
     assert store.asked == [(0, found.size)] * 2
 
 
-def test_an_empty_object_and_one_without_rows_have_no_chunks(store, bucket) -> None:
+def test_an_empty_object_and_one_without_rows_have_no_chunks(store, folder) -> None:
     made = OrcFormat(store)
-    assert made.survey(laid(bucket, b"", "empty"), "at") == []
-    assert made.survey(laid(bucket, b"", "empty"), None) == []
-    assert made.survey(laid(bucket, orc_file(pa.table({"at": pa.array([], UTC_US)}))), "at") == []
+    assert made.survey(laid(folder, b"", "empty"), "at") == []
+    assert made.survey(laid(folder, b"", "empty"), None) == []
+    assert made.survey(laid(folder, orc_file(pa.table({"at": pa.array([], UTC_US)}))), "at") == []
 
 
 @pytest.fixture(scope="module")
-def large(bucket) -> tuple[S3Object, pa.Table]:
+def large(folder) -> tuple[S3Object, pa.Table]:
     """An object beyond SMALL_BYTES of several stripes."""
     random = np.random.default_rng(7)
     rows = 1_200_000
     table = pa.table(
         {"at": pa.array(np.arange(rows) * 1000, UTC_US), "x": random.random(rows), "y": random.random(rows)}
     )
-    found = laid(bucket, orc_file(table, stripe_size=8 << 20, batch_size=50_000))
+    found = laid(folder, orc_file(table, stripe_size=8 << 20, batch_size=50_000))
     assert found.size > 2 * SMALL_BYTES
     return found, table
 
@@ -228,16 +218,16 @@ def test_a_stripe_too_large_to_be_held_is_fetched_bit_by_bit(store, large) -> No
 
 
 @pytest.mark.parametrize("size", [10, 3_000, BATCH_BYTES // 2 + 1, BATCH_BYTES + 1])
-def test_batches_are_bounded(store, bucket, size) -> None:
+def test_batches_are_bounded(store, folder, size) -> None:
     rows = min(20_000, 5 * BATCH_BYTES // size + 3)
-    found = laid(bucket, orc_file(pa.table({"s": pa.array(["x" * size] * rows)}), compression="zstd"))
+    found = laid(folder, orc_file(pa.table({"s": pa.array(["x" * size] * rows)}), compression="zstd"))
     batches = list(OrcFormat(store).read(chunk(found), pa.schema([("s", pa.string())])))
     assert sum(batch.num_rows for batch in batches) == rows
     assert all(batch.nbytes <= BATCH_BYTES or batch.num_rows == 1 for batch in batches)
 
 
 @pytest.mark.parametrize("large_path", [False, True])
-def test_an_object_overwritten_after_the_survey_is_gone(config, store, bucket, large_path) -> None:
+def test_an_object_overwritten_after_the_survey_is_gone(config, store, folder, large_path) -> None:
     client = config.client()
     first, second = (orc_file(pa.table({"at": pa.array([time], UTC_US)})) for time in (1000, 2000))
     assert len(first) == len(second)
@@ -257,10 +247,10 @@ def test_an_object_overwritten_after_the_survey_is_gone(config, store, bucket, l
             list(batches)
 
 
-def test_an_object_overwritten_while_it_is_read_is_gone(config, store, bucket, large) -> None:
+def test_an_object_overwritten_while_it_is_read_is_gone(config, store, folder, large) -> None:
     client = config.client()
     found, table = large
-    content = (bucket / found.key).read_bytes()
+    content = (folder / found.key).read_bytes()
     etag = client.put_object(Bucket="data", Key="during.orc", Body=content)["ETag"].strip('"')
     batches = OrcFormat(store).read(chunk(S3Object("during.orc", len(content), etag, 0)), spark_schema(table.schema))
     with mock.patch.multiple("tidegate.readers.orc_format", HELD_BYTES=0):
@@ -299,9 +289,9 @@ def test_changed_bytes_are_corrupt_or_other_values(data: st.DataObject) -> None:
     assert all(each.startswith("s3://data/x ") for each in problems)
 
 
-def test_columns_are_those_of_the_schema(store, bucket) -> None:
+def test_columns_are_those_of_the_schema(store, folder) -> None:
     table = pa.table({"a": [1, 2], "s.t": ["x", "y"], "n": [{"p": 1, "q": 2}] * 2, "s": [{"t": 1}] * 2})
-    found = laid(bucket, orc_file(table, 1))
+    found = laid(folder, orc_file(table, 1))
     inner = pa.struct([("q", pa.int64()), ("r", pa.string())])
     schema = pa.schema([("S.T", pa.string()), ("missing", pa.float64()), ("n", inner)])
     made = OrcFormat(store)
@@ -322,22 +312,22 @@ def test_columns_are_those_of_the_schema(store, bucket) -> None:
         ("price", "the column 'price' is of type decimal128(9, 2), which holds no event time"),
     ],
 )
-def test_a_column_that_is_no_time_is_refused(store, bucket, column, sentence) -> None:
+def test_a_column_that_is_no_time_is_refused(store, folder, column, sentence) -> None:
     price = pa.array([Decimal("1.23")], pa.decimal128(9, 2))
     content = orc_file(pa.table({"n": [{"p": 1}], "number": [1], "price": price}))
     with pytest.raises(OptionError) as error:
-        OrcFormat(store).survey(laid(bucket, content), column)
+        OrcFormat(store).survey(laid(folder, content), column)
     assert str(error.value) == sentence
 
 
-def test_a_column_that_an_object_lacks_leaves_its_rows_without_time(store, bucket) -> None:
-    found = laid(bucket, orc_file(pa.table({"a": [1, 2, 3]})))
+def test_a_column_that_an_object_lacks_leaves_its_rows_without_time(store, folder) -> None:
+    found = laid(folder, orc_file(pa.table({"a": [1, 2, 3]})))
     assert OrcFormat(store).survey(found, "at") == [ChunkSurvey(0, found.size, 3, None, 3)]
 
 
-def test_the_schema_is_that_of_all_samples(store, bucket) -> None:
+def test_the_schema_is_that_of_all_samples(store, folder) -> None:
     tables = [{"a": pa.array([1], pa.int32())}, {"b": ["x"], "a": pa.array([1], pa.int16())}, {"a": pa.array([1])}]
-    found = [laid(bucket, orc_file(pa.table(columns))) for columns in tables]
+    found = [laid(folder, orc_file(pa.table(columns))) for columns in tables]
     made = OrcFormat(store)
     assert made.infer(found[:2]) == pa.schema([("a", pa.int32()), ("b", pa.string())])
     assert made.infer([*found, S3Object("empty", 0, "", 0)]) == pa.schema([("a", pa.int64()), ("b", pa.string())])
@@ -345,8 +335,8 @@ def test_the_schema_is_that_of_all_samples(store, bucket) -> None:
         made.infer([S3Object("empty", 0, "", 0)])
 
 
-def test_a_format_is_picklable(store, bucket) -> None:
-    found = laid(bucket, orc_file(pa.table({"a": [1, 2, 3]})))
+def test_a_format_is_picklable(store, folder) -> None:
+    found = laid(folder, orc_file(pa.table({"a": [1, 2, 3]})))
     made = pickle.loads(pickle.dumps(OrcFormat(ObjectStore(store.config, "data"), "ms")))  # noqa: S301
     assert made.survey(found, "a")[0].times == TimeRange(1, 3)
 
@@ -413,8 +403,8 @@ def test_times_beyond_nanoseconds_are_told_and_do_not_hinder_other_columns(spark
         read(made, found, made.infer([found]))
 
 
-def test_values_that_do_not_fit_follow_the_policy(store, bucket) -> None:
-    found = laid(bucket, orc_file(pa.table({"n": ["1", "x"], "s": ["a", None]})))
+def test_values_that_do_not_fit_follow_the_policy(store, folder) -> None:
+    found = laid(folder, orc_file(pa.table({"n": ["1", "x"], "s": ["a", None]})))
     schema = pa.schema([("n", pa.int64()), ("rest", pa.string())])
     rescued = read(OrcFormat(store, bad_records=BadRecordPolicy(rescued_column="rest")), found, schema)
     address = f"s3://data/{found.key}"

@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from tests.readers.arrow_tables import arrays, fields
-from tests.readers.object_lab import InMemory, Recorded, chunk, laid, read
+from tests.readers.object_lab import InMemory, chunk, laid, read
 from tidegate.errors import CorruptDataError, ObjectGoneError, OptionError
 from tidegate.readers.column_times import times_ms
 from tidegate.readers.conform import conform, spark_schema
@@ -30,16 +30,6 @@ from tidegate.readers.parquet_format import BATCH_BYTES, ParquetFormat
 
 MODULE = "tidegate.readers.parquet_format"
 UTC_MS = pa.timestamp("ms", "UTC")
-
-
-@pytest.fixture
-def store(config):
-    return Recorded(config, "data")
-
-
-@pytest.fixture(scope="module")
-def bucket(server):
-    return server.folder / "data"
 
 
 def parquet(table: pa.Table, **options) -> bytes:
@@ -169,8 +159,8 @@ def test_any_cuts_give_each_row_once(data: st.DataObject) -> None:
     assert pa.concat_tables(tables).equals(table)
 
 
-def test_a_small_object_costs_one_request_and_none_when_no_time_is_asked_for(store, bucket) -> None:
-    found = laid(bucket, parquet(pa.table({"at": pa.array([1, 2], UTC_MS), "b": ["x", "y"]})))
+def test_a_small_object_costs_one_request_and_none_when_no_time_is_asked_for(store, folder) -> None:
+    found = laid(folder, parquet(pa.table({"at": pa.array([1, 2], UTC_MS), "b": ["x", "y"]})))
     made = ParquetFormat(store)
     (survey,) = made.survey(found, None)
     assert (survey.start, survey.end, survey.times, survey.rows_without_time) == (0, found.size, None, 0)
@@ -182,20 +172,20 @@ def test_a_small_object_costs_one_request_and_none_when_no_time_is_asked_for(sto
     assert store.asked == [(0, found.size)] * 2
 
 
-def test_an_empty_object_and_one_without_rows_have_no_chunks(store, bucket) -> None:
+def test_an_empty_object_and_one_without_rows_have_no_chunks(store, folder) -> None:
     made = ParquetFormat(store)
-    assert made.survey(laid(bucket, b"", "empty"), "at") == []
-    assert made.survey(laid(bucket, b"", "empty"), None) == []
-    assert made.survey(laid(bucket, parquet(pa.table({"at": pa.array([], UTC_MS)}))), "at") == []
+    assert made.survey(laid(folder, b"", "empty"), "at") == []
+    assert made.survey(laid(folder, b"", "empty"), None) == []
+    assert made.survey(laid(folder, parquet(pa.table({"at": pa.array([], UTC_MS)}))), "at") == []
 
 
 @pytest.fixture(scope="module")
-def large(bucket) -> tuple[S3Object, pa.Table]:
+def large(folder) -> tuple[S3Object, pa.Table]:
     """An object beyond SMALL_BYTES of four row groups, each column some 5 MB in one."""
     random = np.random.default_rng(7)
     rows = 2_400_000
     table = pa.table({"at": pa.array(np.arange(rows), UTC_MS), "x": random.random(rows), "y": random.random(rows)})
-    found = laid(bucket, parquet(table, row_group_size=rows // 4, use_dictionary=False, compression="none"))
+    found = laid(folder, parquet(table, row_group_size=rows // 4, use_dictionary=False, compression="none"))
     assert found.size > 4 * SMALL_BYTES
     return found, table
 
@@ -228,16 +218,16 @@ def test_a_row_group_too_large_to_be_held_is_fetched_bit_by_bit(store, large) ->
 
 
 @pytest.mark.parametrize("size", [10, 3_000, BATCH_BYTES // 2 + 1, BATCH_BYTES + 1])
-def test_batches_are_bounded_whatever_the_dictionaries_hide(store, bucket, size) -> None:
+def test_batches_are_bounded_whatever_the_dictionaries_hide(store, folder, size) -> None:
     rows = min(20_000, 5 * BATCH_BYTES // size + 3)
-    found = laid(bucket, parquet(pa.table({"s": pa.array(["x" * size] * rows)}), row_group_size=rows))
+    found = laid(folder, parquet(pa.table({"s": pa.array(["x" * size] * rows)}), row_group_size=rows))
     batches = list(ParquetFormat(store).read(chunk(found), pa.schema([("s", pa.string())])))
     assert sum(batch.num_rows for batch in batches) == rows
     assert all(batch.nbytes <= BATCH_BYTES or batch.num_rows == 1 for batch in batches)
 
 
 @pytest.mark.parametrize("large_path", [False, True])
-def test_an_object_overwritten_after_the_survey_is_gone(config, store, bucket, large_path) -> None:
+def test_an_object_overwritten_after_the_survey_is_gone(config, store, folder, large_path) -> None:
     client = config.client()
     first, second = (parquet(pa.table({"at": pa.array([time], UTC_MS)})) for time in (1, 2))
     assert len(first) == len(second)
@@ -256,10 +246,10 @@ def test_an_object_overwritten_after_the_survey_is_gone(config, store, bucket, l
                 read(made, found, pa.schema([("at", UTC_MS)]))
 
 
-def test_truncated_objects_are_corrupt_wherever_they_end(store, bucket) -> None:
+def test_truncated_objects_are_corrupt_wherever_they_end(store, folder) -> None:
     content = parquet(pa.table({"at": pa.array([1, 2], UTC_MS)}))
     for end in [1, 4, 7, 8, 11, 12, *range(13, len(content), 17), len(content) - 1]:
-        found = laid(bucket, content[:end], f"truncated/{end}")
+        found = laid(folder, content[:end], f"truncated/{end}")
         sentence = f"^s3://data/truncated/{end} "
         with pytest.raises(CorruptDataError, match=sentence):
             ParquetFormat(store).survey(found, "at")
@@ -276,28 +266,28 @@ def test_truncated_objects_are_corrupt_wherever_they_end(store, bucket) -> None:
         (b'{"a": 1}\n' * 10, "it does not end as Parquet does"),
     ],
 )
-def test_what_is_no_parquet_is_told(store, bucket, content, sentence) -> None:
+def test_what_is_no_parquet_is_told(store, folder, content, sentence) -> None:
     with pytest.raises(CorruptDataError) as error:
-        ParquetFormat(store).survey(laid(bucket, content, "no parquet"), "at")
+        ParquetFormat(store).survey(laid(folder, content, "no parquet"), "at")
     assert str(error.value).startswith("s3://data/no parquet ")
     assert sentence in str(error.value)
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_broken_pages_are_corrupt(store, bucket, streamed) -> None:
+def test_broken_pages_are_corrupt(store, folder, streamed) -> None:
     content = bytearray(parquet(pa.table({"s": [f"text {number}" for number in range(500)]}), compression="zstd"))
     content[60:900] = bytes(840)
     with (
         path_of(streamed, streamed),
         pytest.raises(CorruptDataError, match=r"^s3://data/broken is no Parquet that can be"),
     ):
-        read(ParquetFormat(store), laid(bucket, bytes(content), "broken"), pa.schema([("s", pa.string())]))
+        read(ParquetFormat(store), laid(folder, bytes(content), "broken"), pa.schema([("s", pa.string())]))
 
 
 @pytest.mark.parametrize("large_path", [False, True])
-def test_columns_are_those_of_the_schema(store, bucket, large_path) -> None:
+def test_columns_are_those_of_the_schema(store, folder, large_path) -> None:
     found = laid(
-        bucket, parquet(pa.table({"a": [1, 2], "s.t": ["x", "y"], "n": [{"p": 1, "q": 2}] * 2}), row_group_size=1)
+        folder, parquet(pa.table({"a": [1, 2], "s.t": ["x", "y"], "n": [{"p": 1, "q": 2}] * 2}), row_group_size=1)
     )
     inner = pa.struct([("q", pa.int64()), ("r", pa.string())])
     schema = pa.schema([("S.T", pa.string()), ("missing", pa.float64()), ("n", inner)])
@@ -312,8 +302,8 @@ def test_columns_are_those_of_the_schema(store, bucket, large_path) -> None:
         read(made, found, pa.schema([("a", UTC_MS)]))
 
 
-def test_a_column_that_an_object_lacks_leaves_its_rows_without_time(store, bucket) -> None:
-    found = laid(bucket, parquet(pa.table({"a": [1, 2, 3]})))
+def test_a_column_that_an_object_lacks_leaves_its_rows_without_time(store, folder) -> None:
+    found = laid(folder, parquet(pa.table({"a": [1, 2, 3]})))
     assert ParquetFormat(store).survey(found, "at") == [ChunkSurvey(0, found.size, 3, None, 3)]
 
 
@@ -326,21 +316,21 @@ def test_a_column_that_an_object_lacks_leaves_its_rows_without_time(store, bucke
         ("price", "the column 'price' is of type decimal128(9, 2), which holds no event time"),
     ],
 )
-def test_a_column_that_is_no_time_is_refused(store, bucket, column, sentence) -> None:
+def test_a_column_that_is_no_time_is_refused(store, folder, column, sentence) -> None:
     table = pa.table({"n": [{"p": 1}], "list": [[1]], "number": [1], "price": [Decimal("1.23")]})
     table = table.set_column(3, "price", table.column("price").cast(pa.decimal128(9, 2)))
     with pytest.raises(OptionError) as error:
-        ParquetFormat(store).survey(laid(bucket, parquet(table)), column)
+        ParquetFormat(store).survey(laid(folder, parquet(table)), column)
     assert str(error.value) == sentence
 
 
-def test_int96_is_an_instant_and_is_read_for_its_times(store, bucket) -> None:
+def test_int96_is_an_instant_and_is_read_for_its_times(store, folder) -> None:
     moments = pa.array([5_000_001, None, -1], pa.timestamp("us"))
     content = parquet(
         pa.table({"n": [1, 2, 3], "s": pa.StructArray.from_arrays([moments], ["at"])}),
         use_deprecated_int96_timestamps=True,
     )
-    found = laid(bucket, content)
+    found = laid(folder, content)
     made = ParquetFormat(store)
     schema = made.infer([found])
     assert schema.field("s").type == pa.struct([("at", pa.timestamp("us", "UTC"))])
@@ -349,25 +339,25 @@ def test_int96_is_an_instant_and_is_read_for_its_times(store, bucket) -> None:
     assert column.field("at").view(pa.int64()).to_pylist() == [5_000_001, None, -1]
 
 
-def test_the_schema_is_that_of_all_samples(store, bucket) -> None:
+def test_the_schema_is_that_of_all_samples(store, folder) -> None:
     tables = [{"a": pa.array([1], pa.int32())}, {"b": ["x"], "a": pa.array([1], pa.uint16())}, {"a": pa.array([1])}]
-    found = [laid(bucket, parquet(pa.table(columns))) for columns in tables]
+    found = [laid(folder, parquet(pa.table(columns))) for columns in tables]
     made = ParquetFormat(store)
     assert made.infer(found[:2]) == pa.schema([("a", pa.int32()), ("b", pa.string())])
     assert made.infer([*found, S3Object("empty", 0, "", 0)]) == pa.schema([("a", pa.int64()), ("b", pa.string())])
     with pytest.raises(OptionError, match="the objects disagree on the type of a column; give a schema"):
-        made.infer([found[0], laid(bucket, parquet(pa.table({"a": [[1]]})))])
+        made.infer([found[0], laid(folder, parquet(pa.table({"a": [[1]]})))])
     with pytest.raises(OptionError, match="no object of s3://data holds bytes"):
         made.infer([S3Object("empty", 0, "", 0)])
 
 
-def test_a_format_is_picklable(store, bucket) -> None:
-    found = laid(bucket, parquet(pa.table({"a": [1, 2, 3]})))
+def test_a_format_is_picklable(store, folder) -> None:
+    found = laid(folder, parquet(pa.table({"a": [1, 2, 3]})))
     made = pickle.loads(pickle.dumps(ParquetFormat(ObjectStore(store.config, "data"), "ms")))  # noqa: S301
     assert made.survey(found, "a")[0].times == TimeRange(1, 3)
 
 
-def test_what_spark_wrote_is_what_spark_reads(spark, store, bucket) -> None:
+def test_what_spark_wrote_is_what_spark_reads(spark, store, folder) -> None:
     moment = datetime(2024, 2, 29, 12, 30, 1, 123_456)  # noqa: DTZ001 - the session's zone is UTC
     rows = [
         (1, moment, moment, Decimal("1.20"), [{"k": moment}], b"\x00", True, 1.5),
@@ -375,9 +365,9 @@ def test_what_spark_wrote_is_what_spark_reads(spark, store, bucket) -> None:
     ]
     columns = "i byte, at timestamp, ntz timestamp_ntz, d decimal(20,2), l array<map<string,timestamp>>, b binary"
     written = spark.createDataFrame(rows, f"{columns}, t boolean, f float").coalesce(1)
-    written.write.parquet(str(bucket / "by spark"))
-    (path,) = (bucket / "by spark").glob("*.parquet")
-    found = laid(bucket, path.read_bytes())
+    written.write.parquet(str(folder / "by spark"))
+    (path,) = (folder / "by spark").glob("*.parquet")
+    found = laid(folder, path.read_bytes())
     made = ParquetFormat(store)
     frame = spark.read.parquet(str(path))
     schema = made.infer([found])

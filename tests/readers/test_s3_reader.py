@@ -71,6 +71,66 @@ def test_the_rows_stay_in_order_and_all_batches_but_the_last_have_enough_bytes(s
     assert all(each.schema.equals(SCHEMA) for each in batches)
 
 
+class Together(Made):
+    """Reads objects at once, unless one of them is an error."""
+
+    def __init__(self, objects):
+        super().__init__(objects)
+        self.groups = []
+
+    def read_together(self, chunks, schema):
+        self.groups.append([chunk.key for chunk in chunks])
+        self.asked = schema
+        batches = [batch for chunk in chunks for batch in self.objects[chunk.key]]
+        error = next((each for each in batches if isinstance(each, Exception)), None)
+        if isinstance(error, ObjectGoneError):
+            raise error
+        return None if error else batches
+
+
+def read_together(objects, size=300_000, schema=SCHEMA, **options):
+    made = Together(objects)
+    store = ObjectStore(S3ConnectionConfig(), "bucket")
+    # Of one object, so that there is nothing to fetch ahead.
+    chunks = tuple(Chunk(key, 2**40, "", 0, 0, size, 0, None, None) for key in objects)
+    reader = S3SplitReader(made, store, schema, prefix="in/", **options)
+    found = [*reader.read(ReadTask((SplitRange("a", 0, len(chunks)),), (chunks,)))]
+    return made.groups, [row for each in found for row in each.to_pylist()]
+
+
+def test_neighbours_are_read_together_up_to_the_size_of_a_batch():
+    objects = {f"{number}": [batch(number, 1, 1)] for number in range(7)}
+    groups, rows = read_together(objects)
+    assert groups == [["0", "1", "2"], ["3", "4", "5"]]
+    assert [row["id"] for row in rows] == list(range(7))
+
+
+def test_what_is_read_together_has_the_same_columns_of_its_folders():
+    schema = pa.schema([("id", pa.int64()), ("day", pa.date32())])
+    keys = ("in/day=1970-01-02/a", "in/day=1970-01-02/b", "in/day=1970-01-03/a", "in/day=1970-01-03/b")
+    objects = {key: [pa.record_batch({"id": [number]})] for number, key in enumerate(keys)}
+    groups, rows = read_together(objects, 1, schema)
+    assert groups == [[*keys[:2]], [*keys[2:]]]
+    assert [(row["id"], row["day"].day) for row in rows] == [(0, 2), (1, 2), (2, 3), (3, 3)]
+
+
+def test_rows_that_are_told_apart_by_their_objects_are_not_read_together():
+    objects = {key: [batch(0, 1, 1)] for key in "ab"}
+    assert read_together(objects, 1, times=RowTimes(EventTimeRange(0, 5), "id", "ms"))[0] == []
+    assert read_together(objects, 1, SCHEMA.append(METADATA), metadata=True)[0] == []
+
+
+@pytest.mark.parametrize("error", [CorruptDataError("broken"), ObjectGoneError("gone")])
+def test_after_an_object_that_cannot_be_read_together_each_of_the_task_is_read_by_itself(error):
+    objects = {f"{number}": [batch(number, 1, 1)] for number in range(9)}
+    objects["4"].append(error)
+    groups, rows = read_together(objects, ignore_missing=True, ignore_corrupt=True)
+    assert groups == [["0", "1", "2"], ["3", "4", "5"]]
+    assert [row["id"] for row in rows] == list(range(9))
+    with pytest.raises(type(error), match=f"^{error}"):
+        read_together(objects)
+
+
 def test_a_batch_with_enough_bytes_is_not_copied():
     whole = batch(0, 300, 6_000)
     assert [each.column(1).buffers()[2].address for each in read({"a": [whole]})] == [

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.readers.test_json_format import BOM, COMPRESSED, Memory, chunk_of, read_all
+from tests.readers.memory_objects import BOM, COMPRESSED, Memory, chunk_of, read_all
 from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers import text_format
 from tidegate.readers.objects import ChunkSurvey

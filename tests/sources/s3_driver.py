@@ -1,11 +1,12 @@
 """A driver to be killed: copies objects to Parquet, and can be started again over its checkpoint.
 
-python -m tests.sources.s3_driver PATH STATE OUT [FILES [MASTER]]
+python -m tests.sources.s3_driver PATH STATE OUT [--files FILES] [--master MASTER] [--queue URL]
 
 Finds the endpoint and the keys as boto3 does.  With FILES it reads so many objects a batch, for ever;
 without, all there are, and ends.
 """
 
+import argparse
 import os
 import sys
 from datetime import timedelta
@@ -15,7 +16,7 @@ from pyspark.sql import SparkSession
 from tidegate import S3Source, WatermarkStrategy
 
 
-def main(path, state, out, files=None, master="local[2]"):
+def main(path, state, out, files, master, queue):
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
         SparkSession.builder.master(master)
@@ -29,7 +30,8 @@ def main(path, state, out, files=None, master="local[2]"):
         path=path,
         event_time="column:at",
         state_location=state,
-        max_files_per_trigger=None if files is None else int(files),
+        max_files_per_trigger=files,
+        queue_url=queue,
         watermarks=WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=3)),
         discovery_interval=timedelta(milliseconds=300),
     )
@@ -46,4 +48,10 @@ def main(path, state, out, files=None, master="local[2]"):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser()
+    for place in ("path", "state", "out"):
+        parser.add_argument(place)
+    parser.add_argument("--files", type=int)
+    parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--queue")
+    main(**vars(parser.parse_args()))

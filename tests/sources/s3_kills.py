@@ -1,9 +1,10 @@
 """Kills the driver, or its executors, at random moments while objects are added, and compares what it wrote.
 
-python -m tests.sources.s3_kills [--kills 20] [--seed 0] [--state-in-bucket] [--executors]
+python -m tests.sources.s3_kills [--kills 20] [--seed 0] [--state-in-bucket | --executors | --queue]
 """
 
 import argparse
+import json
 import os
 import random
 import signal
@@ -16,12 +17,14 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tests.buckets import Bucket
+from tests.queues import Queue, QueueServer, s3_body
 from tests.sources.kills import commits, kill_while_it_works, let_end, log_of, start_module
 from tests.sources.streams import HOUR, NOON
 from tests.waiting import await_that
+from tidegate.enumerators.held_messages import HIDDEN_S
 from tidegate.servers import S3Server
 
-FILES = 5  # a batch
+SLOWLY = ("--files", "5")  # a batch
 ROWS = 10  # an object
 AT_FIRST, BETWEEN_RUNS, MOST_MEANWHILE = 40, 5, 60
 PAUSE_S = 0.1
@@ -29,10 +32,13 @@ CLUSTER = "local-cluster[2,1,1024]"
 
 
 class Feeder:
-    """Adds objects of ROWS rows, whose ids count up over all and whose event times lie anywhere in half a day."""
+    """Adds objects of ROWS rows, whose ids count up over all and whose event times lie anywhere in half a day.
 
-    def __init__(self, bucket, seed):
-        self.bucket, self.dice, self.objects = bucket, random.Random(seed), 0
+    queue: is told of each object, of some twice; None: nobody is told.
+    """
+
+    def __init__(self, bucket, seed, queue=None):
+        self.bucket, self.dice, self.queue, self.objects = bucket, random.Random(seed), queue, 0
 
     @property
     def ids(self):
@@ -42,7 +48,10 @@ class Feeder:
         for _ in range(objects):
             hour = NOON + self.dice.randrange(12) * HOUR
             rows = [(self.objects * ROWS + n, hour + self.dice.randrange(HOUR)) for n in range(ROWS)]
-            self.bucket.put_rows(f"{self.dice.randrange(1 << 32):08x}-{self.objects}.parquet", rows)
+            key = f"{self.dice.randrange(1 << 32):08x}-{self.objects}.parquet"
+            self.bucket.put_rows(key, rows)
+            if self.queue is not None:
+                self.queue.send(*[s3_body((self.bucket.name, f"in/{key}"))] * self.dice.choice((1, 1, 2)))
             self.objects += 1
 
     @contextmanager
@@ -90,7 +99,7 @@ def survive_without_executors(bucket, spark, out, kills, seed):
     settings = (bucket.path, f"{out}/state", str(out))
     environment = bucket.server.environment
     feeder.add(AT_FIRST)
-    driver = start_module("tests.sources.s3_driver", out, *settings, str(FILES), CLUSTER, **environment)
+    driver = start_module("tests.sources.s3_driver", out, *settings, *SLOWLY, "--master", CLUSTER, **environment)
     try:
         for _ in range(kills):
             feeder.add(BETWEEN_RUNS)
@@ -123,10 +132,53 @@ def survive(bucket, spark, out, kills, seed, *, state=None):
     killed = 0
     for _ in range(kills):
         with feeder.adding():
-            driver = start_module("tests.sources.s3_driver", out, *settings, str(FILES), **environment)
+            driver = start_module("tests.sources.s3_driver", out, *settings, *SLOWLY, **environment)
             killed += kill_while_it_works(driver, out, dice)
         feeder.add(BETWEEN_RUNS)
     let_end(start_module("tests.sources.s3_driver", out, *settings, **environment), out)
+    assert written(spark, out) == feeder.ids
+    return killed
+
+
+def holder(out):
+    """Return which run holds the state location; None: there is none."""
+    try:
+        return json.loads(Path(out, "state", "lease.json").read_text())["holder"]
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def running_with_queue(bucket, queue, out):
+    """Run a driver that a queue tells what is new, which finds again what a killed one had received."""
+    before = holder(out)
+    settings = (bucket.path, f"{out}/state", str(out), "--files", "20", "--queue", queue.url)
+    driver = start_module("tests.sources.s3_driver", out, *settings, **bucket.server.environment)
+    try:
+        # Not before: SQS may still be answering requests of the killed one.
+        await_that(lambda: holder(out) != before, 180, lambda: log_of(out))
+        queue.pass_time(HIDDEN_S)
+        yield driver
+    finally:
+        if driver.poll() is None:
+            os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
+
+
+def survive_with_queue(bucket, queue, spark, out, kills, seed):
+    """Kill a driver that a queue tells what is new so many times, and return how often it was really killed.
+
+    Raises AssertionError unless the next one then empties the queue, and the output equals the objects.
+    """
+    feeder, dice = Feeder(bucket, seed, queue), random.Random(seed)
+    feeder.add(AT_FIRST)
+    killed = 0
+    for _ in range(kills):
+        with feeder.adding(), running_with_queue(bucket, queue, out) as driver:
+            killed += kill_while_it_works(driver, out, dice)
+        feeder.add(BETWEEN_RUNS)
+    with running_with_queue(bucket, queue, out):
+        await_that(lambda: not len(queue) and len(written(spark, out)) >= len(feeder.ids), 180, lambda: log_of(out))
     assert written(spark, out) == feeder.ids
     return killed
 
@@ -135,14 +187,18 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--state-in-bucket", action="store_true")
-    parser.add_argument("--executors", action="store_true")
+    ways = parser.add_mutually_exclusive_group()
+    for way in ("--state-in-bucket", "--executors", "--queue"):
+        ways.add_argument(way, action="store_true")
     arguments = parser.parse_args()
     with S3Server() as server, closing(Bucket(server)) as bucket, tempfile.TemporaryDirectory() as out:
         spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
         state = f"s3://{bucket.name}/state" if arguments.state_in_bucket else None
         if arguments.executors:
             killed = survive_without_executors(bucket, spark, out, arguments.kills, arguments.seed)
+        elif arguments.queue:
+            with QueueServer() as queues:
+                killed = survive_with_queue(bucket, Queue(queues), spark, out, arguments.kills, arguments.seed)
         else:
             killed = survive(bucket, spark, out, arguments.kills, arguments.seed, state=state)
         rows = spark.read.parquet(f"{out}/data").count()

@@ -30,26 +30,42 @@ def topic(kafka):
     return new_topic(kafka, [NOON] * 10, [NOON] * 10)
 
 
-@pytest.mark.parametrize("message_of", [message_of_stream, message_of_batch])
+NO_TOPIC = {"subscribe": "{topic}x"}, "topic '{topic}x' does not exist at {servers}; did you mean '{topic}'?"
+NO_OPTION = {"subscrbe": "orders"}, "there is no option 'subscrbe'; did you mean 'subscribe'?"
+
+
+# Both ways of reading show a sentence of the driver's and one of the planner's; the others are shown by either.
 @pytest.mark.parametrize(
-    ("wrong", "sentence"),
+    ("message_of", "wrong", "sentence"),
     [
-        ({"subscribe": "{topic}x"}, "topic '{topic}x' does not exist at {servers}; did you mean '{topic}'?"),
-        ({"kafka.bootstrap.servers": "localhost:1"}, "cannot connect to localhost:1"),
-        ({"kafka.bootstrap.servers": "no-such-host.invalid:9092"}, "no-such-host.invalid:9092"),
-        ({"subscrbe": "orders"}, "there is no option 'subscrbe'; did you mean 'subscribe'?"),
+        (message_of_stream, *NO_TOPIC),
+        (message_of_batch, *NO_TOPIC),
+        (message_of_stream, *NO_OPTION),
+        (message_of_batch, *NO_OPTION),
+        (message_of_stream, {"kafka.bootstrap.servers": "localhost:1"}, "cannot connect to localhost:1"),
+        (message_of_batch, {"kafka.bootstrap.servers": "no-such-host.invalid:9092"}, "no-such-host.invalid:9092"),
         (
+            message_of_batch,
             {"kafka.isolation.levl": "x"},
             "there is no option 'kafka.isolation.levl'; did you mean 'kafka.isolation.level'?",
         ),
-        ({"maxDrift": "10 parsecs"}, "the option 'maxDrift' is '10 parsecs': expected a duration such as '10 minutes'"),
         (
+            message_of_batch,
+            {"maxDrift": "10 parsecs"},
+            "the option 'maxDrift' is '10 parsecs': expected a duration such as '10 minutes'",
+        ),
+        (
+            message_of_stream,
             {"startingOffsets": '{{"{topic}": {{"0": 11, "1": 0}}}}'},
             "startingOffsets is 11 for partition {topic}-0, which ends at 10",
         ),
-        ({"startingOffsets": '{{"{topic}": {{"0": 1'}, "malformed JSON"),
-        ({"startingOffsets": '{{"{topic}": {{"0": 1}}}}'}, "startingOffsets says nothing of partition {topic}-1"),
-        ({"assign": '{{"{topic}": [0, 7]}}'}, "topic '{topic}' has no partition 7, only 0 to 1"),
+        (message_of_batch, {"startingOffsets": '{{"{topic}": {{"0": 1'}, "malformed JSON"),
+        (
+            message_of_batch,
+            {"startingOffsets": '{{"{topic}": {{"0": 1}}}}'},
+            "startingOffsets says nothing of partition {topic}-1",
+        ),
+        (message_of_batch, {"assign": '{{"{topic}": [0, 7]}}'}, "topic '{topic}' has no partition 7, only 0 to 1"),
     ],
 )
 def test_a_wrong_option_ends_in_one_sentence(spark, kafka, topic, message_of, wrong, sentence):

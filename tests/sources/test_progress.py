@@ -73,10 +73,12 @@ def test_a_report_as_planners_write_it_is_read_whole():
         {"lookups": 1, "peeks": 2},
         lambda ranges: Cost(4, 400, 2) if ranges else Cost(0, 0, 0),
         metrics={"numFilesLeftOut": 3, "approximateQueueSize": 7},
+        overshoot_ms=HOUR,
     )
     said = SourceProgress.from_report(json.loads(json.dumps(of_objects)))
     assert (said.num_files_outstanding, said.num_bytes_outstanding) == (2, 400)
     assert (said.approximate_queue_size, said.metrics["numFilesLeftOut"]) == (7, 3)
+    assert (said.overshoot, typed().overshoot) == (timedelta(hours=1), timedelta(0))
 
 
 def test_other_sources_and_planners_that_have_not_planned_are_left_out():

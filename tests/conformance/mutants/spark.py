@@ -128,8 +128,8 @@ MUTANTS = [
     ),
     Mutant(
         "it works only in the process that holds the data",
-        "SPARK-2",
-        ("the stream ends with an error", "AttributeError"),
+        "SPARK-8",
+        ("in another process", "AttributeError"),
         sinful(enumerator=WorksOnlyWhereTheStoreIs),
     ),
     Mutant(
