@@ -16,8 +16,8 @@ from pyspark.sql.types import StructType
 from tests.buckets import Bucket
 from tests.readers.lab import Lab as Topics
 from tests.readers.lab import Record, encode
-from tests.sources.test_s3_faults import faulty
-from tidegate import KafkaSource, S3Source
+from tests.sources.test_s3_faults import Impatient, faulty
+from tidegate import KafkaSource
 from tidegate.conformance import Abilities, Ability, Fault, Harness, Writer
 
 _TOPICS = (f"conformance-{number}" for number in itertools.count())
@@ -101,6 +101,7 @@ class KafkaHarness(Harness):
             {
                 "kafka.bootstrap.servers": self.server.bootstrap_servers,
                 "kafka.isolation.level": "read_committed",
+                "kafka.default.api.timeout.ms": "8000",
                 "subscribe": self.topic,
                 "startingOffsets": "earliest",
                 **options,
@@ -171,24 +172,25 @@ class S3Harness(Harness):
         .cannot(Ability.RETENTION, "a position is a chunk: an object that is gone is an error of its own")
         .cannot(Ability.HOLES, "a position is a chunk")
         .cannot(Ability.ROW_POSITIONS, "a position is a chunk, which is read whole")
-        .cannot(Ability.FAULT_CRASH, "the endpoint is shared by all tests")
     )
     start_at_end: ClassVar = {"includeExistingFiles": "false"}
 
     def __init__(self, server):
         self.bucket, self.splits = Bucket(server), itertools.count()
         self.secrets = (server.secret_key,)
-        self.endpoint = server.endpoint
+        self.proxy = faulty(self.bucket, 0, slow_s=1.0)
+        self.endpoint = self.proxy.__enter__()
 
     def source(self, options):
-        return S3Source.from_options(
+        return Impatient.from_options(
             {
                 "path": self.bucket.path,
                 "fileFormat": "json",
                 "recursiveFileLookup": "true",
                 "eventTime": "column:at",
                 "eventTimeUnit": "ms",
-                "endpoint": self.endpoint,
+                "endpoint": self.endpoint.endpoint,
+                "deadlineS": "8",
                 "region": self.bucket.server.region,
                 "accessKey": self.bucket.server.access_key,
                 "secretKey": self.bucket.server.secret_key,
@@ -202,11 +204,20 @@ class S3Harness(Harness):
 
     @contextmanager
     def fault(self, kind):
-        kinds = {Fault.DISCONNECT: ("reset", "lost"), Fault.SLOW: ("slow",), Fault.CORRUPT: ("cut",)}[kind]
-        with faulty(self.bucket, 0.5, kinds):
+        if kind is Fault.CRASH:
+            self.bucket.server.kill()
+        else:
+            self.endpoint.kinds = {Fault.DISCONNECT: ("reset",), Fault.SLOW: ("slow",), Fault.CORRUPT: ("cut",)}[kind]
+            self.endpoint.share = 0.5 if kind is Fault.CORRUPT else 1
+        try:
             yield
+        finally:
+            self.endpoint.share = 0
+            if kind is Fault.CRASH:
+                self.bucket.server.restart()
 
     def close(self):
+        self.proxy.__exit__(None, None, None)
         self.bucket.close()
 
 

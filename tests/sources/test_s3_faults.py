@@ -46,7 +46,7 @@ class Faults(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         if fault == "slow":
-            self.server.over.wait(SLOW_S)
+            self.server.over.wait(self.server.slow_s)
         status, headers, answer = self._ask(body)
         if fault == "lost":
             self.close_connection = True
@@ -77,12 +77,13 @@ class Faults(BaseHTTPRequestHandler):
 
 
 class FaultyEndpoint(ThreadingHTTPServer):
-    """share: of the requests that fail; may be changed at any time."""
+    """share, kinds: of the requests that fail, and how; may be changed at any time."""
 
     daemon_threads = True
 
-    def __init__(self, real, share, kinds=FAULTS, seed=0):
+    def __init__(self, real, share, kinds=FAULTS, seed=0, slow_s=SLOW_S):
         super().__init__(("127.0.0.1", 0), Faults)
+        self.slow_s = slow_s
         self.real, self.share, self.kinds, self.dice = real.removeprefix("http://"), share, kinds, random.Random(seed)
         self.over, self.lock, self.sent = threading.Event(), threading.Lock(), Counter()
 
@@ -101,8 +102,8 @@ class FaultyEndpoint(ThreadingHTTPServer):
 
 
 @contextmanager
-def faulty(bucket, share, kinds=FAULTS, seed=0):
-    with FaultyEndpoint(bucket.server.endpoint, share, kinds, seed) as proxy:
+def faulty(bucket, share, kinds=FAULTS, seed=0, slow_s=SLOW_S):
+    with FaultyEndpoint(bucket.server.endpoint, share, kinds, seed, slow_s) as proxy:
         thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:

@@ -177,8 +177,14 @@ def test_loading_or_reading_a_batch_leaves_the_state_location_alone(spark, bucke
             "i int",
             "the column 'at' has to be among the columns that are read",
         ),
+        (
+            {"event_time": "column:i", "event_time_unit": "ms", "starting_timestamp": 0},
+            "i int",
+            "the column 'i' is of type int32, too narrow for event times in ms; int64 is needed",
+        ),
     ],
 )
+@pytest.mark.usefixtures("spark")  # whose parser reads the schema
 def test_what_contradicts_a_batch_query_is_told_in_one_sentence(source, fields, schema, sentence):
     made = source(**fields)
     if schema is not None:
