@@ -130,8 +130,8 @@ class ParquetFormat(ObjectFormat):
         if schema is None or schema.names == top:
             names = top
         else:
-            positions = {position_of(field.name, top) for field in schema}
-            names = [top[position] for position in sorted(positions - {None})]
+            positions = {at for field in schema if (at := position_of(field.name, top)) is not None}
+            names = [top[position] for position in sorted(positions)]
         if not names:
             for group in groups:
                 for start in range(0, group.rows, MOST_ROWS):
