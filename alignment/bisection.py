@@ -40,7 +40,7 @@ class Bisection:
         self._exact = exact
         self._first = head.position
         self._low = head
-        self._high = end
+        self._high = self._end = end
         self._high_ms: int | None = None
         self._asked = 0
         self._side = 0
@@ -55,6 +55,9 @@ class Bisection:
         if last - first < worth_asking:
             return None
         self._asked += 1
+        if self._high_ms is None and self._high < self._end:
+            # Holes up to the end, or the inside of one long record: positions need not be records.
+            return (first + last) // 2
         if self._high_ms is None:
             # Nothing is known of the far side: gallop, so that a cut nearby costs few peeks.
             # To round positions, which the next plans will ask for again, and the index knows.

@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tidegate.conformance.abilities import Abilities, Ability
+    from tidegate.conformance.abilities import FAULTS, Abilities, Ability
     from tidegate.conformance.checker import check_connector
     from tidegate.conformance.errors import ConformanceError
     from tidegate.conformance.harness import Fault, Harness, HarnessFactory, Row, Writer
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tidegate.conformance.verdicts import Report, Status, Verdict
 
 __all__ = [
+    "FAULTS",
     "Abilities",
     "Ability",
     "ConformanceError",
@@ -48,6 +49,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "FAULTS": "abilities",
     "Abilities": "abilities",
     "Ability": "abilities",
     "ConformanceError": "errors",

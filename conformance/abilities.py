@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
 from tidegate.errors import OptionError
 
-__all__ = ["Abilities", "Ability", "OptOut"]
+__all__ = ["FAULTS", "Abilities", "Ability", "OptOut"]
 
 
 class Ability(Enum):
@@ -22,6 +22,7 @@ class Ability(Enum):
     RETENTION = "old rows can be deleted: the writer has trim()"
     HOLES = "a position can be without a row: the writer has leave_hole()"
     ROW_POSITIONS = "every row has a position of its own"
+    COUNTED_POSITIONS = "positions count: but for holes, they follow each other without gaps"
     TIME_INDEX = "the enumerator has lookup()"
     DISORDER = "rows of a split can be out of event-time order"
     MISSING_TIMES = "a row can be without event time"
@@ -34,6 +35,9 @@ class Ability(Enum):
     FAULT_CORRUPT = "the harness has fault(CORRUPT)"
     FAULT_CRASH = "the harness has fault(CRASH)"
 
+
+FAULTS = frozenset({Ability.FAULT_DISCONNECT, Ability.FAULT_SLOW, Ability.FAULT_CORRUPT, Ability.FAULT_CRASH})
+"""All that can happen to the side that is read from; a file, for example, has no connection that could break."""
 
 _IMPLIES: Mapping[Ability, frozenset[Ability]] = {
     Ability.LATE_SPLITS: frozenset({Ability.MANY_SPLITS}),
@@ -64,12 +68,12 @@ class Abilities:
 
     opted_out: Mapping[Ability, OptOut] = field(default_factory=dict)
 
-    def cannot(self, ability: Ability, reason: str) -> Abilities:
-        """Opt out of an ability that the connector cannot have, by what it reads from."""
+    def cannot(self, ability: Ability | Collection[Ability], reason: str) -> Abilities:
+        """Opt out of what the connector cannot have, by what it reads from: one ability, or several such as FAULTS."""
         return self._without(ability, reason, for_ever=True)
 
-    def not_yet(self, ability: Ability, reason: str) -> Abilities:
-        """Opt out of an ability that the connector could have, and does not have yet."""
+    def not_yet(self, ability: Ability | Collection[Ability], reason: str) -> Abilities:
+        """Opt out of what the connector could have, and does not have yet."""
         return self._without(ability, reason, for_ever=False)
 
     def __contains__(self, ability: Ability) -> bool:
@@ -85,9 +89,11 @@ class Abilities:
                 return OptOut(f"it needs {implied.name} ({why.reason})", why.for_ever, implied)
         return None
 
-    def _without(self, ability: Ability, reason: str, *, for_ever: bool) -> Abilities:
-        if not reason.strip():
-            raise OptionError(f"{ability.name} is opted out of without a reason")
-        if ability in self.opted_out:
-            raise OptionError(f"{ability.name} is opted out of twice")
-        return Abilities({**self.opted_out, ability: OptOut(reason, for_ever)})
+    def _without(self, ability: Ability | Collection[Ability], reason: str, *, for_ever: bool) -> Abilities:
+        lacking = [ability] if isinstance(ability, Ability) else sorted(ability, key=lambda each: each.name)
+        for each in lacking:
+            if not reason.strip():
+                raise OptionError(f"{each.name} is opted out of without a reason")
+            if each in self.opted_out:
+                raise OptionError(f"{each.name} is opted out of twice")
+        return Abilities({**self.opted_out, **dict.fromkeys(lacking, OptOut(reason, for_ever))})

@@ -5,7 +5,6 @@ It reads rows from memory (``MemoryStore``), and is what the mutants of the kit 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from datetime import timedelta
@@ -68,9 +67,8 @@ class MemorySource(Source):
         """
         return self.usable_time_ms(
             record.row.event_time_ms,
+            f"{split}: the row at {record.position}",
             record_timestamp_ms=record.written_ms,
-            now_ms=time.time_ns() // 1_000_000,
-            where=f"{split}: the row at {record.position}",
         )
 
 
@@ -92,10 +90,6 @@ class MemoryEnumerator(SplitEnumerator):
         """Return the first positions, or those behind what is there."""
         at_end = first and self._source.starting == "latest"
         return {split: extent.end if at_end else extent.begin for split, extent in self.extents(splits).items()}
-
-    def stops(self, splits: Collection[SplitId]) -> Mapping[SplitId, int | None]:
-        """Return no end: splits are read for as long as they grow."""
-        return dict.fromkeys(splits)
 
     def extents(self, splits: Collection[SplitId]) -> Mapping[SplitId, Extent]:
         """Return what there is of the splits that there are."""

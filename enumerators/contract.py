@@ -68,12 +68,13 @@ class SplitEnumerator(ABC):
         read from their beginning, or their first records would be lost.
         """
 
-    @abstractmethod
     def stops(self, splits: Collection[SplitId]) -> Mapping[SplitId, int | None]:
         """Return the configured end of each split, exclusive; None: it is read for ever.
 
-        Called once per run for every split, and again for one that was forgotten and came back.
+        Called once per run for every split, and again for one that was forgotten and came back.  The
+        default is for sources whose ends nobody configures.
         """
+        return dict.fromkeys(splits)
 
     @abstractmethod
     def extents(self, splits: Collection[SplitId]) -> Mapping[SplitId, Extent]:
@@ -137,7 +138,12 @@ class SupportsCost(Protocol):
     positions_are_rows: bool
 
     def cost(self, ranges: Mapping[SplitId, SplitRange]) -> Cost:
-        """Return the cost of the ranges.  Called many times per plan: no I/O."""
+        """Return the cost of the ranges.
+
+        Called many times per plan, and when a batch is divided into tasks: no I/O.  It follows from the
+        ranges alone, also in a run that has not discovered their splits yet, or the same batch would be
+        divided differently.  Rows may be too many, never too few.
+        """
 
 
 @runtime_checkable

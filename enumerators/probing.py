@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from tidegate.alignment.splits import Extents, Head, Positions, SplitId, SplitRange
+from tidegate.alignment.splits import Extent, Extents, Head, Positions, SplitId, SplitRange
+from tidegate.errors import ContractError
 from tidegate.readers.contract import ReadTask, SplitReader
 
 __all__ = ["ReaderPeek", "last_before"]
@@ -35,13 +36,16 @@ class ReaderPeek:
 
     def peek(self, positions: Positions) -> Mapping[SplitId, Head | None]:
         """Return for each split its first record at or after the position, up to its extent."""
-        return {
-            split: self._first(split, position, self.known_extents[split].end) for split, position in positions.items()
-        }
+        return {split: self._first(split, at, self._extent(split).end) for split, at in positions.items()}
 
     def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
         """Return the event time of the last record before each end."""
-        return last_before(self.peek, ends, {split: self.known_extents[split].begin for split in ends})
+        return last_before(self.peek, ends, {split: self._extent(split).begin for split in ends})
+
+    def _extent(self, split: SplitId) -> Extent:
+        if split not in self.known_extents:
+            raise ContractError(f"extents() must set known_extents, or peeks do not know where {split!r} ends")
+        return self.known_extents[split]
 
     def _first(self, split: SplitId, position: int, end: int) -> Head | None:
         batches = self._reader.read(ReadTask((SplitRange(split, position, end),)))

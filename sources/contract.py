@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import timedelta
@@ -190,7 +191,12 @@ class Source(BaseModel, ABC):
         return self.connector
 
     def usable_time_ms(
-        self, event_time_ms: int | None, *, record_timestamp_ms: int | None, now_ms: int, where: str
+        self,
+        event_time_ms: int | None,
+        where: str,
+        *,
+        record_timestamp_ms: int | None = None,
+        now_ms: int | None = None,
     ) -> int | None:
         """Return the event time that a row counts with, in ms; None: planning and watermark leave it out.
 
@@ -198,9 +204,9 @@ class Source(BaseModel, ABC):
         look at one row at a time.  A time index goes by it, and a reader calls it for every row, since
         one may be refused.
 
-        record_timestamp_ms: what ``record-timestamp`` lets stand in, such as when the row was written.
-        now_ms: the present, in ms since the epoch.
         where: names the row, as in "orders: the row at 17", for the error.
+        record_timestamp_ms: what ``record-timestamp`` lets stand in, such as when the row was written.
+        now_ms: the present, in ms since the epoch; None: by the clock of this machine.
 
         Raises CorruptDataError for a row that the options refuse.
         """
@@ -210,6 +216,7 @@ class Source(BaseModel, ABC):
                     f"{where} has no usable event time; set badEventTime to record-timestamp or ignore"
                 )
             event_time_ms = record_timestamp_ms if self.bad_event_time == "record-timestamp" else None
+        now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         if event_time_ms is None or event_time_ms <= now_ms + milliseconds(self.max_future_skew):
             return event_time_ms
         if self.future_event_time == "fail":

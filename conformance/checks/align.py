@@ -190,7 +190,7 @@ def check_a_restart_stays_aligned(lab: Lab) -> None:
         "cost(): of the ranges that it is given, in rows",
         "positions that hold several rows: opt out of ROW_POSITIONS",
     ),
-    needs=(Ability.ROW_POSITIONS,),
+    needs=(Ability.ROW_POSITIONS, Ability.COUNTED_POSITIONS),
     witness=("a batch that leaves rows",),
     source="SupportsCost",
 )
@@ -214,7 +214,7 @@ def check_a_row_limit_is_held(lab: Lab) -> None:
     tested="A split with many rows of one time and two with a few are read with at most 6 rows a batch.",
     passes="No split gives nothing to 3 batches in a row while its next row is no younger than what they read.",
     look_at=("cost(): more for a small range than for a large one",),
-    needs=(Ability.MANY_SPLITS, Ability.ROW_POSITIONS),
+    needs=(Ability.MANY_SPLITS, Ability.ROW_POSITIONS, Ability.COUNTED_POSITIONS),
     witness=("a batch that leaves rows",),
     source=_RULES,
 )
@@ -231,6 +231,7 @@ def check_no_split_is_starved_by_a_row_limit(lab: Lab) -> None:
     tested="With alignment=none, splits that are far apart in time are read, with a row limit if rows have positions.",
     passes="All rows come, none of them late by the source's watermark, and no split is starved.",
     look_at=("peek(): it is asked for the watermark still",),
+    needs=(Ability.COUNTED_POSITIONS,),
     witness=("a batch that leaves rows",),
     source="sources.contract.Source: alignment",
 )

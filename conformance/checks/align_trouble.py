@@ -84,7 +84,7 @@ def check_a_split_that_is_gone_stops_nobody(lab: Lab) -> None:
     tested="A split with rows behind the watermark appears, and one with rows ahead.",
     passes="All rows come, the watermark does not go back, and the report counts the late ones.",
     look_at=("starts() with first=False", "peek() of a split that has just been found"),
-    needs=(Ability.LATE_SPLITS,),
+    needs=(Ability.LATE_SPLITS, Ability.COUNTED_POSITIONS),
     witness=("a late split",),
     source=_LATE,
 )

@@ -239,7 +239,7 @@ def check_holes_cost_no_rows(lab: Lab) -> None:
     "READ-8",
     "nothing but holes gives nothing",
     purpose="A task that waits for rows that will never come hangs the query.",
-    tested="The end of a split is read, which holds nothing but holes.",
+    tested="What lies between two rows is read, which is nothing but holes.",
     passes="No row comes, and reading ends.",
     look_at=("an empty answer that is asked for again until a row comes", "a null row in place of a hole"),
     needs=(Ability.HOLES,),
@@ -251,10 +251,16 @@ def check_nothing_but_holes_gives_nothing(lab: Lab) -> None:
     split = lab.split(BEGIN_MS)
     for _ in range(2):
         split.leave_hole()
+    split.append(BEGIN_MS + SECOND_MS)
     source = lab.source()
     enumerator = lab.enumerator(source)
-    for whole in lab.everything(enumerator, 3):
-        rest = SplitRange(whole.split_id, whole.end - 2, whole.end)
+    for whole in lab.everything(enumerator, 4):
+        peek = lab.peeking(enumerator).peek
+        first = peek({whole.split_id: whole.start})[whole.split_id]
+        last = None if first is None else peek({whole.split_id: first.position + 1})[whole.split_id]
+        if first is None or last is None:
+            raise lab.fail(f"peek() finds no two rows in {whole.split_id}")
+        rest = SplitRange(whole.split_id, first.position + 1, last.position)
         lab.saw("a hole")
         found = lab.keys(lab.read(source, [rest], enumerator))
         lab.expect(

@@ -50,8 +50,10 @@ def check_the_watermark_follows_the_next_unread_rows(lab: Lab) -> None:
         if not batch.keys or any(read.issuperset(keys) for keys in lab.written.values()):
             continue
         lab.saw("a watermark before unread rows")
+        # Who cuts by probing may leave the exact time of the next row open.
+        reached_ms = expected_ms if lab.can(Ability.TIME_INDEX) else min(batch.watermark_ms or 0, expected_ms or 0)
         lab.expect(
-            batch.watermark_ms == expected_ms,
+            batch.watermark_ms == reached_ms,
             f"after batch {batch.number} the watermark is {said(batch.watermark_ms)}, but by the rows that are unread "
             f"it is {said(expected_ms)}",
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from outbox import OutboxSource
 
-from tidegate.conformance import Abilities, Ability, Harness, Row, Writer
+from tidegate.conformance import FAULTS, Abilities, Ability, Harness, Row, Writer
 from tidegate.connector import Source
 
 TABLES = """
@@ -18,7 +18,6 @@ CREATE TABLE shards (shard TEXT PRIMARY KEY, next_id INTEGER NOT NULL, complete 
 CREATE TABLE outbox (shard TEXT, id INTEGER, at_ms INTEGER NOT NULL, key TEXT, value TEXT, PRIMARY KEY (shard, id));
 CREATE INDEX outbox_by_time ON outbox (shard, at_ms, id);
 """
-A_FILE = "a file has no connection that could break"
 
 
 class OutboxWriter(Writer):
@@ -66,10 +65,7 @@ class OutboxHarness(Harness):
     abilities = (
         Abilities()
         .cannot(Ability.MISSING_TIMES, "at_ms is NOT NULL")
-        .cannot(Ability.FAULT_DISCONNECT, A_FILE)
-        .cannot(Ability.FAULT_SLOW, A_FILE)
-        .cannot(Ability.FAULT_CRASH, A_FILE)
-        .cannot(Ability.FAULT_CORRUPT, "SQLite has no checksums to find it by")
+        .cannot(FAULTS, "a file has no connection that could break, and SQLite no checksums")
     )
     start_at_end: Mapping[str, str] = {"starting": "latest"}
 

@@ -12,7 +12,6 @@ Ids of a shard rise in the order in which rows become visible, and may have hole
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -20,8 +19,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pyarrow as pa
 
-from tidegate import CheckpointError, ConnectorError, DataLossError
 from tidegate.connector import (
+    CheckpointError,
+    ConnectorError,
+    DataLossError,
     Extent,
     Head,
     Json,
@@ -74,8 +75,7 @@ class OutboxSource(Source):
 
     def counts_at(self, shard: SplitId, position: int, at_ms: int) -> int | None:
         """Return the event time that a row counts with; None: it is not aligned by."""
-        now_ms, where = time.time_ns() // 1_000_000, f"{shard}: the row {position}"
-        return self.usable_time_ms(at_ms, record_timestamp_ms=None, now_ms=now_ms, where=where)
+        return self.usable_time_ms(at_ms, f"{shard}: the row {position}")
 
 
 class Database:
@@ -123,10 +123,6 @@ class OutboxEnumerator(SplitEnumerator):
         """Return where reading begins: a shard that comes later is read from its beginning."""
         at_end = first and self._source.starting == "latest"
         return {s: extent.end if at_end else extent.begin for s, extent in self._database.extents(splits).items()}
-
-    def stops(self, splits: Collection[SplitId]) -> Mapping[SplitId, int | None]:
-        """Return that no end is configured."""
-        return dict.fromkeys(splits)
 
     def extents(self, splits: Collection[SplitId]) -> Mapping[SplitId, Extent]:
         """Return which ids can be read."""

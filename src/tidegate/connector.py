@@ -20,18 +20,34 @@ from tidegate.enumerators.contract import (
     SupportsOvershoot,
 )
 from tidegate.enumerators.probing import ReaderPeek, last_before
+from tidegate.errors import (
+    CheckpointError,
+    ConnectorError,
+    CorruptDataError,
+    DataLossError,
+    DeadlineError,
+    OptionError,
+    PositionGoneError,
+)
 from tidegate.readers.contract import ReadTask, SplitReader
 from tidegate.readers.retry import Deadline, TransientError
 from tidegate.sources.contract import Source
 from tidegate.sources.options import Duration
 
 __all__ = [
+    "CheckpointError",
+    "ConnectorError",
+    "CorruptDataError",
     "Cost",
+    "DataLossError",
     "Deadline",
+    "DeadlineError",
     "Duration",
     "Extent",
     "Head",
     "Json",
+    "OptionError",
+    "PositionGoneError",
     "Positions",
     "ReadTask",
     "ReaderPeek",

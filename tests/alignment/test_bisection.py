@@ -39,6 +39,24 @@ def test_in_an_ordered_split_the_cut_is_never_past_the_time_and_little_short_of_
         assert next_ms <= (times[position] if position < len(times) else next_ms)
 
 
+@given(st.integers(2, 200), st.integers(1, 5_000), st.integers(1, 250), st.booleans())
+def test_positions_that_are_far_apart_cost_few_peeks(
+    records: int,
+    width: int,
+    time_ms: int,
+    exact: bool,
+) -> None:
+    search = Bisection(Head(0, 0), records * width, time_ms, exact=exact)
+    peeks = 0
+    while (position := search.question()) is not None:
+        at = -(-position // width)
+        search.answer(position, Head(at * width, at) if at < records else None)
+        peeks += 1
+    cut, _ = search.result()
+    assert -(-cut // width) <= min(time_ms, records)
+    assert peeks <= 4 * (records * width).bit_length()
+
+
 @settings(max_examples=800)
 @given(st.lists(st.integers(0, 100), min_size=2, max_size=100), st.integers(1, 100))
 def test_in_disorder_the_cut_is_not_past_a_record_that_was_seen_to_be_too_new(times: list[int], time_ms: int) -> None:

@@ -88,8 +88,7 @@ class KafkaHarness(Harness):
         .cannot(Ability.FINITE_SPLITS, "a partition may always grow")
         .cannot(Ability.REMOVABLE_SPLITS, "a topic never has fewer partitions than it had")
         .cannot(Ability.NEGATIVE_TIMES, "a broker refuses timestamps before 1970")
-        .cannot(Ability.FAULT_DISCONNECT, "clients go to the address that the broker names, where no proxy stands")
-        .cannot(Ability.FAULT_CORRUPT, "clients go to the address that the broker names, where no proxy stands")
+        .cannot({Ability.FAULT_DISCONNECT, Ability.FAULT_CORRUPT}, "no proxy stands at the address that a broker names")
     )
     start_at_end: ClassVar = {"startingOffsets": "latest"}
 
@@ -170,8 +169,7 @@ class S3Harness(Harness):
         .cannot(Ability.FINITE_SPLITS, "a manifest is complete from the beginning, without a word of the writer's")
         .cannot(Ability.REMOVABLE_SPLITS, "a manifest goes by itself when it is read")
         .cannot(Ability.RETENTION, "a position is a chunk: an object that is gone is an error of its own")
-        .cannot(Ability.HOLES, "a position is a chunk")
-        .cannot(Ability.ROW_POSITIONS, "a position is a chunk, which is read whole")
+        .cannot({Ability.HOLES, Ability.ROW_POSITIONS}, "a position is a chunk, which is read whole")
     )
     start_at_end: ClassVar = {"includeExistingFiles": "false"}
 
