@@ -22,7 +22,7 @@ from tidegate.errors import OptionError
 
 __all__ = ["check_connector", "checked_exemptions", "enforce", "judge"]
 
-_DEADLINES_S = {Tier.CONTRACT: 60.0, Tier.STATEFUL: 300.0, Tier.SPARK: 180.0, Tier.FAULTS: 180.0}
+_DEADLINES_S = {Tier.CONTRACT: 60.0, Tier.STATEFUL: 300.0, Tier.SPARK: 240.0, Tier.FAULTS: 240.0}
 _FRAMES = 6
 
 

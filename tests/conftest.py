@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -23,6 +24,10 @@ settings.load_profile("tests")
 # For the seconds that each of many Javas lives, the second compiler costs more than it saves.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-Dspark.ui.enabled=false")
+
+# Python workers find the connector of the example as they would find one that is installed.
+EXAMPLE = Path(__file__).parents[1] / "examples" / "custom_connector"
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(EXAMPLE), os.environ.get("PYTHONPATH")]))
 
 # A shell starts what runs in its background with SIGINT ignored, and children inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

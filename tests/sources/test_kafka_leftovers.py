@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sources import kills
-from tests.sources.streams import HOUR, NOON, even_times, every, finish, kafka_source, new_topic, running, start
+from tests.sources.streams import HOUR, NOON, even_times, finish, kafka_source, new_topic, running, start
 from tests.waiting import await_that
 
 pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="looks at processes as Linux shows them")
@@ -85,10 +84,3 @@ def test_a_failed_query_leaves_nothing_either(spark, kafka, tmp_path):
     with pytest.raises(Exception, match="is refused"):
         finish(query)
     await_nothing_left(spark, kafka, before)
-
-
-def test_a_cluster_of_worker_processes_reads_the_same(spark, kafka, tmp_path):
-    topic = new_topic(kafka, even_times(NOON, NOON + 2 * HOUR, 3000), even_times(NOON, NOON + HOUR, 500))
-    driver = kills.start_driver(kafka.bootstrap_servers, topic, tmp_path, "local-cluster[2,1,1024]")
-    assert driver.wait(180) == 0, (tmp_path / "driver.log").read_text()[-3000:]
-    assert kills.written(spark, tmp_path) == every([3000, 500])
