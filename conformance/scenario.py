@@ -210,8 +210,8 @@ class Scenario:
         times = [row.event_time_ms or 0 for split in there for row in split.rows[split.trimmed :]]
         if times and self._watermark_ms < max(times) - self._disorder_ms - 1:
             raise self.lab.fail(
-                f"everything is read and idle, but the watermark stays {_behind(self._watermark_ms, max(times))} "
-                "the greatest event time"
+                "everything is read and idle, but the greatest event time is "
+                f"{_behind(self._watermark_ms, max(times))} the watermark"
             )
 
     def _batch(self, rows: int | None) -> bool:
@@ -334,5 +334,5 @@ class Scenario:
 
 def _behind(earlier_ms: int, later_ms: int) -> str:
     if earlier_ms == _NEVER:
-        return "at minus infinity, before"
+        return "for ever past"
     return f"{(later_ms - earlier_ms) / SECOND_MS:g} s past" if later_ms != earlier_ms else "exactly at"

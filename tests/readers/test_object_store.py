@@ -178,7 +178,7 @@ def test_bytes_are_not_asked_for_by_the_slow_client(store, key, monkeypatch):
 def test_no_key_is_taken_for_another(config, key):
     class Echo(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = unquote(self.path).encode()
+            body = unquote(self.path).encode().ljust(40)
             self.send_response(206)
             self.send_header("Content-Length", str(len(body)))
             self.send_header("Content-Range", f"bytes 0-{len(body) - 1}/{len(body)}")
@@ -189,8 +189,7 @@ def test_no_key_is_taken_for_another(config, key):
             pass
 
     with serving(FaultyServer(("127.0.0.1", 0), Echo)) as echo:
-        path = f"/data/{key}".encode()
-        assert through(echo, config).fetch(S3Object(key, len(path), "", 0), 0, len(path)) == path
+        assert through(echo, config).fetch(S3Object(key, 40, "", 0), 0, 40) == f"/data/{key}".encode().ljust(40)
 
 
 def test_a_server_of_a_private_authority_is_trusted_by_the_usual_variable(server, config, store, tmp_path, monkeypatch):
@@ -205,7 +204,9 @@ def test_a_server_of_a_private_authority_is_trusted_by_the_usual_variable(server
             ObjectStore(replace(config, endpoint=endpoint, deadline_s=0.5), "data").fetch(found, 0, 9)
         assert proxy.requests == 0
         monkeypatch.setenv("AWS_CA_BUNDLE", str(certificate))
-        assert ObjectStore(replace(config, endpoint=endpoint), "data").fetch(found, 0, 9) == BODY[:9]
+        trusting = ObjectStore(replace(config, endpoint=endpoint), "data")
+        monkeypatch.setattr(trusting.config.client(), "get_object", None)
+        assert trusting.fetch(found, 0, 9) == BODY[:9]
         assert proxy.requests == 1
 
 
@@ -316,7 +317,7 @@ def test_a_passing_fault_is_healed(server, config, store, fault):
     ("fault", "cause"),
     [(503, "answered"),
      ("cut", "early|IncompleteRead|still lacked"), ("reset", "closed"), ("silent", "timeout|timed out"),
-     ("trickle", "still lacked")],
+     ("trickle", "still lacked|too early")],
 )  # fmt: skip
 def test_a_fault_that_stays_ends_at_the_deadline(server, config, store, fault, cause, monkeypatch):
     monkeypatch.setattr("tidegate.readers.object_store.STEP_BYTES", 16)

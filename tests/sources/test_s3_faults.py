@@ -33,6 +33,7 @@ class Faults(BaseHTTPRequestHandler):
     """
 
     protocol_version = "HTTP/1.1"
+    timeout = 5  # for which an idle connection is kept
 
     def _answer(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))

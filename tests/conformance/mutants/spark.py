@@ -1,7 +1,6 @@
 import subprocess
 import sys
 import threading
-import uuid
 from contextlib import closing
 from typing import Any
 
@@ -9,6 +8,7 @@ import pyarrow as pa
 from pydantic import PrivateAttr
 
 from tests.conformance.mutants.mutant import Mutant, sinful
+from tests.conformance.mutants.planners import Around
 from tidegate.alignment.budget import Cost
 from tidegate.conformance.memory import MemoryEnumerator, MemoryReader, MemorySource
 from tidegate.conformance.memory_store import MemoryStore
@@ -98,9 +98,11 @@ class SaysThatRowsCostNothing(MemoryEnumerator):
         return Cost()
 
 
-class HasRandomDetails(MemoryEnumerator):
-    def details(self, wanted):
-        return uuid.uuid4().hex
+class DividesOtherwise(Around):
+    """A later planner turns the order of tasks around."""
+
+    def tasks(self, start, end):
+        return self.run.tasks(start, end)[::-1]
 
 
 class HasDetailsThatCannotTravel(MemoryEnumerator):
@@ -173,10 +175,11 @@ MUTANTS = [
         sinful(enumerator=SaysThatRowsCostNothing),
     ),
     Mutant(
-        "what goes with a range is random",
+        "a later planner divides a batch otherwise",
         "SPARK-9",
-        ("asked for twice, are not the same",),
-        sinful(enumerator=HasRandomDetails),
+        ("asked for in two processes, are not the same",),
+        sinful(),
+        DividesOtherwise,
     ),
     Mutant(
         "what goes with a range cannot be pickled",

@@ -52,7 +52,7 @@ MUTANTS = [
     Mutant(
         "a restart forgets all splits but one",
         "WHOLE-1",
-        ("not delivered", "scenario"),
+        ("To see it again", "scenario."),
         sinful(enumerator=ForgetsSplitsOverARestart),
     ),
     Mutant(
