@@ -1,4 +1,4 @@
-"""tidegate's own connectors, and that of the example, keep the rules: on a real broker, endpoint and database."""
+"""tidegate's own connectors, the reference and the example keep the rules: on a real broker, endpoint and database."""
 
 from functools import partial
 
@@ -7,6 +7,13 @@ from harness import OutboxHarness
 
 from tests.conformance.harnesses import KafkaHarness, S3Harness
 from tidegate.conformance import ConnectorSuite
+from tidegate.conformance.memory import MemoryHarness
+
+
+class TestMemory(ConnectorSuite):
+    @pytest.fixture
+    def harness(self, spark):
+        return MemoryHarness
 
 
 class TestKafka(ConnectorSuite):
