@@ -6,10 +6,12 @@ import atexit
 import functools
 import os
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
-__all__ = ["S3ConnectionConfig"]
+__all__ = ["S3ConnectionConfig", "time_of"]
 
 ATTEMPTS = 3  # boto3's own, for one request; whoever has a Deadline tries on
 MOST_CONNECTIONS = 64  # boto3's 10 would make the threads that survey objects wait for each other
@@ -119,18 +121,37 @@ def _new_client(config: S3ConnectionConfig, service: str) -> Any:
 def _session(config: S3ConnectionConfig, _process_id: int) -> Any:
     """Return this process's session of botocore whose credentials are those that ``config`` says."""
     from botocore.credentials import AssumeRoleCredentialFetcher, CredentialResolver
-    from botocore.session import Session
 
-    session = Session()
+    session = _new_session()
     if config.access_key is not None:
         session.set_credentials(config.access_key, config.secret_key, config.session_token)
     if config.role is None or config.anonymous:
         return session
     create = functools.partial(session.create_client, region_name=config.region)
     fetcher = AssumeRoleCredentialFetcher(create, _found_credentials(session), config.role)
-    assumed = Session()
+    assumed = _new_session()
     assumed.register_component("credential_provider", CredentialResolver([_assumed_role(fetcher)]))
     return assumed
+
+
+def _new_session() -> Any:
+    from botocore.session import Session
+
+    session = Session()
+    # botocore's own takes three quarters of the time of a listing.
+    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=time_of)
+    return session
+
+
+def time_of(value: Any) -> datetime:
+    """Return a time of an answer as botocore does, but sooner if it is as S3 lists them: 2026-01-31T12:00:00.000Z."""
+    from botocore.utils import parse_timestamp
+
+    if isinstance(value, str) and value.endswith("Z"):
+        with suppress(ValueError):
+            return datetime.fromisoformat(f"{value[:-1]}+00:00")
+    parsed: datetime = parse_timestamp(value)
+    return parsed
 
 
 def _found_credentials(session: Any) -> Any:

@@ -16,6 +16,7 @@ import traceback
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote
@@ -23,6 +24,7 @@ from urllib.parse import parse_qs, unquote
 import pytest
 from botocore.credentials import Credentials
 from botocore.exceptions import NoCredentialsError
+from botocore.utils import parse_timestamp
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -36,7 +38,7 @@ from tidegate.errors import ConnectorError, DeadlineError, ObjectGoneError, Opti
 from tidegate.readers.object_file import ObjectFile
 from tidegate.readers.object_store import AHEAD_BYTES, SMALL_BYTES, ObjectStore, s3_object
 from tidegate.readers.objects import Chunk, S3Object
-from tidegate.readers.s3_config import S3ConnectionConfig
+from tidegate.readers.s3_config import S3ConnectionConfig, time_of
 from tidegate.servers import S3Server
 
 if TYPE_CHECKING:
@@ -267,6 +269,19 @@ def test_an_object_is_found_as_it_is_now_and_as_a_listing_shows_it(store, key):
         assert store.find(key) == s3_object(key, len(body), listed)
     store.config.client().delete_object(Bucket="data", Key=key)
     assert store.find(key) is None
+
+
+@given(st.datetimes(datetime(1970, 1, 1), datetime(2200, 1, 1)), st.sampled_from(["milliseconds", "seconds"]))  # noqa: DTZ001
+def test_times_are_those_that_botocore_reads(moment: datetime, precision: str) -> None:
+    for text in (f"{moment.isoformat(timespec=precision)}Z", format_datetime(moment.replace(tzinfo=timezone.utc))):
+        assert time_of(text) == parse_timestamp(text)
+    assert time_of(int(moment.timestamp())) == parse_timestamp(int(moment.timestamp()))
+
+
+@pytest.mark.parametrize("text", ["soonZ", "Z", "2026-13-01T00:00:00Z"])
+def test_what_is_no_time_is_told_as_by_botocore(text):
+    with pytest.raises(ValueError, match="Invalid timestamp"):
+        time_of(text)
 
 
 def test_a_listing_that_tells_milliseconds_shows_the_object_that_is_found_by_itself():
