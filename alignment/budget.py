@@ -82,26 +82,24 @@ def greatest_within(
 
 
 def share(backlog: Mapping[SplitId, int], rows: int) -> dict[SplitId, int]:
-    """Divide ``rows`` among splits in proportion to their backlogs, all of it, none beyond its backlog.
+    """Divide ``rows`` among splits, all of it, none beyond its backlog.
 
-    Each gets one at least, where there are enough: small splits are not starved by large ones, as in
-    Spark's own Kafka source.
+    Each with a backlog gets one first, where there are enough, so that small splits are not starved by large
+    ones, as in Spark's own Kafka source; the rest goes in proportion to what then is left of the backlogs.
     """
     total = sum(backlog.values())
     if rows >= total:
         return dict(backlog)
+    behind = sum(waiting > 0 for waiting in backlog.values())
+    least = int(rows >= behind)
+    spare, wanted = rows - least * behind, total - least * behind
     shares: dict[SplitId, int] = {}
     passed = given = 0
     for split, waiting in backlog.items():
+        first = min(least, waiting)
         # Rounding the running sum instead of each share gives out every row.
-        passed += waiting
-        due = passed * rows // total
-        shares[split] = due - given
+        passed += waiting - first
+        due = passed * spare // wanted
+        shares[split] = first + due - given
         given = due
-    starved = [split for split, due in shares.items() if not due and backlog[split]]
-    if starved and rows >= len(backlog):
-        for split in sorted(shares, key=shares.__getitem__, reverse=True):
-            while starved and shares[split] > 1:
-                shares[split] -= 1
-                shares[starved.pop()] = 1
     return shares

@@ -50,6 +50,7 @@ class SlowingSink:
         seen = Observation()
         batch.observe(seen, f.count(f.lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
         slower = SLOWDOWN if number >= SLOWS_AT else 1
+        # The work of a sink that takes so long for its rows, whatever else the machine does.
         time.sleep(seen.get["rows"] * slower / self._rows_per_second)
 
 

@@ -28,7 +28,7 @@ BEGIN_MS = 1_767_225_600_000
 """2026-01-01 in UTC: where the event times of scenarios begin."""
 SECOND_MS = 1_000
 PATIENCE_S = 20.0
-_POLL_S = 0.01
+_POLL_S = 0.01  # what is looked at belongs to another system, which tells nobody that it has changed
 
 # Rules wait for what they did themselves, so it is looked for at once.
 _OPTIONS = {"discoveryInterval": "50 ms"}

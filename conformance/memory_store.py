@@ -158,7 +158,7 @@ class MemoryStore:
         if self.fault in {Fault.DISCONNECT, Fault.CRASH}:
             raise ConnectionResetError("the store is away")
         if self.fault is Fault.SLOW:
-            time.sleep(_SLOW_S)
+            time.sleep(_SLOW_S)  # the fault itself
         body = pickle.dumps(getattr(self, method)(*arguments))
         checked = zlib.crc32(body).to_bytes(4, "big") + body
         if self.fault is Fault.CORRUPT and self._answers % 2:

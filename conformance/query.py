@@ -24,7 +24,7 @@ from tidegate.sources.contract import Source
 
 __all__ = ["Batch", "Query"]
 
-_PAUSE_S = 0.01
+_PAUSE_S = 0.01  # of real time, for what a connector does beside its plans; the query's clock goes on by itself
 
 
 @dataclass(frozen=True, slots=True)

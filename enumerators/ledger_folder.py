@@ -290,7 +290,7 @@ class _BucketFolder(LedgerFolder):
             created = self._put_if(PROBE, b"", IfNoneMatch="*")
             kept = created is None or self._put_if(PROBE, b"", IfNoneMatch="*") is None
             return kept and self._put_if(PROBE, b"", IfMatch=NO_ETAG) is None
-        except _NotImplementedError:
+        except _UnknownRequestError:
             return False
 
     @property
@@ -340,7 +340,7 @@ class _BucketFolder(LedgerFolder):
                 if code in missing:
                     return None
                 if code == "NotImplemented":
-                    raise _NotImplementedError(f"{self.address} does not know what it was asked for") from problem
+                    raise _UnknownRequestError(f"{self.address} does not know what it was asked for") from problem
                 # Two conditional writes at one time; one of them has to come again.
                 error = TransientError(code) if code == "ConditionalRequestConflict" else self._error(problem)
             except BotoCoreError as problem:
@@ -366,5 +366,5 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-class _NotImplementedError(ConnectorError):
+class _UnknownRequestError(ConnectorError):
     """The endpoint does not know a request."""

@@ -34,7 +34,7 @@ def main(parent: str, prefix: str) -> None:
     for group in groups:
         with suppress(ProcessLookupError):
             os.killpg(group, signal.SIGKILL)
-    # A killed process may write a last file while the folder is being removed.
+    # A killed process may write a last file while the folder is being removed; it is not our child to wait for.
     deadline = time.monotonic() + KILL_SECONDS
     while os.path.exists(folder) and time.monotonic() < deadline:  # noqa: PTH110 - a quick start matters here
         shutil.rmtree(folder, ignore_errors=True)

@@ -3,6 +3,7 @@
 from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.conformance.harness import Harness, Writer
 from tidegate.conformance.rules import Level, Rule, Tier
+from tidegate.errors import ConnectorError
 
 
 class SmallHarness(Harness):
@@ -10,7 +11,7 @@ class SmallHarness(Harness):
     abilities = Abilities().cannot(Ability.HOLES, "nothing leaves any").not_yet(Ability.BATCH, "asked for by nobody")
 
     def source(self, options):
-        raise NotImplementedError
+        raise ConnectorError("there is nothing to read from")
 
     def create_split(self):
         return SmallWriter()

@@ -4,6 +4,7 @@ from tests.conformance.small import SmallHarness
 from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.conformance.memory import MemoryHarness
 from tidegate.conformance.opting_out import opted_out
+from tidegate.errors import ConnectorError
 
 
 class MemoryWithout(MemoryHarness):
@@ -51,6 +52,6 @@ def test_the_harness_is_closed_also_when_it_fails():
         def close(self):
             closed.append(self)
 
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(ConnectorError, match="nothing to read from"):
         opted_out(Harness)
     assert len(closed) == 1

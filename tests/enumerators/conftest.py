@@ -22,6 +22,12 @@ def config(server, s3_config):
     return s3_config
 
 
+@pytest.fixture(params=["disk", "bucket"])
+def location(request, tmp_path):
+    """A state location of the test's own, on a disk and in the bucket ``state``."""
+    return str(tmp_path / "a state") if request.param == "disk" else f"s3://state/a {tmp_path.name}+%41/"
+
+
 @pytest.fixture
 def own_temporary_folder(tmp_path, monkeypatch):
     """Let what the sources of a process keep in common lie in the test's own folder."""

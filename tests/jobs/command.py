@@ -35,7 +35,7 @@ def kill(process):
     process.communicate()
 
 
-def finish(process, seconds=280):
+def finish(process, seconds=120):
     """Return exit code, stdout and stderr."""
     output, errors = process.communicate(timeout=seconds)
     return process.returncode, output, errors

@@ -1,4 +1,5 @@
 import time
+from abc import abstractmethod
 from dataclasses import replace
 from itertools import groupby
 from typing import ClassVar
@@ -15,8 +16,9 @@ from tidegate.readers.contract import ReadTask
 class Ranges(MemoryReader):
     """Reads other ranges than it is asked for."""
 
+    @abstractmethod
     def changed(self, ranges):
-        raise NotImplementedError
+        """Return what is read instead."""
 
     def read(self, task):
         return super().read(ReadTask(tuple(self.changed(task.ranges))))
@@ -25,8 +27,9 @@ class Ranges(MemoryReader):
 class Batches(MemoryReader):
     """Yields other batches than it has read."""
 
+    @abstractmethod
     def changed(self, batch):
-        raise NotImplementedError
+        """Return what is yielded instead."""
 
     def read(self, task):
         return map(self.changed, super().read(task))

@@ -1,4 +1,5 @@
 import unicodedata
+from abc import abstractmethod
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,8 +12,9 @@ from tidegate.conformance.memory import MemoryReader, MemorySource
 class Values(Batches):
     """Yields other values than it has read."""
 
+    @abstractmethod
     def value(self, text):
-        raise NotImplementedError
+        """Return what is yielded instead."""
 
     def changed(self, batch):
         texts = [self.value(text) for text in batch.column("value").to_pylist()]
@@ -22,8 +24,9 @@ class Values(Batches):
 class Filtered(Batches):
     """Leaves rows out by their event time, of the type of the column."""
 
+    @abstractmethod
     def keeps(self, times):
-        raise NotImplementedError
+        """Tell for each time, in microseconds, whether its row is kept."""
 
     def changed(self, batch):
         return batch.filter(self.keeps(batch.column("at").cast(pa.int64())))

@@ -63,6 +63,7 @@ class LooksOnceForTheEnd(MemoryEnumerator):
 class LeavesAProcess(MemoryEnumerator):
     def discover(self):
         if "left" not in self.__dict__:
+            # Must outlive the planner for as long as the rule looks, and nobody is left then to end it.
             self.left = subprocess.Popen(
                 [sys.executable, "-c", "import time; time.sleep(20)"], start_new_session=True, stdout=subprocess.DEVNULL
             )

@@ -1,5 +1,6 @@
 import itertools
 import uuid
+from abc import abstractmethod
 from dataclasses import replace
 
 import numpy as np
@@ -18,8 +19,9 @@ def real(name):
 class Renamed(MemoryEnumerator):
     """Calls splits by names of its own, which end in /, and the store's."""
 
+    @abstractmethod
     def name(self, split):
-        raise NotImplementedError
+        """Return what a split of the store is called."""
 
     def discover(self):
         return [self.name(split) for split in super().discover()]
