@@ -1,12 +1,13 @@
 """Lines of JSON as Arrow batches of a schema.
 
-pyarrow.json reads most lines, a block at once.  What it cannot read as Spark does, or would read
-wrongly, is taken line by line, to the same values.
+Most lines are read a block at once: flat objects by loops of our own, nested ones by pyarrow.json.  What these
+cannot read as Spark does, or would read wrongly, is taken line by line, to the same values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -25,10 +26,14 @@ from tidegate.readers.json_values import (
 from tidegate.readers.line_ranges import LineBlock, lines_of
 from tidegate.readers.text_values import timestamps
 
+if TYPE_CHECKING:
+    from tidegate.readers.json_columns import FlatLines
+
 __all__ = ["BATCH_BYTES", "JsonLines"]
 
 BATCH_BYTES = 16 << 20
 _CAREFUL_BYTES = 64 << 10
+_LARGE_BYTES = 2 << 20  # text for which it pays to import Numba, 0.3 s
 _NEWLINE, _RETURN, _OPENING, _CLOSING = b"\n\r{}"
 
 
@@ -45,7 +50,8 @@ class JsonLines:
         self._fields = [pa.field(field.name, _nullable(field.type)) for field in schema]
         self._convert = record_converter(schema, surplus=surplus)
         self._row_bytes = sum(_width(field.type) for field in self._fields)
-        self._unexpected = "error" if surplus else "ignore"
+        self._surplus = surplus
+        self._flat_lines: FlatLines | None = None
         raw = [(field.name, _raw(field.type)) for field in self._fields]
         self._raw = None if any(kind is None for _, kind in raw) else pa.schema(raw)
 
@@ -95,27 +101,48 @@ class JsonLines:
         return self._quick(b"\n".join(line for _, line in lines_of(block))) if batch is None else batch
 
     def _quick(self, data: bytes) -> pa.RecordBatch | None:
-        """Return the rows as pyarrow.json reads them; None: it cannot, or might not read one row a line."""
-        lines = _objects(data)
-        if self._raw is None or not lines or not _is_utf8(data):
+        """Return the rows as whole columns; None: some line has to be looked at by itself."""
+        if self._raw is None or not _is_utf8(data):
             return None
         try:
-            table = arrow_json.read_json(
-                pa.BufferReader(data),
-                read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-                parse_options=arrow_json.ParseOptions(
-                    explicit_schema=self._raw, unexpected_field_behavior=self._unexpected
-                ),
-            )
-            if table.num_rows != lines:
+            table = self._flat(data, self._raw)
+            if table is None:
+                table = self._nested(data, self._raw)
+            if table is None:
                 return None
             columns = [column.combine_chunks() for column in table.columns]
             arrays = [_parsed(column, field.type) for column, field in zip(columns, self._fields, strict=True)]
-            batch = self._batch_of(arrays, lines)
+            batch = self._batch_of(arrays, table.num_rows)
             batch.validate(full=True)  # to pyarrow.json, 10000 is a decimal(6, 2)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return None
         return batch
+
+    def _flat(self, data: bytes, raw: pa.Schema) -> pa.Table | None:
+        """Return the rows as FlatLines reads them; None: it cannot, or they are too few for its start."""
+        if len(data) < _LARGE_BYTES or not data.endswith(b"\n"):
+            return None
+        from tidegate.readers.json_columns import FlatLines
+
+        if not FlatLines.takes(raw):
+            return None
+        if self._flat_lines is None:
+            self._flat_lines = FlatLines(raw, surplus=self._surplus)
+        return self._flat_lines.table(data)
+
+    def _nested(self, data: bytes, raw: pa.Schema) -> pa.Table | None:
+        """Return the rows as pyarrow.json reads them; None: it cannot, or might not read one row a line."""
+        lines = _objects(data)
+        if not lines:
+            return None
+        table = arrow_json.read_json(
+            pa.BufferReader(data),
+            read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            parse_options=arrow_json.ParseOptions(
+                explicit_schema=raw, unexpected_field_behavior="error" if self._surplus else "ignore"
+            ),
+        )
+        return table if table.num_rows == lines else None
 
     def _careful(self, records: ChunkRecords, block: LineBlock) -> pa.RecordBatch:
         """Return the rows, read line by line; raises CorruptDataError for the first bad line that ends the query."""

@@ -1,24 +1,22 @@
 """Kafka's records, decoded at memory speed from batches into the columns of Spark's Kafka source.
 
 Compiled loops walk the bytes of the records and write keys, values and headers straight into Arrow
-buffers.  They never trust a length: every read is checked against the end of its record.  The first
-call compiles, which takes seconds; Numba keeps the result on disk, beside this file or, where that
-is read-only, in the user's cache folder.
+buffers.  They never trust a length: every read is checked against the end of its record.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 
-import numba
 import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import CorruptDataError
+from tidegate.readers.compiled import compiled
 from tidegate.readers.kafka_schema import HEADER_LIST, LARGEST_MS, MICROSECONDS, arrow_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import numpy.typing as npt
 
@@ -35,8 +33,6 @@ Texts: TypeAlias = "tuple[Ends, Bytes, Bytes]"
 
 Buffers travel in plain tuples: Numba takes named ones only by a detour of 0.3 ms a call.
 """
-
-Function = TypeVar("Function", bound="Callable[..., Any]")
 
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
 
@@ -218,15 +214,7 @@ def _to_arrow(texts: Texts, kind: pa.DataType, count: int) -> pa.Array:
     return pa.Array.from_buffers(kind, count, [pa.py_buffer(each) for each in parts])
 
 
-def _compiled(function: Function) -> Function:
-    try:
-        compiled: Any = numba.njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # no folder for the cache can be written: compile in every process
-        compiled = numba.njit(nogil=True)(function)
-    return compiled  # type: ignore[no-any-return]
-
-
-@_compiled
+@compiled
 def _varint(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     """Read a zigzag number; return it and where it ends, which is past ``stop`` if it is broken.
 
@@ -244,7 +232,7 @@ def _varint(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     return 0, BROKEN
 
 
-@_compiled
+@compiled
 def _record(data: Bytes, at: int) -> tuple[int, int, int, int]:
     """Read a record's first fields; return timestamp delta, offset delta, where its key begins, its end.
 
@@ -262,7 +250,7 @@ def _record(data: Bytes, at: int) -> tuple[int, int, int, int]:
     return timestamp_delta, offset_delta, at, stop
 
 
-@_compiled
+@compiled
 def _text(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
     """Read a length and skip the bytes it counts; return it (-1: null), their start, and their end.
 
@@ -274,7 +262,7 @@ def _text(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
     return length, at, at + max(length, 0)
 
 
-@_compiled
+@compiled
 def _copy(data: Bytes, start: int, length: int, texts: Texts, index: int) -> None:
     ends, present, target = texts
     size = max(length, 0)
@@ -287,7 +275,7 @@ def _copy(data: Bytes, start: int, length: int, texts: Texts, index: int) -> Non
         present[index >> 3] |= np.uint8(1 << (index & 7))
 
 
-@_compiled
+@compiled
 def _headers_size(data: Bytes, at: int, stop: int, count: int) -> int:
     """Return what the headers of a record take in the buffers, or -1 if they are broken."""
     size = 0
@@ -300,7 +288,7 @@ def _headers_size(data: Bytes, at: int, stop: int, count: int) -> int:
     return size if at == stop else -1
 
 
-@_compiled
+@compiled
 def _copy_headers(  # noqa: PLR0917 - Numba takes positions only
     data: Bytes, at: int, stop: int, count: int, headers: tuple[Texts, Texts, Texts], first: int, row: int
 ) -> None:
@@ -315,7 +303,7 @@ def _copy_headers(  # noqa: PLR0917 - Numba takes positions only
         present[row >> 3] |= np.uint8(1 << (row & 7))
 
 
-@_compiled
+@compiled
 def _find(  # noqa: PLR0917 - Numba takes no objects
     data: Bytes, base_offset: int, position: int, base_ms: int, scale: int, lowest_ms: int, highest_ms: int
 ) -> tuple[int, int, int]:
@@ -334,7 +322,7 @@ def _find(  # noqa: PLR0917 - Numba takes no objects
     return DONE, 0, 0
 
 
-@_compiled
+@compiled
 def _fill(  # noqa: PLR0913, PLR0917 - one loop over bytes; Numba takes no objects
     data: Bytes,
     at: int,

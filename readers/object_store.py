@@ -53,8 +53,9 @@ _PASSING = {
 
 
 def s3_error(problem: Exception, target: str) -> TidegateError:
-    """Return what an error of botocore means: TransientError, ObjectGoneError, OptionError or ConnectorError.
+    """Return what an error of a request means: TransientError, ObjectGoneError, OptionError or ConnectorError.
 
+    problem: botocore's, or an OSError.
     target: what was asked for, such as ``s3://bucket/key``.
     """
     from botocore import exceptions
@@ -192,8 +193,9 @@ class ObjectStore:
             with closing(answer["Body"]) as body:
                 self._check(found, answer, start)
                 return _whole(iter(lambda: body.read(STEP_BYTES), b""), end - start, deadline)
-        except (BotoCoreError, ClientError) as problem:
-            raise s3_error(problem, target) from None  # it would show the signed URL
+        except (BotoCoreError, ClientError, OSError) as problem:
+            # An OSError is of a file of certificates or credentials; passed on, it would seem to be one of decoding.
+            raise s3_error(problem, target) from None
 
     def _check(self, found: S3Object, answer: Any, start: int) -> None:
         target = self.address(found.key)

@@ -1,0 +1,286 @@
+"""Lines of JSON cut into tokens: where in the text the values of some columns stand, and what they are.
+
+A compiled loop walks over lines that hold one flat object each, by the grammar of RFC 8259.  It gives up at
+whatever else it meets, valid or not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from tidegate.readers.compiled import compiled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+__all__ = [
+    "BACKSLASH",
+    "ESCAPED",
+    "FALSE",
+    "LETTER_U",
+    "MINUS",
+    "NINE",
+    "NONE",
+    "NUMBER",
+    "POINT",
+    "TEXT",
+    "TRUE",
+    "WHOLE",
+    "ZERO",
+    "Bytes",
+    "Ints",
+    "Tokenizer",
+    "Tokens",
+    "hex_digit",
+]
+
+Bytes: TypeAlias = "npt.NDArray[np.uint8]"
+Ints: TypeAlias = "npt.NDArray[np.int32]"
+
+NONE, WHOLE, NUMBER, TEXT, ESCAPED, TRUE, FALSE = range(7)
+"""Kinds of tokens: null or nothing; an integer, any other number; a text without escapes, and with; true, false."""
+
+ODD = -1  # what a loop returns where it gives up
+UNKNOWN = -1  # no column
+MOST_NAMES = 1024  # of a line whose columns are remembered
+TAB, RETURN, SPACE, QUOTE, PLUS, COMMA, MINUS, POINT, ZERO, NINE, COLON = b'\t\r "+,-.09:'
+OPENING, CLOSING, BACKSLASH, NEWLINE, LETTER_U, LETTER_E = b"{}\\\nue"
+
+
+class Tokens(NamedTuple):
+    """Where the values of columns stand.
+
+    kinds, starts, lengths: by column and row; a text's without its quotes, meaningless for NONE.
+    found: by column, a bit for each kind that came.
+    """
+
+    kinds: Bytes
+    starts: Ints
+    lengths: Ints
+    found: Ints
+
+
+class Tokenizer:
+    """Finds the values of columns.
+
+    names: of the columns, as lines name them.
+    surplus: give up where a line has another name.
+    """
+
+    def __init__(self, names: Sequence[str], *, surplus: bool) -> None:
+        encoded = [name.encode() for name in names]
+        self._names = np.frombuffer(b"".join(encoded), np.uint8)
+        self._ends = np.cumsum([0, *map(len, encoded)]).astype(np.int32)
+        self._surplus = surplus
+
+    def tokens(self, text: Bytes) -> Tokens | None:
+        r"""Return the values of lines; None: they are not all flat objects, one a line, each name at most once.
+
+        text: ends with ``\n``; less than 2 GiB.  Whether it is UTF-8 is not looked at.
+        """
+        columns, rows = len(self._ends) - 1, int(np.count_nonzero(text == NEWLINE))
+        kinds = np.zeros((columns, rows), np.uint8)
+        starts, lengths = np.empty((columns, rows), np.int32), np.zeros((columns, rows), np.int32)
+        found = np.zeros(columns, np.int32)
+        read = _tokenize(text, self._names, self._ends, self._surplus, kinds, starts, lengths, found)
+        return None if read == ODD else Tokens(kinds[:, :read], starts[:, :read], lengths[:, :read], found)
+
+
+@compiled
+def _tokenize(  # noqa: C901, PLR0911, PLR0912, PLR0917 - Numba takes positions, and gives nothing back by references
+    text: Bytes,
+    names: Bytes,
+    name_ends: Ints,
+    surplus: bool,
+    kinds: Bytes,
+    starts: Ints,
+    lengths: Ints,
+    found: Ints,
+) -> int:
+    """Fill in the tokens and return how many objects there are, or ODD.
+
+    Nothing ever steps over a line's end but the loop over lines, so that no other end has to be looked for.
+    """
+    layout = np.empty((MOST_NAMES, 3), np.int32)  # of the line before: start, length and column of each name
+    layout[:, 0] = 0
+    layout[:, 1] = UNKNOWN
+    last_row = np.full(len(name_ends), -1, np.int32)
+    at = row = 0
+    while at < len(text):
+        at = _after_blanks(text, at)
+        if text[at] == NEWLINE:
+            at += 1
+            continue
+        if text[at] != OPENING:
+            return ODD
+        at = _after_blanks(text, at + 1)
+        member = 0
+        while text[at] != CLOSING or member:
+            if text[at] != QUOTE:
+                return ODD
+            start = at + 1
+            at, escaped = _text_end(text, start)
+            if at == ODD or escaped:
+                return ODD
+            column = _column(text, start, at - start, names, name_ends, layout, member)
+            at = _after_blanks(text, at + 1)
+            if text[at] != COLON:
+                return ODD
+            at = _after_blanks(text, at + 1)
+            kind, start, stop, at = _value(text, at)
+            if kind == ODD:
+                return ODD
+            if column != UNKNOWN:
+                if last_row[column] == row:
+                    return ODD
+                last_row[column] = row
+                kinds[column, row] = kind
+                starts[column, row] = start
+                lengths[column, row] = stop - start
+                found[column] |= 1 << kind
+            elif surplus:
+                return ODD
+            member += 1
+            at = _after_blanks(text, at)
+            if text[at] == CLOSING:
+                break
+            if text[at] != COMMA:
+                return ODD
+            at = _after_blanks(text, at + 1)
+        at = _after_blanks(text, at + 1)
+        if text[at] != NEWLINE:
+            return ODD
+        at += 1
+        row += 1
+    return row
+
+
+@compiled
+def _after_blanks(text: Bytes, at: int) -> int:
+    while text[at] == SPACE or text[at] == TAB or text[at] == RETURN:
+        at += 1
+    return at
+
+
+@compiled
+def _column(  # noqa: PLR0917 - Numba takes positions only
+    text: Bytes, start: int, length: int, names: Bytes, name_ends: Ints, layout: Ints, member: int
+) -> int:
+    """Return the column of a name, or UNKNOWN; mostly that of the name at the same place in the line before."""
+    if member < MOST_NAMES and layout[member, 1] == length and _same(text, start, text, layout[member, 0], length):
+        return int(layout[member, 2])
+    column = UNKNOWN
+    for each in range(len(name_ends) - 1):
+        begin = name_ends[each]
+        if name_ends[each + 1] - begin == length and _same(text, start, names, begin, length):
+            column = each
+            break
+    if member < MOST_NAMES:
+        layout[member, 0] = start
+        layout[member, 1] = length
+        layout[member, 2] = column
+    return column
+
+
+@compiled
+def _same(one: Bytes, start: int, other: Bytes, begin: int, length: int) -> bool:
+    for index in range(length):  # noqa: SIM110 - Numba has no all()
+        if one[start + index] != other[begin + index]:
+            return False
+    return True
+
+
+@compiled
+def _value(text: Bytes, at: int) -> tuple[int, int, int, int]:
+    """Return the kind of the value that begins here, its start and end, and what is behind it; or ODD as its kind."""
+    first = text[at]
+    if first == QUOTE:
+        end, escaped = _text_end(text, at + 1)
+        kind = ODD if end == ODD else ESCAPED if escaped else TEXT
+        return kind, at + 1, end, end + 1
+    if first == MINUS or ZERO <= first <= NINE:
+        end, whole = _number_end(text, at)
+        kind = ODD if end == ODD else WHOLE if whole else NUMBER
+        return kind, at, end, end
+    # The line's end is in no word, so nothing is compared beyond it.
+    if _same(text, at, _NULL, 0, len(_NULL)):
+        return NONE, at, at, at + len(_NULL)
+    if _same(text, at, _TRUE, 0, len(_TRUE)):
+        return TRUE, at, at, at + len(_TRUE)
+    if _same(text, at, _FALSE, 0, len(_FALSE)):
+        return FALSE, at, at, at + len(_FALSE)
+    return ODD, at, at, at
+
+
+_NULL, _TRUE, _FALSE = (np.frombuffer(word, np.uint8) for word in (b"null", b"true", b"false"))
+
+
+@compiled
+def _text_end(text: Bytes, at: int) -> tuple[int, bool]:
+    """Return where the closing quote of a text is, and whether it holds escapes; ODD if it is none."""
+    escaped = False
+    while text[at] != QUOTE:
+        if text[at] < SPACE:
+            return ODD, escaped
+        if text[at] == BACKSLASH:
+            escaped = True
+            at += 1
+            if text[at] == LETTER_U:
+                for _ in range(4):
+                    at += 1
+                    if hex_digit(text[at]) == ODD:
+                        return ODD, escaped
+            elif not _ESCAPES[text[at]]:
+                return ODD, escaped
+        at += 1
+    return at, escaped
+
+
+_ESCAPES = np.isin(np.arange(256), np.frombuffer(b'"\\/bfnrt', np.uint8))
+
+
+@compiled
+def hex_digit(byte: int) -> int:
+    """Return what a hexadecimal digit counts, or ODD."""
+    if ZERO <= byte <= NINE:
+        return int(byte) - ZERO
+    lower = int(byte) | 0x20
+    return lower - 0x57 if 0x61 <= lower <= 0x66 else ODD
+
+
+@compiled
+def _number_end(text: Bytes, at: int) -> tuple[int, bool]:
+    """Return where a number ends, and whether it is an integer; ODD if it is none."""
+    if text[at] == MINUS:
+        at += 1
+    whole = True
+    begin = at
+    at = _after_digits(text, at)
+    if at == begin or (text[begin] == ZERO and at > begin + 1):
+        return ODD, whole
+    if text[at] == POINT:
+        whole = False
+        begin = at + 1
+        at = _after_digits(text, begin)
+        if at == begin:
+            return ODD, whole
+    if text[at] | 0x20 == LETTER_E:  # or E
+        whole = False
+        begin = at + 1
+        if text[begin] == PLUS or text[begin] == MINUS:
+            begin += 1
+        at = _after_digits(text, begin)
+        if at == begin:
+            return ODD, whole
+    return at, whole
+
+
+@compiled
+def _after_digits(text: Bytes, at: int) -> int:
+    while ZERO <= text[at] <= NINE:
+        at += 1
+    return at
