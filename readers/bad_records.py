@@ -62,6 +62,11 @@ class BadRecordPolicy:
         """Whether bad records become rows, with their texts in ``corrupt_column``."""
         return self.mode == "PERMISSIVE" and self.path is None
 
+    @property
+    def keeps_misfits(self) -> bool:
+        """Whether records with values that do not fit become rows, with null in their place."""
+        return self.keeps_corrupt or self.rescued_column is not None
+
     def data_schema(self, schema: pa.Schema) -> pa.Schema:
         """Return the columns of a schema that a format takes from the data: all but the two of this policy.
 

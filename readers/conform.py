@@ -52,6 +52,7 @@ _SAME: Sequence[Callable[[pa.DataType], bool]] = (
     kinds.is_binary,
     kinds.is_null,
 )
+_PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 _LISTS: Sequence[Callable[[pa.DataType], bool]] = (
     kinds.is_list,
     kinds.is_large_list,
@@ -316,4 +317,27 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
         raise pa.ArrowTypeError("a number has no unit")
     if kinds.is_temporal(given) and (kinds.is_integer(wanted) or kinds.is_floating(wanted)):
         raise pa.ArrowTypeError("a number has no unit")
-    return values.cast(wanted)
+    if kinds.is_timestamp(given) and kinds.is_date32(wanted):
+        # In UTC, where Arrow takes the day of the zone, whatever the time of day.
+        numbers = values.view(pa.int64())
+        if (numbers.fill_null(0).to_numpy() % _PER_DAY[given.unit]).any():
+            raise pa.ArrowInvalid("a date has no time of day")
+        return numbers.view(pa.timestamp(given.unit)).cast(wanted)
+    made = values.cast(wanted)
+    if _may_round(given, wanted) and not _is_same(made.cast(given), values):
+        raise pa.ArrowInvalid("it would be rounded")
+    return made
+
+
+def _may_round(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Tell whether Arrow rounds such numbers without a word."""
+    if kinds.is_floating(given):
+        return any(is_kind(wanted) for is_kind in (kinds.is_boolean, kinds.is_float32, kinds.is_decimal))
+    return bool(kinds.is_integer(given) and kinds.is_boolean(wanted))
+
+
+def _is_same(made: pa.Array, values: pa.Array) -> bool:
+    same = pc.equal(made, values)
+    if kinds.is_floating(values.type):
+        same = pc.or_(same, pc.and_(pc.is_nan(made), pc.is_nan(values)))
+    return bool(pc.all(same, min_count=0).as_py())

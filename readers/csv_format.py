@@ -17,7 +17,8 @@ from tidegate.readers.csv_columns import GivenColumns, column_name, column_posit
 from tidegate.readers.csv_dialect import COMMAS, CsvDialect
 from tidegate.readers.csv_records import CsvRecords, multi_line_blocks, single_line_block
 from tidegate.readers.csv_tokens import CsvTokenizer
-from tidegate.readers.csv_values import inferred_type
+from tidegate.readers.csv_values import converter_of, inferred_type
+from tidegate.readers.event_time_range import TimeColumn
 from tidegate.readers.event_time_units import TimeUnit, text_times
 from tidegate.readers.line_objects import LineObject, SeenLines, survey_lines
 from tidegate.readers.line_ranges import fetched_ahead
@@ -52,6 +53,7 @@ class CsvFormat(ObjectFormat):
     infer_schema: types are inferred, too; otherwise all columns are strings.
     chunk_bytes: how large a chunk may be; at least 1.
     bad_records: what becomes of records with more or fewer values than columns, and of values that do not fit.
+    read_times: how the event-time column is read, where rows are told apart by that; None: it need not be read.
 
     Plain objects are cut at any byte; a line belongs to the chunk that holds its first byte.  Compressed ones (by
     their suffix: .gz, .zst, .bz2, .lz4), and those whose values may hold line ends, are one chunk each.
@@ -66,6 +68,7 @@ class CsvFormat(ObjectFormat):
     infer_schema: bool = False
     chunk_bytes: int = 64 << 20
     bad_records: BadRecordPolicy = FAIL
+    read_times: TimeColumn | None = None
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
         """Return the columns of the first MiB of every sample, in the order in which they come up.
@@ -106,6 +109,8 @@ class CsvFormat(ObjectFormat):
     def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
         """Cut an object into chunks, and find their times, as survey_lines does.
 
+        With ``read_times`` the times are those of the rows that ``read`` yields.
+
         Raises OptionError where event times are numbers and there is no unit.
         """
         headers: list[_Header | None] = []
@@ -115,8 +120,7 @@ class CsvFormat(ObjectFormat):
                 headers.append(self._header(item))
             for header, some in self._records(item, start, end, BLOCK_BYTES, *headers):
                 if len(some):
-                    times = self._times(item.name, some, str(column), self._names(found.key, header))
-                    yield SeenLines(len(some.block.data), times)
+                    yield self._seen(item.name, some, str(column), self._names(found.key, header))
 
         item = LineObject(self.store, found)
         splits = not self.dialect.multi_line
@@ -185,11 +189,25 @@ class CsvFormat(ObjectFormat):
         given = None if self.columns is None else self.columns.of(key)
         return given if header is None or (self.enforce_schema and given is not None) else header.names
 
-    def _times(self, name: str, some: CsvRecords, column: str, names: Sequence[str] | None) -> pa.Int64Array:
+    def _seen(self, name: str, some: CsvRecords, column: str, names: Sequence[str] | None) -> SeenLines:
+        size = len(some.block.data)
         position = column_position(column, names)
         if position is None:
-            return pa.nulls(len(some), pa.int64())
+            return SeenLines(size, pa.nulls(len(some), pa.int64()))
         texts = pa.concat_arrays([each.columns[0] for each in some.texts([position], 0, len(some))])
+        if self.read_times is None:
+            return SeenLines(size, self._times(name, texts, column))
+        values, misfits = converter_of(column, self.read_times.type)(texts)
+        times = self.read_times.times(values)
+        if misfits is None or self.bad_records.keeps_misfits:
+            return SeenLines(size, times)
+        if self.bad_records.fails:
+            sentence = f"has no {self.read_times.type} in {column!r}"
+            what = "record" if self.dialect.multi_line else "line"
+            raise CorruptDataError(f"{name}: the {what} at byte {some.place(int(misfits.argmax()))} {sentence}")
+        return SeenLines(size, times.filter(pa.array(~misfits)), int(misfits.sum()))
+
+    def _times(self, name: str, texts: pa.StringArray, column: str) -> pa.Int64Array:
         if self.unit is not None and self.unit != "iso8601":
             return text_times(texts, self.unit)
         try:

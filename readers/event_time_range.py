@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +17,7 @@ from tidegate.readers.event_time_units import TimeUnit
 from tidegate.readers.objects import TimeRange
 from tidegate.readers.seen_times import path_of
 
-__all__ = ["ALL_TIMES", "EventTimeRange", "RowTimes"]
+__all__ = ["ALL_TIMES", "EventTimeRange", "RowTimes", "TimeColumn"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,23 @@ class EventTimeRange:
 ALL_TIMES = EventTimeRange()
 
 
+class TimeColumn(NamedTuple):
+    """The event-time column as it is read.
+
+    names: of the column, and of the fields that lead from there to the times.
+    type: of their values.
+    unit: what these count; None: the type says it.
+    """
+
+    names: tuple[str, ...]
+    type: pa.DataType
+    unit: TimeUnit | None
+
+    def times(self, values: pa.Array) -> pa.Int64Array:
+        """Return the times of values of the type, in ms since the epoch; null for what is no time."""
+        return times_ms(values, self.unit)
+
+
 @dataclass(frozen=True, slots=True)
 class RowTimes:
     """Keeps the rows whose event times lie in a range.
@@ -67,26 +85,36 @@ class RowTimes:
     column: that holds them, a dotted path for a nested one.
     unit: of a column of numbers or texts; texts without one are ISO 8601.
     bad: with ``record-timestamp`` LastModified stands in for rows without a usable time, which else lie in no range.
+    parsed: units of what the format itself reads into a column of timestamps or dates, which then has its own.
     """
 
     wanted: EventTimeRange
     column: str
     unit: TimeUnit | None = None
     bad: BadEventTime = "fail"
+    parsed: Sequence[TimeUnit] = ("iso8601",)
+
+    def column_of(self, schema: pa.Schema) -> TimeColumn | None:
+        """Return the column among those of a schema; None: it is not there."""
+        path = path_of(self.column, list(schema))
+        if path is None:
+            return None
+        fields: list[pa.Field] = []
+        for place in path:
+            fields.append((fields[-1].type if fields else pa.struct(list(schema))).field(place))
+        kind = fields[-1].type
+        return TimeColumn(tuple(field.name for field in fields), kind, self._unit_of(kind))
 
     def check(self, schema: pa.Schema) -> None:
         """Raise OptionError unless the schema has the column, as one that holds the times of now."""
-        path = path_of(self.column, list(schema))
-        if path is None:
+        found = self.column_of(schema)
+        if found is None:
             raise OptionError(
                 f"startingTimestamp or endingTimestamp is set, so the column {self.column!r} has to be among the "
                 "columns that are read"
             )
-        kind: pa.DataType = functools.reduce(
-            lambda outer, place: outer.field(place).type, path, pa.struct(list(schema))
-        )
-        check_time_type(self.column, kind, self._unit_of(kind))
-        check_time_width(self.column, kind, self.unit)
+        check_time_type(self.column, found.type, found.unit)
+        check_time_width(self.column, found.type, self.unit)
 
     def kept(self, batch: pa.RecordBatch, modified_ms: int) -> pa.RecordBatch:
         """Return the rows that lie in the range.
@@ -102,6 +130,6 @@ class RowTimes:
         return batch if inside.true_count == len(inside) else batch.filter(inside)
 
     def _unit_of(self, kind: pa.DataType) -> TimeUnit | None:
-        if self.unit == "iso8601" and (kinds.is_timestamp(kind) or kinds.is_date(kind)):
-            return None  # the texts were read as such
+        if self.unit in self.parsed and (kinds.is_timestamp(kind) or kinds.is_date(kind)):
+            return None
         return "iso8601" if self.unit is None and kinds.is_string(kind) else self.unit

@@ -11,9 +11,18 @@ import pyarrow as pa
 
 from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.bad_records import FAIL, BadRecordPolicy
+from tidegate.readers.event_time_range import TimeColumn
 from tidegate.readers.event_time_units import TimeUnit, value_times
 from tidegate.readers.json_lines import JsonLines
-from tidegate.readers.json_values import MalformedError, Real, Whole, json_object, plain_value
+from tidegate.readers.json_values import (
+    MalformedError,
+    MisfitError,
+    Real,
+    Whole,
+    json_object,
+    plain_value,
+    record_converter,
+)
 from tidegate.readers.line_objects import LineObject, SeenLines, survey_lines
 from tidegate.readers.line_ranges import LineBlock, fetched_ahead, lines_of
 from tidegate.readers.object_store import ObjectStore
@@ -35,6 +44,7 @@ class JsonFormat(ObjectFormat):
     unit: what event times count; None: they are texts in ISO 8601.
     chunk_bytes: how large a chunk may be; at least 1.
     bad_records: what becomes of lines that are no JSON object, and of values that do not fit.
+    read_times: how the event-time column is read, where rows are told apart by that; None: it need not be read.
 
     Plain objects are cut at any byte; a line belongs to the chunk that holds its first byte.
     Compressed ones (by their suffix: .gz, .zst, .bz2, .lz4) are one chunk each.  Lines end with
@@ -45,6 +55,7 @@ class JsonFormat(ObjectFormat):
     unit: TimeUnit | None = None
     chunk_bytes: int = 64 << 20
     bad_records: BadRecordPolicy = FAIL
+    read_times: TimeColumn | None = None
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
         """Return the columns of the first MiB of every sample, with types that Spark has.
@@ -74,13 +85,18 @@ class JsonFormat(ObjectFormat):
     def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
         """Cut an object into chunks, and find their times, as survey_lines does.
 
-        Malformed lines that do not end the query are rows that need no time.
+        Malformed lines that do not end the query are rows that need no time.  With ``read_times`` the times are
+        those of the rows that ``read`` yields.
 
         Raises OptionError where event times are numbers and there is no unit.
         """
 
         def look(item: LineObject, start: int, end: int) -> Iterator[SeenLines]:
-            probe = _Probe(item.name, str(column), self.unit, fails=self.bad_records.fails)
+            probe: _Probe | _ReadProbe
+            if self.read_times is None:
+                probe = _Probe(item.name, str(column), self.unit, fails=self.bad_records.fails)
+            else:
+                probe = _ReadProbe(item.name, self.read_times, self.bad_records)
             return map(probe.seen, item.blocks(start, end, BLOCK_BYTES))
 
         return survey_lines(LineObject(self.store, found), None if column is None else look, self.chunk_bytes)
@@ -156,7 +172,8 @@ class _Probe:
         values, malformed = [], 0
         for offset, line in lines_of(block):
             try:
-                values.append(self._value(line))
+                node = _node(line, self._path)
+                values.append(None if isinstance(node, bool) else plain_value(node))
             except MalformedError as problem:  # noqa: PERF203 - parsing takes far longer
                 if self._fails:
                     raise _corrupt(self._name, offset, problem) from None
@@ -168,19 +185,56 @@ class _Probe:
             )
         return SeenLines(len(block.data), _times(values, self._unit or "iso8601"), malformed)
 
+
+class _ReadProbe:
+    """Finds the event times that the rows of lines have once they are read."""
+
+    def __init__(self, name: str, column: TimeColumn, policy: BadRecordPolicy) -> None:
+        self._name, self._column, self._policy = name, column, policy
+        self._convert = record_converter(pa.schema([("at", column.type)]), surplus=False)
+
+    def seen(self, block: LineBlock) -> SeenLines:
+        values, bad = [], 0
+        for offset, line in lines_of(block):
+            try:
+                values.append(self._value(line))
+            except MalformedError as problem:  # noqa: PERF203 - parsing takes far longer
+                if self._policy.fails:
+                    raise _corrupt(self._name, offset, problem) from None
+                bad += 1
+            except MisfitError:
+                if self._policy.keeps_misfits:
+                    values.append(None)
+                elif self._policy.fails:
+                    sentence = f"has no {self._column.type} in {'.'.join(self._column.names)!r}"
+                    raise CorruptDataError(f"{self._name}: the line at byte {offset} {sentence}") from None
+                else:
+                    bad += 1
+        return SeenLines(len(block.data), self._column.times(pa.array(values, self._column.type)), bad)
+
     def _value(self, line: bytes) -> object:
-        node: object
-        try:
-            node = orjson.loads(line)
-        except orjson.JSONDecodeError:  # perhaps only one of NaN, which Spark takes, too
-            node = None
+        node = _node(line, self._column.names)
+        if type(node) is int:
+            node = Whole(node)
+        elif type(node) is float:
+            node = Real(node)
+        return self._convert({"at": node})["at"]
+
+
+def _node(line: bytes, path: Sequence[str]) -> object:
+    """Return what is at a path in a line, as orjson or json_object has it; None: nothing."""
+    node: object
+    try:
+        node = orjson.loads(line)
+    except orjson.JSONDecodeError:  # perhaps only one of NaN, which Spark takes, too
+        node = None
+    if not isinstance(node, dict):
+        node = json_object(line)
+    for name in path:
         if not isinstance(node, dict):
-            node = json_object(line)
-        for name in self._path:
-            if not isinstance(node, dict):
-                return None
-            node = node.get(name)
-        return None if isinstance(node, bool) else plain_value(node)
+            return None
+        node = node.get(name)
+    return node
 
 
 def _times(values: list[object], unit: TimeUnit) -> pa.Int64Array:

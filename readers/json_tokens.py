@@ -45,7 +45,7 @@ NONE, WHOLE, NUMBER, TEXT, ESCAPED, TRUE, FALSE = range(7)
 """Kinds of tokens: null or nothing; an integer, any other number; a text without escapes, and with; true, false."""
 
 ODD = -1  # what a loop returns where it gives up
-UNKNOWN = -1  # no column
+UNKNOWN, UNSEEN = -1, -2  # no column, no name
 MOST_NAMES = 1024  # of a line whose columns are remembered
 TAB, RETURN, SPACE, QUOTE, PLUS, COMMA, MINUS, POINT, ZERO, NINE, COLON = b'\t\r "+,-.09:'
 OPENING, CLOSING, BACKSLASH, NEWLINE, LETTER_U, LETTER_E = b"{}\\\nue"
@@ -106,8 +106,7 @@ def _tokenize(  # noqa: C901, PLR0911, PLR0912, PLR0917 - Numba takes positions,
     Nothing ever steps over a line's end but the loop over lines, so that no other end has to be looked for.
     """
     layout = np.empty((MOST_NAMES, 3), np.int32)  # of the line before: start, length and column of each name
-    layout[:, 0] = 0
-    layout[:, 1] = UNKNOWN
+    layout[:, 2] = UNSEEN
     last_row = np.full(len(name_ends), -1, np.int32)
     at = row = 0
     while at < len(text):
@@ -122,11 +121,9 @@ def _tokenize(  # noqa: C901, PLR0911, PLR0912, PLR0917 - Numba takes positions,
         while text[at] != CLOSING or member:
             if text[at] != QUOTE:
                 return ODD
-            start = at + 1
-            at, escaped = _text_end(text, start)
-            if at == ODD or escaped:
+            column, at = _name(text, at + 1, names, name_ends, layout, member)
+            if at == ODD:
                 return ODD
-            column = _column(text, start, at - start, names, name_ends, layout, member)
             at = _after_blanks(text, at + 1)
             if text[at] != COLON:
                 return ODD
@@ -167,13 +164,19 @@ def _after_blanks(text: Bytes, at: int) -> int:
 
 
 @compiled
-def _column(  # noqa: PLR0917 - Numba takes positions only
-    text: Bytes, start: int, length: int, names: Bytes, name_ends: Ints, layout: Ints, member: int
-) -> int:
-    """Return the column of a name, or UNKNOWN; mostly that of the name at the same place in the line before."""
-    if member < MOST_NAMES and layout[member, 1] == length and _same(text, start, text, layout[member, 0], length):
-        return int(layout[member, 2])
-    column = UNKNOWN
+def _name(
+    text: Bytes, start: int, names: Bytes, name_ends: Ints, layout: Ints, member: int
+) -> tuple[int, int]:
+    """Return the column of a name, or UNKNOWN, and where its closing quote is; ODD if it has none, or escapes."""
+    if member < MOST_NAMES:
+        # Mostly it is the one at the same place in the line before.
+        length, column = layout[member, 1], layout[member, 2]
+        if column != UNSEEN and _same(text, start, text, layout[member, 0], length) and text[start + length] == QUOTE:
+            return column, start + length
+    end, escaped = _text_end(text, start)
+    if end == ODD or escaped:
+        return UNKNOWN, ODD
+    length, column = end - start, UNKNOWN
     for each in range(len(name_ends) - 1):
         begin = name_ends[each]
         if name_ends[each + 1] - begin == length and _same(text, start, names, begin, length):
@@ -183,7 +186,7 @@ def _column(  # noqa: PLR0917 - Numba takes positions only
         layout[member, 0] = start
         layout[member, 1] = length
         layout[member, 2] = column
-    return column
+    return column, end
 
 
 @compiled
