@@ -52,7 +52,7 @@ MUTANTS = [
     Mutant(
         "a restart forgets all splits but one",
         "WHOLE-1",
-        ("To see it again", "scenario."),
+        ("past the watermark", "scenario.crash"),
         sinful(enumerator=ForgetsSplitsOverARestart),
     ),
     Mutant(
