@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from tidegate.conformance.errors import ConformanceError, NotExercisedError, SkippedError
+from tidegate.conformance.explain import told
 from tidegate.conformance.harness import HarnessFactory, name_of
 from tidegate.conformance.lab import PATIENCE_S, Lab
 from tidegate.conformance.opting_out import OptedOut, opted_out
@@ -23,7 +24,6 @@ from tidegate.errors import OptionError
 __all__ = ["check_connector", "checked_exemptions", "enforce", "judge"]
 
 _DEADLINES_S = {Tier.CONTRACT: 60.0, Tier.STATEFUL: 300.0, Tier.SPARK: 240.0, Tier.FAULTS: 240.0}
-_FRAMES = 6
 
 
 def check_connector(
@@ -114,21 +114,21 @@ def _tested(attempt: _Attempt, deadline_s: float) -> Verdict:
     elif isinstance(attempt.error, SkippedError):
         status, text = Status.SKIPPED, str(attempt.error)
     elif attempt.error is not None:
-        status, text = Status.FAILED, _told(attempt.error)
+        status, text = Status.FAILED, told(attempt.error, __file__)
     elif unseen := [what for what in attempt.rule.witness if lab is None or what not in lab.seen]:
         status, text = Status.NOT_EXERCISED, f"nothing was tested: {' and '.join(unseen)} was never observed"
     else:
         status, text = Status.PASSED, ""
-    if lab is None:
-        return Verdict(attempt.rule, status, text, seconds=seconds)
-    return Verdict(attempt.rule, status, text, tuple(lab.story), seconds, name_of(lab.harness))
+    raised = status is Status.FAILED and not isinstance(attempt.error, ConformanceError)
+    verdict = Verdict(attempt.rule, status, text, seconds=seconds, raised=raised)
+    return verdict if lab is None else replace(verdict, story=tuple(lab.story), connector=name_of(lab.harness))
 
 
 class _Attempt(threading.Thread):
     """One rule tested once.
 
     lab: None as long as its harness is not made.
-    error: what ended the test, or else the closing of the lab; None: nothing.
+    error: what ended the test, or, when that holds or is skipped, the closing of the lab; None: nothing.
     """
 
     def __init__(self, checked: Rule, open_lab: Callable[[], Lab]) -> None:
@@ -147,20 +147,13 @@ class _Attempt(threading.Thread):
             try:
                 step()
             except BaseException as error:  # noqa: BLE001, PERF203 - as above
-                self.error = self.error or error
+                if self.error is None or isinstance(self.error, SkippedError):
+                    self.error = error
 
     def _test(self) -> None:
         assert self.lab is not None  # noqa: S101 - run() has just set it
         self.lab.skip_without(self.rule.needs)
         self.rule.test(self.lab)
-
-
-def _told(error: BaseException) -> str:
-    if isinstance(error, ConformanceError):
-        return str(error)
-    # What the rule did not expect comes from the connector, so its own stack is what helps.
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
-    return f"{type(error).__name__}: {error}\n{''.join(traceback.format_list(frames[-_FRAMES:]))}".rstrip()
 
 
 def _report(harness: HarnessFactory, verdicts: list[Verdict]) -> Report:

@@ -44,11 +44,12 @@ class Elsewhere:
         """Return what a function returns there.  Raises ConformanceError, with the stack, for what it raises."""
         assert self._process.stdin is not None  # noqa: S101 - both are pipes
         assert self._process.stdout is not None  # noqa: S101
-        self._process.stdin.write(_pickled(function, arguments))
-        self._process.stdin.flush()
+        question = pickle.dumps(_pickled(function, arguments))
         try:
+            self._process.stdin.write(question)
+            self._process.stdin.flush()
             failed, answer = pickle.load(self._process.stdout)  # noqa: S301 - from a process of our own
-        except EOFError:
+        except (BrokenPipeError, EOFError):
             raise ConformanceError(f"another process died in {function.__name__}()") from None
         if failed:
             raise ConformanceError(f"in another process:\n{answer}")
@@ -64,7 +65,8 @@ class Elsewhere:
         """Let it end by itself."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                pipe.close()
+                with suppress(BrokenPipeError):  # it died with a question on its way
+                    pipe.close()
         self._process.wait()
 
 
@@ -101,15 +103,20 @@ def _pickled(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
 def _serve(questions: io.BufferedReader, answers: io.BufferedWriter) -> None:
     while True:
         try:
-            function, arguments = pickle.load(questions)  # noqa: S301 - from the process that started this one
+            question = pickle.load(questions)  # noqa: S301 - from the process that started this one
         except EOFError:
             return
-        try:
-            answer = (False, function(*arguments))
-        except Exception:  # noqa: BLE001 - told to who asked
-            answer = (True, traceback.format_exc(limit=-6))
-        cloudpickle.dump(answer, answers)  # type: ignore[no-untyped-call]
+        answers.write(_answer(question))
         answers.flush()
+
+
+def _answer(question: bytes) -> bytes:
+    """Call what is asked for, and return what it returns, or the stack of what went wrong with it."""
+    try:
+        function, arguments = pickle.loads(question)  # noqa: S301 - as above
+        return bytes(cloudpickle.dumps((False, function(*arguments))))  # type: ignore[no-untyped-call]
+    except Exception:  # noqa: BLE001 - told to who asked
+        return pickle.dumps((True, traceback.format_exc(limit=-6)))
 
 
 if __name__ == "__main__":

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-__all__ = ["counted", "difference", "listed", "ordered_difference", "row_difference"]
+from tidegate.conformance.errors import ConformanceError
+
+__all__ = ["counted", "difference", "listed", "ordered_difference", "row_difference", "told"]
 
 _AROUND = 3
 _MOST_PARTS = 5
 _MOST_CHARACTERS = 60
+_FRAMES = 6
 
 
 def counted(number: int, thing: str) -> str:
@@ -99,6 +103,18 @@ def row_difference(what: str, keys: Sequence[str], first: pa.Table, second: pa.T
         at = next(n for n, (a, b) in enumerate(zip(one, two, strict=True)) if not a.equals(b))
         return f"{what}: column {name!r} differs: row {keys[at]} has another value the second time"
     return None
+
+
+def told(error: BaseException, caller: str) -> str:
+    """Return what an error says; of one that is not the kit's complaint also the end of its stack.
+
+    caller: the file that called what raised it, and is not shown.
+    """
+    if isinstance(error, ConformanceError):
+        return str(error)
+    # What no rule expected comes from the connector, so its own stack is what helps.
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != caller]
+    return f"{type(error).__name__}: {error}\n{''.join(traceback.format_list(frames[-_FRAMES:]))}".rstrip()
 
 
 def _in_words(first: Sequence[str], second: Sequence[str]) -> str:

@@ -45,7 +45,7 @@ class Attempt(Generic[_Found]):
     what: str
     do: Callable[[], _Found]
     found: _Found | None = None
-    error: Exception | None = None
+    error: BaseException | None = None
     seconds: float = 0.0
 
     def start(self) -> Attempt[_Found]:
@@ -82,6 +82,6 @@ class Attempt(Generic[_Found]):
         begun = time.monotonic()
         try:
             self.found = self.do()
-        except Exception as error:  # noqa: BLE001 - of which kind, the one who waits looks at
+        except BaseException as error:  # noqa: BLE001 - of which kind, the one who waits looks at
             self.error = error
         self.seconds = time.monotonic() - begun

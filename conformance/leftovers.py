@@ -13,11 +13,12 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tidegate.conformance.errors import SkippedError
+from tidegate.conformance.processes import children, command
 
 __all__ = ["Held"]
 
 _PROC = Path("/proc")
-_PLANNER = b"python_streaming_source_runner"
+_PLANNER = "python_streaming_source_runner"
 _ESTABLISHED = "01"
 
 
@@ -40,10 +41,10 @@ class Held:
         if not (_PROC / "net" / "tcp").exists():
             raise SkippedError("it looks at processes as Linux shows them, in /proc")
         java = int(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr] # noqa: SLF001
-        children = _children()
-        below = list(_below([java], children))
-        planners = [pid for pid in below if _PLANNER in _command(pid)]
-        planners += _below(planners, children)
+        families = children()
+        below = list(_below([java], families))
+        planners = [pid for pid in below if _PLANNER in command(pid)]
+        planners += _below(planners, families)
         workers = [pid for pid in below if pid not in planners]
         return cls(frozenset(planners), frozenset(_threads()), frozenset(_connections(workers, java)))
 
@@ -64,26 +65,10 @@ class Held:
         ]
 
 
-def _children() -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
-    for folder in _PROC.glob("[0-9]*"):
-        with suppress(OSError):  # it has just ended
-            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
-            if state != "Z":
-                found.setdefault(int(parent), []).append(int(folder.name))
-    return found
-
-
-def _below(parents: Collection[int], children: dict[int, list[int]]) -> Iterator[int]:
+def _below(parents: Collection[int], families: dict[int, list[int]]) -> Iterator[int]:
     for parent in parents:
-        yield from children.get(parent, ())
-        yield from _below(children.get(parent, ()), children)
-
-
-def _command(pid: int) -> bytes:
-    with suppress(OSError):
-        return (_PROC / str(pid) / "cmdline").read_bytes()
-    return b""
+        yield from families.get(parent, ())
+        yield from _below(families.get(parent, ()), families)
 
 
 def _threads() -> Iterator[threading.Thread]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, Verbosity, settings
 from hypothesis import strategies as st
+from hypothesis.errors import Flaky
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from tidegate.conformance.abilities import Abilities, Ability
+from tidegate.conformance.errors import ConformanceError
 from tidegate.conformance.harness import HarnessFactory
 from tidegate.conformance.lab import Lab
 from tidegate.conformance.planning import OpenRun
@@ -37,6 +39,7 @@ class _Terms:
     abilities: Abilities
     drifts_s: tuple[int | None, ...]
     happened: set[str]
+    failures: list[str] = field(default_factory=list)
 
 
 class _Life(RuleBasedStateMachine):
@@ -140,9 +143,11 @@ class _Life(RuleBasedStateMachine):
         if not hasattr(self, "scenario"):
             return
         try:
-            if not self.scenario.failed:
+            if self.scenario.failure is None:
                 self.scenario.end()
         finally:
+            if self.scenario.failure is not None:
+                self.terms.failures.append(str(self.scenario.failure))
             self.terms.happened.update(self.scenario.happened)
             self.scenario.lab.close()
 
@@ -161,20 +166,28 @@ def live_many_lives(lab: Lab, drifts_s: tuple[int | None, ...], seconds: float) 
     lab.tell(f"live up to {lives} lives of up to {_STEPS} steps")
     phases = [Phase.generate] if life_s > _SLOW_S else [Phase.generate, Phase.shrink]
     known: Any = type("Life", (_Life,), {"terms": terms})
-    run_state_machine_as_test(
-        known,
-        settings=settings(
-            max_examples=lives,
-            stateful_step_count=_STEPS,
-            deadline=None,
-            database=None,
-            derandomize=True,
-            phases=phases,
-            report_multiple_bugs=False,
-            suppress_health_check=list(HealthCheck),
-            verbosity=Verbosity.quiet,
-        ),
-    )
+    try:
+        run_state_machine_as_test(
+            known,
+            settings=settings(
+                max_examples=lives,
+                stateful_step_count=_STEPS,
+                deadline=None,
+                database=None,
+                derandomize=True,
+                phases=phases,
+                report_multiple_bugs=False,
+                suppress_health_check=list(HealthCheck),
+                verbosity=Verbosity.quiet,
+            ),
+        )
+    except Flaky:
+        if not terms.failures:
+            raise
+        raise ConformanceError(
+            f"{terms.failures[-1]}\n\nLived again, that life went otherwise: what the connector does depends on more "
+            "than what happens to it, such as the time that an answer takes."
+        ) from None
 
 
 def _beginner(make: HarnessFactory, open_run: OpenRun, patience_s: float) -> Callable[..., Scenario]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tidegate.alignment.index import SupportsTimeIndex
@@ -26,12 +26,21 @@ class OptedOut:
     stale: Mapping[Ability, str] = field(default_factory=dict)
 
 
-def _writer_has(method: str) -> Callable[[Harness], str | None]:
-    def look(harness: Harness) -> str | None:
-        writer = type(harness.create_split())
-        return f"{writer.__name__} has {method}()" if getattr(writer, method) is not getattr(Writer, method) else None
+_METHODS: Mapping[Ability, str] = {
+    Ability.FINITE_SPLITS: "finish",
+    Ability.HOLES: "leave_hole",
+    Ability.RETENTION: "trim",
+    Ability.REMOVABLE_SPLITS: "remove",
+}
 
-    return look
+
+def _has_methods(harness: Harness, abilities: Collection[Ability]) -> Iterator[tuple[Ability, str]]:
+    # One writer for all: not every harness can make more than one.
+    writer = type(harness.create_split()) if abilities else Writer
+    for ability in abilities:
+        method = _METHODS[ability]
+        if getattr(writer, method) is not getattr(Writer, method):
+            yield ability, f"{writer.__name__} has {method}()"
 
 
 def _has_lookup(harness: Harness) -> str | None:
@@ -47,10 +56,6 @@ def _has_start_at_end(harness: Harness) -> str | None:
 
 
 _LOOKS: Mapping[Ability, Callable[[Harness], str | None]] = {
-    Ability.FINITE_SPLITS: _writer_has("finish"),
-    Ability.HOLES: _writer_has("leave_hole"),
-    Ability.RETENTION: _writer_has("trim"),
-    Ability.REMOVABLE_SPLITS: _writer_has("remove"),
     Ability.TIME_INDEX: _has_lookup,
     Ability.START_AT_END: _has_start_at_end,
 }
@@ -60,10 +65,12 @@ def opted_out(make: HarnessFactory) -> OptedOut:
     """Return what a connector goes without.  Raises what the harness and its source raise."""
     harness = make()
     try:
-        found = {}
+        lacking = harness.abilities.opted_out
+        found = dict(_has_methods(harness, [ability for ability in _METHODS if ability in lacking]))
         for ability, look in _LOOKS.items():
-            if ability in harness.abilities.opted_out and (why := look(harness)) is not None:
-                found[ability] = f"{ability.name} is opted out of, but {why}"
-        return OptedOut(name_of(harness), dict(harness.abilities.opted_out), found)
+            if ability in lacking and (why := look(harness)) is not None:
+                found[ability] = why
+        stale = {ability: f"{ability.name} is opted out of, but {why}" for ability, why in found.items()}
+        return OptedOut(name_of(harness), dict(lacking), stale)
     finally:
         harness.close()

@@ -23,6 +23,7 @@ OPTED_OUT = pytest.StashKey[dict[str, Any]]()
 """Where a test leaves what its connector goes without, as JSON."""
 
 _TIER, _REPORT = "--conformance-tier", "--conformance-report"
+_MOST_LINES = 20
 _ATTRIBUTES = {"tidegate_verdict": VERDICT, "tidegate_opted_out": OPTED_OUT}
 
 
@@ -101,6 +102,8 @@ class _Conformance:
             for attribute, key in _ATTRIBUTES.items():
                 if key in item.stash:
                     setattr(report, attribute, item.stash[key])
+            if VERDICT in item.stash:
+                report.sections = [_shortened(*section) for section in report.sections]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         suite = report.nodeid.partition("[")[0].rpartition("::")[0]
@@ -136,3 +139,11 @@ class _Conformance:
         told = self._opted_out.get(key)
         found = OptedOut(key[1]) if told is None else opted_out_from(told)
         return Report(key[1], in_order(map(verdict_from, verdicts)), found.abilities, found.stale)
+
+
+def _shortened(name: str, text: str) -> tuple[str, str]:
+    """Return what was logged, but only its end: of many lives of a query the last one is the shortest that fails."""
+    lines = text.splitlines()
+    if not name.startswith("Captured log") or len(lines) <= _MOST_LINES:
+        return name, text
+    return f"{name}, the last {_MOST_LINES} of {len(lines):,} lines", "\n".join(lines[-_MOST_LINES:])

@@ -46,6 +46,7 @@ def verdict_told(verdict: Verdict) -> dict[str, Any]:
         "story": list(verdict.story),
         "seconds": round(verdict.seconds, 3),
         "connector": verdict.connector,
+        "raised": verdict.raised,
     }
 
 
@@ -58,6 +59,7 @@ def verdict_from(told: dict[str, Any]) -> Verdict:
         tuple(told["story"]),
         told["seconds"],
         told["connector"],
+        told["raised"],
     )
 
 

@@ -76,13 +76,14 @@ def _rule(verdict: Verdict, *, opened: bool) -> str:
         told += f"<p>What was done:</p><ol>{_items(verdict.story)}</ol>"
     return (
         f'<details class="{_class(status)}"{" open" if opened else ""}>{summary}'
-        f'<div class="told">{told}{_described(rule)}</div></details>{why}'
+        f'<div class="told">{told}{_described(verdict)}</div></details>{why}'
     )
 
 
-def _described(rule: Rule) -> str:
+def _described(verdict: Verdict) -> str:
+    rule = verdict.rule
     entries = [
-        ("look at", f"<ul>{_items(rule.look_at)}</ul>"),
+        ("look at", f"<ul>{_items(verdict.look_at)}</ul>"),
         ("purpose", escape(rule.purpose)),
         ("tested", escape(rule.tested)),
         ("passes when", escape(rule.passes)),

@@ -8,8 +8,11 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from tidegate.conformance.processes import children, command
 
 __all__ = ["Resources", "acts"]
 
@@ -26,7 +29,9 @@ _OUTWARD = {
     "os.mkdir": "makes a folder",
     "os.remove": "deletes a file",
     "os.rename": "renames a file",
+    "open": "writes a file",
 }
+_OF_FILES = frozenset({"os.mkdir", "os.remove", "os.rename", "open"})
 _listeners: dict[int, list[str]] = {}  # by thread
 
 
@@ -44,7 +49,7 @@ class Resources:
         """Look."""
         kinds: dict[str, dict[object, str]] = {
             "thread": {thread.ident: thread.name for thread in threading.enumerate()},
-            "child process": _children(),
+            "child process": {pid: command(pid) for pid in children().get(os.getpid(), ())},
         }
         for number, what in _descriptors().items():
             kind = what.partition(":")[0] if not what.startswith("/") else "file"
@@ -76,20 +81,24 @@ def acts() -> Iterator[list[str]]:
         del _listeners[threading.get_ident()]
 
 
-_installed: list[bool] = []
-
-
+@cache
 def _install() -> None:
-    if not _installed:
-        sys.addaudithook(_notice)  # there is no way to take one away
-        _installed.append(True)
+    sys.addaudithook(_notice)  # there is no way to take one away
 
 
 def _notice(event: str, arguments: tuple[Any, ...]) -> None:
     if _listeners and event in _OUTWARD:
         done = _listeners.get(threading.get_ident())
-        if done is not None:
+        if done is not None and not (event in _OF_FILES and _harmless(event, arguments)):
             done.append(f"{_OUTWARD[event]} ({event}{_target(event, arguments)})")
+
+
+def _harmless(event: str, arguments: tuple[Any, ...]) -> bool:
+    """Tell whether a file is only read, or is what Python itself keeps of a module that is imported first now."""
+    path = arguments[0]
+    opened = isinstance(path, int)  # a descriptor, of what was noticed when it was opened
+    reads = event == "open" and not arguments[2] & (os.O_WRONLY | os.O_RDWR)
+    return opened or reads or (sys.pycache_prefix or "__pycache__") in str(path)
 
 
 def _target(event: str, arguments: tuple[Any, ...]) -> str:
@@ -103,14 +112,4 @@ def _descriptors() -> dict[int, str]:
     for name in os.listdir(_DESCRIPTORS):  # noqa: PTH208 - names alone are wanted
         with suppress(OSError):  # the one that listed them is gone by now
             found[int(name)] = os.readlink(_DESCRIPTORS / name) if _DESCRIPTORS.parts[1] == "proc" else "descriptor"  # noqa: PTH115
-    return found
-
-
-def _children() -> dict[object, str]:
-    found: dict[object, str] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has just ended
-            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
-            if int(parent) == os.getpid() and state != "Z":
-                found[folder.name] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     return found

@@ -22,12 +22,11 @@ from typing_extensions import Self
 from tidegate.alignment.budget import Budget
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.errors import ConformanceError
-from tidegate.conformance.explain import difference
+from tidegate.conformance.explain import difference, told
 from tidegate.conformance.harness import HarnessFactory, Row
 from tidegate.conformance.lab import BEGIN_MS, PATIENCE_S, SECOND_MS, Lab, Split
 from tidegate.conformance.planning import OpenRun, open_coordinator
 from tidegate.conformance.query import Batch, Query
-from tidegate.errors import TidegateError
 
 __all__ = ["IDLE_S", "Scenario"]
 
@@ -35,7 +34,7 @@ IDLE_S = 60.0
 """For how long a split has nothing to read before it is idle."""
 
 _SEEN_S = 1.0  # of the query's clock, after which it looks again for what is new
-_MOST_BATCHES = 200
+_MOST_BATCHES = 1_000
 _NEVER = -(10**18)
 
 
@@ -68,14 +67,18 @@ class Scenario:
         options = {"idleTimeout": f"{IDLE_S:g} seconds", "failOnDataLoss": "false"}
         options |= {} if max_drift_s is None else {"maxDrift": f"{max_drift_s} seconds"}
         options |= {"maxOutOfOrderness": f"{out_of_orderness_s} seconds"}
-        self._query = Query(self.lab, self.lab.source(**options))
+        try:
+            self._query = Query(self.lab, self.lab.source(**options))
+        except BaseException:
+            self.lab.close()
+            raise
         self._unread: dict[str, Row] = {}
         self._lost: set[str] = set()
         self._removed: set[int] = set()
         self._behind: set[int] = set()
         self._grown_at_s: dict[int, float] = {}
         self._watermark_ms = _NEVER
-        self.failed = False
+        self.failure: ConformanceError | None = None
         self.happened: set[str] = set()
 
     @property
@@ -161,9 +164,8 @@ class Scenario:
         with self._step("available_now"):
             self._query.stop()
             self._query.start(bounded=True)
-            for _ in range(_MOST_BATCHES):
-                if not self._batch(None):
-                    break
+            for batch in self._query.steps():
+                self._judge(batch)
             self._query.stop()
             self._expect_all_read("when a run with Trigger.AvailableNow ends")
             self.happened.add("a bounded run")
@@ -205,6 +207,10 @@ class Scenario:
                     break
             else:
                 break
+        else:
+            raise self.lab.fail(
+                f"the query makes one batch after the other, {_MOST_BATCHES:,} by now, though nothing comes"
+            )
         self._expect_all_read("at the end, when all others are idle")
         there = [split for split in self.lab.splits if split.number not in self._removed]
         times = [row.event_time_ms or 0 for split in there for row in split.rows[split.trimmed :]]
@@ -321,15 +327,13 @@ class Scenario:
         self.script.append(f"scenario.{name}({', '.join(map(str, arguments))})")
         try:
             yield
-        except ConformanceError as wrong:
-            self.failed = True
-            raise ConformanceError(f"{wrong}\n\n{self._pasted()}") from None
-        except TidegateError as error:
-            self.failed = True
-            raise ConformanceError(f"{type(error).__name__}: {error}\n\n{self._pasted()}") from error
+        except Exception as error:  # noqa: BLE001 - whatever a connector raises is told
+            self.failure = ConformanceError(f"{told(error, __file__)}\n\n{self._pasted()}")
+            raise self.failure from (None if isinstance(error, ConformanceError) else error)
 
     def _pasted(self) -> str:
-        return "To see it again:\n\n" + "\n".join(f"    {line}" for line in self.script)
+        lines = [f"from {__name__} import {type(self).__name__}", "", *self.script]
+        return "To see it again:\n\n" + "\n".join(f"    {line}".rstrip() for line in lines)
 
 
 def _behind(earlier_ms: int, later_ms: int) -> str:

@@ -39,6 +39,7 @@ class Verdict:
     story: what was done, step by step, up to the end.
     seconds: that it took.
     connector: the harness's name.
+    raised: whether it failed by an error that is not the kit's complaint, which the rule knows nothing of.
     """
 
     rule: Rule
@@ -47,11 +48,17 @@ class Verdict:
     story: tuple[str, ...] = ()
     seconds: float = 0.0
     connector: str = ""
+    raised: bool = False
 
     @property
     def fails(self) -> bool:
         """Whether the connector does not conform because of it: a MAY need not hold, but no word may be stale."""
         return not self.status.good and (self.rule.level is not Level.MAY or self.status is Status.STALE)
+
+    @property
+    def look_at(self) -> tuple[str, ...]:
+        """What to look at when it fails, most likely first."""
+        return ("where this error is raised, which the rule does not expect",) if self.raised else self.rule.look_at
 
     def explained(self) -> str:
         """Return all that helps to understand a failure."""
@@ -61,7 +68,8 @@ class Verdict:
         if self.story:
             parts.append("What was done:\n" + "\n".join(f"  {n}. {step}" for n, step in enumerate(self.story, 1)))
         if not self.status.good:
-            parts.append("Look at:\n" + "\n".join(f"  - {hint}" for hint in self.rule.look_at))
+            hints = "".join(f"\n  - {hint}" for hint in self.look_at)
+            parts.append(f"Look at:{hints}")
             parts.append(f"The rule ({self.rule.level.name}): {self.rule.purpose}")
             parts.append(f"To check it alone: from tidegate.conformance import {self.rule.test.__name__}")
         return "\n\n".join(part for part in parts if part)

@@ -63,7 +63,7 @@ def list_rules(tiers: Sequence[str], rules: Sequence[str]) -> None:
     wanted = _wanted(tiers, rules)
     output = _output()
     for area in AREAS:
-        of_area = [each for each in wanted if each.id.startswith(f"{area}-")]
+        of_area = [each for each in wanted if each.area == area]
         if of_area:
             output.print(f"{area}: {AREAS[area]}", style="bold")
         for each in of_area:

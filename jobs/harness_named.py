@@ -57,7 +57,7 @@ def _failed(name: str, error: Exception) -> str:
 def _siblings(name: str) -> list[str]:
     """Return the modules beside one that there is not: of its package, or of the current folder."""
     package, dot, _ = name.rpartition(".")
-    path = list(sys.modules[package].__path__) if dot else [str(Path.cwd())]
+    path = getattr(sys.modules[package], "__path__", []) if dot else [str(Path.cwd())]  # a module has none
     return [package + dot + each.name for each in pkgutil.iter_modules(path)]
 
 

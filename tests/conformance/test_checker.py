@@ -55,6 +55,16 @@ def test_what_a_connector_raises_is_told_with_its_own_stack():
     assert "/checker.py" not in verdict.text
 
 
+def test_an_error_that_no_rule_expects_does_not_send_people_to_what_the_rule_is_about():
+    verdict = judged(raises(KeyError("split-7")))
+    assert verdict.raised
+    explained = verdict.explained()
+    assert "KeyError: 'split-7'\n  File " in explained
+    assert "Look at:\n  - where this error is raised, which the rule does not expect\n\n" in explained
+    assert "- the cable" not in explained
+    assert not judged(breaks).raised
+
+
 def test_a_rule_that_never_saw_what_it_is_about_was_not_exercised():
     verdict = judged(holds, witness=("a witness", "a pause"))
     assert verdict.status is Status.NOT_EXERCISED
@@ -118,6 +128,12 @@ class FailsToClose(SmallHarness):
 
 def test_a_harness_that_fails_to_close_fails_the_rule():
     verdict = judge(small_rule("READ-1"), FailsToClose)
+    assert verdict.status is Status.FAILED
+    assert verdict.text.startswith("RuntimeError: a lock is still held")
+
+
+def test_a_rule_that_is_skipped_does_not_hide_that_the_harness_fails_to_close():
+    verdict = judge(small_rule("READ-1", raises(SkippedError("no Spark here"))), FailsToClose)
     assert verdict.status is Status.FAILED
     assert verdict.text.startswith("RuntimeError: a lock is still held")
 

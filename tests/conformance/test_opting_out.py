@@ -43,6 +43,19 @@ def test_what_is_not_there_is_opted_out_of_rightly():
     assert found.stale == {}
 
 
+def test_a_harness_that_can_make_only_one_split_is_asked_for_one():
+    class OneTable(MemoryHarness):
+        abilities = Abilities().cannot([Ability.MANY_SPLITS, Ability.FINITE_SPLITS, Ability.RETENTION], "one table")
+        made = 0
+
+        def create_split(self):
+            self.made += 1
+            assert self.made == 1, "there is one table only"
+            return super().create_split()
+
+    assert set(opted_out(OneTable).stale) == {Ability.FINITE_SPLITS, Ability.RETENTION}
+
+
 def test_the_harness_is_closed_also_when_it_fails():
     closed = []
 

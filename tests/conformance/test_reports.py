@@ -88,6 +88,7 @@ def test_json_has_these_keys(report):
         "text": "row 0#7 is missing",
         "story": ["split 0: create"],
         "connector": "small",
+        "raised": False,
     }
 
 

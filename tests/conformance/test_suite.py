@@ -2,12 +2,15 @@
 
 import importlib
 import json
+import logging
 import sys
 
 import pytest
 
 import tidegate.conformance.checks  # noqa: F401 - else every run within this process imports it anew
-from tidegate.conformance import ConnectorSuite
+from tests.conformance.small import small_rule
+from tidegate.conformance import ConnectorSuite, rules
+from tidegate.conformance.rules import Tier
 from tidegate.errors import OptionError
 
 pytest_plugins = ("pytester",)
@@ -49,6 +52,25 @@ def test_a_failure_explains_itself_without_the_stack_of_the_kit(run):
         assert part in text
     assert "suite.py" not in text
     assert "checker.py" not in text
+
+
+def test_of_what_was_logged_a_failure_shows_the_end(pytester, monkeypatch):
+    def lives(lab):
+        for number in range(500):
+            logging.getLogger("tidegate").warning("life %d", number)
+        raise lab.fail("row 0#7 is missing")
+
+    monkeypatch.setattr(rules, "_RULES", {"WHOLE-1": small_rule("WHOLE-1", lives, tier=Tier.STATEFUL)})
+    pytester.makepyfile(
+        test_small=HEAD
+        + "\n\ndef test_other():\n    import logging\n"
+        + "\n".join(f"    logging.getLogger('tidegate').warning('other {number}')" for number in range(30))
+        + "\n    assert False\n"
+    )
+    text = str(pytester.runpytest_inprocess("-p", "no:cacheprovider").stdout)
+    assert "Captured log call, the last 20 of 500 lines" in text
+    assert [line.split()[-1] for line in text.splitlines() if " life " in line] == [str(n) for n in range(480, 500)]
+    assert sum(" other " in line and "WARNING" in line for line in text.splitlines()) == 30
 
 
 def test_what_cannot_be_tested_is_skipped_with_its_reason(run):

@@ -2,6 +2,7 @@ import logging
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from dataclasses import replace
@@ -54,6 +55,12 @@ def leaking(what):
             return super().discover()
 
     return sinful(enumerator=Leaks, harness=Undoing)
+
+
+def a_written_file():
+    with tempfile.TemporaryFile("w") as file:
+        file.write("a cache")
+    return lambda: None
 
 
 def a_lookup():
@@ -330,6 +337,7 @@ MUTANTS = [
     Mutant("a constructor looks up a host", "LIFE-1", ("making an enumerator looks up a host",), opening(a_lookup)),
     Mutant("a constructor starts a thread", "LIFE-1", ("making an enumerator", "'thread'"), opening(a_thread)),
     Mutant("a constructor opens a file", "LIFE-1", ("making an enumerator", "'file'"), opening(a_file)),
+    Mutant("a constructor writes a file", "LIFE-1", ("making an enumerator writes a file",), opening(a_written_file)),
     Mutant("a thread leaked", "LIFE-2", ("3 more of the kind 'thread'",), leaking(a_thread)),
     Mutant("a socket leaked", "LIFE-2", ("3 more of the kind 'socket'",), leaking(a_socket)),
     Mutant("a process leaked", "LIFE-2", ("3 more of the kind 'child process'",), leaking(a_process)),

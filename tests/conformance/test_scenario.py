@@ -1,0 +1,99 @@
+"""Lives of a query, step by step: what goes wrong in one, whatever it is, is told with the code that lives it again."""
+
+import re
+import textwrap
+
+import pytest
+
+from tests.conformance.mutants.mutant import sinful
+from tidegate.conformance.checker import judge
+from tidegate.conformance.errors import ConformanceError
+from tidegate.conformance.memory import MemoryEnumerator, MemoryHarness, MemoryReader
+from tidegate.conformance.planning import open_coordinator
+from tidegate.conformance.rules import rule_named
+from tidegate.conformance.scenario import Scenario
+from tidegate.conformance.verdicts import Status
+
+
+class CannotLookAgain(MemoryEnumerator):
+    def __init__(self, source, state):
+        super().__init__(source, state)
+        self._restarted = state is not None
+
+    def extents(self, splits):
+        if self._restarted:
+            raise KeyError("split-7")
+        return super().extents(splits)
+
+
+class Ticks:
+    """A planner that always has a next batch, though no row is in it."""
+
+    def __init__(self, source, clocks, cores):
+        self._run, self._ticks = open_coordinator(source, clocks, cores), 0
+
+    def __getattr__(self, name):
+        return getattr(self._run, name)
+
+    def latest_offset(self, start, *arguments):
+        self._ticks += 1
+        return {**self._run.latest_offset(_without_tick(start), *arguments), "tick": self._ticks}
+
+    def tasks(self, start, end):
+        return self._run.tasks(_without_tick(start), _without_tick(end))
+
+
+def _without_tick(offset):
+    return {name: value for name, value in offset.items() if name != "tick"}
+
+
+def test_a_harness_is_closed_though_its_source_cannot_be_made():
+    closed = []
+
+    class Harness(MemoryHarness):
+        def source(self, options):
+            raise ValueError("no such option")
+
+        def close(self):
+            closed.append(self)
+            super().close()
+
+    with pytest.raises(ValueError, match="no such option"):
+        Scenario(Harness)
+    assert len(closed) == 1
+
+
+def test_an_error_of_any_kind_is_told_with_its_stack_and_with_code_that_raises_it_again():
+    harness = sinful(enumerator=CannotLookAgain)
+    verdict = judge(rule_named("WHOLE-1"), harness)
+    assert verdict.status is Status.FAILED
+    assert verdict.text.startswith("KeyError: 'split-7'\n")
+    assert "in extents" in verdict.text
+    _, _, pasted = verdict.text.partition("To see it again:\n\n")
+    with pytest.raises(ConformanceError, match="KeyError: 'split-7'"):
+        exec(textwrap.dedent(pasted), {harness.__name__: harness})  # noqa: S102 - as people do
+
+
+@pytest.mark.parametrize("last", ["available_now", "end"])
+def test_batches_that_never_end_are_a_failure(last):
+    with Scenario(MemoryHarness, open_run=Ticks) as scenario:
+        scenario.new_split(0, 1)
+        with pytest.raises(ConformanceError, match="makes one batch after the other, 1,000 by now"):
+            getattr(scenario, last)()
+
+
+def test_a_life_that_goes_wrong_only_once_is_told():
+    class LosesOneRowOnce(MemoryReader):
+        reads = 0
+
+        def read(self, task):
+            LosesOneRowOnce.reads += 1
+            lost = LosesOneRowOnce.reads == 150
+            for batch in super().read(task):
+                yield batch.slice(1) if lost else batch
+
+    verdict = judge(rule_named("WHOLE-1"), sinful(reader=LosesOneRowOnce))
+    assert verdict.status is Status.FAILED
+    assert re.search(r"missing|passes 0#\d+", verdict.text)
+    assert "To see it again:" in verdict.text
+    assert "Lived again, that life went otherwise" in verdict.text
