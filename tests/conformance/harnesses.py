@@ -130,23 +130,25 @@ class KafkaHarness(Harness):
 
 @contextmanager
 def _stopped_now_and_then(server):
-    """Stop the broker's process for a second, again and again."""
+    """Stop the broker's process again and again, for the first time now, so that the first answer is late."""
     over = threading.Event()
 
-    def stop_and_go():
+    def go_and_stop():
         while not over.is_set():
-            os.kill(server.pids[1], signal.SIGSTOP)
-            over.wait(1.0)
+            over.wait(1.5)
             os.kill(server.pids[1], signal.SIGCONT)
             over.wait(0.2)
+            os.kill(server.pids[1], signal.SIGSTOP)
 
-    thread = threading.Thread(target=stop_and_go)
+    os.kill(server.pids[1], signal.SIGSTOP)
+    thread = threading.Thread(target=go_and_stop)
     thread.start()
     try:
         yield
     finally:
         over.set()
         thread.join()
+        os.kill(server.pids[1], signal.SIGCONT)
 
 
 class S3Writer(Writer):
