@@ -12,6 +12,7 @@ from tidegate.readers.event_time import BadEventTime
 from tidegate.readers.event_time_policy import FutureEventTime
 from tidegate.readers.event_time_range import ALL_TIMES, EventTimeRange
 from tidegate.readers.objects import Chunk, ChunkSurvey, S3Object, TimeRange
+from tidegate.readers.partition_columns import partition_texts
 from tidegate.readers.path_times import PathTimes
 
 __all__ = ["ObjectTimes"]
@@ -31,6 +32,7 @@ class ObjectTimes:
         too.  They never fail, for their own policy lets them through.
     wanted: what is to be read: chunks that are known to have no time in it are left out, others planned by what
         lies in it.
+    prefix: below it, folders name columns, which count more than those of the data.
     """
 
     column: str | None = None
@@ -40,6 +42,7 @@ class ObjectTimes:
     max_future_skew_ms: int = 0
     keeps_malformed: bool = False
     wanted: EventTimeRange = ALL_TIMES
+    prefix: str = ""
 
     def chunk(self, found: S3Object, survey: ChunkSurvey, now_ms: int) -> Chunk | None:
         """Return a chunk of an object with the event times that planning goes by; None: none of it is wanted.
@@ -48,7 +51,7 @@ class ObjectTimes:
         """
         times = self._not_bad(found, survey)
         if self.wanted.is_bounded:
-            if self.column is not None and not survey.exact:
+            if self.column is not None and not (survey.exact and self._is_of_data(self.column, found)):
                 # Rows that nobody has looked at may be wanted; they are told apart when they are read.
                 times = times and self.wanted.narrowed(times)
             else:
@@ -58,6 +61,9 @@ class ObjectTimes:
         if times is not None and times.max_ms > now_ms + self.max_future_skew_ms:
             times = self._not_future(found, times, now_ms + self.max_future_skew_ms)
         return Chunk(*found, survey.start, survey.end, survey.rows, *(times or (None, None)))
+
+    def _is_of_data(self, column: str, found: S3Object) -> bool:
+        return column.lower() not in map(str.lower, partition_texts(found.key, self.prefix))
 
     def _not_bad(self, found: S3Object, survey: ChunkSurvey) -> TimeRange | None:
         modified = TimeRange(found.modified_ms, found.modified_ms)

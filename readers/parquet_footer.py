@@ -138,11 +138,13 @@ def statistics_times(
     """Return the times of a row group by its statistics, and how many rows have none; None if they do not tell.
 
     Only those of numbers, dates and timestamps do: texts are not in the order of their times, and a
-    number that is no time is no bound.
+    number that is no time is no bound.  Where nulls are not counted there may be some (Parquet: Statistics.null_count).
     """
     row_group = metadata.row_group(group)
     statistics = row_group.column(leaf).statistics
     if statistics is None:
+        return None
+    if not statistics.has_null_count and metadata.schema.column(leaf).max_definition_level:
         return None
     nulls = statistics.null_count if statistics.has_null_count else 0
     if nulls == row_group.num_rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -212,7 +213,9 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         return ObjectStore(self.connection, self.bucket)
 
     def _format(self, store: ObjectStore) -> ObjectFormat:
-        return self.object_format(store, self.bad_record_policy, self._given_columns)
+        times = self._row_times()
+        read_times = times.column_of(self.columns) if times and isinstance(self.columns, pa.Schema) else None
+        return self.object_format(store, self.bad_record_policy, self._given_columns, read_times)
 
     @property
     def _given_columns(self) -> GivenColumns | None:
@@ -244,6 +247,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             max_future_skew_ms=milliseconds(self.max_future_skew),
             keeps_malformed=self.bad_record_policy.keeps_corrupt,
             wanted=self.event_time_range,
+            prefix=self.listing_rules.prefix,
         )
 
     def _row_times(self) -> RowTimes | None:
@@ -251,7 +255,9 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         kind, _, column = self.event_time.partition(":")
         if kind != "column" or not self.event_time_range.is_bounded:
             return None
-        return RowTimes(self.event_time_range, column, self.event_time_unit, self.bad_event_time)
+        times = RowTimes(self.event_time_range, column, self.event_time_unit, self.bad_event_time)
+        # In a column of timestamps, a JSON number counts seconds.
+        return replace(times, parsed=("iso8601", "s")) if self.file_format == "json" else times
 
     def _ledger(self) -> Ledger | None:
         return None if self.state_location is None else Ledger(self.state_location, self.connection)

@@ -12,6 +12,7 @@ from tidegate.errors import did_you_mean
 from tidegate.readers.bad_records import FAIL, BadRecordPolicy
 from tidegate.readers.binary_file_format import MODIFICATION_TIME, BinaryFileFormat
 from tidegate.readers.csv_columns import GivenColumns
+from tidegate.readers.event_time_range import TimeColumn
 from tidegate.readers.event_time_units import TimeUnit
 from tidegate.readers.object_store import ObjectStore
 from tidegate.readers.objects import ObjectFormat
@@ -84,11 +85,16 @@ class S3FormatOptions(S3TextOptions):
         return self
 
     def object_format(  # noqa: PLR0911 - one for each format
-        self, store: ObjectStore, bad_records: BadRecordPolicy = FAIL, columns: GivenColumns | None = None
+        self,
+        store: ObjectStore,
+        bad_records: BadRecordPolicy = FAIL,
+        columns: GivenColumns | None = None,
+        read_times: TimeColumn | None = None,
     ) -> ObjectFormat:
         """Return what cuts and reads the objects of a bucket.
 
         columns: that were given, for a format whose objects do not name them.
+        read_times: how the event-time column is read, if rows are told apart by it.
         """
         # Each brings libraries of its own, which take their time to import.
         match self.file_format:
@@ -99,7 +105,7 @@ class S3FormatOptions(S3TextOptions):
             case "json":
                 from tidegate.readers.json_format import JsonFormat
 
-                return JsonFormat(store, self.event_time_unit, bad_records=bad_records)
+                return JsonFormat(store, self.event_time_unit, bad_records=bad_records, read_times=read_times)
             case "avro":
                 from tidegate.readers.avro_format import AvroFormat
 
@@ -119,6 +125,7 @@ class S3FormatOptions(S3TextOptions):
                     enforce_schema=self.enforce_schema,
                     infer_schema=self.infer_schema,
                     bad_records=bad_records,
+                    read_times=read_times,
                 )
             case "text":
                 from tidegate.readers.text_format import TextFormat

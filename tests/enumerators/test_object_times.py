@@ -144,3 +144,11 @@ def test_what_a_path_or_last_modified_says_is_known_of_all_rows():
     day = S3Object("in/dt=1970-01-02/a", 100, "e", MODIFIED)
     assert ObjectTimes(wanted=later).chunk(FOUND, survey, NOW) is None
     assert ObjectTimes(path=DATED, wanted=later).chunk(day, survey, NOW) is None
+
+
+def test_a_column_that_folders_name_is_known_when_rows_are_read():
+    made = ObjectTimes("Day", bad="ignore", wanted=EventTimeRange(0, 5), prefix="day=x/in/")
+    for survey_times in (None, TimeRange(7, 9)):
+        survey = ChunkSurvey(0, 9, 7, survey_times)
+        assert made.chunk(S3Object("day=x/in/day=1/a", 100, "e", MODIFIED), survey, NOW) is not None
+        assert made.chunk(S3Object("day=x/in/a", 100, "e", MODIFIED), survey, NOW) is None

@@ -138,12 +138,35 @@ def test_a_name_is_itself_or_the_only_one_but_for_case() -> None:
         (pa.array([[1]]), pa.int64()),
         (pa.array([1]), pa.list_(pa.int64())),
         (pa.array([{"a": 1}]), pa.int64()),
+        (pa.array([1], pa.timestamp("us")), pa.date32()),
+        (pa.array([1], pa.timestamp("ns", "Europe/Berlin")), pa.date32()),
+        (pa.array([0.1]), pa.float32()),
+        (pa.array([1e300]), pa.float32()),
+        (pa.array([5]), pa.bool_()),
+        (pa.array([0.5]), pa.bool_()),
+        (pa.array([0.15]), pa.decimal128(3, 1)),
     ],
 )
 def test_what_does_not_fit_is_told_without_the_value(values: pa.Array, wanted: pa.DataType) -> None:
     with pytest.raises(CorruptDataError) as error:
         one(values, wanted)
     assert str(error.value) == f"the column 'c' is of the type {values.type}, and not every value of it is a {wanted}"
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        (pa.array([86_400, None], pa.timestamp("s")), pa.date32()),
+        (pa.array([86_400_000, None], pa.timestamp("ms", "America/New_York")), pa.date32()),
+        (pa.array([0.5, float("inf"), None]), pa.float32()),
+        (pa.array([0, 1, None]), pa.bool_()),
+        (pa.array([1.5, None]), pa.decimal128(3, 1)),
+    ],
+)
+def test_what_a_cast_does_not_change_is_cast(values: pa.Array, wanted: pa.DataType) -> None:
+    made = one(values, wanted).to_pylist()
+    assert made == [date(1970, 1, 2), None] if wanted == pa.date32() else made == values.to_pylist()
+    assert math.isnan(one(pa.array([float("nan")]), pa.float32())[0].as_py())
 
 
 def test_a_fault_within_names_the_whole_path() -> None:

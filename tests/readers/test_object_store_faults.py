@@ -23,6 +23,7 @@ from tests.readers.stored import BODY, plain_store, put
 from tidegate.errors import ConnectorError, DeadlineError, ObjectGoneError
 from tidegate.readers.object_store import ObjectStore
 from tidegate.readers.objects import S3Object
+from tidegate.readers.parquet_format import ParquetFormat
 from tidegate.readers.s3_config import S3ConnectionConfig
 
 if TYPE_CHECKING:
@@ -120,6 +121,24 @@ def test_an_endpoint_that_is_not_there_is_named_at_the_deadline(config):
     nowhere = ObjectStore(replace(config, endpoint="http://127.0.0.1:9", deadline_s=0.2), "data")
     with pytest.raises(DeadlineError, match=r"cannot read s3://data/x within 0.2 s: Could not connect"):
         nowhere.fetch(S3Object("x", 1, "", 0), 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "endpoint"),
+    [
+        ("AWS_CA_BUNDLE", "https://127.0.0.1:9"),
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", "http://127.0.0.1:9"),
+    ],
+)
+def test_a_file_of_the_connection_that_is_missing_is_no_fault_of_the_object(name, endpoint, tmp_path, monkeypatch):
+    monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/reader")
+    config = S3ConnectionConfig(endpoint, "us-east-1", anonymous=name == "AWS_CA_BUNDLE", deadline_s=0.3)
+    made = ParquetFormat(ObjectStore(config, "data"))
+    found = S3Object("x", 100, "", 0)
+    # A CorruptDataError would be passed over by ignoreCorruptFiles.
+    with pytest.raises(ConnectorError, match=r"^cannot ask for s3://data/x: .*No such file"):
+        made.survey(found, "at")
 
 
 @pytest.mark.parametrize("fault", ["silent", "reset"])

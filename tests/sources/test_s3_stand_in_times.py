@@ -49,6 +49,8 @@ OBJECTS = {
     "null.orc": written(lambda sink: orc.write_table(TABLE, sink)),
     "null.avro": written(lambda sink: fastavro.writer(sink, AVRO, TABLE.to_pylist())),
 }
+# That time is one of the text, and none of the column that is read.
+TEXTS = {"text.json": GOOD + f'{{"id":2,"at":"{NOON - HOUR}"}}\n', "real.csv": f"1,{NOON}\n2,{NOON - HOUR}.5\n"}
 FIELDS = {"lines.csv": {"multi_line": True}}
 
 
@@ -84,12 +86,13 @@ def rows_of(source):
         return counts, times
 
 
-@pytest.mark.parametrize("key", OBJECTS)
+@pytest.mark.parametrize("key", [*OBJECTS, *TEXTS])
 def test_a_row_without_a_usable_time_is_read_where_last_modified_is_in_the_range(bucket, source, key):
-    bucket.put(key, OBJECTS[key])
+    bucket.put(key, (OBJECTS | TEXTS)[key])
     head = bucket.client.head_object(Bucket=bucket.name, Key=f"in/{key}")
     now = int(head["LastModified"].timestamp() * 1000)
-    assert rows_of(source(key)) == ([1, 1], [(NOON, now)])
+    if key in OBJECTS:
+        assert rows_of(source(key)) == ([1, 1], [(NOON, now)])
     assert rows_of(source(key, starting_timestamp=NOON + 1)) == ([0, 1], [(NOON + 1, now)])
     assert rows_of(source(key, starting_timestamp=now)) == ([0, 1], [(now, now)])
     assert rows_of(source(key, ending_timestamp=now)) == ([1, 0], [(NOON, now - 1)])
@@ -107,3 +110,13 @@ def test_a_malformed_line_that_no_time_stands_in_for_widens_no_range(bucket, sou
     expected = [1, 0] if "mode" in fields else [1, 1]
     assert rows_of(made) == (expected, [(NOON, NOON)])
     assert rows_of(made.model_copy(update={"starting_timestamp": NOON + 1})) == ([0, 0], [])
+
+
+@pytest.mark.parametrize("unit", [None, "s"])
+def test_json_numbers_are_seconds_in_a_column_of_timestamps(bucket, source, unit):
+    bucket.put("a.json", f'{{"id":1,"at":{NOON // 1000}}}\n')
+    schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+    made = source("a.json", mode="FAILFAST").model_copy(update={"columns": schema, "event_time_unit": unit})
+    inside = made.model_copy(update={"starting_timestamp": NOON}).as_batch()
+    assert rows_of(inside) == ([1, 0], [(NOON, NOON)])
+    assert rows_of(made.model_copy(update={"ending_timestamp": NOON}).as_batch()) == ([0, 0], [])
