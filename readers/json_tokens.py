@@ -164,9 +164,7 @@ def _after_blanks(text: Bytes, at: int) -> int:
 
 
 @compiled
-def _name(
-    text: Bytes, start: int, names: Bytes, name_ends: Ints, layout: Ints, member: int
-) -> tuple[int, int]:
+def _name(text: Bytes, start: int, names: Bytes, name_ends: Ints, layout: Ints, member: int) -> tuple[int, int]:
     """Return the column of a name, or UNKNOWN, and where its closing quote is; ODD if it has none, or escapes."""
     if member < MOST_NAMES:
         # Mostly it is the one at the same place in the line before.
