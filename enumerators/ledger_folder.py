@@ -343,7 +343,7 @@ class _BucketFolder(LedgerFolder):
                     raise _UnknownRequestError(f"{self.address} does not know what it was asked for") from problem
                 # Two conditional writes at one time; one of them has to come again.
                 error = TransientError(code) if code == "ConditionalRequestConflict" else self._error(problem)
-            except BotoCoreError as problem:
+            except (BotoCoreError, OSError) as problem:
                 error = self._error(problem)
             if not isinstance(error, TransientError):
                 raise error

@@ -141,7 +141,7 @@ class NotificationQueue:
                 if code in _NO_QUEUE:
                     raise OptionError(f"queueUrl is {self._url!r}, and there is no such queue") from None
                 error = TransientError(f"it answered {code}") if code in _PASSING else s3_error(problem, self._target)
-            except BotoCoreError as problem:
+            except (BotoCoreError, OSError) as problem:
                 error = s3_error(problem, self._target)
             if not isinstance(error, TransientError) or self._closed.is_set():
                 raise error

@@ -184,7 +184,7 @@ class _Listing:
         while True:
             try:
                 return self._config.client().list_objects_v2(**request)
-            except (BotoCoreError, ClientError) as problem:
+            except (BotoCoreError, ClientError, OSError) as problem:
                 error = s3_error(problem, self._address)
                 if not isinstance(error, TransientError) or self._closed.is_set():
                     raise error from problem

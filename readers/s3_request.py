@@ -26,7 +26,7 @@ def ask_s3(request: Callable[[], _Answer], operation: str, target: str, deadline
     while True:
         try:
             return request()
-        except (BotoCoreError, ClientError) as problem:
+        except (BotoCoreError, ClientError, OSError) as problem:
             error = s3_error(problem, target)
             if not isinstance(error, TransientError):
                 raise error from problem
