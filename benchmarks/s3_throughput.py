@@ -3,11 +3,13 @@
 Both read the same objects of one real S3 endpoint to Spark's noop sink, as the same given columns, by
 turns in one session, each core of which has a warm Java and a warm Python worker.
 
-    python -m benchmarks.s3_throughput [--rounds 5] [--scale 1] [--cases parquet-small ...] [--conf NAME=VALUE ...]
+    python -m benchmarks.s3_throughput [--rounds 5] [--scale 1] [--cases parquet-small ...]
+        [--event-time lastModified] [--conf NAME=VALUE ...]
 
 Large objects have 64 MB, 2 GB in all, small ones 10 KB, 100 MB in all; ``--scale 0.25`` makes a
-quarter as many.  Rows have some 50 bytes in Parquet and 130 in JSON, and 1 KB in the wide cases.  ``--conf``
-is Spark's, for both sides.  CPU seconds are those of Spark's Java and its Python workers, without the endpoint's.
+quarter as many.  Rows have some 50 bytes in Parquet and 130 in JSON, and 1 KB in the wide cases.  With
+``--event-time`` column:at all objects are looked at before they are read.  ``--conf`` is Spark's, for
+both sides.  CPU seconds are those of Spark's Java and its Python workers, without the endpoint's.
 Requests and bytes are counted by a proxy, in a pass that is not timed.  The jars of s3a have 690 MB.
 """
 
@@ -142,13 +144,13 @@ def settings(server: S3Server, counter: RequestCounter) -> dict[str, str]:
 
 
 def readers(
-    spark: SparkSession, server: S3Server, counter: RequestCounter, name: str, case: Case
+    spark: SparkSession, server: S3Server, counter: RequestCounter, name: str, case: Case, event_time: str
 ) -> dict[str, Callable[[str], DataFrame]]:
     """Return what reads the objects of a case in a bucket, by Spark's file source and by this source."""
     endpoints = {TIMED: server.endpoint, COUNTED: counter.endpoint}
     options = {
         "fileFormat": case.file_format,
-        "eventTime": "lastModified",
+        "eventTime": event_time,
         "region": server.region,
         "accessKey": server.access_key,
         "secretKey": server.secret_key,
@@ -221,6 +223,7 @@ class Bench:
     spark: SparkSession
     server: S3Server
     counter: RequestCounter
+    event_time: str
 
     def row(self, name: str, rounds: int, scale: float) -> list[str]:
         """Return a case's row of the table; raises SystemExit where the two do not read the same."""
@@ -228,7 +231,7 @@ class Bench:
         count = case.count(scale)
         buckets = [self.server.folder / bucket for bucket in (TIMED, COUNTED)]
         rows = lay_down(buckets, name, case, count)
-        frames = readers(self.spark, self.server, self.counter, name, case)
+        frames = readers(self.spark, self.server, self.counter, name, case, self.event_time)
         requests, received, read = {}, {}, {}
         for side, frame in frames.items():
             self.counter.reset()
@@ -264,6 +267,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1)
     parser.add_argument("--cases", nargs="+", default=[*CASES], choices=[*CASES])
+    parser.add_argument("--event-time", default="lastModified")
     parser.add_argument("--conf", nargs="+", default=[], metavar="NAME=VALUE")
     arguments = parser.parse_args()
     conf = dict(each.split("=", 1) for each in arguments.conf)
@@ -271,7 +275,7 @@ def main() -> None:
         for bucket in (TIMED, COUNTED):
             (server.folder / bucket).mkdir()
         spark = session(settings=settings(server, counter) | conf)
-        bench = Bench(spark, server, counter)
+        bench = Bench(spark, server, counter, arguments.event_time)
         print_table(COLUMNS, [])
         for name in arguments.cases:
             print(f"| {' | '.join(bench.row(name, arguments.rounds, arguments.scale))} |", flush=True)
