@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 import tidegate
 from benchmarks.peers import built_in_jars
+from tests import class_archive
 from tests.buckets import Bucket
 from tests.queues import Queue, QueueServer
 from tidegate.readers.s3_config import S3ConnectionConfig
@@ -34,7 +35,29 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+CLASSES = Path(__file__).parents[1] / "build" / "classes"
 START_PROGRAMS = {"examples", "jobs", "servers"}
+
+# Tests of ten seconds and more, which wait or start Sparks of their own: they come first, for one of them at the
+# end is what a worker waits for that has nothing left to do.
+LONG = (
+    "test_s3_kills.py",
+    "killed",
+    "[SPARK-10 ",
+    "[SPARK-11 ",
+    "[FAULT-6 ",
+    "[FAULT-7 ",
+    "TestS3::test_conforms[WHOLE-",
+    "test_at_the_live_edge",
+    "test_connect.py",
+    "test_demo.py",
+)
+
+
+def pytest_configure(config):
+    """Make the archive that every Java of the tests uses, before there are workers that inherit the options."""
+    if not hasattr(config, "workerinput") and not config.option.collectonly:
+        os.environ["JDK_JAVA_OPTIONS"] = class_archive.options_with_archive(CLASSES, os.environ["JDK_JAVA_OPTIONS"])
 
 
 def pytest_collection_modifyitems(items):
@@ -45,7 +68,7 @@ def pytest_collection_modifyitems(items):
     the end of either are the many that take next to no time.
     """
     groups = {"programs": [], "session": [], "others": []}
-    for item in items:
+    for item in sorted(items, key=lambda item: not any(name in item.nodeid for name in LONG)):
         starts_programs = item.path.parent.name in START_PROGRAMS
         group = "session" if "spark" in item.fixturenames else "programs" if starts_programs else "others"
         groups[group].append(item)

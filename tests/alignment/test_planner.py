@@ -186,9 +186,9 @@ class TestBudget:
             {"a": log(*range(30)), "b": log(*range(1000, 1010))}, Limits(aligned=False, budget=Budget(rows=8))
         )
         planned = world.plan()
-        assert (len(world.read("a")), len(world.read("b"))) == (6, 2)
+        assert (len(world.read("a")), len(world.read("b"))) == (5, 3)
         assert (planned.low_ms, planned.progress.bound_ms) == (None, None)
-        assert planned.progress.watermark_ms == 5
+        assert planned.progress.watermark_ms == 4
 
 
 class TestEnds:

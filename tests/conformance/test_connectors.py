@@ -1,4 +1,8 @@
-"""tidegate's own connectors, the reference and the example keep the rules: on a real broker, endpoint and database."""
+"""tidegate's own connectors, the reference and the example keep the rules: on a real broker, endpoint and database.
+
+Rules that start Sparks of their own (SPARK-10, SPARK-11, FAULT-7) run on the broker and on the endpoint, for such a
+Spark takes long.  Of the reference the mutants are made that these rules must find.
+"""
 
 from functools import partial
 
@@ -10,9 +14,14 @@ from tidegate.conformance import ConnectorSuite
 from tidegate.conformance.memory import MemoryHarness
 
 
+@pytest.fixture
+def no_drivers(monkeypatch):
+    monkeypatch.setenv("TIDEGATE_CONFORMANCE_DRIVERS", "no")
+
+
 class TestMemory(ConnectorSuite):
     @pytest.fixture
-    def harness(self, spark):
+    def harness(self, spark, no_drivers):
         return MemoryHarness
 
 
@@ -30,6 +39,5 @@ class TestS3(ConnectorSuite):
 
 class TestOutbox(ConnectorSuite):
     @pytest.fixture
-    def harness(self, spark, monkeypatch):
-        monkeypatch.setenv("TIDEGATE_CONFORMANCE_DRIVERS", "no")  # Sparks of their own take long; the others start them
+    def harness(self, spark, no_drivers):
         return OutboxHarness

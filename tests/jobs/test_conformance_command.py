@@ -90,6 +90,7 @@ def test_the_rules_are_listed(tidegate):
                 "'tidegate.conformance.memory'?"
             ),
         ),
+        (("json.decoder.sub:Sound",), "there is no module 'json.decoder.sub' here or where Python looks"),
         (("{here}:Sond",), "{here} has no Sond; did you mean 'Sound'?"),
         (("{here}:number",), "{here}:number is an int, not a Harness"),
         (("{here}:MemorySource",), "{here}:MemorySource is a class of Source, not of Harness"),
