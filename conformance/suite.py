@@ -75,7 +75,7 @@ class ConnectorSuite:
         verdict = judge(rule, _made_by(harness), exempt=self.exempt.get(rule.id))
         request.node.stash[VERDICT] = verdict_told(verdict)
         if verdict.status is Status.SKIPPED:
-            pytest.skip(verdict.text)
+            pytest.skip(verdict.text)  # which says what is lacking, or what forbids it
         if verdict.status is Status.EXEMPT:
             pytest.xfail(self.exempt[rule.id])
         if not verdict.status.good and not verdict.fails:

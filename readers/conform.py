@@ -280,7 +280,7 @@ def _converted(values: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
     try:
         return _cast(values, wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        # Arrow's own sentence may show the value.
+        # Of a value, or of a type that Arrow casts to no such one; its own sentence may show the value.
         sentence = f"the column {path!r} is of the type {given}, and not every value of it is a {wanted}"
         raise CorruptDataError(sentence) from None
 

@@ -66,7 +66,7 @@ def _converted(
         return pa.nulls(len(texts), kind), None
     try:
         return quick(texts), None
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except pa.ArrowInvalid:
         values = [None if text is None else careful(text) for text in texts.to_pylist()]
     missed = np.array([value is None for value in values]) & np.asarray(texts.is_valid())
     return pa.array(values, kind), missed if missed.any() else None

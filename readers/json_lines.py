@@ -114,7 +114,7 @@ class JsonLines:
             arrays = [_parsed(column, field.type) for column, field in zip(columns, self._fields, strict=True)]
             batch = self._batch_of(arrays, table.num_rows)
             batch.validate(full=True)  # to pyarrow.json, 10000 is a decimal(6, 2)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        except pa.ArrowInvalid:
             return None
         return batch
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_POLL_S = 0.02
+_POLL_S = 0.02  # what is waited for belongs to other processes, which tell a test nothing
 
 
 def await_that(

@@ -61,7 +61,7 @@ def test_what_a_dead_application_left_behind_is_dropped_after_a_day(tmp_path):
 
 
 HOLDER = """
-import sys, tempfile, time
+import sys, tempfile
 tempfile.tempdir = sys.argv[1]
 from tidegate.enumerators.group_folder import GroupFolder
 from tidegate.enumerators.state_folder import StateFolder
@@ -69,14 +69,14 @@ group = GroupFolder(StateFolder.of_application("app").within("groups", "join"), 
 group.join({"id": "holder"})
 group.tell(100)
 print("told", flush=True)
-time.sleep(600)
+sys.stdin.read()
 """
 
 
 def test_the_lease_of_a_process_is_kept_by_a_thread_and_ends_with_a_kill(tmp_path):
     lease_s = 1.0
-    process = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path), str(lease_s)], stdout=subprocess.PIPE)
-    try:
+    holder = [sys.executable, "-c", HOLDER, str(tmp_path), str(lease_s)]
+    with subprocess.Popen(holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"told\n"
         group = GroupFolder(StateFolder.of_application("app").within("groups", "join"), 10, lease_s=lease_s)
         group.join({"id": "me"})
@@ -87,7 +87,3 @@ def test_the_lease_of_a_process_is_kept_by_a_thread_and_ends_with_a_kill(tmp_pat
         while group.bound(500, None).held_by is not None:
             assert time.monotonic() < until + 3 * lease_s
         group.leave()
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
