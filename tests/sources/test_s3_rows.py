@@ -114,12 +114,15 @@ def test_rows_outside_of_the_event_times_are_left_out_and_their_objects_are_not_
             ending_timestamp=NOON + end * 60_000,
         )
         assert sorted(row["id"] for row in made.read(spark).select("id").collect()) == list(range(begin, end))
-        found = dict(counter.requests)
+        found, found_bytes = dict(counter.requests), counter.received_bytes
         counter.reset()
         everything = made.model_copy(update={"starting_timestamp": None, "ending_timestamp": None})
         assert everything.read(spark).count() == 360
     # All six are looked at for their times; two, not six, are read.
     assert counter.requests["GET"] - found["GET"] == 4
+    listed = bucket.client.list_objects_v2(Bucket=bucket.name)["Contents"]
+    left_out = [each["Size"] for each in listed if each["Key"][len("in/")] not in "12"]
+    assert counter.received_bytes - found_bytes >= sum(left_out)
 
 
 def test_a_stream_looks_into_no_object_whose_path_says_that_it_is_left_out(spark, bucket, source, tmp_path):
