@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
 from typing import TypeVar
 
 import pyarrow as pa
+from typing_extensions import Self
 
 from tidegate.alignment.index import SupportsPeek
 from tidegate.alignment.splits import Extents, Positions, SplitId, SplitRange
@@ -318,6 +320,18 @@ class Lab:
                 errors.append(error)
         if errors:
             raise errors[0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except Exception:
+            if error is None:  # else that is what went wrong first
+                raise
 
     def _texts(self, batches: Iterable[pa.RecordBatch], name: str) -> list[str | None]:
         found: list[str | None] = []

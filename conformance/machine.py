@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -145,11 +146,13 @@ class _Life(RuleBasedStateMachine):
         try:
             if self.scenario.failure is None:
                 self.scenario.end()
+            else:
+                with suppress(Exception):  # what went wrong first is what is told
+                    self.scenario.lab.close()
         finally:
             if self.scenario.failure is not None:
                 self.terms.failures.append(str(self.scenario.failure))
             self.terms.happened.update(self.scenario.happened)
-            self.scenario.lab.close()
 
 
 def live_many_lives(lab: Lab, drifts_s: tuple[int | None, ...], seconds: float) -> None:

@@ -15,8 +15,8 @@ def children() -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for folder in _PROC.glob("[0-9]*"):
         with suppress(OSError):  # it has just ended
-            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
-            if state != "Z":
+            state, parent = (folder / "stat").read_bytes().rpartition(b")")[2].split()[:2]
+            if state != b"Z":
                 found.setdefault(int(parent), []).append(int(folder.name))
     return found
 

@@ -13,7 +13,7 @@ sets of what was delivered, and looks at offsets as the JSON that they are.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import accumulate
 from types import TracebackType
 
@@ -67,11 +67,10 @@ class Scenario:
         options = {"idleTimeout": f"{IDLE_S:g} seconds", "failOnDataLoss": "false"}
         options |= {} if max_drift_s is None else {"maxDrift": f"{max_drift_s} seconds"}
         options |= {"maxOutOfOrderness": f"{out_of_orderness_s} seconds"}
-        try:
+        with ExitStack() as on_error:
+            on_error.push(self.lab)
             self._query = Query(self.lab, self.lab.source(**options))
-        except BaseException:
-            self.lab.close()
-            raise
+            on_error.pop_all()
         self._unread: dict[str, Row] = {}
         self._lost: set[str] = set()
         self._removed: set[int] = set()
@@ -179,11 +178,8 @@ class Scenario:
 
     def end(self) -> None:
         """Let everything come that is left, judge that it did, and close everything."""
-        try:
-            with self._step("end"):
-                self._settle()
-        finally:
-            self.lab.close()
+        with self.lab, self._step("end"):
+            self._settle()
 
     def __enter__(self) -> Self:
         return self
@@ -191,7 +187,7 @@ class Scenario:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.lab.close()
+        self.lab.__exit__(kind, error, traceback)
 
     # How it is judged.
 

@@ -85,9 +85,15 @@ def check_the_clock_is_of_this_time(lab: Lab) -> None:
     if not isinstance(enumerator, SupportsClock):
         raise _lacks(enumerator, SupportsClock.__name__)
     lab.discovered(enumerator)
-    first = _quietly(lab, "wall_clock()", enumerator.wall_clock)
+    first: float = _quietly(lab, "wall_clock()", enumerator.wall_clock)
     lab.expect(abs(first - time.time()) < _DAY_S, f"wall_clock() says {first!r}, and this machine's {time.time():.0f}")
-    lab.until(lambda: enumerator.wall_clock() > first or None, f"wall_clock() says {first!r}, again and again")
+
+    def gone_on() -> bool:
+        now = enumerator.wall_clock()
+        lab.expect(now >= first, f"wall_clock() goes back, from {first!r} to {now!r}")
+        return now > first
+
+    lab.until(lambda: gone_on() or None, f"wall_clock() says {first!r}, again and again")
 
 
 @rule(

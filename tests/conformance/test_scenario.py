@@ -74,6 +74,24 @@ def test_an_error_of_any_kind_is_told_with_its_stack_and_with_code_that_raises_i
         exec(textwrap.dedent(pasted), {harness.__name__: harness})  # noqa: S102 - as people do
 
 
+def test_a_harness_that_fails_to_close_does_not_hide_what_went_wrong_first():
+    class FailsToClose(sinful(enumerator=CannotLookAgain)):
+        def close(self):
+            super().close()
+            raise RuntimeError("a lock is still held")
+
+    verdict = judge(rule_named("WHOLE-1"), FailsToClose)
+    assert verdict.text.startswith("KeyError: 'split-7'\n")
+    scenario = Scenario(FailsToClose)
+    scenario.new_split(0)
+    scenario.batch()
+    scenario.crash()
+    with pytest.raises(ConformanceError, match="KeyError: 'split-7'"), scenario:
+        scenario.batch()
+    with pytest.raises(RuntimeError, match="a lock is still held"):
+        Scenario(FailsToClose).end()
+
+
 @pytest.mark.parametrize("last", ["available_now", "end"])
 def test_batches_that_never_end_are_a_failure(last):
     with Scenario(MemoryHarness, open_run=Ticks) as scenario:

@@ -104,11 +104,11 @@ def test_compaction_leaves_holes(lab: Lab) -> None:
     )
     for at in range(0, 40, 4):
         lab.append(topic, encode([Record(at + n, key=b"%d" % (n % 3), value=b"v") for n in range(4)], "gzip"))
-    while len(left := lab.consume(topic, 0, 40)) > 10:
+    # Of the last closed segment, 32 to 35, its newest keys stay, and what is in the active one. The cleaner may take
+    # several passes until then.
+    while offsets(left := lab.consume(topic, 0, 40)) != list(range(first := 33, 40)):
         pass
     assert lab.read(topic, 0, 40) == left
-    first = left[0]["offset"]
-    assert first > 20
     assert lab.read(topic, 0, first) == []
     with KafkaClient(lab.config()) as client:
         assert client.peek({TopicPartition(topic, 0): 0}) == {TopicPartition(topic, 0): (first, first)}

@@ -269,8 +269,18 @@ class TellsMilliseconds(WholeEnumerator):
 
 
 class StopsItsClock(WholeEnumerator):
+    stands_at = time.time()
+
     def wall_clock(self):
-        return float(int(time.time()) // 60 * 60)
+        return self.stands_at
+
+
+class TurnsItsClockBack(WholeEnumerator):
+    calls = 0
+
+    def wall_clock(self):
+        self.calls += 1
+        return time.time() - 60 * self.calls
 
 
 class FreesTooMuch(WholeEnumerator):
@@ -399,6 +409,7 @@ MUTANTS = [
     Mutant("metrics ask the source", "LIFE-14", ("metrics() takes",), sinful(enumerator=AsksForMetrics)),
     Mutant("a clock of milliseconds", "LIFE-15", ("wall_clock() says",), sinful(enumerator=TellsMilliseconds)),
     Mutant("a clock that stands", "LIFE-15", ("again and again",), sinful(enumerator=StopsItsClock)),
+    Mutant("a clock that goes back", "LIFE-15", ("goes back",), sinful(enumerator=TurnsItsClockBack)),
     Mutant("commit frees too much", "LIFE-16", ("commit number 1",), sinful(enumerator=FreesTooMuch)),
     Mutant("commits add up", "LIFE-16", ("there are [], not",), sinful(enumerator=AddsUpCommits)),
     Mutant(
