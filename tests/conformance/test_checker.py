@@ -9,6 +9,7 @@ from types import MappingProxyType
 import pytest
 
 from tests.conformance.small import SmallHarness, breaks, holds, small_rule
+from tidegate.conformance import checker
 from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.conformance.checker import check_connector, enforce, judge
 from tidegate.conformance.errors import ConformanceError, NotExercisedError, SkippedError
@@ -71,12 +72,19 @@ def test_a_rule_that_never_saw_what_it_is_about_was_not_exercised():
     assert verdict.text == "nothing was tested: a pause was never observed"
 
 
-def test_a_rule_that_does_not_end_is_left_alone_and_every_thread_is_shown():
-    release = threading.Event()
+def test_a_rule_that_does_not_end_is_left_alone_and_every_thread_is_shown(monkeypatch):
+    waits, release = threading.Event(), threading.Event()
 
     def waits_for_ever(lab):
         lab.tell("wait for what never comes")
+        waits.set()
         release.wait()
+
+    def join_once_it_waits(attempt, seconds):
+        assert waits.wait(60)
+        threading.Thread.join(attempt, seconds)
+
+    monkeypatch.setattr(checker._Attempt, "join", join_once_it_waits)
 
     verdict = judged(waits_for_ever, deadline_s=0.1)
     release.set()

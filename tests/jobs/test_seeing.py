@@ -1,15 +1,17 @@
 """A query that runs, as a program and a person see it."""
 
 import logging
+import re
 import signal
 import subprocess
 import threading
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 import tidegate
-from tests.jobs.command import finish, started
+from tests.jobs.command import await_while_running, finish, started
 from tests.sources.streams import HOUR, NOON, even_times, kafka_source, new_topic, running, start
 from tidegate import OptionError, WatermarkStrategy
 
@@ -79,9 +81,16 @@ def test_watch_says_so_when_nothing_runs(tmp_path):
         assert finish(process) == (0, "No tidegate source of yours runs on this machine now.\n", "")
 
 
+def catches(process, number):
+    """Tell whether a process has a handler of its own for a signal, as Linux shows it."""
+    (mask,) = re.findall(r"^SigCgt:\s*(\w+)", Path(f"/proc/{process.pid}/status").read_text(), re.MULTILINE)
+    return int(mask, 16) >> (number - 1) & 1
+
+
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
 def test_watch_goes_on_until_it_is_told_to_end(tmp_path, ending):
     with started("watch", env={"PATH": "/usr/bin", "TMPDIR": str(tmp_path)}) as process:
+        await_while_running(lambda: catches(process, signal.SIGTERM), process)  # it has begun, however long that took
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(2)
         process.send_signal(ending)

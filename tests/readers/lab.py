@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import google_crc32c
@@ -24,6 +25,9 @@ from tidegate.servers.batches import CODECS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    import pytest
+
+    from tidegate.readers.retry import Deadline
     from tidegate.servers import KafkaServer
 
 # kafka-python's own checksum is plain Python, and takes a third of a second for a MB.
@@ -55,6 +59,16 @@ def reseal(batch: bytes, attributes: int | None = None) -> bytes:
         batch = batch[:21] + struct.pack(">h", attributes) + batch[23:]
     checksum = google_crc32c.value(batch[21:])
     return batch[:8] + struct.pack(">i", len(batch) - 12) + batch[12:17] + struct.pack(">I", checksum) + batch[21:]
+
+
+def limit_reading(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Let only the waiting for what a broker should have sent end so soon: a busy machine has its time for all else."""
+    reading = KafkaClient.reading
+
+    def read_shortly(client: KafkaClient, partition: TopicPartition, end: int) -> Deadline:
+        return reading(KafkaClient(replace(client.config, deadline_s=seconds)), partition, end)
+
+    monkeypatch.setattr(KafkaClient, "reading", read_shortly)
 
 
 class Lab:

@@ -9,7 +9,7 @@ import pytest
 from kafka import KafkaProducer
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from tests.readers.lab import Lab, Record, encode
+from tests.readers.lab import Lab, Record, encode, limit_reading
 from tidegate.enumerators.kafka_enumerator import KafkaEnumerator
 from tidegate.enumerators.kafka_offsets import OffsetsSpec
 from tidegate.enumerators.kafka_subscription import Subscribe
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tidegate.readers.kafka_fetch import FetchedPartition
 
-IMPATIENT = {"deadline_s": 0.5, "fetch_max_wait_ms": 10}
+SHORT_S = 0.5
 
 
 def limit_list_offsets(monkeypatch: pytest.MonkeyPatch, newest: int) -> None:
@@ -80,20 +80,26 @@ def test_records_that_tiered_storage_does_not_bring_at_once_are_read(lab: Lab, t
     assert tiers.fetches == 5
 
 
-def test_records_that_tiered_storage_never_brings_meet_the_deadline(lab: Lab, tiers: Tiers) -> None:
+def test_records_that_tiered_storage_never_brings_meet_the_deadline(
+    lab: Lab, tiers: Tiers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     at = filled(lab)
+    limit_reading(monkeypatch, SHORT_S)
     tiers.silent_for = 1_000
     message = f"cannot read {at.split_id} up to 4 from Kafka at .* within 0.5 s: the broker sends nothing from 2 on"
     with pytest.raises(DeadlineError, match=message):
-        lab.read(at.topic, 2, 4, config=lab.config(**IMPATIENT))
+        lab.read(at.topic, 2, 4, config=lab.config(fetch_max_wait_ms=10))
 
 
-def test_a_peek_into_tiered_storage_waits_for_the_record(lab: Lab, tiers: Tiers) -> None:
+def test_a_peek_into_tiered_storage_waits_for_the_record(
+    lab: Lab, tiers: Tiers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, other = filled(lab), filled(lab)
-    with KafkaClient(lab.config(**IMPATIENT)) as client:
+    with KafkaClient(lab.config()) as client:
         tiers.silent_for = 4
         assert client.peek({one: 2, other: 3}) == {one: (2, 7_002), other: (3, 7_003)}
         tiers.silent_for = 1_000
+        limit_reading(monkeypatch, SHORT_S)
         with pytest.raises(DeadlineError, match=r"within 0\.5 s: the broker sends nothing from 2 on"):
             client.peek({one: 2})
         assert client.peek({one: 5}) == {one: None}
@@ -132,7 +138,8 @@ def test_a_hole_up_to_the_end_is_read_as_nothing_once_it_is_proven(
 
         # Before Kafka 3.4, only what comes after a hole can prove it.
         limit_list_offsets(monkeypatch, 7)
-        older = {**IMPATIENT, "properties": {"client_id": "older"}}
+        limit_reading(monkeypatch, SHORT_S)
+        older = {"fetch_max_wait_ms": 10, "properties": {"client_id": "older"}}
         assert lab.read(before_transaction.topic, 0, 3, config=replace(committed, **older)) == []
         with pytest.raises(DeadlineError, match="the broker sends nothing from 0 on"):
             lab.read(at_end.topic, 0, 3, config=lab.config(**older))

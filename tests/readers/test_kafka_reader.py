@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.readers.lab import HEADER, Lab, Record, encode, rows
+from tests.readers.lab import HEADER, Lab, Record, encode, limit_reading, rows
+from tests.waiting import await_that
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import CorruptDataError, DataLossError, DeadlineError
 from tidegate.readers import kafka_reader
@@ -91,11 +92,11 @@ def test_records_deleted_under_way_fail_the_read(lab: Lab) -> None:
         list(batches)
 
 
-def test_an_end_that_the_log_never_reaches_meets_the_deadline(lab: Lab) -> None:
+def test_an_end_that_the_log_never_reaches_meets_the_deadline(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = small_batches(lab, 50)
-    config = lab.config(deadline_s=0.5, fetch_max_wait_ms=10)
+    limit_reading(monkeypatch, 0.5)
     with pytest.raises(DeadlineError, match=f"read {topic}-0 up to 60 from Kafka at .* within 0.5 s: it ends at 50"):
-        lab.read(topic, 0, 60, config=config)
+        lab.read(topic, 0, 60, config=lab.config(fetch_max_wait_ms=10))
 
 
 def test_compaction_leaves_holes(lab: Lab) -> None:
@@ -159,10 +160,9 @@ def test_connections_are_closed_when_no_read_needs_them_for_a_while(lab: Lab) ->
     partition = TopicPartition(lab.new_topic(), 0)
     with pool.lend(lab.config()) as client:
         client.log_range(partition)
-    connections = client._cluster._connections
-    assert connections
-    while connections:
-        pass
+        connections = client._cluster._connections
+        assert connections
+    await_that(lambda: not connections)
     with pool.lend(lab.config()) as client:
         assert client.log_range(partition) == (0, 0)
     pool.close()
