@@ -13,15 +13,14 @@ import pyarrow as pa
 from tidegate.readers.arrow_records import fitted
 from tidegate.readers.avro_container import AvroBlock, AvroHeader, blocks_of, read_header
 from tidegate.readers.avro_records import AvroRecords
-from tidegate.readers.bad_records import FAIL, BadRecordPolicy
 from tidegate.readers.conform import inferred_schema, position_of
 from tidegate.readers.decoding import decoding
-from tidegate.readers.event_time_units import TimeUnit
 from tidegate.readers.line_ranges import Fetch
-from tidegate.readers.object_store import SMALL_BYTES, ObjectStore
-from tidegate.readers.objects import Chunk, ChunkSurvey, ObjectFormat, S3Object
-from tidegate.readers.row_groups import CHUNK_BYTES, ESTIMATED_ROW_BYTES
-from tidegate.readers.seen_times import SeenTimes, look_at_ends, path_of
+from tidegate.readers.object_store import SMALL_BYTES
+from tidegate.readers.objects import Chunk, ChunkSurvey, S3Object
+from tidegate.readers.row_groups import ESTIMATED_ROW_BYTES
+from tidegate.readers.seen_times import SeenTimes, look_at_ends
+from tidegate.readers.typed_format import TypedFormat
 
 __all__ = ["AvroFormat"]
 
@@ -42,24 +41,14 @@ class _Opened:
         return blocks_of(self.fetch, self.size, self.header, start, end, request_bytes=REQUEST_BYTES)
 
 
-@dataclass(frozen=True, slots=True)
-class AvroFormat(ObjectFormat):
+@dataclass(frozen=True)
+class AvroFormat(TypedFormat):
     """Object container files of Apache Avro.
-
-    store: where they are.
-    unit: of an event-time column of numbers or texts.
-    chunk_bytes: how large a chunk may be; at least 1.
-    bad_records: what becomes of values that do not fit.
 
     A chunk may begin at any byte; a block belongs to the chunk that holds its first byte.  At most two
     requests of REQUEST_BYTES, a block and a batch of rows are held.  Codecs are null, deflate, snappy,
     zstandard, bzip2 and xz.
     """
-
-    store: ObjectStore
-    unit: TimeUnit | None = None
-    chunk_bytes: int = CHUNK_BYTES
-    bad_records: BadRecordPolicy = FAIL
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
         """See ObjectFormat.infer; what inferred_schema raises."""
@@ -84,7 +73,7 @@ class AvroFormat(ObjectFormat):
             return []
         with self._decoding(found):
             opened = self._open(found, whole=found.size <= WHOLE_BYTES)
-            return [self._surveyed(opened, column, start, end) for start, end in pairwise(cuts)]
+            return [self._surveyed(opened, self.seen_times(found, column), column, *cut) for cut in pairwise(cuts)]
 
     def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """See ObjectFormat.read.  A batch is of about 1 MiB, decompressed, but for a single larger row."""
@@ -103,17 +92,16 @@ class AvroFormat(ObjectFormat):
         with self._decoding(found):
             return pa.schema(list(self._open(found).records.kind))
 
-    def _surveyed(self, opened: _Opened, column: str, start: int, end: int) -> ChunkSurvey:
+    def _surveyed(self, opened: _Opened, seen: SeenTimes, column: str, start: int, end: int) -> ChunkSurvey:
         fields = list(opened.records.kind)
-        path = path_of(column, fields)
-        names = [] if path is None else [fields[path[0]].name]
-        seen = SeenTimes(column, self.unit)
+        place = self.time_place(column, fields)
+        names = [] if place is None else [fields[place].name]
         looked: list[int] = []
 
         def saw_rows(begin: int, stop: int) -> bool:
             before = seen.rows
-            for _, batch in opened.records.batches(_measured(opened.blocks(begin, stop), looked), names):
-                seen.add(batch)
+            for offset, batch in opened.records.batches(_measured(opened.blocks(begin, stop), looked), names):
+                seen.add(batch, offset)
             return seen.rows > before
 
         if end - start <= WHOLE_BYTES:

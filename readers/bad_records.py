@@ -67,6 +67,11 @@ class BadRecordPolicy:
         """Whether records with values that do not fit become rows, with null in their place."""
         return self.keeps_corrupt or self.rescued_column is not None
 
+    @property
+    def of_survey(self) -> BadRecordPolicy:
+        """What becomes of records of which only the event time is looked at: the same rows, and nothing is written."""
+        return BadRecordPolicy("PERMISSIVE" if self.keeps_misfits else "FAILFAST" if self.fails else "DROPMALFORMED")
+
     def data_schema(self, schema: pa.Schema) -> pa.Schema:
         """Return the columns of a schema that a format takes from the data: all but the two of this policy.
 

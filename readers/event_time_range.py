@@ -64,11 +64,13 @@ ALL_TIMES = EventTimeRange()
 class TimeColumn(NamedTuple):
     """The event-time column as it is read.
 
+    field: the column among those that are read.
     names: of the column, and of the fields that lead from there to the times.
     type: of their values.
     unit: what these count; None: the type says it.
     """
 
+    field: pa.Field
     names: tuple[str, ...]
     type: pa.DataType
     unit: TimeUnit | None
@@ -103,7 +105,7 @@ class RowTimes:
         for place in path:
             fields.append((fields[-1].type if fields else pa.struct(list(schema))).field(place))
         kind = fields[-1].type
-        return TimeColumn(tuple(field.name for field in fields), kind, self._unit_of(kind))
+        return TimeColumn(fields[0], tuple(field.name for field in fields), kind, self._unit_of(kind))
 
     def check(self, schema: pa.Schema) -> None:
         """Raise OptionError unless the schema has the column, as one that holds the times of now."""

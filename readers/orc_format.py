@@ -14,20 +14,17 @@ from pyarrow import orc
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow_records import fitted
-from tidegate.readers.bad_records import FAIL, BadRecordPolicy
 from tidegate.readers.column_times import check_time_type, times_ms
 from tidegate.readers.conform import inferred_schema, position_of
 from tidegate.readers.decoding import decoding
-from tidegate.readers.event_time_units import TimeUnit
 from tidegate.readers.line_ranges import Fetch
 from tidegate.readers.object_file import ObjectFile
-from tidegate.readers.object_store import SMALL_BYTES, ObjectStore
-from tidegate.readers.objects import Chunk, ChunkSurvey, ObjectFormat, S3Object, TimeRange
+from tidegate.readers.object_store import SMALL_BYTES
+from tidegate.readers.objects import Chunk, ChunkSurvey, S3Object, TimeRange
 from tidegate.readers.orc_tail import ColumnStatistics, OrcTail, StripeFooter, read_tail
 from tidegate.readers.orc_values import OrcValues, bounds_of, is_wall_clock, spark_type, zone_shift_s
 from tidegate.readers.row_groups import (
     BATCH_BYTES,
-    CHUNK_BYTES,
     ESTIMATED_ROW_BYTES,
     HELD_BYTES,
     MOST_ROWS,
@@ -36,7 +33,8 @@ from tidegate.readers.row_groups import (
     surveys_of,
     within_bounds,
 )
-from tidegate.readers.seen_times import SeenTimes, path_of
+from tidegate.readers.seen_times import path_of
+from tidegate.readers.typed_format import TypedFormat
 
 __all__ = ["OrcFormat"]
 
@@ -59,24 +57,16 @@ class _Opened:
 
 
 @dataclass(frozen=True)
-class OrcFormat(ObjectFormat):
+class OrcFormat(TypedFormat):
     """Objects of Apache ORC.
 
-    store: where they are.
-    unit: of an event-time column of numbers or texts.
-    chunk_bytes: neighbouring stripes are one chunk while they stay within it; a larger stripe is a chunk
-        of its own.
-    bad_records: what becomes of rows with values that are not of their columns' types.
+    Neighbouring stripes are one chunk while they stay within ``chunk_bytes``; a larger stripe is a chunk
+    of its own.
 
     An object of up to SMALL_BYTES is read by one request.  Of a larger one only the columns asked for are
     fetched; at most HELD_BYTES of a stripe and as much of the next are held as fetched, and at most
     MOST_ROWS rows as decoded.  Timestamps have to lie between the years 1678 and 2261.
     """
-
-    store: ObjectStore
-    unit: TimeUnit | None = None
-    chunk_bytes: int = CHUNK_BYTES
-    bad_records: BadRecordPolicy = FAIL
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
         """See ObjectFormat.infer; what inferred_schema raises."""
@@ -85,8 +75,9 @@ class OrcFormat(ObjectFormat):
     def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
         """See ObjectFormat.survey.
 
-        The times come from the statistics of the stripes.  Where they do not tell, as for texts, that
-        column is read.  Without a column, an object within ``chunk_bytes`` is not looked at.
+        The times come from the statistics of the stripes.  Where they do not tell, as for texts, and where they
+        tell of other values than those that are read, that column is read.  Without a column, an object within
+        ``chunk_bytes`` is not looked at.
         """
         if not found.size:
             return []
@@ -146,11 +137,14 @@ class OrcFormat(ObjectFormat):
     def _times(self, opened: _Opened, column: str) -> list[tuple[TimeRange | None, int]]:
         """Return for each stripe the range of its times, and how many of its rows have none."""
         tail = opened.tail
+        place = self.time_place(column, opened.fields)
+        if place is not None and self.may_misfit(spark_type(opened.fields[place])):
+            return [self._probed(opened, stripe, column, place) for stripe in tail.stripes]
         path = path_of(column, opened.fields)
         if path is None or not tail.stripes:
             return [(None, stripe.rows) for stripe in tail.stripes]
         field = functools.reduce(lambda outer, place: outer.type.field(place), path[1:], opened.fields[path[0]])
-        check_time_type(column, spark_type(field), self.unit)
+        check_time_type(column, spark_type(field), self.time_unit)
         known = tail.statistics(tail.column_at(path))
         # A writer has one zone for all its stripes.
         zone = tail.footer(opened.fetch, tail.stripes[0]).zone if is_wall_clock(field.type) else "UTC"
@@ -170,13 +164,13 @@ class OrcFormat(ObjectFormat):
         if known.bounds is None:
             return None
         bounds = bounds_of(known.bounds, field, zone, julian=tail.is_julian)
-        low, high = times_ms(bounds, self.unit).to_pylist()
+        low, high = times_ms(bounds, self.time_unit).to_pylist()
         return None if low is None or high is None else (TimeRange(low, high), stripe.rows - known.values)
 
     def _probed(self, opened: _Opened, stripe: RowGroup, column: str, place: int) -> tuple[TimeRange | None, int]:
-        seen = SeenTimes(column, self.unit)
+        seen = self.seen_times(opened.found, column)
         for _, batch in self._decoded(opened, [stripe], [place]):
-            seen.add(batch)
+            seen.add(batch, stripe.start)
         return seen.times, seen.rows_without_time
 
     @contextmanager

@@ -10,19 +10,16 @@ from itertools import chain
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow_records import fitted
-from tidegate.readers.bad_records import FAIL, BadRecordPolicy
-from tidegate.readers.column_times import check_time_type, times_ms
+from tidegate.readers.column_times import check_time_type
 from tidegate.readers.conform import inferred_schema, position_of
 from tidegate.readers.decoding import decoding
-from tidegate.readers.event_time_units import TimeUnit
 from tidegate.readers.object_file import ObjectFile
-from tidegate.readers.object_store import SMALL_BYTES, ObjectStore
-from tidegate.readers.objects import Chunk, ChunkSurvey, ObjectFormat, S3Object, TimeRange
+from tidegate.readers.object_store import SMALL_BYTES
+from tidegate.readers.objects import Chunk, ChunkSurvey, S3Object, TimeRange
 from tidegate.readers.parquet_footer import (
     column_ranges,
     leaf_of,
@@ -34,7 +31,6 @@ from tidegate.readers.parquet_footer import (
 )
 from tidegate.readers.row_groups import (
     BATCH_BYTES,
-    CHUNK_BYTES,
     ESTIMATED_ROW_BYTES,
     HELD_BYTES,
     MOST_ROWS,
@@ -42,6 +38,7 @@ from tidegate.readers.row_groups import (
     surveys_of,
     within_bounds,
 )
+from tidegate.readers.typed_format import TypedFormat
 
 __all__ = ["ParquetFormat"]
 
@@ -64,24 +61,16 @@ class _Opened:
 
 
 @dataclass(frozen=True)
-class ParquetFormat(ObjectFormat):
+class ParquetFormat(TypedFormat):
     """Objects of Apache Parquet.
 
-    store: where they are.
-    unit: of an event-time column of numbers or texts.
-    chunk_bytes: neighbouring row groups are one chunk while they stay within it; a larger row group is a
-        chunk of its own.
-    bad_records: what becomes of rows with values that are not of their columns' types.
+    Neighbouring row groups are one chunk while they stay within ``chunk_bytes``; a larger row group is a
+    chunk of its own.
 
     An object of up to SMALL_BYTES is read by one request.  Of a larger one, only the columns asked
     for are fetched; at most HELD_BYTES of a row group and as much of the next are held as fetched,
     and at most MOST_ROWS rows as decoded.  INT96 is an instant, as in Spark.
     """
-
-    store: ObjectStore
-    unit: TimeUnit | None = None
-    chunk_bytes: int = CHUNK_BYTES
-    bad_records: BadRecordPolicy = FAIL
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
         """See ObjectFormat.infer; what inferred_schema raises."""
@@ -91,7 +80,8 @@ class ParquetFormat(ObjectFormat):
         """See ObjectFormat.survey.
 
         The times come from the statistics of the row groups.  Where they do not tell, as for texts and
-        INT96, that column is read.  Without a column, an object within ``chunk_bytes`` is not looked at.
+        INT96, and where they tell of other values than those that are read, that column is read.  Without a
+        column, an object within ``chunk_bytes`` is not looked at.
         """
         if not found.size:
             return []
@@ -110,7 +100,8 @@ class ParquetFormat(ObjectFormat):
             groups = row_groups(opened.metadata, chunk.size)
             mine = [group for group in groups if chunk.start <= group.start < chunk.end]
             with self.bad_records.of_chunk(self.store, chunk, schema, record="row") as records:
-                for group, batch in self._decoded(opened, mine, None if records.rescues else records.data_schema):
+                names = _names(opened.metadata, None if records.rescues else records.data_schema)
+                for group, batch in self._decoded(opened, mine, names):
                     yield from within_bounds(fitted(records, batch, group.start))
 
     def _schema(self, found: S3Object) -> pa.Schema:
@@ -120,18 +111,12 @@ class ParquetFormat(ObjectFormat):
                 return schema_as_spark_reads_it(file.schema_arrow, opened.metadata)
 
     def _decoded(
-        self, opened: _Opened, groups: Sequence[RowGroup], schema: pa.Schema | None
+        self, opened: _Opened, groups: Sequence[RowGroup], names: Sequence[str]
     ) -> Iterator[tuple[RowGroup, pa.RecordBatch]]:
-        """Yield rows as the object has them, of the columns that are in the schema; None: of all."""
+        """Yield rows as the object has them, of some columns, or leaves of these by their paths."""
         if not groups:
             return
         metadata = opened.metadata
-        top = metadata.schema.to_arrow_schema().names
-        if schema is None or schema.names == top:
-            names = top
-        else:
-            positions = {at for field in schema if (at := position_of(field.name, top)) is not None}
-            names = [top[position] for position in sorted(positions)]
         if not names:
             for group in groups:
                 for start in range(0, group.rows, MOST_ROWS):
@@ -155,33 +140,26 @@ class ParquetFormat(ObjectFormat):
     def _times(self, opened: _Opened, groups: Sequence[RowGroup], column: str) -> list[tuple[TimeRange | None, int]]:
         """Return for each row group the range of its times, and how many of its rows have none."""
         metadata = opened.metadata
+        with self._file(opened) as (file, _):
+            schema = file.schema_arrow
+        place = self.time_place(column, list(schema))
+        if place is not None and self.may_misfit(schema.field(place).type):
+            return [self._probed(opened, group, column, schema.names[place]) for group in groups]
         leaf = leaf_of(metadata, column)
         if leaf is None:
             return [(None, group.rows) for group in groups]
-        with self._file(opened) as (file, _):
-            check_time_type(column, leaf_types(file.schema_arrow)[leaf], self.unit)
-        times = []
+        check_time_type(column, leaf_types(schema)[leaf], self.time_unit)
+        path, times = metadata.schema.column(leaf).path, []
         for group in groups:
-            known = statistics_times(metadata, group.number, leaf, self.unit)
-            times.append(self._probed(opened, group, leaf) if known is None else known)
+            known = statistics_times(metadata, group.number, leaf, self.time_unit)
+            times.append(self._probed(opened, group, column, path) if known is None else known)
         return times
 
-    def _probed(self, opened: _Opened, group: RowGroup, leaf: int) -> tuple[TimeRange | None, int]:
-        path = opened.metadata.schema.column(leaf).path
-        lows, highs = [], []
-        untimed = group.rows
-        with self._file(opened, MOST_REQUEST) as (file, _):
-            for batch in file.iter_batches(MOST_ROWS, row_groups=[group.number], columns=[path], use_threads=False):
-                values = batch.column(0)
-                while pa.types.is_struct(values.type):
-                    values = pc.struct_field(values, [0])
-                times = times_ms(values, self.unit)
-                if times.null_count < len(times):
-                    untimed -= len(times) - times.null_count
-                    span = pc.min_max(times)
-                    lows.append(span["min"].as_py())
-                    highs.append(span["max"].as_py())
-        return (TimeRange(min(lows), max(highs)) if lows else None), untimed
+    def _probed(self, opened: _Opened, group: RowGroup, column: str, path: str) -> tuple[TimeRange | None, int]:
+        seen = self.seen_times(opened.found, column)
+        for _, batch in self._decoded(opened, [group], [path]):
+            seen.add(batch, group.start)
+        return seen.times, seen.rows_without_time
 
     def _open(self, found: S3Object, *, whole: bool = False) -> _Opened:
         """Read the footer of an object, by one request, or two if it is large; ``whole``: and all the rest."""
@@ -214,6 +192,15 @@ class ParquetFormat(ObjectFormat):
 
     def _decoding(self, found: S3Object) -> AbstractContextManager[None]:
         return decoding(self.store.address(found.key), "Parquet")
+
+
+def _names(metadata: Any, schema: pa.Schema | None) -> list[str]:
+    """Return the names of the columns that are in a schema; None: of all."""
+    top: list[str] = metadata.schema.to_arrow_schema().names
+    if schema is None or schema.names == top:
+        return top
+    positions = {at for field in schema if (at := position_of(field.name, top)) is not None}
+    return [top[position] for position in sorted(positions)]
 
 
 def _leaves(metadata: Any, names: Sequence[str]) -> list[int]:

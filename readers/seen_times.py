@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +18,8 @@ from tidegate.readers.objects import ChunkSurvey, TimeRange
 __all__ = ["SeenTimes", "TimeTally", "look_at_ends", "path_of"]
 
 PROBE_BYTES = 64 << 10
+
+Fit: TypeAlias = Callable[[pa.RecordBatch, int], pa.RecordBatch]
 
 
 def path_of(column: str, fields: Sequence[pa.Field]) -> list[int] | None:
@@ -67,18 +70,25 @@ class SeenTimes(TimeTally):
     """What is known of the times of a column in the rows that were seen.
 
     column: a dotted path.  unit: of numbers and texts.
+    fit: makes of rows, and of where they are from, those that are read; None: they are taken as they are.
     """
 
-    def __init__(self, column: str, unit: TimeUnit | None) -> None:
+    def __init__(self, column: str, unit: TimeUnit | None, fit: Fit | None = None) -> None:
         super().__init__()
-        self._column = column
-        self._unit = unit
+        self._column, self._unit, self._fit = column, unit, fit
 
-    def add(self, batch: pa.RecordBatch) -> None:
+    def add(self, batch: pa.RecordBatch, offset: int) -> None:
         """Take rows into account.
+
+        offset: of the bytes in the object that they are from.
 
         Raises OptionError unless the column holds times by its unit; where it is missing no row has one.
         """
+        if self._fit is not None:
+            rows = batch.num_rows
+            batch = self._fit(batch, offset)
+            self.rows += rows - batch.num_rows
+            self.malformed_rows += rows - batch.num_rows
         path = path_of(self._column, list(batch.schema))
         if path is None:
             self.add_times(pa.nulls(batch.num_rows, pa.int64()))

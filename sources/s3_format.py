@@ -101,7 +101,7 @@ class S3FormatOptions(S3TextOptions):
             case "parquet":
                 from tidegate.readers.parquet_format import ParquetFormat
 
-                return ParquetFormat(store, self.event_time_unit, bad_records=bad_records)
+                return ParquetFormat(store, self.event_time_unit, bad_records=bad_records, read_times=read_times)
             case "json":
                 from tidegate.readers.json_format import JsonFormat
 
@@ -109,11 +109,11 @@ class S3FormatOptions(S3TextOptions):
             case "avro":
                 from tidegate.readers.avro_format import AvroFormat
 
-                return AvroFormat(store, self.event_time_unit, bad_records=bad_records)
+                return AvroFormat(store, self.event_time_unit, bad_records=bad_records, read_times=read_times)
             case "orc":
                 from tidegate.readers.orc_format import OrcFormat
 
-                return OrcFormat(store, self.event_time_unit, bad_records=bad_records)
+                return OrcFormat(store, self.event_time_unit, bad_records=bad_records, read_times=read_times)
             case "csv":
                 from tidegate.readers.csv_format import CsvFormat
 

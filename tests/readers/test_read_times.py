@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import io
 import json
+from unittest import mock
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import orc
 
+from tests.readers.avro_files import avro, logical
 from tests.readers.memory_objects import Memory, chunk_of
 from tidegate.errors import CorruptDataError
+from tidegate.readers.avro_format import AvroFormat
 from tidegate.readers.bad_records import BadRecordPolicy
 from tidegate.readers.csv_columns import GivenColumns
 from tidegate.readers.csv_format import CsvFormat
 from tidegate.readers.event_time_range import EventTimeRange, RowTimes
 from tidegate.readers.json_format import JsonFormat
 from tidegate.readers.objects import TimeRange
+from tidegate.readers.orc_format import OrcFormat
+from tidegate.readers.parquet_format import ParquetFormat
 
 KINDS = [
     (pa.int64(), "ms"),
@@ -54,16 +63,106 @@ def made_of(suffix: str, cells: list[str], kind: pa.DataType, unit: str | None, 
 def test_a_survey_has_the_times_of_the_rows_that_are_read(suffix, column, cells, mode):
     kind, unit = column
     made, memory, times = made_of(suffix, cells, kind, unit, mode=mode)
-    (survey,) = made.survey(memory.object, "at")
-    schema = pa.schema([("at", kind)])
-    rows = pa.Table.from_batches(made.read(chunk_of(memory.object, 0, memory.object.size), schema), schema)
-    read = [
-        time for batch in rows.to_batches() for time in times.column_of(schema).times(batch.column("at")).to_pylist()
-    ]
+    survey, read = surveyed_and_read(made, memory, times, pa.schema([("at", kind)]))
+    assert survey.rows - survey.malformed_rows == read
+
+
+def surveyed_and_read(made, memory, times: RowTimes, schema: pa.Schema):
+    """Return the survey of an object, which has the times of the rows that are read, and how many these are."""
+    (survey,) = made.survey(memory.object, times.column)
+    read = []
+    for batch in made.read(chunk_of(memory.object, 0, memory.object.size), schema):
+        values = batch.column("at")
+        if pa.types.is_struct(values.type):
+            values = pc.struct_field(values, "t")
+        read += times.column_of(schema).times(values).to_pylist()
     usable = [time for time in read if time is not None]
     assert survey.times == (TimeRange(min(usable), max(usable)) if usable else None)
     assert survey.rows_without_time == len(read) - len(usable)
-    assert survey.rows - survey.malformed_rows == len(read)
+    return survey, len(read)
+
+
+NUMBERS = [None, -1, NOON // 1000, NOON, 10**17]
+TYPED = {
+    pa.int64(): ("long", NUMBERS),
+    pa.int32(): ("int", NUMBERS[:3]),
+    pa.float64(): ("double", [None, 0.5, NOON / 1000, float(NOON), 1e300]),
+    pa.string(): ("string", [None, "2026-01-01T12:00:00Z", "2026-01-01", "soon", str(NOON)]),
+    pa.date32(): (logical("int", "date"), [None, 0, 20_454]),
+    pa.timestamp("us", "UTC"): (
+        logical("long", "timestamp-micros"),
+        [None, -1000, NOON * 1000, NOON * 1000 - 43_200 * 10**6],
+    ),
+    pa.timestamp("us"): (logical("long", "local-timestamp-micros"), [None, -1000, NOON * 1000]),
+    pa.bool_(): ("boolean", [None, True]),
+}
+
+
+def file_of(suffix: str, values: pa.Array, sibling: object) -> bytes:
+    """Return an object with the column ``at`` of values, or of these within a struct beside others, if there are."""
+    if sibling is not None:
+        values = pa.StructArray.from_arrays([values, pa.array([sibling] * len(values))], ["t", "other"])
+    table, stream = pa.table({"at": values}), io.BytesIO()
+    if suffix == "avro":
+        kind: object = ["null", TYPED[values.type][0]]
+        return avro(table.to_pylist(), at=kind)
+    (pq if suffix == "parquet" else orc).write_table(table, stream)
+    return stream.getvalue()
+
+
+@st.composite
+def typed_values(draw: st.DrawFn) -> pa.Array:
+    kind = draw(st.sampled_from([*TYPED]))
+    values = draw(st.lists(st.sampled_from(TYPED[kind][1]), min_size=1, max_size=3))
+    return pa.array(values, kind)
+
+
+@given(
+    st.sampled_from(["parquet", "orc", "avro"]),
+    st.sampled_from(KINDS),
+    typed_values(),
+    st.sampled_from([None, 5, "text"]),
+    st.sampled_from([{"mode": "PERMISSIVE"}, {"mode": "DROPMALFORMED"}, {"path": "/nowhere"}, {"rescued_column": "r"}]),
+)
+def test_a_survey_has_the_times_of_rows_whose_types_are_others_than_those_that_are_read(
+    suffix, column, values, sibling, policy
+):
+    kind, unit = column
+    sibling = None if suffix == "avro" else sibling
+    wanted = kind if sibling is None else pa.struct([("t", kind), ("other", pa.int64())])
+    names = [name for name in [policy.get("rescued_column")] if name]
+    schema = pa.schema([("at", wanted), *((name, pa.string()) for name in names)])
+    times = RowTimes(EventTimeRange(0, None), "at" if sibling is None else "at.t", unit, parsed=("iso8601", "s"))
+    memory = Memory(file_of(suffix, values, sibling), f"x.{suffix}")
+    made = {"parquet": ParquetFormat, "orc": OrcFormat, "avro": AvroFormat}[suffix](
+        memory, unit, bad_records=BadRecordPolicy(**policy), read_times=times.column_of(schema)
+    )
+    surveyed_and_read(made, memory, times, schema)
+
+
+@pytest.mark.parametrize(("suffix", "made"), [("parquet", ParquetFormat), ("orc", OrcFormat), ("avro", AvroFormat)])
+def test_a_value_of_another_type_ends_the_query_before_it_is_read(suffix, made):
+    schema = pa.schema([("at", pa.int64())])
+    memory = Memory(file_of(suffix, pa.array(["soon"]), None), f"x.{suffix}")
+    read_times = RowTimes(EventTimeRange(0, None), "at", "ms").column_of(schema)
+    with pytest.raises(CorruptDataError) as surveyed:
+        made(memory, "ms", read_times=read_times).survey(memory.object, "at")
+    with pytest.raises(CorruptDataError) as read:
+        list(made(memory, "ms").read(chunk_of(memory.object, 0, memory.object.size), schema))
+    assert str(surveyed.value) == str(read.value)
+    assert "the column 'at' is of the type string, and not every value of it is a int64" in str(read.value)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "orc"])
+def test_where_types_differ_and_every_value_fits_statistics_tell_the_times(suffix):
+    schema = pa.schema([("at", pa.timestamp("us", "UTC"))])
+    values = pa.array([NOON * 1000] * 100_000, pa.timestamp("us"))
+    memory = Memory(file_of(suffix, values, None), f"x.{suffix}")
+    times = RowTimes(EventTimeRange(0, None), "at").column_of(schema)
+    made = ParquetFormat if suffix == "parquet" else OrcFormat
+    with mock.patch.object(made, "_decoded", side_effect=AssertionError("it was read")):
+        (survey,) = made(memory, read_times=times).survey(memory.object, "at")
+    assert survey.times == (NOON, NOON)
 
 
 @pytest.mark.parametrize("suffix", ["json", "csv"])

@@ -49,8 +49,16 @@ OBJECTS = {
     "null.orc": written(lambda sink: orc.write_table(TABLE, sink)),
     "null.avro": written(lambda sink: fastavro.writer(sink, AVRO, TABLE.to_pylist())),
 }
-# That time is one of the text, and none of the column that is read.
-TEXTS = {"text.json": GOOD + f'{{"id":2,"at":"{NOON - HOUR}"}}\n', "real.csv": f"1,{NOON}\n2,{NOON - HOUR}.5\n"}
+# That time is one of what the object holds, and none of the column that is read.
+REALS = pa.table({"id": [1, 2], "at": [NOON, NOON - HOUR + 0.5]})
+REALS_AVRO = {**AVRO, "fields": [AVRO["fields"][0], {"name": "at", "type": "double"}]}
+OTHERS = {
+    "text.json": GOOD + f'{{"id":2,"at":"{NOON - HOUR}"}}\n',
+    "real.csv": f"1,{NOON}\n2,{NOON - HOUR}.5\n",
+    "real.parquet": written(lambda sink: pq.write_table(REALS, sink)),
+    "real.orc": written(lambda sink: orc.write_table(REALS, sink)),
+    "real.avro": written(lambda sink: fastavro.writer(sink, REALS_AVRO, REALS.to_pylist())),
+}
 FIELDS = {"lines.csv": {"multi_line": True}}
 
 
@@ -86,9 +94,9 @@ def rows_of(source):
         return counts, times
 
 
-@pytest.mark.parametrize("key", [*OBJECTS, *TEXTS])
+@pytest.mark.parametrize("key", [*OBJECTS, *OTHERS])
 def test_a_row_without_a_usable_time_is_read_where_last_modified_is_in_the_range(bucket, source, key):
-    bucket.put(key, (OBJECTS | TEXTS)[key])
+    bucket.put(key, (OBJECTS | OTHERS)[key])
     head = bucket.client.head_object(Bucket=bucket.name, Key=f"in/{key}")
     now = int(head["LastModified"].timestamp() * 1000)
     if key in OBJECTS:
