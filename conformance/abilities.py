@@ -51,12 +51,10 @@ class OptOut:
     """Why a connector goes without an ability.
 
     for_ever: it cannot have it, by what it is; else it has not been built yet.
-    because_of: the ability without which this one makes no sense; None: it was opted out of by name.
     """
 
     reason: str
     for_ever: bool
-    because_of: Ability | None = None
 
     def __str__(self) -> str:
         return f"{'cannot' if self.for_ever else 'does not yet'}: {self.reason}"
@@ -86,7 +84,7 @@ class Abilities:
         for implied in sorted(_IMPLIES.get(ability, ()), key=lambda each: each.name):
             why = self.lacking(implied)
             if why is not None:
-                return OptOut(f"it needs {implied.name} ({why.reason})", why.for_ever, implied)
+                return OptOut(f"it needs {implied.name} ({why.reason})", why.for_ever)
         return None
 
     def _without(self, ability: Ability | Collection[Ability], reason: str, *, for_ever: bool) -> Abilities:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import sys
-import threading
 import time
-import traceback
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from tidegate.conformance.errors import ConformanceError, NotExercisedError, SkippedError
+from tidegate.conformance import trial as trials
+from tidegate.conformance.errors import ConformanceError, NotApplicableError, NotExercisedError, SkippedError
 from tidegate.conformance.explain import told
 from tidegate.conformance.harness import HarnessFactory, name_of
 from tidegate.conformance.lab import PATIENCE_S, Lab
 from tidegate.conformance.opting_out import OptedOut, opted_out
 from tidegate.conformance.planning import OpenRun, open_coordinator
 from tidegate.conformance.rules import Rule, Tier, rule_named, rules_of
+from tidegate.conformance.trial import Trial
 from tidegate.conformance.verdicts import Report, Status, Verdict
 from tidegate.errors import OptionError
 
@@ -90,70 +88,44 @@ def judge(
     open_run, patience_s: see Lab.
     deadline_s: after which the thread is left alone, and the rule is HUNG; None: that of its tier.
     """
-    attempt = _Attempt(checked, lambda: Lab(harness, open_run, patience_s))
-    verdict = _tested(attempt, deadline_s or _DEADLINES_S[checked.tier])
+    trial = Trial(checked.id, lambda: Lab(harness, open_run, patience_s), partial(_test, checked))
+    verdict = _tested(checked, trial, deadline_s or _DEADLINES_S[checked.tier])
     verdict = replace(verdict, connector=verdict.connector or _name_of(harness))
-    if exempt is None or verdict.status is Status.SKIPPED:
+    here_only = verdict.status is Status.SKIPPED and not isinstance(trial.error, NotApplicableError)
+    if exempt is None or here_only:
         return verdict
-    if verdict.status is Status.PASSED:
-        text = f"it is exempt because {exempt!r}, but it holds: take the exemption away"
+    if verdict.status in {Status.PASSED, Status.SKIPPED}:
+        found = "it holds" if verdict.status is Status.PASSED else f"it does not apply, for {verdict.text}"
+        text = f"it is exempt because {exempt!r}, but {found}: take the exemption away"
         return replace(verdict, status=Status.STALE, text=text)
     return replace(verdict, status=Status.EXEMPT, text=f"{exempt}\n{verdict.text}")
 
 
-def _tested(attempt: _Attempt, deadline_s: float) -> Verdict:
+def _test(checked: Rule, lab: Lab) -> None:
+    lab.skip_without(checked.needs)
+    checked.test(lab)
+
+
+def _tested(checked: Rule, trial: Trial[None], deadline_s: float) -> Verdict:
     begun = time.monotonic()
-    attempt.start()
-    attempt.join(deadline_s)
+    hung = trial.hung(deadline_s)
     seconds = time.monotonic() - begun
-    lab = attempt.lab
-    if attempt.is_alive():
-        status, text = Status.HUNG, f"it did not end within {deadline_s:g} s\n{_stacks(attempt)}"
-    elif isinstance(attempt.error, KeyboardInterrupt):
-        raise attempt.error
-    elif isinstance(attempt.error, SkippedError):
-        status, text = Status.SKIPPED, str(attempt.error)
-    elif attempt.error is not None:
-        status, text = Status.FAILED, told(attempt.error, __file__)
-    elif unseen := [what for what in attempt.rule.witness if lab is None or what not in lab.seen]:
+    lab = trial.lab
+    if hung is not None:
+        status, text = Status.HUNG, hung
+    elif isinstance(trial.error, KeyboardInterrupt):
+        raise trial.error
+    elif isinstance(trial.error, SkippedError):
+        status, text = Status.SKIPPED, str(trial.error)
+    elif trial.error is not None:
+        status, text = Status.FAILED, told(trial.error, __file__, trials.__file__)
+    elif unseen := [what for what in checked.witness if lab is None or what not in lab.seen]:
         status, text = Status.NOT_EXERCISED, f"nothing was tested: {' and '.join(unseen)} was never observed"
     else:
         status, text = Status.PASSED, ""
-    raised = status is Status.FAILED and not isinstance(attempt.error, ConformanceError)
-    verdict = Verdict(attempt.rule, status, text, seconds=seconds, raised=raised)
+    raised = status is Status.FAILED and not isinstance(trial.error, ConformanceError)
+    verdict = Verdict(checked, status, text, seconds=seconds, raised=raised)
     return verdict if lab is None else replace(verdict, story=tuple(lab.story), connector=name_of(lab.harness))
-
-
-class _Attempt(threading.Thread):
-    """One rule tested once.
-
-    lab: None as long as its harness is not made.
-    error: what ended the test, or, when that holds or is skipped, the closing of the lab; None: nothing.
-    """
-
-    def __init__(self, checked: Rule, open_lab: Callable[[], Lab]) -> None:
-        super().__init__(name=f"conformance-{checked.id}", daemon=True)
-        self.rule, self._open_lab = checked, open_lab
-        self.lab: Lab | None = None
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            self.lab = self._open_lab()
-        except BaseException as error:  # noqa: BLE001 - whatever a connector raises is told
-            self.error = error
-            return
-        for step in (self._test, self.lab.close):
-            try:
-                step()
-            except BaseException as error:  # noqa: BLE001, PERF203 - as above
-                if self.error is None or isinstance(self.error, SkippedError):
-                    self.error = error
-
-    def _test(self) -> None:
-        assert self.lab is not None  # noqa: S101 - run() has just set it
-        self.lab.skip_without(self.rule.needs)
-        self.rule.test(self.lab)
 
 
 def _report(harness: HarnessFactory, verdicts: list[Verdict]) -> Report:
@@ -168,14 +140,3 @@ def _name_of(harness: HarnessFactory) -> str:
     while isinstance(harness, partial):
         harness = harness.func
     return getattr(harness, "__name__", type(harness).__name__)
-
-
-def _stacks(attempt: threading.Thread) -> str:
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
-    found = []
-    with suppress(RuntimeError):
-        frames = sys._current_frames()  # noqa: SLF001 - documented for this very use
-        for ident in sorted(frames, key=lambda each: each != attempt.ident):
-            stack = "".join(traceback.format_stack(frames[ident]))
-            found.append(f"thread {names.get(ident, ident)}:\n{stack}")
-    return "\n".join(found)

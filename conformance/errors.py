@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ConformanceError", "NotExercisedError", "SkippedError"]
+__all__ = ["ConformanceError", "NotApplicableError", "NotExercisedError", "SkippedError"]
 
 
 class ConformanceError(AssertionError):
@@ -15,3 +15,7 @@ class NotExercisedError(ConformanceError):
 
 class SkippedError(Exception):
     """A rule cannot be tested here; the message says why."""
+
+
+class NotApplicableError(SkippedError):
+    """A rule is about what the connector does without, so that it cannot be tested anywhere."""

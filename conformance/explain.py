@@ -105,15 +105,15 @@ def row_difference(what: str, keys: Sequence[str], first: pa.Table, second: pa.T
     return None
 
 
-def told(error: BaseException, caller: str) -> str:
+def told(error: BaseException, *callers: str) -> str:
     """Return what an error says; of one that is not the kit's complaint also the end of its stack.
 
-    caller: the file that called what raised it, and is not shown.
+    callers: the files that called what raised it, and are not shown.
     """
     if isinstance(error, ConformanceError):
         return str(error)
     # What no rule expected comes from the connector, so its own stack is what helps.
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != caller]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename not in callers]
     return f"{type(error).__name__}: {error}\n{''.join(traceback.format_list(frames[-_FRAMES:]))}".rstrip()
 
 

@@ -25,7 +25,7 @@ def give_up_s(lab: Lab) -> float:
 
 
 def cut_off(lab: Lab) -> Fault:
-    """Return the fault by which nothing can be reached for a while.  Raises SkippedError if there is none."""
+    """Return the fault by which nothing can be reached for a while.  Raises NotApplicableError if there is none."""
     if lab.can(Ability.FAULT_DISCONNECT):
         return Fault.DISCONNECT
     lab.skip_without([Ability.FAULT_CRASH])

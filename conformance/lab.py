@@ -14,7 +14,7 @@ from typing_extensions import Self
 from tidegate.alignment.index import SupportsPeek
 from tidegate.alignment.splits import Extents, Positions, SplitId, SplitRange
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.errors import ConformanceError, SkippedError
+from tidegate.conformance.errors import ConformanceError, NotApplicableError
 from tidegate.conformance.explain import difference
 from tidegate.conformance.harness import Harness, HarnessFactory, Row, Writer, name_of
 from tidegate.conformance.planning import OpenRun, open_coordinator
@@ -304,11 +304,11 @@ class Lab:
         self.refuse(difference(self.written, delivered, in_order=in_order))
 
     def skip_without(self, needs: Iterable[Ability]) -> None:
-        """Raise SkippedError if the connector lacks an ability."""
+        """Raise NotApplicableError if the connector lacks an ability."""
         for ability in sorted(needs, key=lambda each: each.name):
             why = self.harness.abilities.lacking(ability)
             if why is not None:
-                raise SkippedError(f"{name_of(self.harness)} has no {ability.name}: it {why}")
+                raise NotApplicableError(f"{name_of(self.harness)} has no {ability.name}: it {why}")
 
     def close(self) -> None:
         """Close all that was opened, the last first.  Raises, when all is closed, the first error of doing so."""

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 
 from tidegate.alignment.index import SupportsTimeIndex
 from tidegate.conformance.abilities import Ability, OptOut
+from tidegate.conformance.errors import ConformanceError
 from tidegate.conformance.harness import Harness, HarnessFactory, Writer, name_of
+from tidegate.conformance.lab import Lab
+from tidegate.conformance.trial import Trial
 
 __all__ = ["OptedOut", "opted_out"]
 
@@ -43,34 +46,40 @@ def _has_methods(harness: Harness, abilities: Collection[Ability]) -> Iterator[t
             yield ability, f"{writer.__name__} has {method}()"
 
 
-def _has_lookup(harness: Harness) -> str | None:
-    enumerator = harness.source({}).enumerator(None)
-    try:
-        return f"{type(enumerator).__name__} has lookup()" if isinstance(enumerator, SupportsTimeIndex) else None
-    finally:
-        enumerator.close()
+def _has_lookup(lab: Lab) -> str | None:
+    enumerator = lab.enumerator(lab.source())
+    return f"{type(enumerator).__name__} has lookup()" if isinstance(enumerator, SupportsTimeIndex) else None
 
 
-def _has_start_at_end(harness: Harness) -> str | None:
-    return "start_at_end is set" if harness.start_at_end else None
+def _has_start_at_end(lab: Lab) -> str | None:
+    return "start_at_end is set" if lab.harness.start_at_end else None
 
 
-_LOOKS: Mapping[Ability, Callable[[Harness], str | None]] = {
+_LOOKS: Mapping[Ability, Callable[[Lab], str | None]] = {
     Ability.TIME_INDEX: _has_lookup,
     Ability.START_AT_END: _has_start_at_end,
 }
 
 
-def opted_out(make: HarnessFactory) -> OptedOut:
-    """Return what a connector goes without.  Raises what the harness and its source raise."""
-    harness = make()
-    try:
-        lacking = harness.abilities.opted_out
-        found = dict(_has_methods(harness, [ability for ability in _METHODS if ability in lacking]))
-        for ability, look in _LOOKS.items():
-            if ability in lacking and (why := look(harness)) is not None:
-                found[ability] = why
-        stale = {ability: f"{ability.name} is opted out of, but {why}" for ability, why in found.items()}
-        return OptedOut(name_of(harness), dict(lacking), stale)
-    finally:
-        harness.close()
+def opted_out(make: HarnessFactory, deadline_s: float = 60.0) -> OptedOut:
+    """Return what a connector goes without.
+
+    Raises what the harness and its source raise, and ConformanceError when they take longer than the deadline.
+    """
+    trial = Trial("opting-out", lambda: Lab(make), _found)
+    if (hung := trial.hung(deadline_s)) is not None:
+        raise ConformanceError(f"to see what is opted out of, the harness is asked for a split and a source: {hung}")
+    if trial.error is not None:
+        raise trial.error
+    assert trial.found is not None  # noqa: S101 - it has ended without an error
+    return trial.found
+
+
+def _found(lab: Lab) -> OptedOut:
+    lacking = lab.harness.abilities.opted_out
+    found = dict(_has_methods(lab.harness, [ability for ability in _METHODS if ability in lacking]))
+    for ability, look in _LOOKS.items():
+        if ability in lacking and (why := look(lab)) is not None:
+            found[ability] = why
+    stale = {ability: f"{ability.name} is opted out of, but {why}" for ability, why in found.items()}
+    return OptedOut(name_of(lab.harness), dict(lacking), stale)

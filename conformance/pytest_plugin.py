@@ -115,6 +115,8 @@ class _Conformance:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self._verdicts:
+            for file in self._files:
+                terminalreporter.line(f"no conformance report, for no connector was tested: {file}", yellow=True)
             return
         from tidegate.conformance.report_files import write_reports
         from tidegate.conformance.summary import area_lines, notes

@@ -11,7 +11,7 @@ from typing import Any
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Positions, SplitRange
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.errors import SkippedError
+from tidegate.conformance.errors import NotApplicableError
 from tidegate.conformance.explain import ordered_difference
 from tidegate.conformance.harness import Fault
 from tidegate.conformance.lab import BEGIN_MS, SECOND_MS, Lab
@@ -225,8 +225,8 @@ def _opened(lab: Lab) -> SplitEnumerator:
     return lab.enumerator(lab.source())
 
 
-def _lacks(enumerator: SplitEnumerator, protocol: str) -> SkippedError:
-    return SkippedError(f"{type(enumerator).__name__} has no {protocol}, which is optional")
+def _lacks(enumerator: SplitEnumerator, protocol: str) -> NotApplicableError:
+    return NotApplicableError(f"{type(enumerator).__name__} has no {protocol}, which is optional")
 
 
 def _commit(enumerator: SplitEnumerator, positions: Positions) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from tidegate.alignment.splits import SplitRange
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.errors import SkippedError
+from tidegate.conformance.errors import NotApplicableError
 from tidegate.conformance.lab import BEGIN_MS, SECOND_MS, Lab
 from tidegate.conformance.query import Query
 from tidegate.conformance.refusals import refusal
@@ -162,7 +162,7 @@ def check_secrets_stay_hidden(lab: Lab) -> None:
     """Listen to all that is said."""
     secrets = [shape for secret in lab.harness.secrets for shape in {secret, quote(secret, safe="")} if shape]
     if not secrets:
-        raise SkippedError("the harness names no secrets")
+        raise NotApplicableError("the harness names no secrets")
     for where, text in _said(lab, secrets):
         found = [number for number, secret in enumerate(secrets) if secret in text]
         shown = text

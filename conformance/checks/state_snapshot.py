@@ -13,7 +13,7 @@ from typing import Any
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.elsewhere import Elsewhere, snapshot_of
-from tidegate.conformance.errors import SkippedError
+from tidegate.conformance.errors import NotApplicableError
 from tidegate.conformance.explain import listed
 from tidegate.conformance.lab import BEGIN_MS, SECOND_MS, Lab, Split
 from tidegate.conformance.query import Query
@@ -245,7 +245,7 @@ class _Stored:
 
 
 def _stored(lab: Lab) -> _Stored:
-    """Write rows and look at them.  Raises SkippedError where a snapshot is None."""
+    """Write rows and look at them.  Raises NotApplicableError where a snapshot is None."""
     for _ in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
         lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     source = lab.source()
@@ -253,7 +253,7 @@ def _stored(lab: Lab) -> _Stored:
     ranges = lab.everything(enumerator)
     state = enumerator.snapshot()
     if not state:
-        raise SkippedError(f"the snapshot is {state}")
+        raise NotApplicableError(f"the snapshot is {state}")
     keys = lab.keys(lab.read(source, ranges, enumerator))
     splits = sorted(enumerator.discover())
     enumerator.close()

@@ -1,7 +1,10 @@
+import threading
+
 import pytest
 
 from tests.conformance.small import RULES
 from tidegate.conformance import rules
+from tidegate.conformance.trial import Trial
 
 
 @pytest.fixture
@@ -10,3 +13,16 @@ def small_rules(monkeypatch):
     rules.all_rules()
     monkeypatch.setattr(rules, "_RULES", {rule.id: rule for rule in RULES})
     return RULES
+
+
+@pytest.fixture
+def hangs(monkeypatch):
+    """Return an event that what hangs sets when it has come so far: its deadline counts from there."""
+    waits = threading.Event()
+
+    def join(trial, seconds):
+        assert waits.wait(60)
+        threading.Thread.join(trial, seconds)
+
+    monkeypatch.setattr(Trial, "join", join)
+    return waits

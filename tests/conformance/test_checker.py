@@ -9,7 +9,6 @@ from types import MappingProxyType
 import pytest
 
 from tests.conformance.small import SmallHarness, breaks, holds, small_rule
-from tidegate.conformance import checker
 from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.conformance.checker import check_connector, enforce, judge
 from tidegate.conformance.errors import ConformanceError, NotExercisedError, SkippedError
@@ -72,19 +71,13 @@ def test_a_rule_that_never_saw_what_it_is_about_was_not_exercised():
     assert verdict.text == "nothing was tested: a pause was never observed"
 
 
-def test_a_rule_that_does_not_end_is_left_alone_and_every_thread_is_shown(monkeypatch):
-    waits, release = threading.Event(), threading.Event()
+def test_a_rule_that_does_not_end_is_left_alone_and_every_thread_is_shown(hangs):
+    release = threading.Event()
 
     def waits_for_ever(lab):
         lab.tell("wait for what never comes")
-        waits.set()
+        hangs.set()
         release.wait()
-
-    def join_once_it_waits(attempt, seconds):
-        assert waits.wait(60)
-        threading.Thread.join(attempt, seconds)
-
-    monkeypatch.setattr(checker._Attempt, "join", join_once_it_waits)
 
     verdict = judged(waits_for_ever, deadline_s=0.1)
     release.set()
@@ -93,6 +86,40 @@ def test_a_rule_that_does_not_end_is_left_alone_and_every_thread_is_shown(monkey
     assert "in waits_for_ever" in verdict.text
     assert "thread MainThread:" in verdict.text
     assert "1. wait for what never comes" in verdict.explained()
+
+
+def test_a_rule_that_does_not_end_leaves_nothing_open(hangs):
+    closed, ended = [], threading.Event()
+
+    class Harness(SmallHarness):
+        def close(self):
+            closed.append("harness")
+            ended.set()
+
+    def waits_for_its_connection(lab):
+        lab.at_close(lambda: closed.append("connection"))
+        hangs.set()
+        ended.wait()
+
+    assert judge(small_rule("READ-1", waits_for_its_connection), Harness, deadline_s=0.1).status is Status.HUNG
+    assert closed == ["connection", "harness"]
+
+
+def test_a_lab_that_hangs_when_it_is_closed_hangs_its_rule_only(hangs):
+    release, closed = threading.Event(), threading.Event()
+
+    class Harness(SmallHarness):
+        def close(self):
+            closed.set()
+
+    def waits_for_ever():
+        hangs.set()
+        release.wait()
+
+    verdict = judge(small_rule("READ-1", lambda lab: lab.at_close(waits_for_ever)), Harness, deadline_s=0.1)
+    release.set()
+    assert verdict.status is Status.HUNG
+    assert closed.is_set()
 
 
 def test_a_rule_may_say_itself_that_it_cannot_be_tested():
@@ -178,7 +205,16 @@ def test_an_exempt_rule_that_holds_is_a_failure():
     assert verdict.explained().endswith("it is exempt because 'issue 12', but it holds: take the exemption away")
 
 
-def test_an_exempt_rule_that_cannot_be_tested_stays_skipped():
+def test_an_exempt_rule_about_what_is_opted_out_of_is_a_failure():
+    verdict = judge(small_rule("READ-1", needs={Ability.HOLES}), SmallHarness, exempt="issue 12")
+    assert (verdict.status, verdict.fails) == (Status.STALE, True)
+    assert verdict.text == (
+        "it is exempt because 'issue 12', but it does not apply, for small has no HOLES: it cannot: "
+        "nothing leaves any: take the exemption away"
+    )
+
+
+def test_an_exempt_rule_that_cannot_be_tested_here_stays_skipped():
     assert judged(raises(SkippedError("no Spark here")), exempt="issue 12").status is Status.SKIPPED
 
 

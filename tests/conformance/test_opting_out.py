@@ -1,7 +1,10 @@
+import threading
+
 import pytest
 
 from tests.conformance.small import SmallHarness
 from tidegate.conformance.abilities import Abilities, Ability
+from tidegate.conformance.errors import ConformanceError
 from tidegate.conformance.memory import MemoryHarness
 from tidegate.conformance.opting_out import opted_out
 from tidegate.errors import ConnectorError
@@ -68,3 +71,19 @@ def test_the_harness_is_closed_also_when_it_fails():
     with pytest.raises(ConnectorError, match="nothing to read from"):
         opted_out(Harness)
     assert len(closed) == 1
+
+
+def test_a_harness_that_hangs_is_told_and_closed(hangs):
+    closed = threading.Event()
+
+    class Hangs(SmallHarness):
+        def create_split(self):
+            hangs.set()
+            closed.wait()
+
+        def close(self):
+            closed.set()
+
+    with pytest.raises(ConformanceError, match=r"did not end within 0\.1 s(?s:.*)in create_split"):
+        opted_out(Hangs, deadline_s=0.1)
+    assert closed.is_set()

@@ -230,6 +230,14 @@ def test_reports_are_written_wherever_the_tests_ran(pytester):
     assert "nobody asked" in (pytester.path / "report.html").read_text()
 
 
+def test_a_report_without_a_connector_is_not_written_and_that_is_told(pytester):
+    pytester.makepyfile("def test_nothing():\n    pass\n")
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "--conformance-report", "report.html")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["no conformance report, for no connector was tested: *report.html"])
+    assert not (pytester.path / "report.html").exists()
+
+
 def test_overriding_a_test_needs_a_reason():
     with pytest.raises(OptionError, match=r"TestMine overrides test_conforms\(\), which would hide what it tests"):
         type("TestMine", (ConnectorSuite,), {"test_conforms": None})
