@@ -10,6 +10,8 @@ import pytest
 
 from tests.enumerators.group_members import Member
 from tests.enumerators.logs import Clock, Logs
+from tests.waiting import await_that
+from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.group_folder import GroupFolder
 from tidegate.enumerators.state_folder import StateFolder, applications
 from tidegate.errors import ConnectorError
@@ -74,16 +76,29 @@ sys.stdin.read()
 
 
 def test_the_lease_of_a_process_is_kept_by_a_thread_and_ends_with_a_kill(tmp_path):
-    lease_s = 1.0
+    lease_s = 10.0
+    folder = StateFolder.of_application("app").within("groups", "join")
+
+    def renewed():
+        return dict(folder.notes())["holder"]["renewed"]
+
+    def held_by(at):
+        """Return who holds a member that looks at a time of the machine's clock, be that past or to come."""
+        clocks = Clocks(monotonic=lambda: at)
+        group = GroupFolder(folder, 10, lease_s=lease_s, renewed_by_thread=False, clocks=clocks)
+        group.join({"id": "me"})
+        found = group.bound(500, None).held_by
+        group.leave()
+        return found
+
     holder = [sys.executable, "-c", HOLDER, str(tmp_path), str(lease_s)]
     with subprocess.Popen(holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"told\n"
-        group = GroupFolder(StateFolder.of_application("app").within("groups", "join"), 10, lease_s=lease_s)
-        group.join({"id": "me"})
-        until = time.monotonic() + 2 * lease_s
-        while time.monotonic() < until:
-            assert group.bound(500, None).held_by == "holder"
+        told = renewed()
+        await_that(lambda: renewed() > told)
+        assert held_by(told + lease_s + 0.1) == "holder"
         process.kill()
-        while group.bound(500, None).held_by is not None:
-            assert time.monotonic() < until + 3 * lease_s
-        group.leave()
+        process.wait()
+        lease_ends = renewed() + lease_s
+        assert held_by(lease_ends - 0.1) == "holder"
+        assert held_by(lease_ends + 0.1) is None

@@ -25,7 +25,7 @@ import sys
 from tidegate.enumerators.lease import Lease
 from tidegate.enumerators.ledger_folder import open_folder
 from tidegate.readers.s3_config import S3ConnectionConfig
-Lease(open_folder(sys.argv[1], S3ConnectionConfig()), lease_s=1).acquire("killed")
+Lease(open_folder(sys.argv[1], S3ConnectionConfig()), lease_s=5).acquire("killed")
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -175,7 +175,7 @@ def test_a_thread_renews_it_until_it_is_released(folder):
 
 @pytest.fixture
 def holder(tmp_path):
-    """Another process, which holds the lease for a second at a time."""
+    """Another process, which holds the lease for five seconds at a time."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

@@ -75,7 +75,7 @@ def test_the_same_query_restarts_at_once_whether_it_was_killed_or_stopped(query,
 
 def test_two_live_queries_cannot_share_a_location(query, store):
     # A short lease, for the second query waits until it sees it renewed.
-    quick = {"lease": lambda root: Lease(root, lease_s=1)}
+    quick = {"lease": lambda root: Lease(root, lease_s=5)}
     store.put("a", [1])
     one, other = query(**quick), query(**quick)
     one.drain()
