@@ -178,7 +178,7 @@ class ObjectDiscovery:
     def _chunks(self, found: S3Object, now_ms: int) -> list[Chunk] | None:
         """Return the chunks of an object; None: it is gone, and not to be remembered."""
         try:
-            pieces = self._format.survey(found, self._times.column)
+            pieces = self._format.survey(found, self._times.column_in(found))
         except ObjectGoneError:
             # Should it be there again, as another version, it is new.
             _LOG.warning("the object %r was deleted or overwritten before it could be looked at", found.key)

@@ -12,7 +12,7 @@ from tidegate.readers.event_time import BadEventTime
 from tidegate.readers.event_time_policy import FutureEventTime
 from tidegate.readers.event_time_range import ALL_TIMES, EventTimeRange
 from tidegate.readers.objects import Chunk, ChunkSurvey, S3Object, TimeRange
-from tidegate.readers.partition_columns import partition_texts
+from tidegate.readers.partition_times import PartitionTimes
 from tidegate.readers.path_times import PathTimes
 
 __all__ = ["ObjectTimes"]
@@ -32,7 +32,8 @@ class ObjectTimes:
         too.  They never fail, for their own policy lets them through.
     wanted: what is to be read: chunks that are known to have no time in it are left out, others planned by what
         lies in it.
-    prefix: below it, folders name columns, which count more than those of the data.
+    partition: finds the column among those that folders name, which count more than those of the data; None: no
+        folder names columns.
     """
 
     column: str | None = None
@@ -42,7 +43,11 @@ class ObjectTimes:
     max_future_skew_ms: int = 0
     keeps_malformed: bool = False
     wanted: EventTimeRange = ALL_TIMES
-    prefix: str = ""
+    partition: PartitionTimes | None = None
+
+    def column_in(self, found: S3Object) -> str | None:
+        """Return the column of an object's data that holds event times; None: none does."""
+        return self.column if self._key_times(found) is None else None
 
     def chunk(self, found: S3Object, survey: ChunkSurvey, now_ms: int) -> Chunk | None:
         """Return a chunk of an object with the event times that planning goes by; None: none of it is wanted.
@@ -51,7 +56,7 @@ class ObjectTimes:
         """
         times = self._not_bad(found, survey)
         if self.wanted.is_bounded:
-            if self.column is not None and not (survey.exact and self._is_of_data(self.column, found)):
+            if self.column_in(found) is not None and not survey.exact:
                 # Rows that nobody has looked at may be wanted; they are told apart when they are read.
                 times = times and self.wanted.narrowed(times)
             else:
@@ -62,15 +67,17 @@ class ObjectTimes:
             times = self._not_future(found, times, now_ms + self.max_future_skew_ms)
         return Chunk(*found, survey.start, survey.end, survey.rows, *(times or (None, None)))
 
-    def _is_of_data(self, column: str, found: S3Object) -> bool:
-        return column.lower() not in map(str.lower, partition_texts(found.key, self.prefix))
+    def _key_times(self, found: S3Object) -> PathTimes | PartitionTimes | None:
+        """Return what finds the times of an object in its key; None: they are not there."""
+        return self.partition if self.partition is not None and self.partition.names(found.key) else self.path
 
     def _not_bad(self, found: S3Object, survey: ChunkSurvey) -> TimeRange | None:
         modified = TimeRange(found.modified_ms, found.modified_ms)
-        if self.column is None and self.path is None:
+        key_times = self._key_times(found)
+        if self.column is None and key_times is None:
             return modified
-        if self.path is not None:
-            times, without = self.path.range_of(found.key), "its path names no time"
+        if key_times is not None:
+            times, without = key_times.range_of(found.key), "its path names no time"
             lacking = times is None
         else:
             times = survey.times

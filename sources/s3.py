@@ -35,6 +35,7 @@ from tidegate.readers.event_time_range import RowTimes
 from tidegate.readers.object_store import ObjectStore
 from tidegate.readers.objects import ObjectFormat, S3Object
 from tidegate.readers.partition_columns import partition_fields, partition_texts
+from tidegate.readers.partition_times import PartitionTimes
 from tidegate.readers.path_times import PathTimes
 from tidegate.readers.s3_reader import S3SplitReader
 from tidegate.sources.contract import Source
@@ -247,13 +248,26 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             max_future_skew_ms=milliseconds(self.max_future_skew),
             keeps_malformed=self.bad_record_policy.keeps_corrupt,
             wanted=self.event_time_range,
-            prefix=self.listing_rules.prefix,
+            partition=self._partition_times(),
         )
+
+    def _partition_times(self) -> PartitionTimes | None:
+        times = self._column_times()
+        if times is None:
+            return None
+        given = times.column_of(self.columns) if isinstance(self.columns, pa.Schema) else None
+        # What is not read has no type but its text's.
+        column = given or times.column_of(pa.schema([(times.column, pa.string())]))
+        return column and PartitionTimes(column, self.listing_rules.prefix)
 
     def _row_times(self) -> RowTimes | None:
         """Return what tells rows apart, where chunks as a whole are not all in the range of event times."""
+        return self._column_times() if self.event_time_range.is_bounded else None
+
+    def _column_times(self) -> RowTimes | None:
+        """Return what takes event times from a column; None: they are not in one."""
         kind, _, column = self.event_time.partition(":")
-        if kind != "column" or not self.event_time_range.is_bounded:
+        if kind != "column":
             return None
         times = RowTimes(self.event_time_range, column, self.event_time_unit, self.bad_event_time)
         # In a column of timestamps, a JSON number counts seconds.

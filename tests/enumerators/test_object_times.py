@@ -1,11 +1,13 @@
 """Which event times planning sees: by column, path and LastModified, under every policy."""
 
+import pyarrow as pa
 import pytest
 
 from tidegate.enumerators.object_times import ObjectTimes
-from tidegate.errors import CorruptDataError
-from tidegate.readers.event_time_range import EventTimeRange
+from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.event_time_range import ALL_TIMES, EventTimeRange, RowTimes
 from tidegate.readers.objects import Chunk, ChunkSurvey, S3Object, TimeRange
+from tidegate.readers.partition_times import PartitionTimes
 from tidegate.readers.path_times import PathTimes
 
 NOW = 2_000_000_000_000
@@ -146,9 +148,58 @@ def test_what_a_path_or_last_modified_says_is_known_of_all_rows():
     assert ObjectTimes(path=DATED, wanted=later).chunk(day, survey, NOW) is None
 
 
-def test_a_column_that_folders_name_is_known_when_rows_are_read():
-    made = ObjectTimes("Day", bad="ignore", wanted=EventTimeRange(0, 5), prefix="day=x/in/")
-    for survey_times in (None, TimeRange(7, 9)):
-        survey = ChunkSurvey(0, 9, 7, survey_times)
-        assert made.chunk(S3Object("day=x/in/day=1/a", 100, "e", MODIFIED), survey, NOW) is not None
-        assert made.chunk(S3Object("day=x/in/a", 100, "e", MODIFIED), survey, NOW) is None
+def named(value):
+    return S3Object(f"Day=x/in/Day={value}/a", 100, "e", MODIFIED)
+
+
+def by_folder(kind="string", unit=None, **settings):
+    """Return what has a column of times that the folders of some keys name."""
+    column = RowTimes(ALL_TIMES, "day", unit).column_of(pa.schema([pa.field("day", kind)]))
+    return ObjectTimes("day", partition=PartitionTimes(column, "Day=x/in/"), **settings)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "unit", "time"),
+    [
+        ("1970-01-02", pa.date32(), None, DAY),
+        ("1970-01-02", pa.string(), None, DAY),
+        ("1970-01-02 01%3A00%3A00", pa.timestamp("us", "UTC"), "iso8601", DAY + 3_600_000),
+        ("86400", pa.int32(), "s", DAY),
+        ("86400", pa.string(), "s", DAY),
+    ],
+)
+def test_a_folder_that_names_the_column_gives_the_time_of_all_rows(value, kind, unit, time):
+    made = by_folder(kind, unit)
+    assert made.column_in(named(value)) is None
+    survey = ChunkSurvey(0, 9, 7, TimeRange(7, 9), 3)
+    chunk = made.chunk(named(value), survey, NOW)
+    assert (chunk.min_ms, chunk.max_ms) == (time, time)
+    later = by_folder(kind, unit, wanted=EventTimeRange(time + 1, None))
+    assert later.chunk(named(value), survey, NOW) is None
+
+
+def test_where_no_folder_names_the_column_it_is_one_of_the_data():
+    made, found = by_folder(), S3Object("Day=x/in/a", 100, "e", MODIFIED)
+    assert made.column_in(found) == "day"
+    chunk = made.chunk(found, ChunkSurvey(0, 9, 7, TimeRange(7, 9)), NOW)
+    assert (chunk.min_ms, chunk.max_ms) == (7, 9)
+
+
+@pytest.mark.parametrize("value", ["soon", "__HIVE_DEFAULT_PARTITION__"])
+def test_a_folder_whose_value_is_no_time_is_what_an_error_tells_of(value):
+    survey = ChunkSurvey(0, 9, 7, None)
+    with pytest.raises(CorruptDataError, match=rf"'.*Day={value}/a' has no usable event time: its path names no time;"):
+        by_folder().chunk(named(value), survey, NOW)
+    chunk = by_folder(bad="record-timestamp").chunk(named(value), survey, NOW)
+    assert (chunk.min_ms, chunk.max_ms) == (MODIFIED, MODIFIED)
+    assert by_folder(bad="ignore", wanted=EventTimeRange(5, None)).chunk(named(value), survey, NOW) is None
+
+
+def test_a_folder_whose_value_is_none_of_the_type_of_the_column_ends_the_query():
+    with pytest.raises(CorruptDataError, match=r"'Day=x/in/Day=soon/a': its path has no date32\[day\] in 'day'$"):
+        by_folder(pa.date32(), bad="ignore").chunk(named("soon"), ChunkSurvey(0, 9, 7, None), NOW)
+
+
+def test_a_folder_whose_type_holds_no_times_is_told():
+    with pytest.raises(OptionError, match=r"the column 'day' of type int32 needs s, ms or us$"):
+        by_folder(pa.int32()).chunk(named("5"), ChunkSurvey(0, 9, 7, None), NOW)

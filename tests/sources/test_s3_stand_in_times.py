@@ -128,3 +128,17 @@ def test_json_numbers_are_seconds_in_a_column_of_timestamps(bucket, source, unit
     inside = made.model_copy(update={"starting_timestamp": NOON}).as_batch()
     assert rows_of(inside) == ([1, 0], [(NOON, NOON)])
     assert rows_of(made.model_copy(update={"ending_timestamp": NOON}).as_batch()) == ([0, 0], [])
+
+
+@pytest.mark.parametrize("columns", [["id", "day"], ["id"]])
+def test_a_folder_gives_the_event_time_of_rows_that_hold_none(bucket, source, columns):
+    for day in ("2026-01-01", "2026-01-02"):
+        bucket.put(f"day={day}/a.json", '{"id":1,"at":5}\n')
+    schema = pa.schema([(name, pa.date32() if name == "day" else pa.int64()) for name in ["at", *columns]])
+    fields = {"columns": schema, "event_time": "column:day", "event_time_unit": None, "bad_event_time": "fail"}
+    made = source("a.json").model_copy(update=fields)
+    new_year = 1_767_225_600_000
+    assert rows_of(made)[1] == [(new_year, new_year), (new_year + 24 * HOUR, new_year + 24 * HOUR)]
+    if "day" in columns:
+        first = made.model_copy(update={"ending_timestamp": new_year + 1}).as_batch()
+        assert rows_of(first)[1] == [(new_year, new_year)]
