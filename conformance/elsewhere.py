@@ -24,6 +24,7 @@ from tidegate.sources.contract import Source
 __all__ = ["Elsewhere", "batch_of", "offset_after", "snapshot_of"]
 
 _HASH_SEED = "20260101"  # sets of texts are in another order there, most likely
+_ENDING_S = 30.0  # Spark takes some
 _KEPT: list[Run] = []
 
 
@@ -56,18 +57,25 @@ class Elsewhere:
         return answer
 
     def kill(self) -> None:
-        """End it without a word to it (SIGKILL), and all that it started, such as Spark's Java."""
-        with suppress(ProcessLookupError):
+        """End it without a word to it (SIGKILL), and all that it started, such as Spark's Java, if it has not ended."""
+        if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
-        self.close()
+            self._process.wait()
+        self._hang_up()
 
     def close(self) -> None:
-        """Let it end by itself."""
+        """Let it end by itself, and kill it if something keeps it, such as a thread of the connector's."""
+        self._hang_up()
+        try:
+            self._process.wait(_ENDING_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def _hang_up(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with suppress(BrokenPipeError):  # it died with a question on its way
                     pipe.close()
-        self._process.wait()
 
 
 def batch_of(open_run: OpenRun, source: Source, cores: int, start: Json, end: Json) -> list[Any]:

@@ -14,6 +14,7 @@ from typing_extensions import Self
 from tidegate.alignment.index import SupportsPeek
 from tidegate.alignment.splits import Extents, Positions, SplitId, SplitRange
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.elsewhere import Elsewhere
 from tidegate.conformance.errors import ConformanceError, NotApplicableError
 from tidegate.conformance.explain import difference
 from tidegate.conformance.harness import Harness, HarnessFactory, Row, Writer, name_of
@@ -207,6 +208,12 @@ class Lab:
         self.at_close(made.close)
         if positions is not None and isinstance(made, SupportsCommit):
             made.commit(positions)
+        return made
+
+    def elsewhere(self) -> Elsewhere:
+        """Start another process, which is killed with the lab if it still runs."""
+        made = Elsewhere()
+        self.at_close(made.kill)
         return made
 
     def peeking(self, enumerator: SplitEnumerator) -> SupportsPeek:

@@ -21,6 +21,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidegate.conformance.elsewhere import Elsewhere
 from tidegate.conformance.errors import SkippedError
+from tidegate.conformance.lab import Lab
 from tidegate.conformance.spark_session import configured
 from tidegate.errors import DeadlineError
 from tidegate.sources.contract import Source
@@ -47,11 +48,11 @@ class Delivered:
 
 
 @contextmanager
-def another_driver() -> Iterator[Elsewhere]:
+def another_driver(lab: Lab) -> Iterator[Elsewhere]:
     """Start a process that calls the functions below, and end it.  Raises SkippedError where that is not wanted."""
     if os.environ.get(_WANTED, "").lower() in {"0", "no", "false"}:
         raise SkippedError(f"it starts another driver of Spark, which the environment variable {_WANTED} forbids")
-    with closing(Elsewhere()) as driver:
+    with closing(lab.elsewhere()) as driver:
         yield driver
 
 

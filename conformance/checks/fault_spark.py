@@ -74,7 +74,7 @@ def check_a_killed_driver_costs_no_rows(lab: Lab) -> None:
     source = lab.source(maxDrift="15 seconds")
     checkpoint, files = folder(lab), folder(lab)
     arguments = (lab.harness.key_column, str(checkpoint), str(files), _HELD)
-    with another_driver() as driver:
+    with another_driver(lab) as driver:
         driver.call(stream_until_held, source, *arguments)
         lab.tell("kill the driver")
         driver.kill()

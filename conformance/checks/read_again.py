@@ -11,7 +11,6 @@ from pyspark import cloudpickle
 
 from tidegate.alignment.splits import SplitRange
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.elsewhere import Elsewhere
 from tidegate.conformance.explain import ordered_difference, row_difference
 from tidegate.conformance.lab import BEGIN_MS, SECOND_MS, Lab, after
 from tidegate.conformance.rules import rule
@@ -111,7 +110,7 @@ def check_another_process_reads_the_same_rows(lab: Lab) -> None:
     ranges = lab.everything(enumerator)
     first = _whole(lab, source, ranges, enumerator)
     lab.tell("read it in another process")
-    with closing(Elsewhere()) as process:
+    with closing(lab.elsewhere()) as process:
         read = process.call(read_all, source, enumerator.snapshot(), lab.task(ranges, enumerator))
     _expect_same(lab, "here and in another process", first, pa.Table.from_batches(read, source.arrow_schema))
 

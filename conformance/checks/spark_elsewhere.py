@@ -40,7 +40,7 @@ def check_a_cluster_reads_it_also_when_tasks_fail(lab: Lab) -> None:
     _written(lab)
     source = lab.source(minPartitions="2")
     lab.tell("stream on two executors, where every first attempt of a task fails")
-    with another_driver() as driver:
+    with another_driver(lab) as driver:
         found: Delivered = driver.call(read_on_cluster, source, lab.harness.key_column, str(folder(lab)))
     if found.retries:
         lab.saw("a task that was tried again")
@@ -68,7 +68,7 @@ def check_spark_connect_reads_it(lab: Lab) -> None:
     _written(lab)
     source = lab.source()
     lab.tell("stream through Spark Connect")
-    with another_driver() as client:
+    with another_driver(lab) as client:
         keys: list[str] = client.call(
             read_by_connect, source, lab.harness.key_column, str(folder(lab)), str(folder(lab))
         )

@@ -15,7 +15,6 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.elsewhere import Elsewhere
 from tidegate.conformance.lab import BEGIN_MS, SECOND_MS, Lab
 from tidegate.conformance.planning import Clock
 from tidegate.conformance.rules import Tier, rule
@@ -58,7 +57,7 @@ def check_every_read_limit_is_kept(lab: Lab) -> None:
     with closing(source.as_stream().enumerator(None)) as enumerator:
         if isinstance(enumerator, SupportsCost):
             limits += [ReadMaxBytes(1), ReadMaxFiles(1)]
-    with closing(Elsewhere()) as planner:
+    with closing(lab.elsewhere()) as planner:
         for limit in limits:
             lab.tell(f"plan and read with {limit}")
             batches: list[PlannedBatch] = planner.call(stream_by_limit, source, limit, rows)
@@ -92,7 +91,7 @@ def check_partitions_are_the_same_whenever_they_are_asked_for(lab: Lab) -> None:
     """Ask for partitions again."""
     _written(lab)
     source = lab.source(minPartitions="3")
-    with closing(Elsewhere()) as planner:
+    with closing(lab.elsewhere()) as planner:
         batches: list[PlannedBatch] = planner.call(stream_by_limit, source, ReadMaxRows(_MAX_ROWS))
     lab.compare([key for batch in batches for key in lab.keys(batch.read)], in_order=False)
     with closing(lab.open_run(source.as_stream(), Clock().clocks, CORES)) as run:

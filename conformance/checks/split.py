@@ -8,7 +8,6 @@ from contextlib import closing
 
 from tidegate.alignment.splits import Positions, SplitId
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.elsewhere import Elsewhere
 from tidegate.conformance.explain import listed, ordered_difference
 from tidegate.conformance.lab import BEGIN_MS, SECOND_MS, Lab
 from tidegate.conformance.query import Query
@@ -200,7 +199,7 @@ def check_another_process_finds_the_same_splits(lab: Lab) -> None:
         positions = dict(enumerator.starts(splits, first=True))
         state = enumerator.snapshot()
     lab.tell("look in another process")
-    with closing(Elsewhere()) as process:
+    with closing(lab.elsewhere()) as process:
         _expect_same_names(lab, "in another process", splits, process.call(splits_of, source, state, positions))
 
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from tidegate.alignment.budget import Budget
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.elsewhere import Elsewhere, batch_of, offset_after
+from tidegate.conformance.elsewhere import batch_of, offset_after
 from tidegate.conformance.explain import difference, ordered_difference
 from tidegate.conformance.harness import Row
 from tidegate.conformance.lab import BEGIN_MS, SECOND_MS, Lab, Split
@@ -263,8 +263,7 @@ def check_a_batch_can_be_read_in_another_process(lab: Lab) -> None:
     query.run_until_read(_rows(splits))
     query.stop()
     batch = max(query.batches, key=lambda each: len(each.keys))
-    elsewhere = Elsewhere()
-    lab.at_close(elsewhere.close)
+    elsewhere = lab.elsewhere()
     lab.tell(f"read batch {batch.number} in another process")
     found = elsewhere.call(batch_of, lab.open_run, query.source, query.cores, batch.start, batch.end)
     what = f"batch {batch.number} read here, and in another process"
@@ -292,8 +291,7 @@ def check_a_killed_planner_is_succeeded(lab: Lab) -> None:
     splits = _splits(lab, 3)
     query = Query(lab, lab.source())
     _await_all(lab)
-    elsewhere = Elsewhere()
-    lab.at_close(elsewhere.close)
+    elsewhere = lab.elsewhere()
     lab.tell("plan the first batch in another process")
     offset = elsewhere.call(offset_after, lab.open_run, query.source, query.cores, INITIAL_OFFSET)
     lab.expect(offset != INITIAL_OFFSET, "the first plan of a query gives the offset that it was given")

@@ -12,7 +12,7 @@ from typing import Any
 
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.elsewhere import Elsewhere, snapshot_of
+from tidegate.conformance.elsewhere import snapshot_of
 from tidegate.conformance.errors import NotApplicableError
 from tidegate.conformance.explain import listed
 from tidegate.conformance.lab import BEGIN_MS, SECOND_MS, Lab, Split
@@ -119,8 +119,7 @@ def check_the_same_state_is_the_same_text(lab: Lab) -> None:
     text = _text(again.snapshot())
     again.close()
     lab.expect(text == found.text, f"the snapshot is {found.text}, and that of an enumerator restored from it {text}")
-    elsewhere = Elsewhere()
-    lab.at_close(elsewhere.close)
+    elsewhere = lab.elsewhere()
     text = _text(elsewhere.call(snapshot_of, found.source, found.state, found.positions))
     lab.expect(text == found.text, f"the snapshot is {found.text}, and in another process it becomes {text}")
 
