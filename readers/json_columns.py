@@ -106,7 +106,7 @@ def _booleans(_text: Bytes, column: _Column) -> list[pa.Buffer]:
 def _integers(text: Bytes, column: _Column) -> list[pa.Buffer]:
     values = np.empty(len(column.kinds), np.int64)
     if not _read_integers(text, column.kinds, column.starts, column.lengths, values):
-        raise pa.ArrowInvalid(f"an integer of more than {MOST_DIGITS} digits")
+        raise pa.ArrowInvalid("an integer that is no int64, or its least one")
     return [pa.py_buffer(values)]
 
 
@@ -146,17 +146,24 @@ _TYPES: Mapping[pa.DataType, tuple[tuple[int, ...], _Read, pa.DataType]] = {
 
 
 @compiled
+def _unsigned(text: Bytes, start: int, length: int) -> tuple[int, int, bool]:
+    """Return where the digits of a number begin and end, and whether it is negative."""
+    negative = text[start] == MINUS
+    return start + negative, start + length, negative
+
+
+@compiled
 def _read_integers(text: Bytes, kinds: Bytes, starts: Ints, lengths: Ints, values: npt.NDArray[np.int64]) -> bool:
     for row in range(len(kinds)):
         value = 0
         if kinds[row] != NONE:
-            at, stop = starts[row], starts[row] + lengths[row]
-            negative = text[at] == MINUS
-            at += negative
-            if stop - at > MOST_DIGITS:
+            at, stop, negative = _unsigned(text, starts[row], lengths[row])
+            if stop - at > MOST_DIGITS + 1:
                 return False
             for index in range(at, stop):
                 value = value * 10 + (np.int64(text[index]) - ZERO)
+            if value < 0:  # one digit more goes round once, to what is negative
+                return False
             if negative:
                 value = -value
         values[row] = value
@@ -176,9 +183,7 @@ def _read_doubles(
     for row in range(len(kinds)):
         value = 0.0
         if kinds[row] != NONE:
-            at, stop = starts[row], starts[row] + lengths[row]
-            negative = text[at] == MINUS
-            at += negative
+            at, stop, negative = _unsigned(text, starts[row], lengths[row])
             digits, exponent, fraction = 0, 0, 0
             easy = stop - at <= MOST_DIGITS
             if easy:

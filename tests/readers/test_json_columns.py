@@ -59,7 +59,7 @@ texts = st.text(max_size=8).flatmap(
     lambda text: st.sampled_from([json.dumps(text), json.dumps(text, ensure_ascii=False)])
 )
 VALUES = {
-    "i": st.integers(-(10**18) + 1, 10**18 - 1).map(str) | st.just("-0"),
+    "i": st.integers(-(2**63) + 1, 2**63 - 1).map(str) | st.just("-0"),
     "b": st.integers(-128, 127).map(str),
     "r": st.floats(allow_nan=False, allow_infinity=False).map(repr) | st.integers(-(2**70), 2**70).map(str) | reals,
     "s": texts,
@@ -177,6 +177,20 @@ def test_of_any_text_it_reads_what_one_line_at_a_time_does_or_nothing(fragments:
 )
 def test_odd_lines_are_left_to_others(line: str) -> None:
     assert FLAT.table(f'{{"i":1}}\n{line}\n'.encode()) is None
+
+
+@pytest.mark.parametrize("digits", [10**18 - 1, 1_767_268_800_000_000_000, 2**63 - 1])
+def test_all_integers_of_64_bits_are_read_but_the_least(digits: int) -> None:
+    lines = f'{{"i":{digits}}}\n{{"i":-{digits}}}\n'.encode()
+    found = FLAT.table(lines)
+    assert found is not None
+    assert found.column("i").to_pylist() == [digits, -digits]
+
+
+@pytest.mark.parametrize("digits", [2**63, 2**63 + 1, 10**19 - 1, 10**19, 2**64, 2**64 + 1])
+def test_integers_beyond_64_bits_are_left_to_others(digits: int) -> None:
+    for sign in ("", "-"):
+        assert FLAT.table(f'{{"i":{sign}{digits}}}\n'.encode()) is None
 
 
 def test_names_that_are_no_columns_are_left_to_others_where_they_are_asked_for() -> None:
