@@ -70,7 +70,7 @@ class KafkaWriter(Writer):
         ) as producer:
             producer.init_transactions()
             producer.begin_transaction()
-            producer.send(self.topic, b"aborted", partition=self.partition, timestamp_ms=1).get(10)
+            producer.send(self.topic, b"aborted", partition=self.partition, timestamp_ms=1).get(60)
             producer.abort_transaction()
         self.end += 2  # the record and the marker
         # The broker says that it will write the marker, not that it has: a row that came first would take its offset.

@@ -6,7 +6,7 @@ import pytest
 
 from tests.enumerators import s3_queries, told_queries
 from tests.enumerators.objects import Store
-from tidegate.enumerators import notification_queue
+from tidegate.enumerators import held_messages, notification_queue, s3_enumerator, source_cleaning
 from tidegate.enumerators.notification_queue import NotificationQueue
 
 
@@ -32,6 +32,13 @@ def location(request, tmp_path):
 def own_temporary_folder(tmp_path, monkeypatch):
     """Let what the sources of a process keep in common lie in the test's own folder."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch):
+    """A round that takes long on a busy machine is waited for all the same, where a test does not say otherwise."""
+    for module in (s3_enumerator, source_cleaning, held_messages):
+        monkeypatch.setattr(module, "_PATIENCE_S", 60)
 
 
 @pytest.fixture

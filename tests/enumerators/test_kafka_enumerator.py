@@ -200,7 +200,7 @@ class TestExtents:
         enumerator = enumerate_(Subscribe((topic,)), config={"isolation_level": "read_committed"})
         splits = enumerator.discover()
         producer = transactional(kafka, topic)
-        producer.send(topic, b"x", partition=0, timestamp_ms=3).get(10)
+        producer.send(topic, b"x", partition=0, timestamp_ms=3).get(60)
         assert enumerator.extents(splits) == {f"{topic}-0": Extent(0, 2, settled=False)}
         producer.commit_transaction()
         producer.close()
@@ -219,7 +219,7 @@ class TestTransactionalHistory:
         producer.init_transactions()
         for at in range(100, 1100, 100):
             producer.begin_transaction()
-            producer.send(topic, b"x", partition=0, timestamp_ms=at).get(10)
+            producer.send(topic, b"x", partition=0, timestamp_ms=at).get(60)
             producer.commit_transaction()
         producer.close()
         return topic
@@ -300,7 +300,7 @@ class TestTimeIndex:
         topic = new_topic(kafka, [])
         producer = transactional(kafka, topic)
         for at in (100, 200):
-            producer.send(topic, b"x", partition=0, timestamp_ms=at).get(10)
+            producer.send(topic, b"x", partition=0, timestamp_ms=at).get(60)
         producer.commit_transaction()
         producer.close()
         split = f"{topic}-0"

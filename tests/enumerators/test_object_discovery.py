@@ -180,7 +180,7 @@ def test_after_an_error_what_waits_is_not_looked_at_any_more(store):
     def fail_first(found):
         if found.key == "000000":
             raise ConnectorError("the endpoint does not answer")
-        never.wait(0.02)  # as long as a request
+        never.wait(0.1)  # as long as a request
 
     store.on_survey = fail_first
     with pytest.raises(ConnectorError, match="does not answer"):

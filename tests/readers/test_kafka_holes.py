@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tidegate.readers.kafka_fetch import FetchedPartition
 
 SHORT_S = 0.5
+NEVER_ABORTED_MS = 900_000  # the longest that a broker takes; by itself it would end the transaction after a minute
 
 
 def limit_list_offsets(monkeypatch: pytest.MonkeyPatch, newest: int) -> None:
@@ -114,10 +115,15 @@ def test_a_hole_up_to_the_end_is_read_as_nothing_once_it_is_proven(
         before_transaction, at_end = (TopicPartition(lab.new_topic(segment_ms="1"), 0) for _ in range(2))
         for at in (before_transaction, at_end):
             lab.append(at.topic, *(encode([Record(n)]) for n in range(3)))
-        producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id="open", linger_ms=0)
+        producer = KafkaProducer(
+            bootstrap_servers=kafka.bootstrap_servers,
+            transactional_id="open",
+            linger_ms=0,
+            transaction_timeout_ms=NEVER_ABORTED_MS,
+        )
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send(before_transaction.topic, value=b"open", partition=0).get(10)
+        producer.send(before_transaction.topic, value=b"open", partition=0).get(60)
         producer.close(timeout=0)  # too soon to abort
         kafka.stop()
         for at in (before_transaction, at_end):

@@ -37,7 +37,7 @@ def producer(lab: Lab) -> Iterator[Callable[[str], KafkaProducer]]:
 
 def send(producer: KafkaProducer, topic: str, value: bytes, count: int = 3) -> None:
     for _ in range(count):
-        producer.send(topic, value=value, partition=0, timestamp_ms=5000).get(10)
+        producer.send(topic, value=value, partition=0, timestamp_ms=5000).get(60)
 
 
 def test_interleaved_transactions_are_seen_as_the_consumer_sees_them(

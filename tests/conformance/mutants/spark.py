@@ -65,7 +65,7 @@ class LeavesAProcess(MemoryEnumerator):
         if "left" not in self.__dict__:
             # Must outlive the planner for as long as the rule looks, and nobody is left then to end it.
             self.left = subprocess.Popen(
-                [sys.executable, "-c", "import time; time.sleep(20)"], start_new_session=True, stdout=subprocess.DEVNULL
+                [sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True, stdout=subprocess.DEVNULL
             )
         return super().discover()
 
