@@ -13,7 +13,7 @@ from typing_extensions import Self
 
 from tidegate.alignment.index import SupportsPeek
 from tidegate.alignment.splits import Extents, Positions, SplitId, SplitRange
-from tidegate.conformance.abilities import Ability
+from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.conformance.elsewhere import Elsewhere
 from tidegate.conformance.errors import ConformanceError, NotApplicableError
 from tidegate.conformance.explain import difference
@@ -127,9 +127,8 @@ class Lab:
     def __init__(
         self, make: HarnessFactory, open_run: OpenRun = open_coordinator, patience_s: float = PATIENCE_S
     ) -> None:
-        self.harness = make()
-        if not isinstance(self.harness, Harness):
-            raise ContractError(f"{make!r} made a {type(self.harness).__name__}, which is no Harness")
+        self.harness = _made(Harness, f"{make!r}", make())
+        _made(Abilities, f"{name_of(self.harness)}.abilities", self.harness.abilities)
         self.make, self.open_run, self.patience_s = make, open_run, patience_s
         self.splits: list[Split] = []
         self.story: list[str] = []
@@ -185,17 +184,21 @@ class Lab:
         """Make a new split, with rows if there are event times; each row is appended by itself."""
         number = len(self.splits)
         self.tell(f"split {number}: create")
-        made = Split(number, self.harness.create_split(), self.tell)
+        made = Split(number, self.writer(), self.tell)
         self.splits.append(made)
         if event_times_ms:
             made.append_each(*event_times_ms)
         return made
 
+    def writer(self) -> Writer:
+        """Make a new split that belongs to no scenario."""
+        return _made(Writer, f"{name_of(self.harness)}.create_split()", self.harness.create_split())
+
     def source(self, **options: str) -> Source:
         """Return a source of what is written here, with more options of Spark by their names."""
         if options:
             self.tell("source: " + ", ".join(f"{name}={value}" for name, value in options.items()))
-        return self.harness.source({**_OPTIONS, **options})
+        return _made(Source, f"{name_of(self.harness)}.source()", self.harness.source({**_OPTIONS, **options}))
 
     def enumerator(
         self, source: Source, state: Json | None = None, positions: Positions | None = None
@@ -347,6 +350,12 @@ class Lab:
                 raise self.fail(f"the reader yields no column {name!r}, only {', '.join(batch.schema.names)}")
             found += [value.decode() if isinstance(value, bytes) else value for value in batch.column(name).to_pylist()]
         return found
+
+
+def _made(kind: type, maker: str, made: _Found) -> _Found:
+    if not isinstance(made, kind):
+        raise ContractError(f"{maker} gives a {type(made).__name__}, which is no {kind.__name__}")
+    return made
 
 
 def _counted(rows: Sequence[Row]) -> str:

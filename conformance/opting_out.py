@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tidegate.alignment.index import SupportsTimeIndex
 from tidegate.conformance.abilities import Ability, OptOut
 from tidegate.conformance.errors import ConformanceError
-from tidegate.conformance.harness import Harness, HarnessFactory, Writer, name_of
+from tidegate.conformance.harness import HarnessFactory, Writer, name_of
 from tidegate.conformance.lab import Lab
 from tidegate.conformance.trial import Trial
 
@@ -37,9 +37,9 @@ _METHODS: Mapping[Ability, str] = {
 }
 
 
-def _has_methods(harness: Harness, abilities: Collection[Ability]) -> Iterator[tuple[Ability, str]]:
+def _has_methods(lab: Lab, abilities: Collection[Ability]) -> Iterator[tuple[Ability, str]]:
     # One writer for all: not every harness can make more than one.
-    writer = type(harness.create_split()) if abilities else Writer
+    writer = type(lab.writer()) if abilities else Writer
     for ability in abilities:
         method = _METHODS[ability]
         if getattr(writer, method) is not getattr(Writer, method):
@@ -77,7 +77,7 @@ def opted_out(make: HarnessFactory, deadline_s: float = 60.0) -> OptedOut:
 
 def _found(lab: Lab) -> OptedOut:
     lacking = lab.harness.abilities.opted_out
-    found = dict(_has_methods(lab.harness, [ability for ability in _METHODS if ability in lacking]))
+    found = dict(_has_methods(lab, [ability for ability in _METHODS if ability in lacking]))
     for ability, look in _LOOKS.items():
         if ability in lacking and (why := look(lab)) is not None:
             found[ability] = why

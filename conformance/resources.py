@@ -26,9 +26,14 @@ _OUTWARD = {
     "subprocess.Popen": "starts a process",
     "os.fork": "forks a process",
     "os.posix_spawn": "starts a process",
+    "os.system": "starts a process",
     "os.mkdir": "makes a folder",
     "os.remove": "deletes a file",
+    "os.rmdir": "deletes a folder",
     "os.rename": "renames a file",
+    "os.link": "links a file",
+    "os.symlink": "links a file",
+    "os.truncate": "writes a file",
     "open": "writes a file",
 }
 _OF_FILES = frozenset({"os.mkdir", "os.remove", "os.rename", "open"})

@@ -70,8 +70,8 @@ def check_metrics_have_names_of_spark(lab: Lab) -> None:
     "the other side's clock tells this time",
     level=Level.SHOULD,
     purpose="What is in the future is told by it: milliseconds taken for seconds hold or drop every row.",
-    tested="wall_clock() is called twice.",
-    passes="It returns seconds since 1970, within a day of this machine's, and does not go back; nobody is asked.",
+    tested="wall_clock() is called until it has gone on.",
+    passes="It returns seconds since 1970, within a day of this machine's, and goes on, never back; nobody is asked.",
     look_at=(
         "milliseconds instead of seconds",
         "a time in another zone",

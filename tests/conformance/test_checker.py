@@ -153,7 +153,25 @@ def test_a_harness_that_cannot_be_made_fails_every_rule_by_its_own_error(small_r
 def test_what_makes_no_harness_is_named():
     verdict = judge(small_rule("READ-1"), lambda: "a string")
     assert verdict.status is Status.FAILED
-    assert "made a str, which is no Harness" in verdict.text
+    assert "gives a str, which is no Harness" in verdict.text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("create_split", lambda _: None, "small.create_split() gives a NoneType, which is no Writer"),
+        ("source", lambda *_: {}, "small.source() gives a dict, which is no Source"),
+        ("abilities", {Ability.HOLES}, "small.abilities gives a set, which is no Abilities"),
+    ],
+)
+def test_what_a_harness_gives_instead_of_what_the_kit_needs_is_named(name, value, sentence):
+    def test(lab):
+        if name != "source":
+            lab.split()
+        lab.source()
+
+    harness = type("Odd", (SmallHarness,), {name: value})
+    assert sentence in judge(small_rule("READ-1", test), harness).text
 
 
 class FailsToClose(SmallHarness):

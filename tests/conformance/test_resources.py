@@ -1,6 +1,7 @@
 """What a call does to the outside is noticed, and what Python does for itself is not."""
 
 import importlib
+import os
 import subprocess
 import sys
 
@@ -27,6 +28,13 @@ def test_a_file_that_is_written_is_an_act_and_one_that_is_read_is_none(tmp_path)
     with acts() as done:
         (tmp_path / "file").read_text()
     assert done == []
+
+
+def test_links_and_commands_of_a_shell_are_acts(tmp_path):
+    with acts() as done:
+        (tmp_path / "link").symlink_to(tmp_path)
+        os.system("true")  # noqa: S605, S607 - nothing of anyone's is in it
+    assert done == ["links a file (os.symlink)", "starts a process (os.system)"]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux shows children")
