@@ -191,34 +191,37 @@ class _ReadProbe:
 
     def __init__(self, name: str, column: TimeColumn, policy: BadRecordPolicy) -> None:
         self._name, self._column, self._policy = name, column, policy
-        self._convert = record_converter(pa.schema([("at", column.type)]), surplus=False)
+        self._convert = record_converter(pa.schema([column.field]), surplus=False)
 
     def seen(self, block: LineBlock) -> SeenLines:
         values, bad = [], 0
         for offset, line in lines_of(block):
             try:
-                values.append(self._value(line))
+                values.append(_inner(self._convert(self._record(line)), self._column.names))
             except MalformedError as problem:  # noqa: PERF203 - parsing takes far longer
                 if self._policy.fails:
                     raise _corrupt(self._name, offset, problem) from None
                 bad += 1
-            except MisfitError:
+            except MisfitError as misfit:
                 if self._policy.keeps_misfits:
-                    values.append(None)
+                    values.append(_inner(misfit.partial, self._column.names))
                 elif self._policy.fails:
-                    sentence = f"has no {self._column.type} in {'.'.join(self._column.names)!r}"
+                    sentence = f"has no {self._column.field.type} in {self._column.field.name!r}"
                     raise CorruptDataError(f"{self._name}: the line at byte {offset} {sentence}") from None
                 else:
                     bad += 1
         return SeenLines(len(block.data), self._column.times(pa.array(values, self._column.type)), bad)
 
-    def _value(self, line: bytes) -> object:
+    def _record(self, line: bytes) -> dict[str, object]:
+        """Return what json_object does, or sooner a single column as it has it."""
+        if len(self._column.names) > 1:  # what stands beside the times may be what does not fit
+            return json_object(line)
         node = _node(line, self._column.names)
         if type(node) is int:
             node = Whole(node)
         elif type(node) is float:
             node = Real(node)
-        return self._convert({"at": node})["at"]
+        return {self._column.field.name: node}
 
 
 def _node(line: bytes, path: Sequence[str]) -> object:
@@ -230,6 +233,10 @@ def _node(line: bytes, path: Sequence[str]) -> object:
         node = None
     if not isinstance(node, dict):
         node = json_object(line)
+    return _inner(node, path)
+
+
+def _inner(node: object, path: Sequence[str]) -> object:
     for name in path:
         if not isinstance(node, dict):
             return None

@@ -172,6 +172,30 @@ def test_a_value_that_ends_the_query_when_it_is_read_does_so_before(suffix):
         made.survey(memory.object, "at")
 
 
+NESTED = pa.struct([("t", pa.int64()), ("other", pa.int64())])
+CELLS = ["5", "null", "{}", '{"t":5}', '{"t":"soon"}', '{"t":6,"other":"x"}', '{"t":7,"other":1}', '[{"t":8}]']
+
+
+@given(st.lists(st.sampled_from(CELLS), min_size=1, max_size=3), st.sampled_from(["PERMISSIVE", "DROPMALFORMED"]))
+def test_a_survey_of_nested_json_has_the_times_of_the_rows_that_are_read(cells, mode):
+    schema, times = pa.schema([("at", NESTED)]), RowTimes(EventTimeRange(0, None), "at.t", "ms")
+    memory = Memory("".join(f'{{"at":{cell}}}\n' for cell in cells).encode())
+    made = JsonFormat(memory, "ms", bad_records=BadRecordPolicy(mode), read_times=times.column_of(schema))
+    survey, read = surveyed_and_read(made, memory, times, schema)
+    assert survey.rows - survey.malformed_rows == read
+
+
+def test_of_nested_json_a_survey_tells_what_reading_does():
+    schema, times = pa.schema([("at", NESTED)]), RowTimes(EventTimeRange(0, None), "at.t", "ms")
+    memory = Memory(b'{"at":{"t":6,"other":"x"}}\n')
+    made = JsonFormat(memory, "ms", read_times=times.column_of(schema))
+    with pytest.raises(CorruptDataError) as surveyed:
+        made.survey(memory.object, "at.t")
+    with pytest.raises(CorruptDataError) as read:
+        list(made.read(chunk_of(memory.object, 0, memory.object.size), schema))
+    assert str(surveyed.value) == str(read.value)
+
+
 @pytest.mark.parametrize("suffix", ["json", "csv"])
 def test_a_time_of_day_is_not_that_of_a_column_of_dates(suffix):
     made, memory, _ = made_of(suffix, ['"2026-01-01T12:00:00Z"'], pa.date32(), None)
