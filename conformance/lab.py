@@ -322,11 +322,11 @@ class Lab:
 
     def close(self) -> None:
         """Close all that was opened, the last first.  Raises, when all is closed, the first error of doing so."""
-        errors: list[Exception] = []
+        errors: list[BaseException] = []
         while self._closers:
             try:
                 self._closers.pop()()
-            except Exception as error:  # noqa: BLE001, PERF203 - it must not keep open what was opened before
+            except BaseException as error:  # noqa: BLE001, PERF203 - it must not keep open what was opened before
                 errors.append(error)
         if errors:
             raise errors[0]

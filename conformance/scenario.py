@@ -323,7 +323,9 @@ class Scenario:
         self.script.append(f"scenario.{name}({', '.join(map(str, arguments))})")
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - whatever a connector raises is told
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever a connector raises is told, sys.exit() as well
             self.failure = ConformanceError(f"{told(error, __file__)}\n\n{self._pasted()}")
             raise self.failure from (None if isinstance(error, ConformanceError) else error)
 

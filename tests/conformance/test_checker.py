@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 from pathlib import Path
 from types import MappingProxyType
@@ -204,6 +205,7 @@ def test_everything_is_closed_though_one_thing_fails_to():
 
     def test(lab):
         lab.at_close(lambda: closed.append("first"))
+        lab.at_close(sys.exit)
         lab.at_close(lambda: 1 / 0)
         lab.at_close(lambda: closed.append("last"))
 

@@ -1,6 +1,7 @@
 """Lives of a query, step by step: what goes wrong in one, whatever it is, is told with the code that lives it again."""
 
 import re
+import sys
 import textwrap
 
 import pytest
@@ -72,6 +73,21 @@ def test_an_error_of_any_kind_is_told_with_its_stack_and_with_code_that_raises_i
     _, _, pasted = verdict.text.partition("To see it again:\n\n")
     with pytest.raises(ConformanceError, match="KeyError: 'split-7'"):
         exec(textwrap.dedent(pasted), {harness.__name__: harness})  # noqa: S102 - as people do
+
+
+def test_a_connector_that_ends_python_is_told_as_any_other_error():
+    class Ends(MemoryReader):
+        reads = 0
+
+        def read(self, task):
+            Ends.reads += 1
+            if Ends.reads > 50:
+                sys.exit("no password")
+            yield from super().read(task)
+
+    verdict = judge(rule_named("WHOLE-1"), sinful(reader=Ends))
+    assert verdict.text.startswith("SystemExit: no password\n")
+    assert "To see it again:" in verdict.text
 
 
 def test_a_harness_that_fails_to_close_does_not_hide_what_went_wrong_first():
