@@ -114,7 +114,7 @@ def _converter_of(name: str, kind: pa.DataType, surplus: bool) -> Convert:  # no
         return partial(_expect, bool)
     if types.is_signed_integer(kind):
         return partial(_whole, kind.bit_width)
-    if types.is_floating(kind):
+    if types.is_float32(kind) or types.is_float64(kind):
         return _real
     if types.is_string(kind) or types.is_large_string(kind):
         return _text
