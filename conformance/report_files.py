@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -22,14 +23,22 @@ _FORMATS: Mapping[str, Callable[[Sequence[Report]], str]] = {".html": report_pag
 
 
 def report_file(option: str, text: str) -> Path:
-    """Return the path of a report.  Raises OptionError, which names the option, for a name of no known format."""
+    """Return the path of a report, and make its folder, before rules take their minutes.
+
+    Raises OptionError, which names the option, for a name of no known format and where nothing can be written.
+    """
     path = Path(text)
     if path.suffix.lower() not in _FORMATS:
         raise OptionError(f"{option} is {text!r}, but a file that ends in {' or '.join(_FORMATS)} is expected")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"{option} is {text!r}, whose folder cannot be made: {error}") from None
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise OptionError(f"{option} is {text!r}, which cannot be written")
     return path
 
 
 def write_reports(path: Path, reports: Sequence[Report]) -> None:
-    """Write reports to a file, in the format that its name says, and make its folder."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write reports to a file, in the format that its name says."""
     path.write_text(_FORMATS[path.suffix.lower()](reports), encoding="utf-8")

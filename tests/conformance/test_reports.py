@@ -151,3 +151,12 @@ def test_the_name_of_a_file_says_its_format(report, tmp_path):
         assert (tmp_path / name).read_text().startswith(beginning)
     with pytest.raises(OptionError, match=r"--report is 'report.pdf', but a file that ends in .html or .json"):
         report_file("--report", "report.pdf")
+
+
+def test_what_cannot_be_written_is_refused_before_anything_is_checked(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OptionError, match=r"--report is '.*', whose folder cannot be made: .*file"):
+        report_file("--report", str(tmp_path / "file" / "report.html"))
+    (tmp_path / "folder.html").mkdir()
+    with pytest.raises(OptionError, match=r"--report is '.*folder.html', which cannot be written"):
+        report_file("--report", str(tmp_path / "folder.html"))
