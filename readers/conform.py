@@ -339,9 +339,13 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
         if (numbers.fill_null(0).to_numpy() % _PER_DAY[given.unit]).any():
             raise pa.ArrowInvalid("a date has no time of day")
         return numbers.view(pa.timestamp(given.unit)).cast(wanted)
-    made = values.cast(wanted)
-    if _may_round(given, wanted) and not _is_same(made.cast(given), values):
-        raise pa.ArrowInvalid("it would be rounded")
+    # From decimals Arrow rounds the last place wrongly; as a text, a double is the shortest decimal that it stands for.
+    by_text = kinds.is_decimal(given) and kinds.is_floating(wanted)
+    made = (values.cast(pa.string()) if by_text else values).cast(wanted)
+    if by_text or _may_round(given, wanted):
+        back = (made.cast(pa.string()) if by_text else made).cast(given)
+        if not _is_same(back, values):
+            raise pa.ArrowInvalid("it would be rounded")
     return made
 
 

@@ -145,6 +145,8 @@ def test_a_name_is_itself_or_the_only_one_but_for_case() -> None:
         (pa.array([5]), pa.bool_()),
         (pa.array([0.5]), pa.bool_()),
         (pa.array([0.15]), pa.decimal128(3, 1)),
+        (pa.array([Decimal(12345678901234567890)]), pa.float64()),
+        (pa.array([Decimal("0.123456789")]), pa.float32()),
     ],
 )
 def test_what_does_not_fit_is_told_without_the_value(values: pa.Array, wanted: pa.DataType) -> None:
@@ -167,6 +169,13 @@ def test_what_a_cast_does_not_change_is_cast(values: pa.Array, wanted: pa.DataTy
     made = one(values, wanted).to_pylist()
     assert made == [date(1970, 1, 2), None] if wanted == pa.date32() else made == values.to_pylist()
     assert math.isnan(one(pa.array([float("nan")]), pa.float32())[0].as_py())
+
+
+@given(st.integers(-(10**15), 10**15), st.integers(0, 18))
+def test_a_decimal_of_fifteen_digits_becomes_the_nearest_double(digits: int, scale: int) -> None:
+    decimal = Decimal(digits).scaleb(-scale)
+    values = pa.array([decimal, None], pa.decimal128(38, 18))
+    assert one(values, pa.float64()).to_pylist() == [float(decimal), None]
 
 
 def test_a_fault_within_names_the_whole_path() -> None:
