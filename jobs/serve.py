@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -23,7 +24,8 @@ def serve_kafka(topics: Iterable[str], brokers: int = 1, folder: Path | None = N
     Prints the bootstrap servers to stdout, alone on the first line, when clients may connect.
     topics: each ``name`` or ``name:partitions``; created unless they are in ``folder`` already.
 
-    Raises OptionError for a malformed topic, ServerError when Kafka cannot start or ends by itself.
+    Raises OptionError for a malformed topic or a folder that cannot be written, ServerError when Kafka
+    cannot start or ends by itself.
     """
     wanted = dict(_topic(text) for text in topics)
     server = KafkaServer(brokers=brokers, folder=folder)
@@ -33,7 +35,7 @@ def serve_kafka(topics: Iterable[str], brokers: int = 1, folder: Path | None = N
             _create(server, name, partitions)
         return [server.bootstrap_servers]
 
-    _serve("Kafka", server, prepare)
+    _serve("Kafka", server, folder, prepare)
 
 
 def serve_s3(buckets: Iterable[str], folder: Path | None = None) -> None:
@@ -43,8 +45,8 @@ def serve_s3(buckets: Iterable[str], folder: Path | None = None) -> None:
     connect; the endpoint is the first.
     buckets: created unless they are in ``folder`` already.
 
-    Raises OptionError for a bucket's name that is none, ServerError when it cannot start or ends by
-    itself.
+    Raises OptionError for a bucket's name that is none or a folder that cannot be written, ServerError
+    when it cannot start or ends by itself.
     """
     wanted = dict.fromkeys(buckets)
     server = S3Server(folder=folder)
@@ -54,12 +56,13 @@ def serve_s3(buckets: Iterable[str], folder: Path | None = None) -> None:
             _create_bucket(server, name)
         return [f"export {name}={value}" for name, value in server.environment.items()]
 
-    _serve("S3", server, prepare)
+    _serve("S3", server, folder, prepare)
 
 
-def _serve(name: str, server: KafkaServer | S3Server, prepare: Callable[[], list[str]]) -> None:
+def _serve(name: str, server: KafkaServer | S3Server, folder: Path | None, prepare: Callable[[], list[str]]) -> None:
     """Run a server until SIGINT or SIGTERM; ``prepare`` returns the lines for stdout when it runs."""
     output, errors = Console(), Console(stderr=True)
+    _require_writable(folder)
     try:
         with ends_on_signals(), server:
             for line in prepare():
@@ -71,6 +74,18 @@ def _serve(name: str, server: KafkaServer | S3Server, prepare: Callable[[], list
             raise ServerError(f"a process of {name} ended by itself")
     except KeyboardInterrupt:
         errors.print(f"{name} has ended.", highlight=False)
+
+
+def _require_writable(folder: Path | None) -> None:
+    """Make the folder that keeps the data, and see that files can be made in it."""
+    if folder is None:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OptionError(f"--folder is {str(folder)!r}, where nothing can be written: {error.strerror}") from error
 
 
 def _create(server: KafkaServer, name: str, partitions: int) -> None:

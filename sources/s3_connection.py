@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 from typing_extensions import Self
 
 from tidegate.readers.s3_config import S3ConnectionConfig
 
 __all__ = ["S3ConnectionOptions"]
+
+
+def _endpoint(value: Any) -> Any:
+    found = urlsplit(str(value))
+    if value is not None and (found.scheme not in {"https", "http"} or not found.hostname):
+        raise ValueError("expected a URL, such as http://localhost:9000")
+    return value
 
 
 class S3ConnectionOptions(BaseModel):
@@ -22,7 +30,7 @@ class S3ConnectionOptions(BaseModel):
     role_arn: a role to assume.
     """
 
-    endpoint: str | None = None
+    endpoint: Annotated[str | None, BeforeValidator(_endpoint)] = None
     region: str | None = None
     access_key: Annotated[str | None, Field(repr=False)] = None
     secret_key: Annotated[str | None, Field(repr=False)] = None

@@ -4,6 +4,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.jobs.command import await_while_running, finish, started
 
 
@@ -47,3 +49,12 @@ def test_a_folder_keeps_topics_for_the_next_start(tmp_path):
         assert (code, output) == (0, "")
         assert errors.splitlines()[-1] == "Kafka has ended."
         assert not processes_in(tmp_path)
+
+
+@pytest.mark.parametrize("server", ["kafka", "s3"])
+def test_a_folder_that_cannot_be_written_is_one_sentence(server, tmp_path):
+    (tmp_path / "file").touch()
+    with started(server, "--folder", tmp_path / "file" / "data") as process:
+        code, output, errors = finish(process)
+    assert (code, output) == (1, "")
+    assert errors == (f"tidegate: --folder is '{tmp_path}/file/data', where nothing can be written: Not a directory\n")

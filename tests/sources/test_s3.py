@@ -199,6 +199,11 @@ def test_a_stream_needs_a_place_for_what_it_discovers(spark, bucket, source, tmp
         ({"clean_source": "archive", "source_archive_dir": "/old"}, "expected a path such as s3://bucket/prefix"),
         ({"clean_source": "archive", "source_archive_dir": "s3://bucket"}, "lies in the path .* would be read again"),
         ({"clean_source": "archive", "source_archive_dir": "s3n://bucket/in/old"}, "would be read again"),
+        (
+            {"endpoint": "127.0.0.1:9000"},
+            "'endpoint' is '127.0.0.1:9000': expected a URL, such as http://localhost:9000",
+        ),
+        ({"endpoint": "http:/host:9000"}, "'endpoint' is 'http:/host:9000': expected a URL"),
     ],
 )
 def test_a_wrong_option_is_named_with_its_value(fields, sentence):
