@@ -101,7 +101,7 @@ class EventTimePolicy:
         A row that is held until its time has come is not wrong.  Raises what ``times`` raises.
         """
         # Where not one usable time was ever seen, these are bad, whatever the unit.
-        assigner = _without_times if self.unit_is_unknown else self.assigner
+        assigner = _WithoutTimes(self.assigner) if self.unit_is_unknown else self.assigner
         times, bad = event_times(batch, assigner, self.bad)
         horizon_ms = self.horizon_ms(now_ms)
         ahead = times.fill_null(horizon_ms).to_numpy() > horizon_ms
@@ -125,8 +125,14 @@ def _faults(bad: npt.NDArray[np.bool_], ahead: npt.NDArray[np.bool_]) -> pa.Stri
     return pc.if_else(bad, BAD, pc.if_else(ahead, FUTURE, pa.scalar(None, pa.string())))
 
 
-def _without_times(batch: pa.RecordBatch) -> pa.Int64Array:
-    return pa.nulls(batch.num_rows, pa.int64())
+class _WithoutTimes:
+    """Stands for an assigner that found no time; errors show the name of that one."""
+
+    def __init__(self, assigner: TimestampAssigner) -> None:
+        self.__qualname__ = repr(assigner)
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
+        return pa.nulls(batch.num_rows, pa.int64())
 
 
 def _place(batch: pa.RecordBatch, row: int) -> tuple[str, int]:

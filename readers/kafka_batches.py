@@ -162,6 +162,8 @@ def corruption_named(split_id: SplitId) -> Iterator[None]:
     try:
         yield
     except CorruptDataError as error:
+        if str(error).startswith(f"{split_id}: "):  # of a record, whose event time is judged inside
+            raise
         raise CorruptDataError(f"{split_id}: {error}") from error
 
 

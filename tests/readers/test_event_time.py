@@ -25,6 +25,7 @@ from tidegate.readers.event_time import (
     event_times,
 )
 from tidegate.readers.event_time_policy import EventTimePolicy
+from tidegate.readers.kafka_batches import corruption_named
 from tidegate.readers.kafka_schema import LARGEST_MS, arrow_schema
 
 SCHEMA = arrow_schema(include_headers=True)
@@ -345,6 +346,15 @@ def test_fail_names_the_first_bad_record_and_never_shows_it(value: bytes | None,
         f" from JsonTimestamp(pointer='/at', unit='ms'): it is {fault}"
     )
     assert error.value.__cause__ is error.value.__context__ is None
+
+
+def test_without_any_usable_time_the_option_and_the_partition_are_named_once() -> None:
+    with pytest.raises(CorruptDataError) as error, corruption_named("orders-3"):
+        EventTimePolicy(JsonTimestamp("/at")).times(batch([SECRET]), NOW_MS)
+    assert str(error.value) == (
+        "orders-3: the record at offset 40 has no usable event time"
+        " from JsonTimestamp(pointer='/at', unit=None): it is missing or unparsable"
+    )
 
 
 def test_record_timestamp_stands_in_for_bad_times() -> None:
