@@ -28,6 +28,7 @@ class Ability(Enum):
     MISSING_TIMES = "a row can be without event time"
     NEGATIVE_TIMES = "a row can have an event time before 1970"
     NULL_VALUES = "a row's value can be null"
+    EVENT_TIME_COLUMN = "rows have their event time in a column: event_time_column names it"
     START_AT_END = "a stream can begin behind what is there: start_at_end is set"
     BATCH = "a batch query can read it"
     FAULT_DISCONNECT = "the harness has fault(DISCONNECT)"

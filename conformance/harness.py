@@ -106,6 +106,9 @@ class Harness(ABC):
     value_column: str = "value"
     """The column that holds ``Row.value``, as text or as bytes in UTF-8."""
 
+    event_time_column: str = "timestamp"
+    """The column that holds ``Row.event_time_ms``: as a timestamp, in UTC where it has no zone, or in milliseconds."""
+
     start_at_end: Mapping[str, str] = {}
     """The options by which a stream begins behind what is there already (Ability.START_AT_END)."""
 

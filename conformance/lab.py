@@ -309,6 +309,15 @@ class Lab:
         """Return the values of the kit's rows, in order."""
         return self._texts(batches, self.harness.value_column)
 
+    def expect_event_times(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Raise ConformanceError unless every row has the event time that it was written with."""
+        wanted = {row.key: row.event_time_ms for row in self.rows}
+        for batch in batches:
+            for key, found_ms in zip(self.keys([batch]), self._event_times_ms(batch), strict=True):
+                wrong = _time_difference(wanted.get(key), found_ms)
+                written = _milliseconds(wanted.get(key))
+                self.expect(wrong is None, f"row {key} was written with the event time {written}, and {wrong}")
+
     def compare(self, delivered: Sequence[str], *, in_order: bool = True) -> None:
         """Raise ConformanceError unless what was delivered is what is written."""
         self.refuse(difference(self.written, delivered, in_order=in_order))
@@ -344,12 +353,23 @@ class Lab:
                 raise
 
     def _texts(self, batches: Iterable[pa.RecordBatch], name: str) -> list[str | None]:
-        found: list[str | None] = []
-        for batch in batches:
-            if name not in batch.schema.names:
-                raise self.fail(f"the reader yields no column {name!r}, only {', '.join(batch.schema.names)}")
-            found += [value.decode() if isinstance(value, bytes) else value for value in batch.column(name).to_pylist()]
-        return found
+        values = [value for batch in batches for value in self._column(batch, name).to_pylist()]
+        return [value.decode() if isinstance(value, bytes) else value for value in values]
+
+    def _event_times_ms(self, batch: pa.RecordBatch) -> list[float | None]:
+        name = self.harness.event_time_column
+        column = self._column(batch, name)
+        if pa.types.is_integer(column.type):
+            return list(column.to_pylist())
+        if not pa.types.is_timestamp(column.type):
+            raise self.fail(f"the column {name!r} is {column.type}: event times are timestamps, or in milliseconds")
+        in_microseconds = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64())
+        return [None if at is None else at / 1_000 for at in in_microseconds.to_pylist()]
+
+    def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
+        if name not in batch.schema.names:
+            raise self.fail(f"the reader yields no column {name!r}, only {', '.join(batch.schema.names)}")
+        return batch.column(name)
 
 
 def _made(kind: type, maker: str, made: _Found) -> _Found:
@@ -360,6 +380,19 @@ def _made(kind: type, maker: str, made: _Found) -> _Found:
 
 def _counted(rows: Sequence[Row]) -> str:
     return "1 row" if len(rows) == 1 else f"{len(rows)} rows"
+
+
+def _time_difference(wanted_ms: float | None, found_ms: float | None) -> str | None:
+    """Say how an event time that was read differs from the one that was written; None: it does not."""
+    if wanted_ms == found_ms:
+        return None
+    if wanted_ms is None or found_ms is None:
+        return f"read with {_milliseconds(found_ms)}"
+    return f"read with one {_milliseconds(abs(found_ms - wanted_ms))} {'later' if found_ms > wanted_ms else 'earlier'}"
+
+
+def _milliseconds(number: float | None) -> str:
+    return "none" if number is None else f"{number:,.3f}".removesuffix(".000") + " ms"
 
 
 def _times(event_times_ms: Sequence[int | None]) -> str:

@@ -194,6 +194,7 @@ class MemoryHarness(Harness):
     source_class: what reads it; a mutant's, where the kit is tested.
     """
 
+    event_time_column = "at"
     start_at_end: Mapping[str, str] = {"starting": "latest"}
     source_class: ClassVar[type[MemorySource]] = MemorySource
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tidegate.alignment.index import SupportsTimeIndex
 from tidegate.conformance.abilities import Ability, OptOut
 from tidegate.conformance.errors import ConformanceError
-from tidegate.conformance.harness import HarnessFactory, Writer, name_of
+from tidegate.conformance.harness import Harness, HarnessFactory, Writer, name_of
 from tidegate.conformance.lab import Lab
 from tidegate.conformance.trial import Trial
 
@@ -55,9 +55,15 @@ def _has_start_at_end(lab: Lab) -> str | None:
     return "start_at_end is set" if lab.harness.start_at_end else None
 
 
+def _has_event_time_column(lab: Lab) -> str | None:
+    is_set = lab.harness.event_time_column != Harness.event_time_column
+    return "event_time_column is set" if is_set else None
+
+
 _LOOKS: Mapping[Ability, Callable[[Lab], str | None]] = {
     Ability.TIME_INDEX: _has_lookup,
     Ability.START_AT_END: _has_start_at_end,
+    Ability.EVENT_TIME_COLUMN: _has_event_time_column,
 }
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.lab import BEGIN_MS, SECOND_MS, Lab, after
 from tidegate.conformance.rules import rule
 
 __all__ = [
+    "check_event_times_come_as_they_were_written",
     "check_event_times_do_not_change_what_is_read",
     "check_huge_values_come_whole",
     "check_null_is_neither_empty_nor_a_word",
@@ -32,6 +34,16 @@ _TEXTS = {
     "an accent of its own": "e\u0301",
     "marks that nobody sees": "\ufeffa\u200b\u2028b",
 }
+_TIMES = (
+    "2000-02-29T12:00:00+00:00",
+    "2025-03-09T10:00:00+00:00",  # clocks go forward in America
+    "2025-03-30T01:00:00+00:00",  # and in Europe
+    "2025-10-26T00:30:00+00:00",  # and turn back: half past two
+    "2025-10-26T01:30:00+00:00",  # half past two again
+    "2026-01-01T00:00:00+00:00",
+    "2026-01-01T00:00:00.001+00:00",
+    "2026-01-01T00:00:00.999+00:00",
+)
 _HUGE = 2_000_000
 
 
@@ -130,6 +142,32 @@ def check_rows_before_1970_are_read(lab: Lab) -> None:
     """Write rows with negative event times."""
     lab.split(BEGIN_MS, -1, -86_400_000, 0, BEGIN_MS + SECOND_MS)
     _expect_all(lab, {"badEventTime": "ignore"}, in_order=lab.can(Ability.ROW_POSITIONS))
+
+
+@rule(
+    "READ-26",
+    "event times come as they were written",
+    purpose="Spark's windows and watermark go by the column: rows whose times shift on their way are late, or in "
+    "another window, however well they were planned.",
+    tested="Rows have event times of all kinds: of a full second and of a millisecond, in a leap day, around the hours "
+    "that clocks turn back or forward, and years apart.",
+    passes="Every row has the event time that it was written with, to the millisecond.",
+    look_at=(
+        "a time that is read in the zone of the machine",
+        "seconds, milliseconds and microseconds that are taken for each other",
+        "the time of another column, such as when the row was written",
+    ),
+    needs=(Ability.EVENT_TIME_COLUMN,),
+    source="Harness.event_time_column",
+)
+def check_event_times_come_as_they_were_written(lab: Lab) -> None:
+    """Write event times that are easily shifted."""
+    lab.split(*(int(datetime.fromisoformat(time).timestamp() * SECOND_MS) for time in _TIMES))
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    batches = lab.read(source, lab.everything(enumerator), enumerator)
+    lab.compare(lab.keys(batches))
+    lab.expect_event_times(batches)
 
 
 def _expect_all(lab: Lab, options: Mapping[str, str], *, in_order: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.errors import PySparkException
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.explain import ordered_difference
@@ -11,7 +10,7 @@ from tidegate.conformance.lab import BEGIN_MS, SECOND_MS, Lab, Split
 from tidegate.conformance.leftovers import Held
 from tidegate.conformance.rules import Level, Tier, rule
 from tidegate.conformance.spark_session import shared_session
-from tidegate.conformance.spark_stream import SparkStream, gist, keys_in
+from tidegate.conformance.spark_stream import SparkStream, gist
 from tidegate.sources.bridge import Driver, data_source_class, schema_of
 
 __all__ = [
@@ -39,7 +38,7 @@ def _written(lab: Lab, rows: int = 4) -> list[Split]:
     tier=Tier.SPARK,
     purpose="spark.read is how people look at what a source holds, and how they fill a table for the first time.",
     tested="spark.read over two splits, one row with text that is not ASCII, one empty, and one null.",
-    passes="The schema is that of the source, and every row comes once with the value that was written.",
+    passes="The schema is that of the source; every row comes once, with the value and event time that it was written with.",
     look_at=(
         "as_batch(): where a batch query begins and ends",
         "whether the reader's batches have the source's arrow_schema",
@@ -58,13 +57,15 @@ def check_a_batch_query_reads_what_was_written(lab: Lab) -> None:
     try:
         frame = source.read(shared_session())
         lab.expect(frame.schema == wanted, f"spark.read says {frame.schema}, and the source {wanted}")
-        value = F.col(lab.harness.value_column).cast("string")
-        found = [(row[0], row[1]) for row in frame.select(keys_in(lab.harness.key_column), value).collect()]
+        batches = frame.toArrow().to_batches()
     except PySparkException as error:
         raise lab.fail(f"spark.read ends with an error: {gist(error)}") from None
-    lab.compare([key for key, _ in found], in_order=False)
-    values = {row.key: row.value for each in lab.splits for row in each.rows}
-    for key, text in found:
+    keys = lab.keys(batches)
+    lab.compare(keys, in_order=False)
+    if lab.can(Ability.EVENT_TIME_COLUMN):
+        lab.expect_event_times(batches)
+    values = {row.key: row.value for row in lab.rows}
+    for key, text in zip(keys, lab.values(batches), strict=True):
         lab.expect(text == values[key], f"row {key} was written with the value {values[key]!r}, and read with {text!r}")
 
 

@@ -76,6 +76,7 @@ class OutboxHarness(Harness):
         .cannot(Ability.MISSING_TIMES, "at_ms is NOT NULL")
         .cannot(FAULTS, "a file has no connection that could break, and SQLite no checksums")
     )
+    event_time_column = "at"
     start_at_end: Mapping[str, str] = {"starting": "latest"}
 
     def __init__(self) -> None:

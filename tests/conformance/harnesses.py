@@ -177,6 +177,7 @@ class S3Harness(Harness):
         .cannot(Ability.RETENTION, "a position is a chunk: an object that is gone is an error of its own")
         .cannot({Ability.HOLES, Ability.ROW_POSITIONS}, "a position is a chunk, which is read whole")
     )
+    event_time_column = "at"
     start_at_end: ClassVar = {"includeExistingFiles": "false"}
 
     def __init__(self, server):

@@ -26,6 +26,7 @@ class MemoryWithout(MemoryHarness):
         (Ability.RETENTION, "RETENTION is opted out of, but MemoryWriter has trim()"),
         (Ability.REMOVABLE_SPLITS, "REMOVABLE_SPLITS is opted out of, but MemoryWriter has remove()"),
         (Ability.TIME_INDEX, "TIME_INDEX is opted out of, but MemoryEnumerator has lookup()"),
+        (Ability.EVENT_TIME_COLUMN, "EVENT_TIME_COLUMN is opted out of, but event_time_column is set"),
         (Ability.START_AT_END, "START_AT_END is opted out of, but start_at_end is set"),
     ],
 )

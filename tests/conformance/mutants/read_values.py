@@ -162,6 +162,35 @@ class ToldColumnsComeInAnotherOrder(MemorySource):
         return pa.schema(list(schema)[::-1]) if self.told else schema
 
 
+class ChangesTimes(MemoryReader):
+    """Yields other event times than it has read."""
+
+    @abstractmethod
+    def changed_ms(self, time_ms):
+        """Return what is yielded instead."""
+
+    def read(self, task):
+        for batch in super().read(task):
+            times = batch.column("at").cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()
+            changed = pa.array(map(self.changed_ms, times), pa.timestamp("ms", "UTC"))
+            yield batch.set_column(2, batch.schema.field("at"), changed.cast(batch.schema.field("at").type))
+
+
+class ReadsAnHourLater(ChangesTimes):
+    def changed_ms(self, time_ms):
+        return time_ms + 3_600_000
+
+
+class ReadsFullSeconds(ChangesTimes):
+    def changed_ms(self, time_ms):
+        return time_ms // 1000 * 1000
+
+
+class LeavesOutTimes(ChangesTimes):
+    def changed_ms(self, time_ms):
+        return None
+
+
 class OneBatchForARange(MemoryReader):
     def _read(self, client, wanted):
         rows = pa.Table.from_batches(super()._read(client, wanted), self._source.arrow_schema)
@@ -187,6 +216,9 @@ READERS = [
     ("old rows are left out", "READ-18", ("1 missing",), LeavesOutWhatIsOld),
     ("rows without time are left out", "READ-19", ("4 missing",), LeavesOutWhatHasNoTime),
     ("rows before 1970 are left out", "READ-20", ("2 missing",), LeavesOutNegativeTimes),
+    ("times are an hour off", "READ-26", ("row 0#0", "read with one 3,600,000 ms later"), ReadsAnHourLater),
+    ("times come without milliseconds", "READ-26", ("row 0#6", "read with one 1 ms earlier"), ReadsFullSeconds),
+    ("times are left out", "READ-26", ("951,825,600,000 ms, and read with none",), LeavesOutTimes),
     ("the last batch has another schema", "READ-21", ("'value' is large_string, not string",), LargeStringsAtTheEnd),
     ("types are guessed", "READ-21", ("'value' is null, not string",), GuessesTypes),
     ("batches have metadata of their own", "READ-21", ("its metadata is",), AddsMetadata),
