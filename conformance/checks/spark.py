@@ -38,7 +38,8 @@ def _written(lab: Lab, rows: int = 4) -> list[Split]:
     tier=Tier.SPARK,
     purpose="spark.read is how people look at what a source holds, and how they fill a table for the first time.",
     tested="spark.read over two splits, one row with text that is not ASCII, one empty, and one null.",
-    passes="The schema is that of the source; every row comes once, with the value and event time that it was written with.",
+    passes="The schema is that of the source, and every row comes once, with the value and event time that it was "
+    "written with.",
     look_at=(
         "as_batch(): where a batch query begins and ends",
         "whether the reader's batches have the source's arrow_schema",
