@@ -8,6 +8,7 @@ import time
 import uuid
 
 from tidegate.enumerators.contract import Json
+from tidegate.enumerators.process_identity import this_process
 from tidegate.enumerators.state_folder import StateFolder
 from tidegate.errors import ConnectorError
 
@@ -19,7 +20,9 @@ _INTERVAL_S = 0.5
 
 
 class ReportNote:
-    """A note ``{"source", "reads", "pid", "started", "updated", "report"}`` of one planner; times in wall-clock ms.
+    """A note of one planner.
+
+    It is ``{"source", "reads", "pid", "process", "started", "updated", "report"}``; times in wall-clock ms.
 
     reads: what is read, for people; without secrets.
     """
@@ -27,7 +30,13 @@ class ReportNote:
     def __init__(self, application: StateFolder, source: str, reads: str) -> None:
         self.planner_id = uuid.uuid4().hex[:12]
         self._folder = application.within(REPORTS)
-        self._about = {"source": source, "reads": reads, "pid": os.getpid(), "started": _now_ms()}
+        self._about = {
+            "source": source,
+            "reads": reads,
+            "pid": os.getpid(),
+            "process": this_process(),
+            "started": _now_ms(),
+        }
         self._written_at = float("-inf")
         self._broken = False
 

@@ -18,6 +18,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from tidegate.enumerators.contract import Json
+from tidegate.enumerators.process_identity import runs
 from tidegate.enumerators.report_note import REPORTS
 from tidegate.enumerators.state_folder import applications
 from tidegate.jobs.figures import count, span
@@ -57,7 +58,7 @@ def live_sources() -> list[LiveSource]:
         notes = [note for _, note in application.within(REPORTS).notes()]
         for note in sorted(notes, key=lambda note: note.get("started", 0)):
             with suppress(KeyError, TypeError, ValueError):  # a note of another version of tidegate
-                if _runs(note["pid"]):
+                if runs(note["process"]) if note["process"] else _is_used(note["pid"]):
                     found.append(_live_source(unquote(application.path.name), note))
     return found
 
@@ -151,8 +152,8 @@ def _span(duration: timedelta) -> str:
     return span(duration / timedelta(milliseconds=1))
 
 
-def _runs(pid: int) -> bool:
-    """Tell whether a process of this user's has this id."""
+def _is_used(pid: int) -> bool:
+    """Tell whether a process of this user's has this id: all that can be told where processes have no other name."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, PermissionError):

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from tests.jobs.progresses import HOUR, NOON, report
+from tidegate.enumerators import process_identity
 from tidegate.enumerators.report_note import ReportNote
 from tidegate.enumerators.state_folder import StateFolder
 from tidegate.jobs.live import live_sources, live_table
@@ -90,8 +91,21 @@ def test_a_planner_that_was_killed_is_not_shown(monkeypatch):
     assert live_sources() == []
 
 
-def test_a_process_of_someone_else_is_no_planner(monkeypatch):
+def test_another_process_with_the_number_of_a_planner_that_was_killed_is_not_shown(monkeypatch):
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "getpid", lambda: other.pid)
+            leave_note()
+        assert live_sources() == []
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_without_the_names_that_linux_has_a_process_of_someone_else_is_no_planner(monkeypatch, tmp_path, shown):
+    monkeypatch.setattr(process_identity, "_BOOT", tmp_path / "missing")
     leave_note()
+    if shown:
+        assert len(live_sources()) == 1
+        return
 
     def refuse(pid, signal):
         raise PermissionError
