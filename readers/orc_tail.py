@@ -37,6 +37,8 @@ _ZONE = 3
 _TIMESTAMP_KINDS = (9, 18)
 _FARTHEST_MS = 9_223_286_400_000  # a day from what nanoseconds can tell, since a zone may be added
 _INTEGERS, _STRINGS, _DATES, _BINARIES, _TIMESTAMPS = 2, 3, 7, 8, 9
+_LEAST, _GREATEST = 3, 4  # of timestamps, in UTC
+_FINER = (5, 6)  # of the least and the greatest timestamp: nanoseconds within the ms, and one more
 
 
 class OrcType(NamedTuple):
@@ -53,7 +55,7 @@ class ColumnStatistics(NamedTuple):
     """What is known of the values of a column in one stripe.
 
     values: how many are not null.
-    bounds: the least and the greatest one: of integers, of dates in days, of timestamps in ms, where
+    bounds: the least and the greatest one: of integers, of dates in days, of timestamps in ms, rounded down, where
         those without a zone are wall clocks in UTC; None: it does not tell.
     """
 
@@ -248,9 +250,24 @@ def _without(fields: Message, *numbers: int) -> Message:
 
 def _statistics(known: Message) -> ColumnStatistics:
     values = number_in(known, 1)
-    for field, low, high in ((_INTEGERS, 1, 2), (_DATES, 1, 2), (_TIMESTAMPS, 3, 4)):
+    for field, low, high in ((_INTEGERS, 1, 2), (_DATES, 1, 2), (_TIMESTAMPS, _LEAST, _GREATEST)):
         inner = message(bytes_in(known, field))
         bounds = signed_in(inner, low), signed_in(inner, high)
         if bounds[0] is not None and bounds[1] is not None and bounds[0] <= bounds[1]:
-            return ColumnStatistics(values, (bounds[0], bounds[1]))
+            late = _rounded_up(inner) if field == _TIMESTAMPS else (0, 0)
+            return ColumnStatistics(values, (bounds[0] - late[0], bounds[1] - late[1]))
     return ColumnStatistics(values, None)
+
+
+def _rounded_up(timestamps: Message) -> tuple[int, int]:
+    """Return by how many ms the least and the greatest of some timestamps are told too late.
+
+    Before 1970 some writers, Arrow's among them, round up, and what is finer than a ms is negative then.
+    Of one that does not tell it, the least time may be rounded up.
+    """
+    told = dict(timestamps)
+    if not told.keys() & set(_FINER):
+        return int((signed_in(timestamps, _LEAST) or 0) <= 0), 0
+    # One more than a negative number is 0, or as a varint at least 1 << 63.
+    least, greatest = (int(not 0 < number_in(timestamps, field) < 1 << 63 and field in told) for field in _FINER)
+    return least, greatest

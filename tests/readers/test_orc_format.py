@@ -158,6 +158,21 @@ def test_times_come_from_statistics_where_they_tell(store, folder) -> None:
     assert [each.times for each in counted.survey(found, "s")] == [TimeRange(1000, 2000), TimeRange(3000, 4000)]
 
 
+@pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.timestamp("ns", "UTC")])
+@pytest.mark.parametrize("pair", [(-1, 1), (-999_999, -2), (-1_000_000, -999_999), (-1_000_001, -1), (0, 999_998)])
+def test_times_before_1970_are_rounded_down_as_those_of_the_rows_are(store, folder, kind, pair) -> None:
+    found = laid(folder, orc_file(pa.table({"at": pa.array(pair, kind)})))
+    (piece,) = OrcFormat(store).survey(found, "at")
+    assert piece.times == TimeRange(pair[0] // 10**6, pair[1] // 10**6)
+
+
+def test_a_range_of_times_before_1970_is_wider_where_statistics_tell_no_nanoseconds(store, folder, monkeypatch) -> None:
+    monkeypatch.setattr("tidegate.readers.orc_tail._FINER", (105, 106))  # as of a writer that knows them not
+    found = laid(folder, orc_file(pa.table({"at": pa.array([-1_500, 1_500], pa.timestamp("us"))})))
+    (piece,) = OrcFormat(store).survey(found, "at")
+    assert piece.times == TimeRange(-2, 1)
+
+
 def test_a_small_object_costs_one_request_and_none_when_no_time_is_asked_for(store, folder) -> None:
     found = laid(folder, orc_file(pa.table({"at": pa.array([1000, 2000], UTC_US), "b": ["x", "y"]})))
     made = OrcFormat(store)
