@@ -331,7 +331,7 @@ class _BucketFolder(LedgerFolder):
         """Return the answer to a request, tried until the deadline; None: it is one of these errors."""
         from botocore.exceptions import BotoCoreError, ClientError
 
-        deadline = Deadline(f"{operation} the state location {self.address}", self._config.deadline_s)
+        deadline = Deadline(f"{operation} the state location {self.address}", self._config.patience_s)
         while True:
             try:
                 return request()

@@ -130,7 +130,7 @@ class NotificationQueue:
     def _ask(self, operation: str, **request: Any) -> Any:
         from botocore.exceptions import BotoCoreError, ClientError
 
-        deadline = Deadline(f"ask the queue {self._url}", self._config.deadline_s, sleep=self._rest)
+        deadline = Deadline(f"ask the queue {self._url}", self._config.patience_s, sleep=self._rest)
         while True:
             try:
                 return getattr(self._config.queue_client(), operation)(QueueUrl=self._url, **request)

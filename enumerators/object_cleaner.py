@@ -97,7 +97,7 @@ class ObjectCleaner:
         self._ask(delete, "delete", self._store.address(found.key))
 
     def _ask(self, request: Any, operation: str, target: str) -> None:
-        ask_s3(request, operation, target, self._store.config.deadline_s)
+        ask_s3(request, operation, target, self._store.config.patience_s)
 
 
 def _is_other(there: S3Object, found: S3Object) -> bool:

@@ -180,7 +180,7 @@ class _Listing:
     def _ask(self, request: dict[str, Any]) -> Any:
         from botocore.exceptions import BotoCoreError, ClientError
 
-        deadline = Deadline(f"list {self._address}", self._config.deadline_s, sleep=self._rest)
+        deadline = Deadline(f"list {self._address}", self._config.patience_s, sleep=self._rest)
         while True:
             try:
                 return self._config.client().list_objects_v2(**request)

@@ -43,7 +43,7 @@ def find_samples(config: S3ConnectionConfig, bucket: str, rules: ListingRules, m
                 lambda: config.client().list_objects_v2(**request),
                 "list",
                 f"s3://{bucket}/{prefix}",
-                config.deadline_s,
+                config.patience_s,
             )
             within = [each["Prefix"] for each in answer.get("CommonPrefixes", ()) if rules.enters(each["Prefix"])]
             folders.extend(within)

@@ -78,7 +78,7 @@ class BadRecordFiles:
             lambda: config.client().put_object(Bucket=place.bucket, Key=place.key, Body=data),
             "write bad records to",
             str(place),
-            config.deadline_s,
+            config.patience_s,
         )
 
 

@@ -123,7 +123,7 @@ class ObjectStore:
             return self.config.client().head_object(Bucket=self.bucket, Key=key)
 
         try:
-            answer = ask_s3(ask, "find", self.address(key), self.config.deadline_s)
+            answer = ask_s3(ask, "find", self.address(key), self.config.patience_s)
         except ObjectGoneError:
             return None
         return s3_object(key, answer["ContentLength"], answer)
@@ -171,7 +171,7 @@ class ObjectStore:
         if start >= end:
             return b""
         target = self.address(found.key)
-        deadline = Deadline(f"read {target}", self.config.deadline_s)
+        deadline = Deadline(f"read {target}", self.config.patience_s)
         while True:
             try:
                 return self._ask(found, start, end, deadline)

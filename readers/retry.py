@@ -33,7 +33,7 @@ class Deadline:
     """The time that one operation has, retries included.
 
     operation: completes the sentence "cannot ..." and names the servers.
-    seconds: how long the operation may take, from now on.
+    seconds: how long the operation may take, from now on; a function is asked anew before each attempt.
 
     Errors that no retry heals must not come here: let them pass.
     """
@@ -41,13 +41,13 @@ class Deadline:
     def __init__(
         self,
         operation: str,
-        seconds: float,
+        seconds: float | Callable[[], float],
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._operation = operation
-        self._seconds = seconds
+        self._limit = seconds
         self._clock = clock
         self._sleep = sleep
         self._started = clock()
@@ -57,6 +57,10 @@ class Deadline:
     def remaining_s(self) -> float:
         """Seconds left, at least a thousandth, so that it serves as a socket's time-out."""
         return max(0.001, self._seconds - self._elapsed_s)
+
+    @property
+    def _seconds(self) -> float:
+        return self._limit() if callable(self._limit) else self._limit
 
     @property
     def _elapsed_s(self) -> float:

@@ -14,6 +14,7 @@ from typing import Any
 __all__ = ["S3ConnectionConfig", "time_of"]
 
 ATTEMPTS = 3  # boto3's own, for one request; whoever has a Deadline tries on
+FIRST_CONTACT_S = 10.0
 MOST_CONNECTIONS = 64  # boto3's 10 would make the threads that survey objects wait for each other
 
 
@@ -27,7 +28,7 @@ class S3ConnectionConfig:
         better: nothing secret travels then.  Neither ``repr`` nor any error shows them.
     anonymous: sign nothing.
     role: the ARN of a role to assume; None: none.
-    deadline_s: seconds for one operation, retries included.
+    deadline_s: seconds for one operation, retries included; see ``patience_s``.
     """
 
     endpoint: str | None = None
@@ -38,6 +39,21 @@ class S3ConnectionConfig:
     anonymous: bool = False
     role: str | None = None
     deadline_s: float = 60
+
+    def patience_s(self) -> float:
+        """Return the seconds of an operation by what is known now: few, until the endpoint has answered once.
+
+        Until then its address, or the network, is more likely wrong than the endpoint away for a while.
+        """
+        return self.deadline_s if self._place in _ANSWERED else min(self.deadline_s, FIRST_CONTACT_S)
+
+    def note_answer(self) -> None:
+        """Note that the endpoint has answered, in this process or in the one that sent this one its work."""
+        _ANSWERED.add(self._place)
+
+    @property
+    def _place(self) -> tuple[str | None, str | None]:
+        return self.endpoint, self.region
 
     def client(self) -> Any:
         """Return this process's boto3 client of S3, which threads share; nobody closes it.
@@ -78,6 +94,9 @@ class S3ConnectionConfig:
             return _client(self, service, process_id)
 
 
+_ANSWERED: set[tuple[str | None, str | None]] = set()
+
+
 # A Python worker may be forked while another thread creates, so each process has its own lock and objects.
 @functools.cache
 def _creation(_process_id: int) -> threading.Lock:
@@ -114,7 +133,14 @@ def _new_client(config: S3ConnectionConfig, service: str) -> Any:
             )
         )
     session = boto3.session.Session(botocore_session=_session(config, os.getpid()), region_name=config.region)
-    return session.client(service, endpoint_url=config.endpoint, config=settings)
+    client = session.client(service, endpoint_url=config.endpoint, config=settings)
+    client.meta.events.register("response-received", functools.partial(_note_answer, config))
+    return client
+
+
+def _note_answer(config: S3ConnectionConfig, response_dict: Any = None, **_: Any) -> None:
+    if response_dict is not None:
+        config.note_answer()
 
 
 @functools.cache

@@ -56,6 +56,7 @@ def get_range(
     # To obstore "/key/" is "key".
     if found["path"] != key or found["size"] != size or (etag and (found["e_tag"] or "").strip('"') != etag):
         return None
+    config.note_answer()
     return _parts(answer, part_bytes, span[1] - span[0])
 
 

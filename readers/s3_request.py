@@ -13,16 +13,19 @@ __all__ = ["ask_s3"]
 _Answer = TypeVar("_Answer")
 
 
-def ask_s3(request: Callable[[], _Answer], operation: str, target: str, deadline_s: float) -> _Answer:
+def ask_s3(
+    request: Callable[[], _Answer], operation: str, target: str, seconds: float | Callable[[], float]
+) -> _Answer:
     """Return the answer to a request that may be sent twice.
 
     operation, target: complete the sentence "cannot ..."; the target is such as ``s3://bucket/key``.
+    seconds: for this request, retries included, as Deadline takes them.
 
     Raises what ``s3_error`` makes of an error, DeadlineError in place of a TransientError that does not pass.
     """
     from botocore.exceptions import BotoCoreError, ClientError
 
-    deadline = Deadline(f"{operation} {target}", deadline_s)
+    deadline = Deadline(f"{operation} {target}", seconds)
     while True:
         try:
             return request()

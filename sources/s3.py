@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -46,6 +46,7 @@ from tidegate.sources.s3_rows import S3RowOptions
 
 __all__ = ["S3Source"]
 
+_NO_TOPICS = "S3 has no topics; set path to s3://bucket/prefix"
 _SAMPLES = 16
 _SCHEMA = "schema"  # the name of the inferred columns in the state location
 
@@ -59,6 +60,15 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
     """
 
     connector: ClassVar[str] = "s3"
+    foreign_options: ClassVar[Mapping[str, str]] = {
+        "subscribe": _NO_TOPICS,
+        "topic": _NO_TOPICS,
+        "cloudfiles.usenotifications": "set queueUrl",
+        "cloudfiles.schemalocation": "the columns are kept in stateLocation",
+        "cloudfiles.infercolumntypes": "set inferSchema",
+        "latestfirst": "objects are read in the order of their event times",
+        "maxcachedfiles": "a round keeps all that it finds in stateLocation",
+    }
 
     max_files_per_trigger: PositiveInt | None = None
     max_bytes_per_trigger: PositiveInt | None = None
@@ -165,6 +175,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
     def reader(self, state: Json | None) -> SplitReader:
         """Read chunks of objects straight into Arrow."""
         del state
+        self.connection.note_answer()  # who planned what is read has reached the endpoint
         store = self._store()
         return S3SplitReader(
             self._format(store),

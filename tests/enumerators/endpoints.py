@@ -11,6 +11,9 @@ class Endpoint:
     def __init__(self, client, conditions="kept"):
         self._client, self._conditions, self.answers_lost, self.is_down = client, conditions, 0, False
 
+    def patience_s(self):
+        return self.deadline_s
+
     def client(self):
         return self
 

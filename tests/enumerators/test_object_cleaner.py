@@ -24,6 +24,9 @@ class Endpoint:
         self.before_delete = lambda: None
         self.refuses = self.answers_lost = self.deletes = 0
 
+    def patience_s(self):
+        return self.deadline_s
+
     def client(self):
         return self
 

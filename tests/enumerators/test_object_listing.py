@@ -132,6 +132,9 @@ class ShowingTheFolderOfStart:
     def __init__(self, client):
         self._client = client
 
+    def patience_s(self):
+        return self.deadline_s
+
     def client(self):
         return self
 
@@ -290,6 +293,9 @@ class Simulated:
     def __init__(self, *failures):
         self.failures = list(failures)
         self.asked = 0
+
+    def patience_s(self):
+        return self.deadline_s
 
     def client(self):
         return self

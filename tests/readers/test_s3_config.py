@@ -15,12 +15,14 @@ from botocore.utils import parse_timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.readers.faulty_server import FaultyServer, serving
+from tests.readers.faulty_server import FaultyServer, faulty, serving, through
 from tests.readers.stored import BODY, SECRET, plain_store, put
-from tidegate.errors import ConnectorError
+from tidegate.errors import ConnectorError, DeadlineError
+from tidegate.readers import s3_config
 from tidegate.readers.object_store import ObjectStore
 from tidegate.readers.objects import S3Object
 from tidegate.readers.s3_config import S3ConnectionConfig, time_of
+from tidegate.servers.server import free_ports
 
 store = plain_store  # in place of the one that remembers what was asked for
 
@@ -100,3 +102,23 @@ def test_times_are_those_that_botocore_reads(moment: datetime, precision: str) -
 def test_what_is_no_time_is_told_as_by_botocore(text):
     with pytest.raises(ValueError, match="Invalid timestamp"):
         time_of(text)
+
+
+def test_an_endpoint_that_was_never_reached_is_an_error_soon(monkeypatch):
+    monkeypatch.setattr(s3_config, "FIRST_CONTACT_S", 0.5)
+    config = S3ConnectionConfig(f"http://127.0.0.1:{free_ports(1)[0]}", "us-east-1", "any", "any")
+    found = S3Object("a", 9, "", 0)
+    for ask in (lambda: ObjectStore(config, "data").find("a"), lambda: ObjectStore(config, "data").fetch(found, 0, 9)):
+        with pytest.raises(DeadlineError, match=r"^cannot .* within 0\.5 s: Could not connect to the endpoint"):
+            ask()
+    assert S3ConnectionConfig("http://127.0.0.1:9").patience_s() == 0.5
+
+
+@pytest.mark.parametrize("fault", ["none", 503])
+def test_an_endpoint_that_answered_once_has_the_whole_deadline(server, config, store, fault):
+    found = put(store, "answered")
+    with faulty(server, fault, fault) as proxy:
+        reached = through(proxy, config)
+        assert reached.config.patience_s() == s3_config.FIRST_CONTACT_S
+        reached.fetch(found, 0, 9)
+        assert reached.config.patience_s() == reached.config.deadline_s > s3_config.FIRST_CONTACT_S

@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import pyarrow as pa
 import pytest
 
 from tests.sources.streams import HOUR, NOON
@@ -18,6 +19,7 @@ from tidegate.alignment.budget import Budget
 from tidegate.enumerators.checkpoint import INITIAL_OFFSET
 from tidegate.enumerators.coordinator import CoordinatorSettings, SourceCoordinator
 from tidegate.errors import DeadlineError
+from tidegate.readers.s3_config import FIRST_CONTACT_S
 
 OBJECTS, ROWS = 24, 5
 FAULTS = ("500", "503", "cut", "reset", "lost", "slow")
@@ -224,3 +226,11 @@ def test_looking_at_new_objects_through_faults_that_never_end_is_one_error_after
             assert looked.is_set()
             assert time.monotonic() - begun < 15
             proxy.share = 0.0
+
+
+def test_what_an_executor_reads_has_the_whole_deadline_for_the_driver_has_reached_the_endpoint(bucket):
+    with faulty(bucket, 0.0) as proxy:
+        of = source(bucket, proxy, columns=pa.schema([("id", pa.int64())]))
+    assert of.connection.patience_s() == FIRST_CONTACT_S < of.deadline_s
+    of.reader(None)
+    assert of.connection.patience_s() == of.deadline_s
