@@ -22,6 +22,7 @@ from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRan
 from tidegate.enumerators.between_listings import AFTER, LISTED
 from tidegate.enumerators.chunk_sorter import ChunkSorter
 from tidegate.enumerators.contract import Json, SplitEnumerator
+from tidegate.enumerators.kept_options import KEPT_OPTIONS, keep_options
 from tidegate.enumerators.lease import Lease
 from tidegate.enumerators.ledger import Ledger
 from tidegate.enumerators.left_out import LEFT_OUT
@@ -76,6 +77,7 @@ class S3Enumerator(SplitEnumerator):
         left to clean, and the requests to read again that were taken.
     include_existing: read the objects that are there when the query begins.
     clean: cleans an object that was read for good, as SourceCleaning wants it; None: they stay.
+    options: that may not change from run to run; see ``keep_options``.
     """
 
     positions_are_rows = False
@@ -88,8 +90,9 @@ class S3Enumerator(SplitEnumerator):
         *,
         include_existing: bool = True,
         clean: Callable[[S3Object], bool] | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> None:
-        self._discovery, self._clean = discovery, clean
+        self._discovery, self._clean, self._options = discovery, clean, options or {}
         self._lease: Lease | None = None
         self._include_existing = include_existing
         self._begins = state is None
@@ -214,13 +217,15 @@ class S3Enumerator(SplitEnumerator):
         return self._live[split]
 
     def _hold_lease(self) -> None:
-        """Be alone in writing to the ledger, or raise ConnectorError."""
-        if self._location is None:
+        """Be alone in writing to the ledger, or raise ConnectorError; CheckpointError for options of another query."""
+        if self._location is None or self._ledger is None:
             return
         if self._lease is None:
             lease = self._location.lease()
             lease.acquire(self._state["owner"])
             self._lease = lease
+            if self._options:
+                keep_options(self._ledger, self._options)
         self._lease.check()
 
     def _restore(self) -> None:
@@ -349,7 +354,7 @@ class S3Enumerator(SplitEnumerator):
         """Delete what no offset names, whether Spark has stored it or is about to."""
         if self._ledger is None:
             return
-        named = {LEFT_OUT, *self._live, *self._committed, *self._named()}
+        named = {LEFT_OUT, KEPT_OPTIONS, *self._live, *self._committed, *self._named()}
         if named == self._swept:
             return
         self._ledger.sweep(named.union(*self._offsets), _ORPHAN_S)

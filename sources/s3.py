@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 from pydantic import PositiveInt, model_validator
+from pydantic.alias_generators import to_camel
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 from typing_extensions import Self
@@ -48,6 +49,9 @@ __all__ = ["S3Source"]
 
 _NO_TOPICS = "S3 has no topics; set path to s3://bucket/prefix"
 _SAMPLES = 16
+_KEPT = ("file_format", "event_time", "event_time_unit", "multi_line", "wholetext", "line_sep")
+"""The options by which chunks are cut and planned, so that they stay from run to run, as the path does."""
+
 _SCHEMA = "schema"  # the name of the inferred columns in the state location
 
 
@@ -156,6 +160,10 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             state,
             include_existing=self.include_existing_files,
             clean=None if self.clean_source == "off" else ObjectCleaner(self._store(), self.archive).clean,
+            options={
+                "path": f"s3://{self.bucket}/{self.listing_rules.prefix}",
+                **{to_camel(field): getattr(self, field) for field in _KEPT},
+            },
         )
 
     def discovery(

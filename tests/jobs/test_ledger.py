@@ -289,7 +289,7 @@ def test_people_see_lines(query, tidegate):
     assert "  2 chunks read, last by batch 1\n" in output
     code, output, _ = tidegate("ledger", query.state_folder, "--queries")
     assert code == 0
-    assert re.match(r"[0-9a-f]{12}  2 files, [\d,]+ bytes, written on 20.*, has used it last: released$", output)
+    assert re.match(r"[0-9a-f]{12}  3 files, [\d,]+ bytes, written on 20.*, has used it last: released$", output)
     code, output, _ = tidegate("ledger", query.state_folder, "in/3*", "--checkpoint", query.checkpoint)
     assert code == 0
     assert output.startswith("in/3.parquet\n  waiting: it waits at position 3 of manifest 00000001-")
