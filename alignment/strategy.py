@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from tidegate.errors import OptionError
 
-__all__ = ["WatermarkStrategy", "milliseconds"]
+__all__ = ["StrategyError", "WatermarkStrategy", "milliseconds"]
 
 _MILLISECOND = timedelta(milliseconds=1)
 _LONGEST_NAME = 64
@@ -20,6 +20,18 @@ _LONGEST_NAME = 64
 def milliseconds(duration: timedelta) -> int:
     """Return ``duration`` in whole milliseconds, rounded down."""
     return duration // _MILLISECOND
+
+
+class StrategyError(OptionError):
+    """Fields of a WatermarkStrategy are malformed or contradict each other.
+
+    fields: which ones.
+    must: what a field that is wrong by itself must do or be, as in "must be zero or more".
+    """
+
+    def __init__(self, message: str, *fields: str, must: str = "") -> None:
+        super().__init__(f"{message}, but it {must}" if must else message)
+        self.fields, self.must = fields, must
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +58,34 @@ class WatermarkStrategy:
     group_members: int | None = None
 
     def __post_init__(self) -> None:
-        if self.out_of_orderness is not None and self.out_of_orderness < timedelta(0):
-            raise OptionError(f"out-of-orderness is {self.out_of_orderness}, but it must be zero or more")
-        if self.idle_timeout <= timedelta(0):
-            raise OptionError(f"idle timeout is {self.idle_timeout}, but it must be more than zero")
-        if self.max_drift is not None and self.max_drift < _MILLISECOND:
-            raise OptionError(f"max drift is {self.max_drift}, but it must be at least one millisecond")
+        disorder, timeout, drift = self.out_of_orderness, self.idle_timeout, self.max_drift
+        if disorder is not None and disorder < timedelta(0):
+            shown = f"out-of-orderness is {_shown(disorder)}"
+            raise StrategyError(shown, "out_of_orderness", must="must be zero or more")
+        if timeout <= timedelta(0):
+            raise StrategyError(f"idle timeout is {_shown(timeout)}", "idle_timeout", must="must be more than zero")
+        if drift is not None and drift < _MILLISECOND:
+            shown = f"max drift is {_shown(drift)}"
+            raise StrategyError(shown, "max_drift", must="must be at least one millisecond")
         if self.group is None and (self.group_priority or self.group_members is not None):
-            raise OptionError("a priority or a number of members is set, but no alignment group")
-        if self.group is not None and self.max_drift is None:
-            raise OptionError(f"the alignment group is {self.group!r}, but a group needs a max drift")
+            raise StrategyError(
+                "a priority or a number of members is set, but no alignment group",
+                "group_priority",
+                "group_members",
+                "group",
+            )
+        if self.group is not None and drift is None:
+            raise StrategyError(
+                f"the alignment group is {self.group!r}, but a group needs a max drift", "group", "max_drift"
+            )
         if self.group is not None and not 0 < len(self.group) <= _LONGEST_NAME:
-            raise OptionError(
-                f"the alignment group is {self.group!r}, but it must have 1 to {_LONGEST_NAME} characters"
+            raise StrategyError(
+                f"the alignment group is {self.group!r}", "group", must=f"must have 1 to {_LONGEST_NAME} characters"
             )
         if self.group_members is not None and self.group_members < 1:
-            raise OptionError(f"the alignment group has {self.group_members} members, but it must have at least one")
+            raise StrategyError(
+                f"the number of group members is {self.group_members}", "group_members", must="must be at least one"
+            )
 
     @classmethod
     def for_bounded_out_of_orderness(cls, bound: timedelta) -> WatermarkStrategy:
@@ -106,3 +130,8 @@ class WatermarkStrategy:
     def max_drift_ms(self) -> int | None:
         """The max drift in milliseconds; None without a bound."""
         return None if self.max_drift is None else milliseconds(self.max_drift)
+
+
+def _shown(duration: timedelta) -> str:
+    """Show a negative duration as one, where Python would say "-1 day, 23:00:00"."""
+    return f"-{-duration}" if duration < timedelta(0) else str(duration)

@@ -17,7 +17,7 @@ from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.plan import LateSplits
-from tidegate.alignment.strategy import WatermarkStrategy, milliseconds
+from tidegate.alignment.strategy import StrategyError, WatermarkStrategy, milliseconds
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.errors import CorruptDataError, OptionError, did_you_mean
 from tidegate.readers.contract import SplitReader
@@ -77,6 +77,9 @@ class Source(BaseModel, ABC):
 
     connector: ClassVar[str]
     """The connector's name; its format in Spark is ``tidegate_<connector>``."""
+
+    foreign_options: ClassVar[Mapping[str, str]] = {}
+    """Options that users know from elsewhere, in lower case, and what stands for them here, as in "set subscribe"."""
 
     watermarks: WatermarkStrategy = WatermarkStrategy()
     alignment: Literal["event-time", "none"] = "event-time"
@@ -148,6 +151,8 @@ class Source(BaseModel, ABC):
             fields["watermarks"] = strategy
         names = {option.lower(): field for field, option in option_names(cls).items() if field != "watermarks"}
         for option, value in options.items():
+            if option in cls.foreign_options:
+                raise OptionError(f"there is no option {option!r} here: {cls.foreign_options[option]}")
             if option not in names:
                 raise OptionError(f"there is no option {option!r}{did_you_mean(option, cls.valid_options())}")
             fields[names[option]] = value
@@ -267,8 +272,11 @@ def _strategy(options: Mapping[str, str]) -> WatermarkStrategy | None:
     fields = {_WATERMARK_OPTIONS[name]: _watermark_option(name, value) for name, value in options.items()}
     try:
         return WatermarkStrategy(**fields)
-    except OptionError as error:
-        raise OptionError(f"{error} (options {', '.join(_WATERMARK_OPTIONS)})") from None
+    except StrategyError as error:
+        names = [option for option, field in _WATERMARK_OPTIONS.items() if field in error.fields]
+        if error.must:
+            raise OptionError(f"the option {names[0]!r} is {options[names[0]]!r}, but it {error.must}") from None
+        raise OptionError(f"{error} (options {', '.join(names)})") from None
 
 
 def _watermark_option(name: str, value: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
@@ -42,6 +42,8 @@ from tidegate.sources.options import option_names
 __all__ = ["KafkaSource"]
 
 _PREFIX = "kafka."
+_TRIED_AGAIN = "set kafka.default.api.timeout.ms, for which a request is tried again"
+_SUBSCRIBE = "set subscribe, subscribePattern or assign"
 
 
 def _event_time(value: Any) -> Any:
@@ -89,6 +91,16 @@ class KafkaSource(Source):
     """
 
     connector: ClassVar[str] = "kafka"
+    foreign_options: ClassVar[Mapping[str, str]] = {
+        "topic": _SUBSCRIBE,
+        "topics": _SUBSCRIBE,
+        "path": f"{_SUBSCRIBE}, and load without a path",
+        "groupidprefix": "positions stand in Spark's checkpoint, and no consumer group takes part",
+        "kafkaconsumer.polltimeoutms": _TRIED_AGAIN,
+        "fetchoffset.numretries": _TRIED_AGAIN,
+        "fetchoffset.retryintervalms": _TRIED_AGAIN,
+        "maxrecordsperpartition": "set minPartitions for more tasks, or maxOffsetsPerTrigger for smaller batches",
+    }
 
     bootstrap_servers: Annotated[str, Field(min_length=1, serialization_alias="kafka.bootstrap.servers")]
     kafka: dict[str, Any] = Field(default_factory=dict, repr=False, serialization_alias="kafka.*")

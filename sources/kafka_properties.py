@@ -10,10 +10,12 @@ from urllib.parse import urlsplit
 
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.readers.kafka_config import KafkaConnectionConfig
+from tidegate.sources.options import without_login
 
 __all__ = ["connection_config"]
 
 _LARGEST_PORT = 65_535
+_LISTENER = re.compile("^[A-Z0-9_]+://")  # as brokers tell it; a URL such as http://broker:9092 is no server
 _PROXIES = ("http", "socks5", "socks5h")
 _PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 # OAUTHBEARER is missing: kafka-python asks an object for its tokens, which no option can name.
@@ -143,15 +145,15 @@ def known() -> list[str]:
 
 
 def _servers(text: str) -> str:
-    """Return the servers as kafka-python reads them, without blanks and what stands before ``://``."""
-    servers = [each.strip().rpartition("://")[2] for each in text.split(",") if each.strip()]
-    wrong = text if not servers else next((each for each in servers if not _is_server(each)), None)
+    """Return the servers as kafka-python reads them, without blanks and the name of a listener before ``://``."""
+    given = [each.strip() for each in text.split(",") if each.strip()]
+    wrong = text if not given else next((each for each in given if not _is_server(_LISTENER.sub("", each))), None)
     if wrong is not None:
         raise OptionError(
-            f"the option 'kafka.bootstrap.servers' is {wrong!r}: expected host:port, such as broker:9092 or "
-            f"[::1]:9092, several separated by commas; the port is a number up to {_LARGEST_PORT}"
+            f"the option 'kafka.bootstrap.servers' is {without_login(wrong)!r}: expected host:port, such as "
+            f"broker:9092 or [::1]:9092, several separated by commas; the port is a number up to {_LARGEST_PORT}"
         )
-    return ",".join(servers)
+    return ",".join(_LISTENER.sub("", each) for each in given)
 
 
 def _is_server(text: str) -> bool:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic.alias_generators import to_camel
 
 from tidegate.errors import OptionError, did_you_mean
 
-__all__ = ["Duration", "option_names", "parse_duration", "sentence"]
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+    from pydantic_core import ErrorDetails
+
+__all__ = ["Duration", "option_names", "parse_duration", "sentence", "without_login"]
 
 _USER = re.compile("//[^/]*@")
 
@@ -63,23 +67,71 @@ def sentence(error: ValidationError, valid: Mapping[str, str]) -> OptionError:
         return OptionError(f"there is no option {shown!r}{did_you_mean(shown, valid.values())}")
     if first["type"] == "missing":
         return OptionError(f"the option {shown!r} is missing")
-    reason = str(first["ctx"]["error"]) if first["type"] == "value_error" else first["msg"]
+    value = first["input"]
+    field = _field(error.title, name)
+    reason = _reason(first, field)
     if not name:
         return OptionError(reason)
-    if name in _unshown(error.title):
+    if field is not None and not field.repr:
         return OptionError(f"the option {shown!r} is malformed: {reason}")
-    value = first["input"]
-    value = _USER.sub("//", value) if isinstance(value, str) else value
+    value = without_login(value) if isinstance(value, str) else value
     return OptionError(f"the option {shown!r} is {value!r}: {reason}")
 
 
-def _unshown(title: str) -> set[str]:
-    """Return the fields with ``repr=False`` of the model with that title, of which alone pydantic's error knows."""
-    unshown: set[str] = set()
+def without_login(text: str) -> str:
+    """Leave out the user and the password of a URL."""
+    return _USER.sub("//", text)
+
+
+def _reason(complaint: ErrorDetails, field: FieldInfo | None) -> str:  # noqa: PLR0911 - one for each kind
+    """Say what is allowed, in words for who never heard of pydantic."""
+    context = complaint.get("ctx", {})
+    match complaint["type"]:
+        case "value_error":
+            return str(context["error"])
+        case "bool_parsing" | "bool_type":
+            return "expected true or false"
+        case "int_parsing" | "int_type" | "int_from_float" | "int_parsing_size":
+            return f"expected a whole number{_lower_limit(field)}"
+        case "greater_than" | "greater_than_equal":
+            (limit,) = context.values()  # a text where it is none of these
+            kind = {int: "a whole number", float: "a number"}.get(type(limit), "a duration")
+            return f"expected {kind}{_lower_limit(field) or f' beyond {limit}'}"
+        case "literal_error":
+            value, allowed = complaint["input"], re.findall("'([^']*)'", context["expected"])
+            hint = did_you_mean(value, allowed) if isinstance(value, str) else ""
+            return f"expected {context['expected']}{hint}"
+        case "too_short" | "string_too_short" if context["min_length"] == 1:
+            return "it is empty"
+        case _:
+            return complaint["msg"].replace("Input should be", "expected")
+
+
+def _lower_limit(field: FieldInfo | None) -> str:
+    """Return what stands in the type of a field, which may be left out."""
+    types = [] if field is None else [field, *get_args(field.annotation)]
+    constraints = [each for of in types for each in getattr(of, "metadata", getattr(of, "__metadata__", ()))]
+    constraints += [inner for each in constraints for inner in getattr(each, "metadata", ())]  # of a Field inside
+    for constraint in constraints:
+        if hasattr(constraint, "gt"):
+            return f" above {_limit(constraint.gt)}"
+        if hasattr(constraint, "ge"):
+            return f" of {_limit(constraint.ge)} or more"
+    return ""
+
+
+def _limit(limit: Any) -> str:
+    if not isinstance(limit, timedelta):
+        return str(limit)
+    return f"{limit / timedelta(milliseconds=1):g} ms" if limit else "0"
+
+
+def _field(title: str, name: str) -> FieldInfo | None:
+    """Return a field of the model with that title, of which alone pydantic's error knows."""
     models = [BaseModel]
     while models:
         model = models.pop()
         models += model.__subclasses__()
-        if model.__name__ == title:
-            unshown |= {name for name, field in model.model_fields.items() if not field.repr}
-    return unshown
+        if model.__name__ == title and name in model.model_fields:
+            return model.model_fields[name]
+    return None

@@ -128,10 +128,12 @@ class S3DiscoveryOptions(BaseModel):
 
     @model_validator(mode="after")
     def _consistent_cleaning(self) -> Self:
-        if (self.source_archive_dir is not None) != (self.clean_source == "archive"):
+        if self.source_archive_dir is None and self.clean_source == "archive":
+            raise ValueError("cleanSource is 'archive', but the option 'sourceArchiveDir' is missing")
+        if self.source_archive_dir is not None and self.clean_source != "archive":
             raise ValueError(
-                f"sourceArchiveDir is {self.source_archive_dir!r}, and cleanSource is {self.clean_source!r}: "
-                "an archive needs both, anything else none"
+                f"sourceArchiveDir is {self.source_archive_dir!r}, which needs cleanSource 'archive', "
+                f"but it is {self.clean_source!r}"
             )
         if self.archive is not None:
             prefix = self.listing_rules.prefix

@@ -8,7 +8,7 @@ from kafka.cluster import collect_hosts
 from kafka.net.manager import KafkaConnectionManager
 from pydantic import ValidationError
 
-from tidegate import KafkaSource, OptionError, WatermarkStrategy
+from tidegate import KafkaSource, OptionError, S3Source, WatermarkStrategy
 from tidegate.sources.kafka_properties import connection_config, known
 from tidegate.sources.options import parse_duration
 
@@ -94,13 +94,22 @@ def test_the_other_ways_to_subscribe(other):
             {"maxDrift": "10"},
             "the option 'maxDrift' is '10': a duration needs a unit, such as '10 minutes' or '500 ms'",
         ),
-        ({"maxDrift": "0 ms"}, "max drift is 0:00:00, but it must be at least one millisecond"),
-        ({"maxDrift": "-1 hour"}, "must be at least one millisecond"),
+        ({"maxDrift": "0 ms"}, "the option 'maxDrift' is '0 ms', but it must be at least one millisecond"),
+        ({"maxDrift": "-1 hour"}, "the option 'maxDrift' is '-1 hour', but it must be at least one millisecond"),
         ({"maxDrift": "999999999 days"}, "the option 'maxDrift' is '999999999 days'"),
-        ({"alignmentGroup": "join"}, "the alignment group is 'join', but a group needs a max drift"),
-        ({"alignmentGroup": "", "maxDrift": "1 s"}, "the alignment group is '', but it must have 1 to 64"),
-        ({"alignmentPriority": "1", "maxDrift": "1 s"}, "a priority or a number of members is set, but no alignment"),
-        ({"alignmentMembers": "0", "alignmentGroup": "j", "maxDrift": "1 s"}, "has 0 members, but it must have at le"),
+        (
+            {"alignmentGroup": "join"},
+            "the alignment group is 'join', but a group needs a max drift (options maxDrift, alignmentGroup)",
+        ),
+        ({"alignmentGroup": "", "maxDrift": "1 s"}, "the option 'alignmentGroup' is '', but it must have 1 to 64"),
+        (
+            {"alignmentPriority": "1", "maxDrift": "1 s"},
+            "members is set, but no alignment group (options alignmentGroup, alignmentPriority, alignmentMembers)",
+        ),
+        (
+            {"alignmentMembers": "0", "alignmentGroup": "j", "maxDrift": "1 s"},
+            "the option 'alignmentMembers' is '0', but it must be at least one",
+        ),
         ({"alignmentMembers": "two"}, "the option 'alignmentMembers' is 'two': expected a whole number"),
         ({"alignment": "none", "maxDrift": "1 s"}, "maxDrift needs alignment 'event-time', but it is 'none'"),
         ({"alignment": "none", "futureEventTime": "hold"}, "futureEventTime is 'hold', which needs alignment"),
@@ -112,25 +121,29 @@ def test_the_other_ways_to_subscribe(other):
         ({"eventTime": "json:at"}, "expected a JSON pointer that begins with '/'"),
         ({"eventTime": "header:"}, "expected the name of a header"),
         ({"eventTimeUnit": "ms"}, "eventTimeUnit is 'ms', but only a header or a JSON field has a unit of its own"),
-        ({"eventTime": "json:/at", "eventTimeUnit": "ns"}, "Input should be 's', 'ms', 'us' or 'iso8601'"),
-        ({"badEventTime": "skip"}, "Input should be 'fail', 'record-timestamp' or 'ignore'"),
-        ({"maxFutureSkew": "-1 s"}, "the option 'maxFutureSkew' is '-1 s'"),
-        ({"futureEventTime": "wait"}, "Input should be 'ignore', 'hold' or 'fail'"),
+        ({"eventTime": "json:/at", "eventTimeUnit": "ns"}, "expected 's', 'ms', 'us' or 'iso8601'"),
+        ({"badEventTime": "skip"}, "expected 'fail', 'record-timestamp' or 'ignore'"),
+        ({"maxFutureSkew": "-1 s"}, "the option 'maxFutureSkew' is '-1 s': expected a duration of 0 or more"),
+        ({"futureEventTime": "wait"}, "expected 'ignore', 'hold' or 'fail'"),
         (
             {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"},
             "minOffsetsPerTrigger is 9, more than maxOffsetsPerTrigger, which is 8",
         ),
-        ({"targetBatchDuration": "0 s"}, "the option 'targetBatchDuration' is '0 s'"),
-        ({"lateSplits": "wait"}, "Input should be 'admit', 'catch-up' or 'fail'"),
+        (
+            {"targetBatchDuration": "0 s"},
+            "the option 'targetBatchDuration' is '0 s': expected a duration of 1 ms or more",
+        ),
+        ({"discoveryInterval": "-1 s"}, "the option 'discoveryInterval' is '-1 s': expected a duration above 0"),
+        ({"lateSplits": "wait"}, "expected 'admit', 'catch-up' or 'fail'"),
         ({"watermarkRows": "true"}, "watermarkRows is set, which needs includeSourceWatermark"),
-        ({"idleTimeout": "0 s"}, "idle timeout is 0:00:00, but it must be more than zero"),
-        ({"maxOutOfOrderness": "-1 ms"}, "but it must be zero or more"),
+        ({"idleTimeout": "0 s"}, "the option 'idleTimeout' is '0 s', but it must be more than zero"),
+        ({"maxOutOfOrderness": "-1 ms"}, "the option 'maxOutOfOrderness' is '-1 ms', but it must be zero or more"),
         ({"discoveryInterval": "soon"}, "the option 'discoveryInterval' is 'soon': expected a duration"),
-        ({"maxOffsetsPerTrigger": "0"}, "the option 'maxOffsetsPerTrigger' is '0': Input should be greater than 0"),
-        ({"minPartitions": "many"}, "the option 'minPartitions' is 'many': Input should be a valid integer"),
-        ({"failOnDataLoss": "perhaps"}, "the option 'failOnDataLoss' is 'perhaps': Input should be a valid boolean"),
-        ({"alignment": "event_time"}, "the option 'alignment' is 'event_time': Input should be 'event-time' or 'none'"),
-        ({"logLevel": "LOUD"}, "Input should be 'DEBUG', 'INFO', 'WARNING' or 'ERROR'"),
+        ({"maxOffsetsPerTrigger": "0"}, "the option 'maxOffsetsPerTrigger' is '0': expected a whole number above 0"),
+        ({"minPartitions": "many"}, "the option 'minPartitions' is 'many': expected a whole number above 0"),
+        ({"failOnDataLoss": "perhaps"}, "the option 'failOnDataLoss' is 'perhaps': expected true or false"),
+        ({"alignment": "event_time"}, "is 'event_time': expected 'event-time' or 'none'; did you mean 'event-time'?"),
+        ({"logLevel": "LOUD"}, "the option 'logLevel' is 'LOUD': expected 'DEBUG', 'INFO', 'WARNING' or 'ERROR'"),
         (
             {"startingOffsets": "first"},
             "the option 'startingOffsets' is 'first': expected earliest, latest, or an offset",
@@ -178,7 +191,7 @@ def test_a_wrong_option_gets_one_sentence(options, sentence):
     [
         ({"subscribe": "orders"}, "the option 'kafka.bootstrap.servers' is missing"),
         ({"kafka.bootstrap.servers": "here"}, "one of the options subscribe, subscribePattern, assign must be set"),
-        ({"kafka.bootstrap.servers": "here", "subscribe": " , "}, "the option 'subscribe'"),
+        ({"kafka.bootstrap.servers": "here", "subscribe": " , "}, "the option 'subscribe' is ' , ': it is empty"),
         ({"kafka.bootstrap.servers": "here", "subscribePattern": "("}, "subscribePattern '(' is no regular expression"),
         ({"kafka.bootstrap.servers": "here", "assign": "orders"}, "the option 'assign' is 'orders'"),
         ({"kafka.bootstrap.servers": "here", "assign": '{"orders": "12"}'}, "expected the partitions of every topic"),
@@ -197,6 +210,39 @@ def test_what_is_named_twice_is_read_once():
     assert of(subscribe="orders,orders").subscribe == ("orders",)
     source = KafkaSource(bootstrap_servers="here:9092", assign={"orders": [0, 1, 0]})
     assert source.assign == {"orders": (0, 1)}
+
+
+@pytest.mark.parametrize(
+    ("source", "option", "instead"),
+    [
+        (KafkaSource, "topic", "set subscribe, subscribePattern or assign"),
+        (KafkaSource, "path", "set subscribe, subscribePattern or assign, and load without a path"),
+        (KafkaSource, "groupIdPrefix", "positions stand in Spark's checkpoint, and no consumer group takes part"),
+        (S3Source, "subscribe", "S3 has no topics; set path to s3://bucket/prefix"),
+        (S3Source, "cloudFiles.useNotifications", "set queueUrl"),
+    ],
+)
+def test_an_option_that_is_known_from_elsewhere_gets_what_stands_for_it_here(source, option, instead):
+    with pytest.raises(OptionError) as raised:
+        source.from_options({option: "x"})
+    assert str(raised.value) == f"there is no option '{option.lower()}' here: {instead}"
+
+
+@pytest.mark.parametrize("source", [KafkaSource, S3Source])
+def test_no_option_is_said_to_be_of_elsewhere(source):
+    assert not source.foreign_options.keys() & {option.lower() for option in source.valid_options()}
+    assert all(option == option.lower() for option in source.foreign_options)
+
+
+def test_in_python_a_negative_duration_is_shown_as_one():
+    with pytest.raises(OptionError, match=r"^max drift is -1:00:00, but it must be at least one millisecond$"):
+        WatermarkStrategy(max_drift=timedelta(hours=-1))
+
+
+def test_a_user_and_a_password_in_what_is_no_server_do_not_show():
+    with pytest.raises(OptionError, match="is 'http://here:9092': expected host:port") as raised:
+        of(kafka__bootstrap__servers=f"http://me:{SECRET}@here:9092")
+    assert SECRET not in str(raised.value)
 
 
 def test_in_python_errors_name_the_fields():
@@ -231,7 +277,7 @@ def test_a_secret_shows_in_no_text_of_the_source(name):
 
 @pytest.mark.parametrize("kafka", [f"sasl.plain.password={SECRET}", [("sasl.plain.password", SECRET)], {1: SECRET}])
 def test_a_secret_in_properties_of_the_wrong_shape_shows_in_no_error(kafka):
-    with pytest.raises(OptionError, match="the option 'kafka' is malformed: Input should be a valid") as raised:
+    with pytest.raises(OptionError, match="the option 'kafka' is malformed: expected a valid") as raised:
         KafkaSource(bootstrap_servers="here:9092", subscribe=["orders"], kafka=kafka)
     assert SECRET not in str(raised.value)
 
@@ -283,7 +329,10 @@ def test_servers_are_read_as_kafka_python_reads_them(given, understood):
         ("here:9092 there:9092", "here:9092 there:9092"),
         ("[::1", "[::1"),
         ("[here]:9092", "[here]:9092"),
-        ("http://here/kafka", "here/kafka"),
+        ("http://here/kafka", "http://here/kafka"),
+        ("there:9092,http://localhost:9092", "http://localhost:9092"),
+        ("INTERNAL://here/kafka", "INTERNAL://here/kafka"),
+        ("ftp://here:9092", "ftp://here:9092"),
         (" , ", " , "),
     ],
 )

@@ -65,7 +65,7 @@ def test_a_stream_reads_what_it_is_told_once_and_empties_the_queue(spark, bucket
         ({"backfill_interval": "1 day"}, "backfillInterval is set, but neither queueUrl nor useIncrementalListing is"),
         (
             {"queue_url": "https://host/q", "backfill_interval": "-1 day"},
-            "'backfill_interval' is '-1 day': Input should be greater",
+            "'backfill_interval' is '-1 day': expected a duration above 0",
         ),
     ],
 )
