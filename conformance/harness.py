@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from tidegate.conformance.abilities import Abilities
+from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.errors import ContractError
 
 if TYPE_CHECKING:
@@ -69,23 +69,23 @@ class Writer(ABC):
 
     def finish(self) -> None:
         """Say that the split is complete (Ability.FINITE_SPLITS).  Called once, and no ``append`` after it."""
-        raise self._cannot("finish")
+        raise self._cannot("finish", Ability.FINITE_SPLITS)
 
     def leave_hole(self) -> None:
         """Use up a position, or some, without a row, such as an aborted transaction (Ability.HOLES)."""
-        raise self._cannot("leave_hole")
+        raise self._cannot("leave_hole", Ability.HOLES)
 
     def trim(self, count: int) -> None:
         """Delete the first ``count`` rows of all that were ever appended (Ability.RETENTION)."""
         del count
-        raise self._cannot("trim")
+        raise self._cannot("trim", Ability.RETENTION)
 
     def remove(self) -> None:
         """Delete the split with all its rows (Ability.REMOVABLE_SPLITS)."""
-        raise self._cannot("remove")
+        raise self._cannot("remove", Ability.REMOVABLE_SPLITS)
 
-    def _cannot(self, method: str) -> ContractError:
-        return ContractError(f"{type(self).__name__} has no {method}(), but no ability is opted out of for it")
+    def _cannot(self, method: str, ability: Ability) -> ContractError:
+        return ContractError(f"{type(self).__name__} has no {method}(), but {ability.name} is not opted out of")
 
 
 class Harness(ABC):
@@ -132,7 +132,7 @@ class Harness(ABC):
 
         The rules wait until the source gives up: let ``source`` set short deadlines.
         """
-        raise ContractError(f"{type(self).__name__} has no fault({kind.name}), but does not opt out of it")
+        raise ContractError(f"{name_of(self)} has no fault({kind.name}), but FAULT_{kind.name} is not opted out of")
 
     def close(self) -> None:  # noqa: B027 - many harnesses hold nothing
         """Free what is held.  Called once."""

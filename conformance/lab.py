@@ -200,6 +200,13 @@ class Lab:
             self.tell("source: " + ", ".join(f"{name}={value}" for name, value in options.items()))
         return _made(Source, f"{name_of(self.harness)}.source()", self.harness.source({**_OPTIONS, **options}))
 
+    def source_at_end(self) -> Source:
+        """Return a source that begins behind what is written here."""
+        options = self.harness.start_at_end
+        if not options:
+            raise ContractError(f"{name_of(self.harness)} has no start_at_end, but START_AT_END is not opted out of")
+        return self.source(**options)
+
     def enumerator(
         self, source: Source, state: Json | None = None, positions: Positions | None = None
     ) -> SplitEnumerator:

@@ -66,7 +66,7 @@ def check_a_late_split_is_read_from_its_beginning(lab: Lab) -> None:
 def check_a_late_split_is_read_though_the_stream_begins_at_the_end(lab: Lab) -> None:
     """Begin at the end, and let a split appear."""
     old = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
-    query = Query(lab, lab.source(**lab.harness.start_at_end))
+    query = Query(lab, lab.source_at_end())
     query.rest()
     late = lab.split(BEGIN_MS + 2 * SECOND_MS, BEGIN_MS + 3 * SECOND_MS)
     query.run_until_read(late.rows)

@@ -81,7 +81,7 @@ def check_a_start_is_kept_though_the_first_batch_fails(lab: Lab) -> None:
     """Kill the planner after its first offset."""
     split = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     _await_all(lab)
-    query = Query(lab, lab.source(**lab.harness.start_at_end))
+    query = Query(lab, lab.source_at_end())
     query.plan()
     query.crash()
     _expect_what_came_later(query, split, split.append_each(BEGIN_MS + 2 * SECOND_MS, BEGIN_MS + 3 * SECOND_MS))
@@ -103,7 +103,7 @@ def check_a_start_is_kept_though_the_first_batch_fails(lab: Lab) -> None:
 def check_a_start_is_kept_though_there_is_nothing_yet(lab: Lab) -> None:
     """Begin at the end of nothing."""
     split = lab.split()
-    query = Query(lab, lab.source(**lab.harness.start_at_end))
+    query = Query(lab, lab.source_at_end())
     query.step()
     query.stop()
     _expect_what_came_later(query, split, split.append_each(BEGIN_MS, BEGIN_MS + SECOND_MS))
@@ -128,7 +128,7 @@ def check_a_split_that_comes_while_down_is_read_from_its_beginning(lab: Lab) -> 
     from_begin.stop()
     queries = {"one that begins at the beginning": from_begin}
     if lab.can(Ability.START_AT_END):
-        from_end = queries["one that begins at the end"] = Query(lab, lab.source(**lab.harness.start_at_end))
+        from_end = queries["one that begins at the end"] = Query(lab, lab.source_at_end())
         from_end.step()
         from_end.stop()
     late = lab.split(BEGIN_MS + 2 * SECOND_MS, BEGIN_MS + 3 * SECOND_MS)

@@ -13,6 +13,7 @@ from tests.conformance.small import SmallHarness, breaks, holds, small_rule
 from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.conformance.checker import check_connector, enforce, judge
 from tidegate.conformance.errors import ConformanceError, NotExercisedError, SkippedError
+from tidegate.conformance.harness import Fault
 from tidegate.conformance.rules import Level, Tier
 from tidegate.conformance.verdicts import Status
 from tidegate.errors import OptionError
@@ -327,3 +328,18 @@ def test_a_stale_opting_out_is_a_failure(small_rules):
 def test_what_cannot_be_checked_is_refused(small_rules, arguments, sentence):
     with pytest.raises(OptionError, match=sentence.replace("?", r"\?")):
         check_connector(SmallHarness, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("do", "sentence"),
+    [
+        (lambda lab: lab.split().finish(), "SmallWriter has no finish(), but FINITE_SPLITS is not opted out of"),
+        (lambda lab: lab.split().leave_hole(), "SmallWriter has no leave_hole(), but HOLES is not opted out of"),
+        (lambda lab: lab.split().trim(1), "SmallWriter has no trim(), but RETENTION is not opted out of"),
+        (lambda lab: lab.split().remove(), "SmallWriter has no remove(), but REMOVABLE_SPLITS is not opted out of"),
+        (lambda lab: lab.harness.fault(Fault.SLOW), "small has no fault(SLOW), but FAULT_SLOW is not opted out of"),
+        (lambda lab: lab.source_at_end(), "small has no start_at_end, but START_AT_END is not opted out of"),
+    ],
+)
+def test_what_a_harness_lacks_is_told_with_the_ability_to_opt_out_of(do, sentence):
+    assert sentence in judged(do).text
