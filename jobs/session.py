@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -38,6 +39,7 @@ def spark_session(
     process has died, as ServerError.
     """
     find_java()
+    from py4j.protocol import Py4JJavaError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -47,9 +49,9 @@ def spark_session(
     with log.open("ab") as stderr:
         try:
             gateway = launch_gateway(conf, {"stderr": stderr})  # type: ignore[no-untyped-call]
-        except PySparkRuntimeError as error:
+            context = SparkContext(conf=conf, gateway=gateway)
+        except (PySparkRuntimeError, Py4JJavaError) as error:
             raise ServerError(f"Spark did not start with the master {master!r}; {log} says why") from error
-        context = SparkContext(conf=conf, gateway=gateway)
     spark = SparkSession(context)
     try:
         with ends_on_signals():  # Spark has put a handler of its own in the place of ours
@@ -66,19 +68,25 @@ def spark_session(
             spark.stop()
 
 
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
+
+
 @contextmanager
 def ends_on_signals() -> Iterator[None]:
     """Let SIGINT and SIGTERM raise KeyboardInterrupt, also where a shell has SIGINT ignored.
 
-    Its argument is the signal.
+    Its argument is the signal.  py4j, which logs a stack where it is interrupted, is kept quiet.
     """
 
     def interrupt(number: int, _: Any) -> None:
         raise KeyboardInterrupt(signal.Signals(number))
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    logging.getLogger().addFilter(_is_not_of_py4j)
     try:
         yield
     finally:
+        logging.getLogger().removeFilter(_is_not_of_py4j)
         for number, handler in before.items():
             signal.signal(number, handler)
