@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -25,9 +26,17 @@ from tidegate.enumerators.object_cleaner import ObjectCleaner
 from tidegate.enumerators.object_discovery import ObjectDiscovery
 from tidegate.enumerators.object_listing import ObjectListing
 from tidegate.enumerators.object_notifications import ObjectNotifications
-from tidegate.enumerators.object_samples import find_samples
+from tidegate.enumerators.object_samples import Samples, find_samples
 from tidegate.enumerators.object_times import ObjectTimes
 from tidegate.enumerators.s3_enumerator import S3Enumerator
+from tidegate.enumerators.sample_check import (
+    check_columns,
+    check_path_times,
+    check_time_column,
+    columns_of_each,
+    lacking,
+    nothing_found,
+)
 from tidegate.enumerators.seen_objects import SeenObjects
 from tidegate.errors import OptionError
 from tidegate.readers.contract import SplitReader
@@ -48,6 +57,7 @@ from tidegate.sources.s3_rows import S3RowOptions
 __all__ = ["S3Source"]
 
 _NO_TOPICS = "S3 has no topics; set path to s3://bucket/prefix"
+_LOG = logging.getLogger("tidegate.planner")
 _SAMPLES = 16
 _KEPT = ("file_format", "event_time", "event_time_unit", "multi_line", "wholetext", "line_sep")
 """The options by which chunks are cut and planned, so that they stay from run to run, as the path does."""
@@ -135,6 +145,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
                 f"cleanSource is {self.clean_source!r}, but a batch query commits nothing after which it could clean"
             )
         self._check_columns()
+        self._check_samples()
         return self.model_copy(update={"columns": self.arrow_schema, "state_location": None, "queue_url": None})
 
     def as_stream(self) -> Self:
@@ -147,6 +158,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             raise OptionError("the option 'stateLocation' is missing: a stream keeps there what it has discovered")
         self._check_columns()
         if isinstance(self.columns, pa.Schema) and ledger.noted(_SCHEMA) is None:
+            self._check_samples()
             added = {field.name for field in self.own_columns()}
             fixed = pa.schema([field for field in self.columns if field.name not in added])
             ledger.write(_SCHEMA, fixed.serialize().to_pybytes())
@@ -213,11 +225,63 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             if times is not None:
                 times.check(self.columns)
 
-    def _inferred(self) -> pa.Schema:
-        rules = self.listing_rules
-        samples = find_samples(self.connection, self.bucket, rules, _SAMPLES)
+    def _check_samples(self) -> None:
+        """Compare what was given with the first objects; warn of columns that none has.
+
+        Raises OptionError where none has the event time.
+        """
+        if not isinstance(self.columns, pa.Schema):
+            return
+        samples = self._samples()
         if not samples.objects:
-            raise OptionError(f"there is no object with bytes under {self.path} to infer columns from; give a schema")
+            _LOG.warning("%s", nothing_found(self.path, samples))
+            return
+        wanted = self._names_of_data(self.columns, samples)
+        schemas: list[pa.Schema] = []
+        if self.file_format == "csv" and (self.enforce_schema or not self.header):
+            schemas = [self.columns]  # by position
+        elif self.file_format not in {"text", "binaryFile"} and not self.event_time_range.is_bounded:
+            # With a range of times, what lies outside of it is not fetched, and RowTimes.check has seen the column.
+            plain = self.model_copy(update={"columns": None})
+            schemas = columns_of_each(
+                plain._format(plain._store()),  # noqa: SLF001 - of this class
+                samples.objects,
+                lambda found: not lacking(wanted, found) and self._has_time(found),
+            )
+            check_columns(wanted, schemas, self.path)
+        self._check_event_time(samples, schemas)
+
+    def _names_of_data(self, schema: pa.Schema, samples: Samples) -> list[str]:
+        """Return the columns of a schema that objects should have: not options nor folders give them."""
+        keys = [*samples.folders, *(found.key for found in samples.objects)]
+        prefix = self.listing_rules.prefix
+        others = {name.lower() for key in keys for name in partition_texts(key, prefix)}
+        others |= {field.name.lower() for field in self.own_columns()} | {self.column_name_of_corrupt_record.lower()}
+        return [name for name in schema.names if name.lower() not in others]
+
+    def _has_time(self, schemas: Sequence[pa.Schema]) -> bool:
+        times = self._column_times()
+        return times is None or any(times.column_of(schema) is not None for schema in schemas)
+
+    def _check_event_time(self, samples: Samples, schemas: Sequence[pa.Schema]) -> None:
+        """Raise OptionError where none of the first objects, which have these columns, has an event time."""
+        if self.bad_event_time != "fail" or not self.include_existing_files:
+            return
+        keys = [*samples.folders, *(found.key for found in samples.objects)]
+        times, partition = self._column_times(), self._partition_times()
+        if times is not None and not (partition is not None and any(map(partition.names, keys))):
+            check_time_column(times, schemas)
+        kind, _, rest = self.event_time.partition(":")
+        if kind == "path":
+            check_path_times(PathTimes(rest), samples.objects)
+
+    def _samples(self) -> Samples:
+        return find_samples(self.connection, self.bucket, self.listing_rules, _SAMPLES)
+
+    def _inferred(self) -> pa.Schema:
+        rules, samples = self.listing_rules, self._samples()
+        if not samples.objects:
+            raise OptionError(f"{nothing_found(self.path, samples)}; to infer no columns, give a schema")
         data = infer_columns(
             self._format(self._store()),
             samples.objects,
@@ -227,7 +291,9 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         # With recursiveFileLookup, Spark infers no columns from folders either.
         keys = [] if rules.recursive else [*samples.folders, *(found.key for found in samples.objects)]
         named = [partition_texts(key, rules.prefix) for key in keys]
-        return with_partition_columns(data, partition_fields(named, typed=self.partition_column_type_inference))
+        columns = with_partition_columns(data, partition_fields(named, typed=self.partition_column_type_inference))
+        self._check_event_time(samples, [columns])
+        return columns
 
     def _store(self) -> ObjectStore:
         return ObjectStore(self.connection, self.bucket)
