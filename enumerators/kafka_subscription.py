@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from tidegate.readers.kafka_client import KafkaClient
 from tidegate.readers.kafka_config import TopicPartition
 
 __all__ = ["Assign", "Subscribe", "SubscribePattern", "Subscription", "find_partitions"]
+
+_LOG = logging.getLogger("tidegate.planner")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,16 @@ def find_partitions(
     """
     if isinstance(subscription, SubscribePattern):
         topics = client.partitions(deadline_s=deadline_s)
-        return _of({t: topics[t] for t in topics if re.fullmatch(subscription.pattern, t)})
+        matching = {t: topics[t] for t in topics if re.fullmatch(subscription.pattern, t)}
+        if not matching:
+            _LOG.warning(
+                "subscribePattern %r matches the whole name of none of the %d topics at %s%s",
+                subscription.pattern,
+                len(topics),
+                client.config.bootstrap_servers,
+                did_you_mean(subscription.pattern, topics),
+            )
+        return _of(matching)
     if isinstance(subscription, Subscribe):
         topics = client.partitions(subscription.topics, deadline_s=deadline_s)
         _require(subscription.topics, topics, client)

@@ -76,6 +76,16 @@ class TestDiscovery:
         kafka.create_topic(topic)
         assert enumerator.discover() == [f"{topic}-0"]
 
+    def test_a_pattern_that_matches_nothing_is_warned_of(self, kafka, enumerate_, caplog):
+        topic = new_topic(kafka, [])
+        assert enumerate_(SubscribePattern(topic[:-1])).discover() == []
+        (warning,) = caplog.messages
+        assert warning.startswith(f"subscribePattern '{topic[:-1]}' matches the whole name of none of the ")
+        assert f"topics at {kafka.bootstrap_servers}; did you mean '" in warning
+        caplog.clear()
+        enumerate_(SubscribePattern(topic)).discover()
+        assert caplog.messages == []
+
     def test_assigned_partitions_are_all_there_is(self, kafka, enumerate_):
         topic = new_topic(kafka, [], [], [])
         assigned = (TopicPartition(topic, 2), TopicPartition(topic, 0))
