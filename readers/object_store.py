@@ -42,6 +42,15 @@ _GONE = {
     "416": _OVERWRITTEN,
     "InvalidRange": _OVERWRITTEN,
 }
+_LOOK_AT = {
+    "InvalidAccessKeyId": "accessKey",
+    "SignatureDoesNotMatch": "secretKey",
+    "InvalidToken": "sessionToken",
+    "ExpiredToken": "sessionToken",
+    "AuthorizationHeaderMalformed": "region",
+    "PermanentRedirect": "region",
+}
+"""The option by which an endpoint refuses us."""
 _PASSING = {
     "RequestTimeout",
     "RequestTimeTooSkewed",
@@ -86,7 +95,8 @@ def _refusal(response: Any, target: str) -> TidegateError:
         return OptionError(f"there is no bucket {target.split('/')[2]!r}, of {target}")
     if status >= 500 or status == 429 or code in _PASSING:
         return TransientError(f"the endpoint answered {code or status}")
-    return ConnectorError(f"the endpoint refused {target}: {code or status}")
+    hint = f"; look at {_LOOK_AT[code]}, or where boto3 finds it" if code in _LOOK_AT else ""
+    return ConnectorError(f"the endpoint refused {target}: {code or status}{hint}")
 
 
 def s3_object(key: str, size: int, answer: Any) -> S3Object:

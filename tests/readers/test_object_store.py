@@ -132,8 +132,12 @@ def test_a_bucket_that_is_not_there_is_the_callers_fault(config):
 
 def test_a_refusal_is_told_without_secrets(store):
     found = put(store, "refused")
-    for stranger in (replace(store.config, secret_key=SECRET), replace(store.config, anonymous=True)):
-        with pytest.raises(ConnectorError, match=r"^the endpoint refused s3://data/refused: [A-Za-z]+$") as error:
+    for stranger, code in (
+        (replace(store.config, access_key="nobody"), "InvalidAccessKeyId; look at accessKey, or where boto3 finds it"),
+        (replace(store.config, secret_key=SECRET), "SignatureDoesNotMatch; look at secretKey, or where boto3 finds it"),
+        (replace(store.config, anonymous=True), "[A-Za-z]+"),
+    ):
+        with pytest.raises(ConnectorError, match=rf"^the endpoint refused s3://data/refused: {code}$") as error:
             ObjectStore(stranger, "data").fetch(found, 0, 1)
         assert SECRET not in str(error.value) + repr(stranger)
 
