@@ -12,7 +12,7 @@ from tidegate.conformance.report_page import report_page
 from tidegate.conformance.verdicts import Report
 from tidegate.errors import OptionError
 
-__all__ = ["report_file", "write_reports"]
+__all__ = ["report_file", "writable", "write_reports"]
 
 
 def _json(reports: Sequence[Report]) -> str:
@@ -30,12 +30,20 @@ def report_file(option: str, text: str) -> Path:
     path = Path(text)
     if path.suffix.lower() not in _FORMATS:
         raise OptionError(f"{option} is {text!r}, but a file that ends in {' or '.join(_FORMATS)} is expected")
+    return writable(option, path)
+
+
+def writable(option: str, path: Path) -> Path:
+    """Return the path of a file, and make its folder.
+
+    Raises OptionError, which names the option, where nothing can be written.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OptionError(f"{option} is {text!r}, whose folder cannot be made: {error}") from None
+        raise OptionError(f"{option} is {str(path)!r}, whose folder cannot be made: {error}") from None
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise OptionError(f"{option} is {text!r}, which cannot be written")
+        raise OptionError(f"{option} is {str(path)!r}, which cannot be written")
     return path
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Column, Table
 
+from tidegate.conformance.report_files import writable
 from tidegate.jobs.arguments import BackfillArguments
 from tidegate.jobs.backfill import backfill
 from tidegate.jobs.demo import Demo, run_demo
@@ -25,14 +26,17 @@ def show_backfill(arguments: BackfillArguments, out: Path, master: str) -> None:
 
 
 def show_demo(rows: int, html: Path) -> None:
-    """Run the demonstration; print its table and, as the last line, the path of the page it wrote."""
+    """Run the demonstration; print its table and, as the last line, the path of the page it wrote.
+
+    Raises OptionError where the page cannot be written, before anything runs.
+    """
+    writable("--html", html)
     errors = Console(stderr=True)
     if errors.is_terminal:
         with errors.status("") as status:
             result = run_demo(rows, status.update)
     else:
         result = run_demo(rows, errors.print)
-    html.parent.mkdir(parents=True, exist_ok=True)
     html.write_text(page(result), encoding="utf-8")
     output = Console()
     output.print(_table(result))

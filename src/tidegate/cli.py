@@ -282,6 +282,7 @@ def demo(
     try:
         show_demo(rows, html)
     except KeyboardInterrupt as interrupt:
+        typer.echo("tidegate: stopped; no page is written", err=True)
         raise typer.Exit(_exit_code(interrupt)) from None
 
 

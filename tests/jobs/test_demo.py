@@ -1,6 +1,9 @@
 """The demonstration as a person runs it, with fewer rows."""
 
 import re
+import signal
+
+import pytest
 
 from tests.jobs.command import finish, started
 
@@ -36,3 +39,27 @@ def test_aligned_it_loses_no_row_and_unaligned_it_does(tmp_path):
     assert all(f"orders-{partition}" in page for partition in range(4))
     assert "orders-3 paused" in page
     assert "http" not in page
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_while_spark_works_it_says_so_in_one_sentence(tmp_path, ending):
+    with started("demo", "--rows", ROWS, "--html", tmp_path / "demo.html") as process:
+        for line in process.stderr:
+            if line.startswith("Counting unaligned"):
+                process.send_signal(ending)
+                break
+        code, _, errors = finish(process)
+    assert code == 128 + ending
+    others = [line for line in errors.splitlines() if not line.startswith("Counting unaligned")]
+    assert others == ["tidegate: stopped; no page is written"]
+    assert not (tmp_path / "demo.html").exists()
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_anything_runs(tmp_path):
+    (tmp_path / "file").touch()
+    html = tmp_path / "file" / "demo.html"
+    with started("demo", "--rows", ROWS, "--html", html) as process:
+        code, output, errors = finish(process)
+    assert (code, output) == (1, "")
+    assert errors.startswith(f"tidegate: --html is '{html}', whose folder cannot be made: ")
+    assert len(errors.splitlines()) == 1
