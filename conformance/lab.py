@@ -310,11 +310,11 @@ class Lab:
 
     def keys(self, batches: Iterable[pa.RecordBatch]) -> list[str]:
         """Return the keys of the kit's rows, in order."""
-        return [str(key) for key in self._texts(batches, self.harness.key_column)]
+        return [str(key) for key in self._texts(batches, "key_column")]
 
     def values(self, batches: Iterable[pa.RecordBatch]) -> list[str | None]:
         """Return the values of the kit's rows, in order."""
-        return self._texts(batches, self.harness.value_column)
+        return self._texts(batches, "value_column")
 
     def expect_event_times(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Raise ConformanceError unless every row has the event time that it was written with."""
@@ -359,13 +359,13 @@ class Lab:
             if error is None:  # else that is what went wrong first
                 raise
 
-    def _texts(self, batches: Iterable[pa.RecordBatch], name: str) -> list[str | None]:
-        values = [value for batch in batches for value in self._column(batch, name).to_pylist()]
+    def _texts(self, batches: Iterable[pa.RecordBatch], attribute: str) -> list[str | None]:
+        values = [value for batch in batches for value in self._column(batch, attribute).to_pylist()]
         return [value.decode() if isinstance(value, bytes) else value for value in values]
 
     def _event_times_ms(self, batch: pa.RecordBatch) -> list[float | None]:
         name = self.harness.event_time_column
-        column = self._column(batch, name)
+        column = self._column(batch, "event_time_column")
         if pa.types.is_integer(column.type):
             return list(column.to_pylist())
         if not pa.types.is_timestamp(column.type):
@@ -373,9 +373,11 @@ class Lab:
         in_microseconds = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64())
         return [None if at is None else at / 1_000 for at in in_microseconds.to_pylist()]
 
-    def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
+    def _column(self, batch: pa.RecordBatch, attribute: str) -> pa.Array:
+        name = getattr(self.harness, attribute)
         if name not in batch.schema.names:
-            raise self.fail(f"the reader yields no column {name!r}, only {', '.join(batch.schema.names)}")
+            there = ", ".join(batch.schema.names)
+            raise self.fail(f"the reader yields no column {name!r}, only {there}: let {attribute} name it")
         return batch.column(name)
 
 

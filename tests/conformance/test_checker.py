@@ -14,6 +14,8 @@ from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.conformance.checker import check_connector, enforce, judge
 from tidegate.conformance.errors import ConformanceError, NotExercisedError, SkippedError
 from tidegate.conformance.harness import Fault
+from tidegate.conformance.lab import Lab
+from tidegate.conformance.memory import MemoryHarness
 from tidegate.conformance.rules import Level, Tier
 from tidegate.conformance.verdicts import Status
 from tidegate.errors import OptionError
@@ -343,3 +345,20 @@ def test_what_cannot_be_checked_is_refused(small_rules, arguments, sentence):
 )
 def test_what_a_harness_lacks_is_told_with_the_ability_to_opt_out_of(do, sentence):
     assert sentence in judged(do).text
+
+
+@pytest.mark.parametrize("attribute", ["key_column", "value_column", "event_time_column"])
+def test_a_column_that_is_not_there_is_told_with_what_names_it(attribute):
+    class Misnamed(MemoryHarness):
+        pass
+
+    setattr(Misnamed, attribute, "misnamed")
+    reads = {"key_column": Lab.keys, "value_column": Lab.values, "event_time_column": Lab.expect_event_times}[attribute]
+
+    def test(lab):
+        lab.split(0)
+        source = lab.source()
+        reads(lab, lab.read(source, lab.everything(lab.enumerator(source))))
+
+    text = judge(small_rule("READ-1", test), Misnamed).text
+    assert f"no column 'misnamed', only key, value, at: let {attribute} name it" in text
