@@ -86,6 +86,8 @@ def show_queries(found: Sequence[KeptQuery], *, forgotten: bool, as_json: bool) 
         _print_json(told)
         return
     console = _console()
+    if not told:
+        console.print("no query keeps anything here")
     for each in told:
         used = "" if each["lease"] is None else f", has used it last: {each['lease']}"
         size = f"{count(each['files'])} files, {count(each['bytes'])} bytes, written on {_clock(each['written'])}"

@@ -293,3 +293,10 @@ def test_people_see_lines(query, tidegate):
     code, output, _ = tidegate("ledger", query.state_folder, "in/3*", "--checkpoint", query.checkpoint)
     assert code == 0
     assert output.startswith("in/3.parquet\n  waiting: it waits at position 3 of manifest 00000001-")
+
+
+def test_people_are_told_that_no_query_is_left(query, tidegate):
+    query.run()
+    _, output, _ = tidegate("ledger", query.state_folder, "--queries")
+    assert tidegate("ledger", query.state_folder, "--forget", output.split()[0])[0] == 0
+    assert tidegate("ledger", query.state_folder, "--queries") == (0, "no query keeps anything here\n", "")
