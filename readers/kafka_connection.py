@@ -16,13 +16,14 @@ import struct
 import traceback
 import warnings
 from collections import deque
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafka import errors as kafka_errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
-from tidegate.errors import ConnectorError
+from tidegate.errors import ConnectorError, OptionError
 from tidegate.readers.retry import TransientError
 
 if TYPE_CHECKING:
@@ -39,6 +40,15 @@ SMALLEST_BUFFER = 64 << 10
 # Whoever wants its log sets the level before the first import.
 if (_log := logging.getLogger("kafka")).level == logging.NOTSET:
     _log.setLevel(logging.CRITICAL)
+
+
+_LOOK_AT: dict[type[Exception], tuple[str, ...]] = {
+    kafka_errors.IllegalSaslStateError: ("security_protocol", "sasl_mechanism"),
+    kafka_errors.UnsupportedSaslMechanismError: ("sasl_mechanism",),
+    kafka_errors.SaslAuthenticationFailedError: ("sasl_plain_username", "sasl_plain_password"),
+    ssl.SSLCertVerificationError: ("ssl_cafile",),
+}
+"""The options by which a broker refuses us."""
 
 
 class BrokerTooOldError(ConnectorError):
@@ -160,18 +170,51 @@ def _authenticate(address: str, properties: Mapping[str, Any], timeout_s: float)
         taken, transport._sock = transport._sock, None  # noqa: SLF001 - closing must spare the socket
     except Exception as error:  # noqa: BLE001 - kafka-python lets errors of sockets, TLS and files through
         _forget_frames(error)
+        _check_files(properties)
         reason = _without_secrets(_reason(error), properties)
         # A traceback would show the cause as it is.
         cause = error if reason == _reason(error) else None
         if _may_heal(error):
             raise TransientError(f"cannot connect to {address}: {reason}") from cause
-        raise ConnectorError(f"the Kafka broker {address} refused the connection: {reason}") from cause
+        hint = _hint(error)
+        raise ConnectorError(f"the Kafka broker {address} refused the connection: {reason}{hint}") from cause
     else:
         return taken, connection.broker_version_data
     finally:
         if manager is not None:
             manager.close()
         net.close()
+
+
+def _check_files(properties: Mapping[str, Any]) -> None:
+    """Raise OptionError for a file that an option names and that cannot be read; kafka-python does not say which."""
+    if not properties.get("security_protocol", "").endswith("SSL"):
+        return  # it reads none of them
+    for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"):
+        file = properties.get(name)
+        try:
+            if file is not None:
+                Path(file).open("rb").close()
+            if name == "ssl_cafile" and file is not None:
+                ssl.create_default_context(cafile=file)
+        except ssl.SSLError:
+            raise OptionError(f"the option {_option(name)!r} is {file!r}, which holds no certificate in PEM") from None
+        except OSError as problem:
+            raise OptionError(f"the option {_option(name)!r} is {file!r}: {problem.strerror}") from None
+
+
+def _option(name: str) -> str:
+    return f"kafka.{name.replace('_', '.')}"
+
+
+def _hint(error: BaseException | None) -> str:
+    """Return which options to look at."""
+    while error is not None:
+        for kind, options in _LOOK_AT.items():
+            if isinstance(error, kind):
+                return f"; look at {' and '.join(_option(name) for name in options)}"
+        error = error.__context__
+    return ""
 
 
 def _forget_frames(error: BaseException | None) -> None:

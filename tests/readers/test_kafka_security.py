@@ -10,7 +10,7 @@ import pytest
 
 from tests.readers.lab import Lab, Record, encode
 from tidegate.alignment.splits import SplitRange
-from tidegate.errors import ConnectorError
+from tidegate.errors import ConnectorError, OptionError
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka_client import KafkaClient
 from tidegate.readers.kafka_reader import KafkaSplitReader
@@ -30,6 +30,7 @@ LOGIN = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl
 
 
 class Secured(NamedTuple):
+    plain: str
     ssl: str
     sasl: str
     topic: str
@@ -67,7 +68,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         lab = Lab(kafka)
         topic = lab.new_topic()
         lab.append(topic, encode([Record(value=b"%d" % n) for n in range(200)]))
-        yield Secured(ssl, sasl, topic, str(certificate))
+        yield Secured(kafka.bootstrap_servers, ssl, sasl, topic, str(certificate))
 
 
 def test_records_are_read_over_tls(secured: Secured) -> None:
@@ -80,6 +81,7 @@ def test_a_certificate_that_is_not_trusted_is_refused_at_once(secured: Secured) 
     with KafkaClient(config) as client, pytest.raises(ConnectorError, match="certificate verify failed") as raised:
         client.partitions()
     assert str(raised.value).startswith(f"the Kafka broker {secured.ssl} refused the connection: ")
+    assert str(raised.value).endswith("; look at kafka.ssl.cafile")
 
 
 def test_records_are_read_after_a_login(secured: Secured) -> None:
@@ -93,3 +95,31 @@ def test_a_wrong_password_is_refused_at_once_and_not_shown(secured: Secured) -> 
         client.partitions()
     assert str(raised.value).startswith(f"the Kafka broker {secured.sasl} refused the connection: ")
     assert "swordfish" not in str(raised.value)
+    assert str(raised.value).endswith("; look at kafka.sasl.plain.username and kafka.sasl.plain.password")
+
+
+def test_a_login_where_none_is_wanted_names_the_options_to_look_at(secured: Secured) -> None:
+    config = connection_config(secured.plain, {**LOGIN, "sasl.plain.password": PASSWORD})
+    with KafkaClient(config) as client, pytest.raises(ConnectorError, match="IllegalSaslState") as raised:
+        client.partitions()
+    assert str(raised.value).endswith("; look at kafka.security.protocol and kafka.sasl.mechanism")
+
+
+@pytest.mark.parametrize("name", ["ssl.cafile", "ssl.certfile", "ssl.keyfile", "ssl.crlfile"])
+def test_a_file_that_is_missing_is_named_with_its_option(secured: Secured, tmp_path: Path, name: str) -> None:
+    needed = {"ssl.cafile": secured.certificate, "ssl.certfile": secured.certificate}
+    missing = str(tmp_path / "missing.pem")
+    config = connection_config(secured.ssl, {"security.protocol": "SSL", **needed, name: missing})
+    with KafkaClient(config) as client, pytest.raises(OptionError) as raised:
+        client.partitions()
+    assert str(raised.value) == f"the option 'kafka.{name}' is '{missing}': No such file or directory"
+
+
+def test_a_file_without_a_certificate_is_named_with_its_option(secured: Secured, tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("no certificate")
+    config = connection_config(secured.ssl, {"security.protocol": "SSL", "ssl.cafile": str(tmp_path / "ca.pem")})
+    with (
+        KafkaClient(config) as client,
+        pytest.raises(OptionError, match=r"^the option 'kafka.ssl.cafile' is .*in PEM$"),
+    ):
+        client.partitions()
