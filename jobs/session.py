@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,54 +40,73 @@ def spark_session(
     process has died, as ServerError.
     """
     find_java()
+    with _quiet_py4j():
+        spark, java = _start(master, name, log, settings or {})
+        try:
+            with ends_on_signals():  # Spark has put a handler of its own in the place of ours
+                yield spark
+        except Exception as error:
+            if is_lost_java(error) or java.poll() is not None:
+                raise ServerError(f"Spark's Java process has died; {log} may say why") from None
+            known = None if isinstance(error, TidegateError) else cause(error)
+            if known is None:
+                raise
+            raise known from None
+        finally:
+            with lost_java_forgiven():
+                spark.stop()
+
+
+def _start(
+    master: str, name: str, log: Path, settings: Mapping[str, str]
+) -> tuple[SparkSession, subprocess.Popen[bytes]]:
     from py4j.protocol import Py4JJavaError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    conf = SparkConf().setMaster(master).setAppName(name).setAll(list({**_SETTINGS, **(settings or {})}.items()))
+    conf = SparkConf().setMaster(master).setAppName(name).setAll(list({**_SETTINGS, **settings}.items()))
     with log.open("ab") as stderr:
         try:
             gateway = launch_gateway(conf, {"stderr": stderr})  # type: ignore[no-untyped-call]
             context = SparkContext(conf=conf, gateway=gateway)
         except (PySparkRuntimeError, Py4JJavaError) as error:
             raise ServerError(f"Spark did not start with the master {master!r}; {log} says why") from error
-    spark = SparkSession(context)
+    return SparkSession(context), gateway.proc
+
+
+@contextmanager
+def _quiet_py4j() -> Iterator[None]:
+    """Keep py4j from logging a stack where it is interrupted: by loggers of its own, and by the root's."""
+
+    def is_of_others(record: logging.LogRecord) -> bool:
+        return Path(record.pathname).parent.name != "py4j"
+
+    root, own = logging.getLogger(), logging.getLogger("py4j")
+    level = own.level
+    root.addFilter(is_of_others)
+    own.setLevel(logging.CRITICAL + 1)
     try:
-        with ends_on_signals():  # Spark has put a handler of its own in the place of ours
-            yield spark
-    except Exception as error:
-        if is_lost_java(error) or gateway.proc.poll() is not None:
-            raise ServerError(f"Spark's Java process has died; {log} may say why") from None
-        known = None if isinstance(error, TidegateError) else cause(error)
-        if known is None:
-            raise
-        raise known from None
+        yield
     finally:
-        with lost_java_forgiven():
-            spark.stop()
-
-
-def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    return Path(record.pathname).parent.name != "py4j"
+        root.removeFilter(is_of_others)
+        own.setLevel(level)
 
 
 @contextmanager
 def ends_on_signals() -> Iterator[None]:
     """Let SIGINT and SIGTERM raise KeyboardInterrupt, also where a shell has SIGINT ignored.
 
-    Its argument is the signal.  py4j, which logs a stack where it is interrupted, is kept quiet.
+    Its argument is the signal.
     """
 
     def interrupt(number: int, _: Any) -> None:
         raise KeyboardInterrupt(signal.Signals(number))
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
-    logging.getLogger().addFilter(_is_not_of_py4j)
     try:
         yield
     finally:
-        logging.getLogger().removeFilter(_is_not_of_py4j)
         for number, handler in before.items():
             signal.signal(number, handler)
