@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -102,7 +103,7 @@ def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], d
                 return _BatchReader(self.source.with_schema(_of_source(schema)).as_batch(), driver)
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - PySpark's
-            return _StreamReader(self.source.with_schema(_of_source(schema)), driver)
+            return _StreamReader(self.source, _of_source(schema), driver)
 
     return TidegateDataSource
 
@@ -214,10 +215,15 @@ class _BatchReader(DataSourceReader):
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Lives in the planner process, and as a copy, which plans nothing, on the executors."""
 
-    def __init__(self, source: Source, driver: Driver) -> None:
-        self._source, self._driver = source, driver
+    def __init__(self, source: Source, schema: StructType, driver: Driver) -> None:
+        self._loaded, self._schema, self._driver = source, schema, driver
         self._planner: SourceCoordinator | None = None
         self._report_note: ReportNote | None = None
+
+    @cached_property
+    def _source(self) -> Source:
+        # Not in the constructor: of what is raised inside streamReader() Spark would lose the message.
+        return self._loaded.with_schema(self._schema)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         # Asked twice in one run and again until batch 0 is committed (trap): a constant, without I/O.
@@ -303,7 +309,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._planner is None:
             # Spark ends this process with SIGTERM, and stop() is called only if that raises (trap).
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-            _log_to_stderr(self._source.log_level)
+            _log_to_stderr(self._loaded.log_level)
             source = self._source.as_stream()
             self._planner = coordinator_of(source, self._driver, _group(source, self._driver), self._pace())
         return self._planner

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 from pydantic.alias_generators import to_snake
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 from typing_extensions import Self
 
@@ -176,8 +177,15 @@ class Source(BaseModel, ABC):
 
         schema: what ``arrow_schema`` said when the source was loaded, or what the user gave to Spark,
             without ``source_watermark``.  The default is for sources whose columns are always the same.
+
+        Raises OptionError for columns that the source cannot give.
         """
-        del schema
+        own = from_arrow_schema(self.arrow_schema)
+        if _columns(schema) != _columns(own):
+            raise OptionError(
+                f"tidegate_{self.connector} has columns of its own and takes no other schema: it gives "
+                f"{', '.join(_columns(own))}, and not {', '.join(_columns(schema))}"
+            )
         return self
 
     @property
@@ -264,6 +272,10 @@ class Source(BaseModel, ABC):
         from tidegate.sources.registration import register_source
 
         return spark.read.format(register_source(spark, self)).load()
+
+
+def _columns(schema: StructType) -> list[str]:
+    return [f"{field.name} {field.dataType.simpleString()}" for field in schema.fields]
 
 
 def _strategy(options: Mapping[str, str]) -> WatermarkStrategy | None:

@@ -13,15 +13,16 @@ from tests.sources.streams import NOON, append, available_now, finish, kafka_sou
 SECONDS = 15  # on a machine that is busy with other things
 
 
-def message_of_stream(spark, options):
+def message_of_stream(spark, options, **schema):
+    reader = spark.readStream.format("tidegate_kafka").options(**options)
     with pytest.raises((StreamingQueryException, AnalysisException)) as raised:
-        finish(spark.readStream.format("tidegate_kafka").options(**options).load().writeStream.format("noop").start())
+        finish(reader.load(**schema).writeStream.format("noop").start())
     return str(raised.value)
 
 
-def message_of_batch(spark, options):
+def message_of_batch(spark, options, **schema):
     with pytest.raises(PySparkException) as raised:
-        spark.read.format("tidegate_kafka").options(**options).load().count()
+        spark.read.format("tidegate_kafka").options(**options).load(**schema).count()
     return str(raised.value)
 
 
@@ -80,6 +81,21 @@ def test_a_wrong_option_ends_in_one_sentence(spark, kafka, topic, message_of, wr
     assert sentence.format(**known) in message
     assert "Traceback" not in message
     assert len(re.findall(r"tidegate\.errors\.", message)) == 1
+
+
+@pytest.mark.parametrize("message_of", [message_of_stream, message_of_batch])
+def test_columns_that_are_not_kafka_s_end_in_one_sentence(spark, kafka, topic, message_of):
+    options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic}
+    message = message_of(spark, options, schema="key binary, value string")
+    assert "takes no other schema: it gives key binary, value binary, topic string, " in message
+    assert ", and not key binary, value string" in message
+    assert "Traceback" not in message
+
+
+def test_kafka_s_own_columns_may_be_given(spark, kafka, topic):
+    reader = spark.read.format("tidegate_kafka").option("kafka.bootstrap.servers", kafka.bootstrap_servers)
+    columns = reader.option("subscribe", topic).load().schema
+    assert reader.schema(columns).option("subscribe", topic).load().count() == 20
 
 
 def test_a_secret_never_shows_in_an_error_or_in_the_plan(spark, kafka, topic):
