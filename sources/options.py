@@ -127,11 +127,12 @@ def _limit(limit: Any) -> str:
 
 
 def _field(title: str, name: str) -> FieldInfo | None:
-    """Return a field of the model with that title, of which alone pydantic's error knows."""
+    """Return a field of the model with that title, of which alone pydantic's error knows; of several, a secret one."""
+    found: list[FieldInfo] = []
     models = [BaseModel]
     while models:
         model = models.pop()
         models += model.__subclasses__()
         if model.__name__ == title and name in model.model_fields:
-            return model.model_fields[name]
-    return None
+            found.append(model.model_fields[name])
+    return min(found, key=lambda field: field.repr, default=None)
