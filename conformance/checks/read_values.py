@@ -162,7 +162,7 @@ def check_rows_before_1970_are_read(lab: Lab) -> None:
 )
 def check_event_times_come_as_they_were_written(lab: Lab) -> None:
     """Write event times that are easily shifted."""
-    lab.split(*(int(datetime.fromisoformat(time).timestamp() * SECOND_MS) for time in _TIMES))
+    lab.split(*(round(datetime.fromisoformat(time).timestamp() * SECOND_MS) for time in _TIMES))
     source = lab.source()
     enumerator = lab.enumerator(source)
     batches = lab.read(source, lab.everything(enumerator), enumerator)

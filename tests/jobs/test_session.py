@@ -15,7 +15,7 @@ from tidegate.jobs.session import spark_session
 
 def work(folder):
     Path(folder, "begun").touch()
-    time.sleep(60)
+    time.sleep(60)  # the work itself, which the signal ends
 
 master, folder = sys.argv[1:]
 try:
