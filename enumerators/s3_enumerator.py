@@ -224,8 +224,9 @@ class S3Enumerator(SplitEnumerator):
             lease = self._location.lease()
             lease.acquire(self._state["owner"])
             self._lease = lease
-            if self._options:
-                keep_options(self._ledger, self._options)
+        if self._options:
+            keep_options(self._ledger, self._options)
+            self._options = {}  # they are kept
         self._lease.check()
 
     def _restore(self) -> None:
