@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from tidegate.enumerators.object_samples import Samples
-from tidegate.errors import CorruptDataError, ObjectGoneError, OptionError, did_you_mean
+from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError, OptionError, did_you_mean
 from tidegate.readers.conform import position_of
 from tidegate.readers.event_time_range import RowTimes
 from tidegate.readers.objects import ObjectFormat, S3Object
@@ -41,7 +41,7 @@ def columns_of_each(
     for sample in samples:
         try:
             found.append(object_format.infer([sample]))
-        except (CorruptDataError, ObjectGoneError, OptionError):
+        except (ConnectorError, CorruptDataError, ObjectGoneError, OptionError):
             continue
         if enough(found):
             break
