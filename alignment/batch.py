@@ -1,7 +1,7 @@
 """Choosing how much of each split one batch reads.
 
-All of it, up to one event time, or by backlog.  Each way takes the *spans* of a plan and returns a
-cut for each of them.  ``used`` tells what share of the budget cuts take; more than 1: too much.
+All of it, up to one event time, by backlog, or what a common cut leaves.  ``used`` tells what share of the budget
+cuts take; more than 1: too much.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 from tidegate.alignment.budget import greatest_within, share
 from tidegate.alignment.cuts import Cut, Cutter, Span
-from tidegate.alignment.splits import SplitId
+from tidegate.alignment.splits import Positions, SplitId
 
-__all__ = ["Cuts", "Spans", "Used", "at_ends", "cut_at_one_time", "cut_by_position"]
+__all__ = ["Cuts", "Spans", "Used", "at_ends", "cut_at_one_time", "cut_by_position", "what_is_left"]
 
 Spans: TypeAlias = Mapping[SplitId, Span]
 Cuts: TypeAlias = Mapping[SplitId, Cut]
@@ -32,8 +32,10 @@ def cut_at_one_time(spans: Spans, cutter: Cutter, bound_ms: int, used: Used) -> 
     """
     while True:
         time_ms, cuts, fits = _greatest_time(spans, cutter, bound_ms, used)
+        cuts = cutter.sharpened(time_ms, cuts)
         if cutter.confirm(cuts):
-            return time_ms, cuts if fits else cut_by_position(spans, cuts, used)
+            starts = {split: span.start for split, span in spans.items()}
+            return time_ms, cuts if fits else cut_by_position(cuts, starts, spans, used)
 
 
 def _greatest_time(spans: Spans, cutter: Cutter, bound_ms: int, used: Used) -> tuple[int, Cuts, bool]:
@@ -61,21 +63,42 @@ def _greatest_time(spans: Spans, cutter: Cutter, bound_ms: int, used: Used) -> t
     return low_ms + 1, tried[low_ms + 1], False
 
 
-def cut_by_position(spans: Spans, cuts: Cuts, used: Used) -> Cuts:
-    """Shrink a batch until it fits, by backlog and whatever the event times; to one position at least.
+def cut_by_position(cuts: Cuts, starts: Positions, spans: Spans, used: Used, *, least: int = 1) -> Cuts:
+    """Shrink a batch until it fits, by backlog and whatever the event times; to ``least`` positions at least.
 
-    So does Spark's own Kafka source.  A split cut so keeps the time of its head as the lower bound
-    of what is next: the watermark waits for it.
+    So does Spark's own Kafka source.  A split cut so keeps the time of its head, if its span has one, as the lower
+    bound of what is next: the watermark waits for it.
     """
-    backlog = {s: count for s, cut in cuts.items() if (count := cut.position - spans[s].start) > 0}
+    used_by_all = used(cuts)
+    if used_by_all <= 1:
+        return cuts
+    most = sum(_backlog(cuts, starts).values())
+    rows = greatest_within(lambda rows: used(_shrunk(cuts, starts, spans, rows)), 0, most, used_by_all, enough=1)
+    return _shrunk(cuts, starts, spans, rows or least)
 
-    def shrunk(rows: int) -> Cuts:
-        made = dict(cuts)
-        for split, count in share(backlog, rows).items():
-            if count < backlog[split]:
-                span = spans[split]
-                made[split] = Cut(span.start + count, span.head.event_time_ms, cuts[split].exact)
-        return made
 
-    most = sum(backlog.values())
-    return shrunk(greatest_within(lambda rows: used(shrunk(rows)), 0, most, used(cuts), enough=1) or 1)
+def what_is_left(cuts: Cuts, others: Cuts, starts: Positions, spans: Spans, used: Used) -> Cuts:
+    """Shrink ``others`` to what a batch leaves of the budget: to nothing where it takes all of it."""
+    taken = used(cuts)
+    if taken >= 1:
+        return _shrunk(others, starts, spans, 0)
+    reads = any(cut.position > starts[s] for s, cut in cuts.items())
+
+    def share_of_rest(made: Cuts) -> float:
+        return (used({**cuts, **made}) - taken) / (1 - taken)
+
+    return cut_by_position(others, starts, spans, share_of_rest, least=0 if reads else 1)
+
+
+def _backlog(cuts: Cuts, starts: Positions) -> dict[SplitId, int]:
+    return {s: count for s, cut in cuts.items() if (count := cut.position - starts[s]) > 0}
+
+
+def _shrunk(cuts: Cuts, starts: Positions, spans: Spans, rows: int) -> Cuts:
+    """Shrink cuts to so many positions in all, by backlog."""
+    backlog, made = _backlog(cuts, starts), dict(cuts)
+    for split, count in share(backlog, rows).items():
+        if count < backlog[split]:
+            next_ms = spans[split].head.event_time_ms if split in spans else None
+            made[split] = Cut(starts[split] + count, next_ms, cuts[split].exact)
+    return made

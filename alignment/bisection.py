@@ -82,7 +82,8 @@ class Bisection:
             self._low, self._side = head, 1
 
     def result(self) -> tuple[int, int | None]:
-        """Return where to cut, and the event time of what follows or a lower bound of it."""
-        if self._high - self._low.position > 1:
-            return self._low.position + 1, self._low.event_time_ms
+        """Return where to cut, and the event time of what follows; None: nothing does.
+
+        Never before the record that was looked for; at it where ``exact``.
+        """
         return self._high, self._high_ms

@@ -58,8 +58,19 @@ class Cutter:
         self._blind: set[SplitId] = set() if index.sees else set(spans)
         self._seen: dict[SplitId, list[tuple[int, Head | None]]] = {}
 
+    def cut(self, event_time_ms: int) -> dict[SplitId, Cut]:
+        """Return where each span is to be cut at an event time."""
+        while True:
+            cuts = self.sharpened(event_time_ms, self.candidates(event_time_ms))
+            if self.confirm(cuts):
+                return cuts
+
     def candidates(self, event_time_ms: int) -> dict[SplitId, Cut]:
-        """Return where each span is to be cut at an event time, not yet confirmed."""
+        """Return about where each span is to be cut at an event time, not yet confirmed.
+
+        A cut that is found by probing lies behind the right one by a sixteenth of what it reads at most, and never
+        before it: what fits a budget here still fits it when it is sharpened.
+        """
         cuts: dict[SplitId, Cut] = {}
         asked, probed = [], []
         for split, ((_, head_ms), start, _) in self._spans.items():
@@ -80,6 +91,14 @@ class Cutter:
                 probed.append(split)
         cuts.update(self._bisect(event_time_ms, probed))
         return cuts
+
+    def sharpened(self, event_time_ms: int, cuts: Mapping[SplitId, Cut]) -> dict[SplitId, Cut]:
+        """Return candidates with those that were found by probing moved to the very record.
+
+        Or one split would be read further than another one, and a watermark pass what that still holds.
+        """
+        probed = [split for split, cut in cuts.items() if not cut.exact]
+        return {**cuts, **self._bisect(event_time_ms, probed, exact=True)}
 
     def confirm(self, cuts: Mapping[SplitId, Cut]) -> bool:
         """Tell whether every cut stands at a record; a split whose cut does not is blind from now on."""
@@ -124,12 +143,12 @@ class Cutter:
             self._seen.setdefault(split, []).append((position, heads[split]))
         return heads
 
-    def _bisect(self, event_time_ms: int, splits: Collection[SplitId]) -> dict[SplitId, Cut]:
+    def _bisect(self, event_time_ms: int, splits: Collection[SplitId], *, exact: bool = False) -> dict[SplitId, Cut]:
         """Cut blind splits, all of a round in one request."""
         searches = {}
         for split in splits:
             span = self._spans[split]
-            searches[split] = Bisection(span.head, span.end, event_time_ms, self._seen.get(split, ()))
+            searches[split] = Bisection(span.head, span.end, event_time_ms, self._seen.get(split, ()), exact=exact)
         while asked := {s: position for s, search in searches.items() if (position := search.question()) is not None}:
             for split, head in self._peek(asked).items():
                 searches[split].answer(asked[split], head)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol, TypeVar, runtime_checkable
 
+from tidegate.alignment.known_heads import KnownHeads
 from tidegate.alignment.splits import Extent, Extents, Head, Positions, SplitId
 from tidegate.errors import ContractError
 
@@ -32,8 +33,10 @@ class SupportsPeek(Protocol):
     def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
         """Return for each split the greatest event time in ms among the records before its end.
 
-        Called for splits that are read to their end.  May be too small but never too great: a
-        record at or after the end must not count.  None: the split holds no record before it.
+        Called for splits that are read to their end.  May be too small, which holds the watermark and
+        the other splits back, but never too great: a record at or after the end must not count.
+        None: the split holds no record before it.  A split may be left out: the last record before its
+        end is then looked for by peeks, which costs some more of them.
         """
 
 
@@ -58,56 +61,97 @@ class TimeIndex:
     def __init__(self, source: SupportsPeek) -> None:
         self._source = source
         self._lookup = source.lookup if isinstance(source, SupportsTimeIndex) else None
-        self._heads: dict[SplitId, dict[int, Head]] = {}
+        self._known = KnownHeads()
         self._latest: dict[SplitId, tuple[Extent, int | None]] = {}
+        self._ends: dict[SplitId, int] = {}
         self.lookups = 0
         self.peeks = 0
+        self.sees = self._lookup is not None
 
-    @property
-    def sees(self) -> bool:
-        """Whether the source can look up times at all."""
-        return self._lookup is not None
+    def begin_plan(self, positions: Positions, extents: Extents) -> None:
+        """Take what can be read; drop what is known of records that are read by now, and of splits that are gone."""
+        self._ends = {split: extent.end for split, extent in extents.items()}
+        self.forget_before(positions)
 
     def forget_before(self, positions: Positions) -> None:
-        """Drop what is known of records that are read by now, and of splits that are gone."""
-        for split in self._heads.keys() - positions.keys():
-            del self._heads[split]
+        """Drop what is known of records before the positions, and of splits that have none."""
+        self._known.forget_before(positions)
         for split in self._latest.keys() - positions.keys():
             del self._latest[split]
-        for split, heads in self._heads.items():
-            position = positions[split]
-            for asked in [asked for asked in heads if asked < position]:
-                del heads[asked]
+
+    def stretches_before(self, positions: Positions, least: int) -> dict[SplitId, int]:
+        """Return from where on splits hold nothing to align by up to their position, where that is long.
+
+        least: the positions of what is long.  With ``recall`` another planner need not look through it again.
+        """
+        found = self._known.stretches_before(positions)
+        return {split: start for split, start in found.items() if positions[split] - start >= least}
+
+    def recall(self, stretches: Positions, positions: Positions) -> None:
+        """Take what an earlier planner's ``stretches_before`` returned for the same positions."""
+        for split, start in stretches.items():
+            self._known.learn(split, start, None, positions.get(split, start))
 
     def heads(self, positions: Positions) -> dict[SplitId, Head | None]:
         """Return for each split its first record at or after the position; None: none yet."""
-        known: dict[SplitId, Head | None] = {}
+        heads: dict[SplitId, Head | None] = {}
         unknown: dict[SplitId, int] = {}
         for split, position in positions.items():
-            heads = self._heads.get(split)
-            head = None if heads is None else heads.get(position)
-            if head is None:
-                unknown[split] = position
+            found = self._known.find(split, position)
+            if isinstance(found, Head):
+                heads[split] = found
+            elif position < found == self._ends.get(split):
+                heads[split] = None
             else:
-                known[split] = head
+                unknown[split] = found
         if unknown:
             self.peeks += 1
             for split, head in _complete("peek", self._source.peek(unknown), unknown).items():
-                known[split] = head
-                if head is not None:
-                    heads = self._heads.setdefault(split, {})
-                    heads[unknown[split]] = heads[head.position] = head
-        return known
+                heads[split] = head
+                self._known.learn(split, unknown[split], head, self._ends.get(split, unknown[split]))
+        return heads
 
     def latest(self, extents: Extents) -> dict[SplitId, int | None]:
         """Return for each split the greatest event time before its end; None: it holds no record."""
-        # Not by the end alone: records that were deleted since do not count any more.
+        # Records that were deleted since do not count any more, and those that are left out never did.
+        extents = {
+            s: Extent(extent.begin, max(extent.begin, self._known.first_without(s, extent.end)))
+            for s, extent in extents.items()
+        }
         stale = {s: extent.end for s, extent in extents.items() if self._latest.get(s, (None,))[0] != extent}
         if stale:
             self.lookups += 1
-            answers = _complete("latest", self._source.latest(stale), stale)
+            answers = dict(self._source.latest(stale))
+            answers |= self._last({s: extents[s] for s in stale if s not in answers})
             self._latest.update({s: (extents[s], answers[s]) for s in stale})
         return {s: self._latest[s][1] for s in extents}
+
+    def _last(self, extents: Extents) -> dict[SplitId, int | None]:
+        """Return the event time of the last record before each end; None: there is no record.
+
+        Steps back from the end in doubling strides until a peek sees a record before the end, and then
+        bisects what lies between: behind that record there may be others, and holes.
+        """
+        last: dict[SplitId, Head] = {}
+        # For each split, a position from which on there is no record before its end.
+        unseen = {split: extent.end for split, extent in extents.items()}
+        stride = 1
+        while missing := {
+            s: max(e.begin, e.end - stride) for s, e in extents.items() if s not in last and unseen[s] > e.begin
+        }:
+            for split, head in self.heads(missing).items():
+                if head is not None and head.position < extents[split].end:
+                    last[split] = head
+                else:
+                    unseen[split] = missing[split]
+            stride *= 2
+        while between := {s: (h.position + unseen[s] + 1) // 2 for s, h in last.items() if unseen[s] - h.position > 1}:
+            for split, head in self.heads(between).items():
+                if head is not None and head.position < unseen[split]:
+                    last[split] = head
+                else:
+                    unseen[split] = between[split]
+        return {split: last[split].event_time_ms if split in last else None for split in extents}
 
     def lookup(self, event_time_ms: int, splits: Collection[SplitId]) -> Mapping[SplitId, Head | None]:
         """Return the source's candidates for the first record at or after an event time."""

@@ -11,18 +11,20 @@ from dataclasses import replace
 from math import inf
 from typing import NamedTuple
 
-from tidegate.alignment.batch import Cuts, at_ends, cut_at_one_time, cut_by_position
+from tidegate.alignment.batch import Cuts, at_ends, cut_at_one_time, cut_by_position, what_is_left
 from tidegate.alignment.budget import UNLIMITED, Cost, split_rows
 from tidegate.alignment.cuts import Cut, Cutter, Span
 from tidegate.alignment.group import UNGROUPED, AlignmentGroup
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Limits, Plan, Progress, SplitPlan
-from tidegate.alignment.splits import Extent, Extents, Head, SplitId, SplitRange
+from tidegate.alignment.splits import Extent, Extents, SplitId, SplitRange
 from tidegate.alignment.states import STATES, SplitState
 from tidegate.alignment.watermark import combine, split_watermark
 from tidegate.errors import DataLossError, LateDataError
 
 __all__ = ["plan"]
+
+_MOST_FOR_FOLLOWING = 1 / 2  # of the budget, while others have records to align by
 
 
 def plan(
@@ -49,14 +51,7 @@ def plan(
     """
     board = _Board(progress, extents, index, limits, group, idle=idle, added=added)
     hold = board.hold() if limits.aligned else _Hold()
-    time_ms = None
-    if hold.bound_ms is None and board.used(everything := at_ends(board.spans)) <= 1:
-        cuts = everything
-    elif limits.aligned:
-        bound_ms = board.past_all() if hold.bound_ms is None else hold.bound_ms
-        time_ms, cuts = cut_at_one_time(board.spans, Cutter(index, board.spans), bound_ms, board.used)
-    else:
-        cuts = board.with_next_times(cut_by_position(board.spans, everything, board.used))
+    time_ms, cuts = board.align(hold) if limits.aligned else (None, board.share())
     return board.conclude(cuts, time_ms, hold)
 
 
@@ -95,7 +90,7 @@ class _Board:
         self.ends = {s: extent.end for s, extent in extents.items()}
         stops = {s: stop for s, stop in limits.stops.items() if stop is not None and s in extents}
         self.ends.update({s: min(stop, extents[s].end) for s, stop in stops.items()})
-        index.forget_before(self.starts)
+        index.begin_plan(self.starts, extents)
         unread = {s: start for s, start in self.starts.items() if start < self.ends[s]}
         heads = index.heads(unread)
         self.spans = {
@@ -118,6 +113,7 @@ class _Board:
         if self.late and limits.late_splits == "fail":
             raise self._late_data_error(min(self.late))
         self.catching_up = self.late if limits.late_splits == "catch-up" else set()
+        self.admitted = self.late - self.catching_up
         # Positions without a record to align by up to the end: markers, holes, rows that are left out.
         self.hollow = {s: Cut(self.ends[s], None) for s in unread if s not in self.spans}
         at_end = self.starts.keys() - unread.keys()
@@ -143,7 +139,9 @@ class _Board:
 
     def latest(self, splits: Collection[SplitId]) -> dict[SplitId, int]:
         """Return the greatest event time before the end of each split that holds a record."""
-        found = self.index.latest({s: Extent(self.extents[s].begin, self.ends[s]) for s in splits})
+        found = self.index.latest(
+            {s: Extent(self.extents[s].begin, self.ends[s]) for s in splits if self.extents[s].available}
+        )
         return {s: latest_ms for s, latest_ms in found.items() if latest_ms is not None}
 
     def _late_data_error(self, split: SplitId) -> LateDataError:
@@ -166,6 +164,12 @@ class _Board:
         if not self.limits.bounded:
             for split, latest_ms in self.latest(self.caught_up).items():
                 times[split] = latest_ms if in_time_ms is None else max(latest_ms, in_time_ms)
+        # What cannot be looked at may go on right behind the watermark.
+        away_ms = in_time_ms
+        if away_ms is None and self.before.bound_ms is not None:
+            away_ms = self.before.bound_ms - drift_ms
+        if away_ms is not None:
+            times.update({s: away_ms for s in self.caught_up if not self.extents[s].available})
         low_ms, held_by = _lowest(times)
         # Splits that are overdue alone hold nobody, but must be read, and not beyond the drift either.
         held_ms = in_time_ms if low_ms is None else low_ms
@@ -180,7 +184,7 @@ class _Board:
         all_low_ms = min((t for t in (low_ms, others.low_ms) if t is not None), default=None)
         return _Hold(all_low_ms, bound_ms, held_by, others.bound_ms)
 
-    def past_all(self) -> int:
+    def _past_all(self) -> int:
         """Return an event time after all that is unread: the bound where only the budget bounds."""
         return 1 + max([span.head.event_time_ms for span in self.spans.values()] + [*self.latest(self.spans).values()])
 
@@ -197,20 +201,42 @@ class _Board:
             return self.limits.budget.used(Cost(sum([cut.position - starts[s] for s, cut in cuts.items()])))
         return self.limits.budget.used(self.limits.cost(self.ranges(cuts)))
 
-    def with_hollow(self, cuts: Cuts) -> Cuts:
-        """Return the cuts with those of hollow splits, all of them shrunk where that is too much."""
-        everything = {**cuts, **self.hollow}
-        if not self.hollow or self.used(everything) <= 1:
-            return everything
-        hollow = {s: Span(Head(cut.position, 0), self.starts[s], cut.position) for s, cut in self.hollow.items()}
-        shrunk = cut_by_position({**self.spans, **hollow}, everything, self.used)
-        return {s: Cut(cut.position, None) if s in self.hollow else cut for s, cut in shrunk.items()}
+    def align(self, hold: _Hold) -> tuple[int | None, Cuts]:
+        """Cut the splits at one event time, and beside them what follows it only; return the time and the cuts.
 
-    def with_next_times(self, cuts: Cuts) -> Cuts:
+        Whoever has nothing to align by, and whoever comes late, moves nobody: neither the time nor a cut.
+        """
+        leading = {s: span for s, span in self.spans.items() if s not in self.admitted} or self.spans
+        late = {s: span for s, span in self.spans.items() if s not in leading}
+        room = self._room(leading, {**at_ends(late), **self.hollow})
+
+        def used(cuts: Cuts) -> float:
+            return self.used(cuts) / room
+
+        time_ms, cuts = None, at_ends(leading)
+        following = at_ends(late)
+        if hold.bound_ms is not None or used(cuts) > 1:
+            bound_ms = self._past_all() if hold.bound_ms is None else hold.bound_ms
+            time_ms, cuts = cut_at_one_time(leading, Cutter(self.index, leading), bound_ms, used)
+            following = Cutter(self.index, late).cut(time_ms)
+        return time_ms, {**cuts, **what_is_left(cuts, {**following, **self.hollow}, self.starts, self.spans, self.used)}
+
+    def _room(self, leading: Collection[SplitId], following: Cuts) -> float:
+        """Return what share of the budget the common cut may take, so that those that follow it never starve."""
+        fair = len(following) / max(len(leading) + len(following), 1)
+        return 1 - min(self.used(following), fair, _MOST_FOR_FOLLOWING) if leading else 1
+
+    def share(self) -> Cuts:
+        """Share the budget by backlog, without a look at event times."""
+        cuts = cut_by_position({**at_ends(self.spans), **self.hollow}, self.starts, self.spans, self.used)
+        return self._with_next_times(cuts)
+
+    def _with_next_times(self, cuts: Cuts) -> Cuts:
         """Return cuts that were made without looking at times, with what follows them for the watermark."""
         if self.limits.out_of_orderness_ms is None:
             return cuts
-        heads = self.index.heads({s: cut.position for s, cut in cuts.items() if cut.position < self.spans[s].end})
+        inside = {s: at for s, span in self.spans.items() if (at := cuts[s].position) < span.end}
+        heads = self.index.heads(inside)
         return {
             s: cut if (head := heads.get(s)) is None else Cut(cut.position, head.event_time_ms)
             for s, cut in cuts.items()
@@ -218,20 +244,19 @@ class _Board:
 
     def conclude(self, cuts: Cuts, time_ms: int | None, hold: _Hold) -> Plan:
         """Turn cuts into ranges, new positions, states and the watermark."""
-        all_cuts = self.with_hollow(cuts)
-        ranges = self.ranges(all_cuts)
-        late_rows = self._late_rows(all_cuts)
+        ranges = self.ranges(cuts)
+        late_rows = self._late_rows(cuts)
         splits = {
-            s: self._describe(s, all_cuts.get(s), s in ranges, hold.bound_ms, late_rows.get(s, 0)) for s in self.extents
+            s: self._describe(s, cuts.get(s), s in ranges, hold.bound_ms, late_rows.get(s, 0)) for s in self.extents
         }
         splits.update({s: SplitPlan(SplitState.REMOVED) for s in self.before.positions if s not in self.extents})
-        positions = {s: all_cuts[s].position if s in all_cuts else start for s, start in self.starts.items()}
+        positions = {s: cuts[s].position if s in cuts else start for s, start in self.starts.items()}
         stops = self.limits.stops
         # Retention may have passed a configured end.
         ended = bool(positions) and all(
             (stop := stops.get(s)) is not None and at >= stop for s, at in positions.items()
         )
-        reads_records = any(s in ranges for s in cuts)
+        reads_records = any(s in ranges for s in self.spans)
         cut_ms = None if time_ms is None else _greatest(self.before.bound_ms, time_ms)
         reached = self._reached(splits)
         # What is complete holds nobody from the plan on that reads the last of it.
@@ -271,8 +296,12 @@ class _Board:
         if not self.overdue or self.before.watermark_ms is None:
             return {}
         spans = {s: self.spans[s] for s in self.overdue}
-        in_time = Cutter(self.index, spans).candidates(self.before.watermark_ms + 1)
-        return {s: max(0, min(cuts[s].position, in_time[s].position) - span.head.position) for s, span in spans.items()}
+        in_time = Cutter(self.index, spans).cut(self.before.watermark_ms + 1)
+        return {
+            s: max(0, min(cuts[s].position, in_time[s].position) - span.head.position)
+            for s, span in spans.items()
+            if s in cuts
+        }
 
     def _describe(self, split: SplitId, cut: Cut | None, read: bool, bound_ms: int | None, late_rows: int) -> SplitPlan:
         if cut is None or (split in self.hollow and not read):
@@ -281,6 +310,8 @@ class _Board:
                 state = SplitState.FINISHED
             elif split in self.idle:
                 state = SplitState.IDLE
+            elif not self.extents[split].available:
+                state = SplitState.UNREAD
             return SplitPlan(state)
         state = SplitState.READING
         if not read:
@@ -315,6 +346,9 @@ class _Board:
             )
             for s, at_ms in reached.items()
         }
+        # Whoever is late holds from where it is aligned (Flink: StatusWatermarkValve).
+        before_ms = self.before.watermark_ms
+        holding = {s for s in holding if s not in self.admitted or before_ms is None or watermarks[s] >= before_ms}
         return combine(
             [watermark_ms for s, watermark_ms in watermarks.items() if s in holding],
             [watermark_ms for s, watermark_ms in watermarks.items() if s not in holding],
@@ -332,6 +366,8 @@ class _Board:
             return None
         in_time_ms = None if after.watermark_ms is None else after.watermark_ms + 1
         times = []
+        if in_time_ms is not None and any(not self.extents[s].available for s in holding):
+            times.append(in_time_ms)
         for split, at_ms in reached.items():
             if splits[split].next_ms is not None:
                 if in_time_ms is None or at_ms >= in_time_ms or split in self.catching_up:

@@ -41,12 +41,15 @@ class Extent:
         transaction that is still open).  An unsettled split never becomes idle.
     complete: nothing will ever be added at ``end``: once it is read, the split is finished and holds
         nobody, though the source goes on.
+    available: False while nobody can look at the split: ``begin`` and ``end`` are its position then, and
+        it holds the others where they are.
     """
 
     begin: int
     end: int
     settled: bool = True
     complete: bool = False
+    available: bool = True
 
 
 Extents: TypeAlias = Mapping[SplitId, Extent]

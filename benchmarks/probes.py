@@ -103,13 +103,13 @@ class Meter:
         taken, self.since = self.since, Fetched()
         return taken
 
-    def reading(self, read: Callable[[memoryview, int], Iterator[Any]]) -> Callable[[memoryview, int], Iterator[Any]]:
+    def reading(self, read: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
         """Return a function that reads responses, and counts them."""
 
-        def counted(frame: memoryview, version: int) -> Iterator[Any]:
+        def counted(frame: memoryview, *how: Any) -> Iterator[Any]:
             self.since.responses += 1
             self.since.bytes += len(frame)
-            for partition in read(frame, version):
+            for partition in read(frame, *how):
                 self.since.records += 1
                 yield partition
 

@@ -16,7 +16,7 @@ from tidegate.conformance.opting_out import OptedOut, opted_out
 from tidegate.conformance.planning import OpenRun, open_coordinator
 from tidegate.conformance.rules import Rule, Tier, rule_named, rules_of
 from tidegate.conformance.trial import Trial
-from tidegate.conformance.verdicts import Report, Status, Verdict
+from tidegate.conformance.verdicts import Report, Status, Verdict, in_order
 from tidegate.errors import OptionError
 
 __all__ = ["check_connector", "checked_exemptions", "enforce", "judge"]
@@ -37,7 +37,7 @@ def check_connector(
     harness: makes a harness; called for every rule, a stateful one many times.
     only: ids of the rules to check; none: all of the tiers.
     exempt: rules that are known to fail, by id, with the reason; one that passes is a failure then.
-    on_verdict: told each verdict as soon as it is there.
+    on_verdict: told each verdict as soon as it is there; those of quick rules come first.
 
     Raises OptionError for a rule that there is not, an exemption without a reason, and when there is
     nothing to check.  What the connector does wrong raises nothing: see ``Report.raise_for_failures``.
@@ -133,7 +133,7 @@ def _report(harness: HarnessFactory, verdicts: list[Verdict]) -> Report:
         found = opted_out(harness)
     except Exception:  # noqa: BLE001 - a harness that cannot be made is what every verdict tells
         found = OptedOut(verdicts[0].connector)
-    return Report(found.connector, tuple(verdicts), found.abilities, found.stale)
+    return Report(found.connector, in_order(verdicts), found.abilities, found.stale)
 
 
 def _name_of(harness: HarnessFactory) -> str:

@@ -24,6 +24,7 @@ from tidegate.sources.contract import Source
 __all__ = ["Elsewhere", "batch_of", "offset_after", "snapshot_of"]
 
 _HASH_SEED = "20260101"  # sets of texts are in another order there, most likely
+_ZONE = "Pacific/Chatham"  # where it is another time than here, most likely
 _ENDING_S = 30.0  # Spark takes some
 _KEPT: list[Run] = []
 
@@ -37,7 +38,7 @@ class Elsewhere:
             [sys.executable, "-m", __name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": _HASH_SEED},
+            env={**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": _HASH_SEED, "TZ": _ZONE},
             start_new_session=True,
         )
 

@@ -8,10 +8,21 @@ by their keys.  ``times`` holds the event time in ms of every row to align by, a
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 
 from tidegate.conformance.query import Batch
 
-__all__ = ["backward", "late", "past_the_bound", "pauses", "split_of", "starved", "watermark_ms", "watermarks"]
+__all__ = [
+    "backward",
+    "dropped",
+    "late",
+    "past_the_bound",
+    "pauses",
+    "split_of",
+    "starved",
+    "watermark_ms",
+    "watermarks",
+]
 
 _NAMED = 3
 
@@ -122,6 +133,43 @@ def late(times: Mapping[str, int], batches: Iterable[Batch]) -> str | None:
         if batch.watermark_ms is not None:
             watermark = max(batch.watermark_ms, batch.watermark_ms if watermark is None else watermark)
     return None
+
+
+def dropped(
+    splits: Mapping[int, Sequence[str]], times: Mapping[str, int], batches: Iterable[Batch], out_of_orderness_ms: int
+) -> str | None:
+    """Complain about the first batch of which Spark drops rows that are in order; None: there is none.
+
+    Spark's watermark is the greatest event time that was delivered, less a delay, here the out-of-orderness.
+    A batch loses what lies at or before the watermark of the batch before it (Spark's default), or at or
+    before its own, with ``spark.sql.streaming.statefulOperator.allowMultiple=false``.  Both are made of
+    earlier batches alone.
+    """
+    in_order = set(_in_order(splits, times, out_of_orderness_ms))
+    own_ms: int | None = None
+    before_ms: int | None = None
+    for batch in batches:
+        for whose, watermark in (("of the batch before", before_ms), ("of the batch itself", own_ms)):
+            found = [key for key in batch.keys if watermark is not None and times.get(key, watermark + 1) <= watermark]
+            lost = [key for key in found if key in in_order]
+            if lost and watermark is not None:
+                return (
+                    f"Spark drops {_named(lost)} of batch {batch.number}: by the watermark {whose}, which is the "
+                    f"greatest event time of earlier batches less {out_of_orderness_ms:,} ms, {lost[0]} is late by "
+                    f"{watermark - times[lost[0]]:,} ms"
+                )
+        greatest_ms = max((times[key] - out_of_orderness_ms for key in batch.keys if key in times), default=own_ms)
+        before_ms, own_ms = own_ms, greatest_ms if own_ms is None or greatest_ms is None else max(own_ms, greatest_ms)
+    return None
+
+
+def _in_order(splits: Mapping[int, Sequence[str]], times: Mapping[str, int], out_of_orderness_ms: int) -> Iterator[str]:
+    for keys in splits.values():
+        counted = [key for key in keys if key in times]
+        greatest = accumulate((times[key] for key in counted), max)
+        yield from (
+            key for key, most_ms in zip(counted, greatest, strict=True) if times[key] >= most_ms - out_of_orderness_ms
+        )
 
 
 def backward(batches: Iterable[Batch]) -> str | None:

@@ -11,8 +11,8 @@ from typing import TypeVar
 import pyarrow as pa
 from typing_extensions import Self
 
-from tidegate.alignment.index import SupportsPeek
-from tidegate.alignment.splits import Extents, Positions, SplitId, SplitRange
+from tidegate.alignment.index import SupportsPeek, TimeIndex
+from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, SplitRange
 from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.conformance.elsewhere import Elsewhere
 from tidegate.conformance.errors import ConformanceError, NotApplicableError
@@ -34,7 +34,7 @@ PATIENCE_S = 20.0
 _POLL_S = 0.01  # what is looked at belongs to another system, which tells nobody that it has changed
 
 # Rules wait for what they did themselves, so it is looked for at once.
-_OPTIONS = {"discoveryInterval": "50 ms"}
+_OPTIONS = {"discoveryInterval": "50 milliseconds"}
 
 
 def after(*seconds: float) -> list[int]:
@@ -231,6 +231,10 @@ class Lab:
         if not isinstance(enumerator, SupportsPeek):
             raise self.fail(f"{type(enumerator).__name__} has no peek() and latest(), so that nothing can be planned")
         return enumerator
+
+    def latest(self, peeking: SupportsPeek, ends: Positions) -> dict[SplitId, int | None]:
+        """Return for each split what a planner learns of its greatest event time before an end."""
+        return TimeIndex(peeking).latest({split: Extent(min(0, end), end) for split, end in ends.items()})
 
     def restarted(self, source: Source, enumerator: SplitEnumerator, positions: Positions) -> SplitEnumerator:
         """End the run of an enumerator, and return that of the next, which goes on from these positions."""

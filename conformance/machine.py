@@ -165,6 +165,8 @@ def live_many_lives(lab: Lab, drifts_s: tuple[int | None, ...], seconds: float) 
     """
     terms = _Terms(_beginner(lab.make, lab.open_run, lab.patience_s), lab.harness.abilities, drifts_s, lab.seen)
     life_s = _seconds_of_a_life(terms)
+    if life_s > _SLOW_S:
+        life_s = min(life_s, _seconds_of_a_life(terms))  # the first one may have imported what all of them need
     lives = max(_FEWEST_LIVES, min(_MOST_LIVES, int(seconds / life_s)))
     lab.tell(f"live up to {lives} lives of up to {_STEPS} steps")
     phases = [Phase.generate] if life_s > _SLOW_S else [Phase.generate, Phase.shrink]

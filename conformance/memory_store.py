@@ -181,6 +181,9 @@ class MemoryStore:
                 if self._name not in self._OPEN:
                     return
                 continue
+            if self._name not in self._OPEN:
+                connection.close()  # it came to wake what waits here
+                return
             with self._lock:
                 self._connections.append(connection)
             threading.Thread(target=self._talk, args=[connection], name="memory-store-client", daemon=True).start()

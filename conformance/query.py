@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import cycle
 
 from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.conformance.abilities import Ability
@@ -157,11 +158,15 @@ class Query:
         self.clock.sleep(seconds)
         self.rest()
 
-    def run_until(self, condition: Callable[[], object], complaint: str, budget: Budget = UNLIMITED) -> None:
-        """Make batches until a condition holds; raises ConformanceError when it does not, and no more rows come."""
+    def run_until(self, condition: Callable[[], object], complaint: str, *budgets: Budget) -> None:
+        """Make batches until a condition holds; raises ConformanceError when it does not, and no more rows come.
+
+        budgets: of the batches, in turn; none: unlimited.
+        """
+        limits = cycle(budgets or [UNLIMITED])
         deadline = time.monotonic() + self.lab.patience_s
         while not condition():
-            batch = self.step(budget)
+            batch = self.step(next(limits))
             if batch is not None and batch.keys:
                 deadline = time.monotonic() + self.lab.patience_s
             elif time.monotonic() > deadline:
@@ -169,11 +174,11 @@ class Query:
             elif batch is None:
                 time.sleep(_PAUSE_S)
 
-    def run_until_read(self, rows: Iterable[Row], budget: Budget = UNLIMITED) -> None:
-        """Make batches until all of some rows are there."""
+    def run_until_read(self, rows: Iterable[Row], *budgets: Budget) -> None:
+        """Make batches, each with the next of the budgets, until all of some rows are there."""
         wanted = {row.key for row in rows}
         complaint = f"{len(wanted)} rows were written and not all delivered"
-        self.run_until(lambda: wanted <= set(self.delivered), complaint, budget)
+        self.run_until(lambda: wanted <= set(self.delivered), complaint, *budgets)
 
     def finish(self) -> None:
         """Begin a bounded run (Trigger.AvailableNow) and make its batches; all that is there must come."""

@@ -46,7 +46,7 @@ class Level(Enum):
 class Tier(Enum):
     """What a rule needs to be checked, from the quickest to the slowest."""
 
-    CONTRACT = "the enumerator and the reader alone, in this process"
+    CONTRACT = "the enumerator and the reader alone, in this process and in another one"
     STATEFUL = "whole lives of a query, made up by Hypothesis, on a clock of their own"
     SPARK = "real queries"
     FAULTS = "a side that fails while it is read, and processes that are killed"
@@ -66,6 +66,7 @@ class Rule:
     tested: how it is tested.
     passes: what is seen when it passes.
     needs: abilities without which it is skipped.
+    waits: whether it waits for rows, which a broken connector never finds; those that do not come first.
     witness: what must have been seen by the end, or nothing was tested (Beam: "completed vacuously").
     look_at: what to look at when it fails, most likely first.
     source: where the rule comes from.
@@ -84,6 +85,7 @@ class Rule:
     needs: frozenset[Ability] = frozenset()
     witness: tuple[str, ...] = ()
     source: str = ""
+    waits: bool = True
 
     @property
     def area(self) -> str:
@@ -98,8 +100,13 @@ class Rule:
 
     @property
     def order(self) -> tuple[int, int]:
-        """What rules are sorted by: area and number."""
+        """What rules are sorted by where they are shown: area and number."""
         return list(AREAS).index(self.area), int(self.id.partition("-")[2])
+
+    @property
+    def turn(self) -> tuple[int, bool, tuple[int, int]]:
+        """What rules are sorted by where they are checked: the quick ones tell first what is wrong."""
+        return list(Tier).index(self.tier), self.waits, self.order
 
 
 _RULES: dict[str, Rule] = {}
@@ -118,6 +125,7 @@ def rule(  # noqa: PLR0913 - all of it is said once, by name
     needs: Iterable[Ability] = (),
     witness: Iterable[str] = (),
     source: str = "",
+    waits: bool = True,
 ) -> Callable[[_Test], _Check]:
     """Make a rule of a test, and of the test a check: a function that anyone calls with a harness.
 
@@ -141,6 +149,7 @@ def rule(  # noqa: PLR0913 - all of it is said once, by name
             frozenset(needs),
             tuple(witness),
             source,
+            waits,
         )
 
         @functools.wraps(test)
@@ -162,9 +171,9 @@ def all_rules() -> list[Rule]:
 
 
 def rules_of(tiers: Iterable[Tier]) -> list[Rule]:
-    """Return the rules of some tiers, by area and number."""
+    """Return the rules of some tiers, in the order in which they are checked."""
     wanted = set(tiers)
-    return [each for each in all_rules() if each.tier in wanted]
+    return sorted((each for each in all_rules() if each.tier in wanted), key=lambda each: each.turn)
 
 
 def tier_named(option: str, name: str) -> Tier:

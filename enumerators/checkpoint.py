@@ -3,7 +3,7 @@
     {"v": 1,                         version of this layout
      "source": "kafka",              the connector that wrote it
      "positions": {"orders-0": 17},  per split the next unread position
-     "starts": {"orders-0": 3},      only in the offset that a split first appears in
+     "starts": {"orders-0": 3},      only in the offset that a split first appears in, or begins anew in
      "bound": 1700000000000,         ms, exclusive: nothing at or after it was delivered, up to the
                                     disorder of splits that are cut by probing (inexactSplits)
      "watermark": 1699999999999,     ms, of the source
@@ -12,6 +12,8 @@
      "removed": ["orders-3"],        splits that were not found any more; their positions are kept
      "ended": true,                  all splits are at their configured ends
      "group": {...},                 who this source is in its alignment group, and who else is there
+     "hollow": {"orders-4": 90},     from where on, up to the position, a long stretch holds nothing to
+                                    align by, so that a restart need not look through it again
      "waits": 1,                     how often in a row a bounded run has waited for its group
      "enumerator": {...}}            what the connector's enumerator needs beyond positions
 
@@ -42,10 +44,11 @@ class Checkpoint:
     """An offset as objects.
 
     progress: of the plan that the offset ends.
-    starts: of the splits that are new in this offset.
+    starts: of the splits that are new in this offset, or that hold other records than before.
     enumerator: the enumerator's snapshot.
     group: the membership's snapshot.
     waits: since the last batch that did anything else.
+    hollow: of splits with a long stretch without records to align by before their position, where it begins.
     """
 
     progress: Progress = field(default_factory=lambda: Progress({}))
@@ -53,6 +56,7 @@ class Checkpoint:
     enumerator: Json | None = None
     group: Json | None = None
     waits: int = 0
+    hollow: Positions = field(default_factory=dict)
 
     def to_json(self, source: str) -> Json:
         """Return the offset JSON, canonical: equal checkpoints give equal texts."""
@@ -69,6 +73,7 @@ class Checkpoint:
             "removed": sorted(progress.removed) or None,
             "ended": progress.ended or None,
             "group": _canonical(self.group),
+            "hollow": dict(sorted(self.hollow.items())) or None,
             "waits": self.waits or None,
             "enumerator": _canonical(self.enumerator),
         }
@@ -107,6 +112,7 @@ class Checkpoint:
                 _optional_json(offset.get("enumerator")),
                 _optional_json(offset.get("group")),
                 _int(offset.get("waits", 0)),
+                _positions(offset.get("hollow", {})),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CheckpointError(f"the checkpoint holds a broken offset: {_short(offset)}") from error
@@ -116,7 +122,7 @@ class Checkpoint:
 
         Raises CheckpointError when neither offset says so.
         """
-        position = before.progress.positions.get(split, self.starts.get(split))
+        position = self.starts.get(split, before.progress.positions.get(split))
         if position is None:
             raise CheckpointError(
                 f"the checkpoint reads split {split!r} without saying from where: an offset is broken"

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Extent, Positions, SplitId, SplitRange
 
 __all__ = [
+    "Divergence",
     "Json",
     "SplitEnumerator",
+    "SupportsAvailability",
     "SupportsClock",
     "SupportsCommit",
     "SupportsCost",
     "SupportsDetails",
     "SupportsMetrics",
+    "SupportsValidation",
 ]
 
 Json: TypeAlias = dict[str, Any]
@@ -44,9 +48,10 @@ class SplitEnumerator(ABC):
         """
 
     def forget(self, removed: Positions) -> Collection[SplitId]:
-        """Return those of the removed splits of which nothing is unread, so that nobody need remember them.
+        """Return those of the removed splits that nobody need remember.
 
-        Called after ``discover`` when splits that were read are missing from its answer.
+        Nothing of them is unread, or what is unread is gone for good and its loss is accepted.  Called
+        after ``discover`` when splits that were read are missing from its answer.
         """
         del removed
         return ()
@@ -113,6 +118,47 @@ class SupportsCommit(Protocol):
         """Learn that the batches up to these positions are written, and their offset is stored.
 
         Called before every plan, and so not for a run's last batch: the next run says it.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """What became of a split that does not hold any more what was read of it.
+
+    reason: such as "the topic was deleted and created anew", a clause for errors and logs.
+    position: where to go on: all that was never read is at or after it.
+    """
+
+    reason: str
+    position: int
+
+
+@runtime_checkable
+class SupportsValidation(Protocol):
+    """Can tell whether positions still mean what they meant, though the split has the same name."""
+
+    def validate(self, positions: Positions) -> Mapping[SplitId, Divergence]:
+        """Return those of the splits whose records before the position are not those that were read.
+
+        Called before every plan, after ``extents``, so it must be cheap as long as nothing changed.
+        They are data loss (``failOnDataLoss``); without it they are read from the divergence's
+        position on.  Each is told once per run; ``snapshot`` does not tell it again either.
+        """
+
+
+@runtime_checkable
+class SupportsAvailability(Protocol):
+    """Can do with the splits that can be looked at while others cannot, such as those of a broker that is away."""
+
+    def available_extents(self, splits: Collection[SplitId]) -> tuple[Mapping[SplitId, Extent], Mapping[SplitId, str]]:
+        """Return the extents of the splits that are available, and a reason for each of the others, a clause.
+
+        Called in place of ``extents`` before every plan but a query's first and those of bounded runs,
+        which need all splits.  A split without an extent is not read and not asked about; it holds bound and
+        watermark where they are.  After this call ``peek`` and the like may raise UnavailableError for a
+        split that is away by then: it is called again, and another plan is made.
+
+        Raises DeadlineError when none is available for long.
         """
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -25,24 +25,27 @@ from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import (
     Json,
     SplitEnumerator,
+    SupportsAvailability,
     SupportsClock,
     SupportsCommit,
     SupportsCost,
     SupportsDetails,
     SupportsMetrics,
     SupportsOvershoot,
+    SupportsValidation,
 )
 from tidegate.enumerators.group_folder import GroupFolder
 from tidegate.enumerators.pace import BatchPace
 from tidegate.enumerators.report import Reporter
 from tidegate.enumerators.retention import RetentionWatch
-from tidegate.errors import ContractError, DataLossError, PositionGoneError
+from tidegate.errors import ContractError, DataLossError, PositionGoneError, UnavailableError
 from tidegate.readers.contract import ReadTask
 
 __all__ = ["CoordinatorSettings", "SourceCoordinator"]
 
 _LOG = logging.getLogger("tidegate.planner")
 _MORE_ATTEMPTS = 4
+_LONG_STRETCH = 1000  # positions without a record to align by that a restart need not look through again
 _POLL_INTERVAL_S = 0.1  # Spark itself asks about 90 times a second while nothing comes
 
 
@@ -109,6 +112,8 @@ class SourceCoordinator:
         self._splits: dict[SplitId, None] = {}  # an ordered set
         self._discovered_at = self._extents_at = float("-inf")
         self._extents: Extents = {}
+        self._away: Mapping[SplitId, str] = {}  # why nobody can look at them now
+        self._anew: dict[SplitId, int] = {}  # where splits go on that hold other records now, until an offset says so
         self._known_removed: Collection[SplitId] = ()
         self._stops: dict[SplitId, int | None] = {}
         self._targets: dict[SplitId, int] | None = None
@@ -129,8 +134,9 @@ class SourceCoordinator:
             and not in a bounded run.
         """
         for _ in range(_MORE_ATTEMPTS):
-            # Records that are deleted while a plan is made are data loss or none, as their extents say.
-            with suppress(PositionGoneError):
+            # Records that are deleted while a plan is made are data loss or none, as their extents say, and
+            # splits that nobody can look at any more are left out of the next one.
+            with suppress(PositionGoneError, UnavailableError):
                 return self._plan_to(start, budget, min_rows)
         return self._plan_to(start, budget, min_rows)
 
@@ -141,15 +147,24 @@ class SourceCoordinator:
             self._clocks.sleep(max(0.0, self._extents_at + _POLL_INTERVAL_S - self._clocks.monotonic()))
         if isinstance(enumerator, SupportsCommit):
             enumerator.commit(before.progress.positions)
-        self._refresh(enumerator)
         first = start == INITIAL_OFFSET
+        self._refresh(enumerator, all_needed=first or self._bounded)
+        remembered = self._remembered(enumerator, before.progress.positions)
+        self._find_divergences(enumerator, remembered)
+        if self._anew:
+            index.forget_before({s: at for s, at in remembered.items() if s not in self._anew})
         # A split of which nothing is known yet waits: its start would be stored without a position.
         new = [s for s in self._splits if s in self._extents and s not in before.progress.positions]
-        starts = self._starts(enumerator, new, first=first)
-        known = {**self._remembered(enumerator, before.progress.positions), **starts}
-        extents = {s: self._extent(s, extent, known[s]) for s, extent in self._extents.items() if s in known}
+        starts = {**self._anew, **self._starts(enumerator, new, first=first)}
+        known = {**remembered, **starts}
+        found = {s: extent for s, extent in self._extents.items() if s in known} | {
+            s: Extent(known[s], known[s], settled=s in before.progress.idle, available=False)
+            for s in self._away
+            if s in known
+        }
+        extents = {s: self._extent(s, extent, known[s]) for s, extent in found.items()}
         # By what there is, not by the targets of a bounded run: only who has nothing to read is idle.
-        idle = self._timers.observe(known, {s: self._extents[s] for s in extents}, before.progress.idle)
+        idle = self._timers.observe(known, found, before.progress.idle)
         if self._pace is not None:
             budget = replace(budget, rows=min(self._pace.rows(), budget.rows or sys.maxsize))
         limits = self._limits(enumerator, budget)
@@ -157,7 +172,9 @@ class SourceCoordinator:
             self._group.join(before.group)
         while True:
             progress = replace(before.progress, positions=known)
-            planned = plan(progress, extents, idle, self._group, index, limits, added=() if first else new)
+            planned = plan(
+                progress, extents, idle, self._group, index, limits, added=() if first else [*new, *self._anew]
+            )
             # The first offset always differs, or the starts would not be fixed.
             nothing = not first and planned.progress == before.progress and not self._group_has_news(before)
             held_by = self._held_by_group(planned) if nothing and self._bounded else None
@@ -177,8 +194,10 @@ class SourceCoordinator:
             enumerator.snapshot(),
             None if self._group is None else self._group.snapshot(),
             0 if held_by is None else before.waits + 1,
+            index.stretches_before(planned.progress.positions, _LONG_STRETCH),
         ).to_json(self._source)
         self._planned, self._batch_at = planned, self._clocks.monotonic()
+        self._anew = {}
         if self._pace is not None:
             self._pace.begin(offset, limits.cost(planned.ranges).rows)
         return offset
@@ -197,12 +216,14 @@ class SourceCoordinator:
         before, after = Checkpoint.from_json(start, self._source), Checkpoint.from_json(end, self._source)
         if self._group is not None:
             self._tell_group(after)
+        enumerator, _ = self._opened(after)
+        if start == end:  # its starts are of the batch before
+            return []
         ranges = [
             SplitRange(split, begin, position)
             for split, position in after.progress.positions.items()
             if (begin := after.start_of(split, before)) < position
         ]
-        enumerator, _ = self._opened(after)
         return self._assigned(ranges, enumerator)
 
     def _assigned(self, ranges: Collection[SplitRange], enumerator: SplitEnumerator) -> list[ReadTask]:
@@ -229,7 +250,7 @@ class SourceCoordinator:
         Every split is read from its start to its stop or its present end.
         """
         enumerator, _ = self._opened(Checkpoint())
-        self._refresh(enumerator)
+        self._refresh(enumerator, all_needed=True)
         starts = self._starts(enumerator, self._splits, first=True)
         ends = {s: self._limited_end(s, extent) for s, extent in self._extents.items()}
         ranges = [SplitRange(s, starts[s], ends[s]) for s in self._splits if s in ends and starts[s] < ends[s]]
@@ -253,15 +274,20 @@ class SourceCoordinator:
             if not isinstance(self._enumerator, SupportsPeek):
                 raise ContractError(f"the enumerator of {self._source!r} has no peek() and latest()")
             self._index = TimeIndex(self._enumerator)
+            self._index.recall(before.hollow, before.progress.positions)
         return self._enumerator, self._index
 
-    def _refresh(self, enumerator: SplitEnumerator) -> None:
+    def _refresh(self, enumerator: SplitEnumerator, *, all_needed: bool) -> None:
         now = self._clocks.monotonic()
         if now - self._discovered_at >= self._settings.discovery_interval_s and self._targets is None:
             self._splits = dict.fromkeys(sorted(enumerator.discover()))
             self._discovered_at = now
             self._stops |= enumerator.stops([s for s in self._splits if s not in self._stops])
-        self._extents = enumerator.extents(self._splits)
+        if isinstance(enumerator, SupportsAvailability) and not all_needed:
+            self._extents, self._away = enumerator.available_extents(self._splits)
+        else:
+            self._extents, self._away = enumerator.extents(self._splits), {}
+        self._reporter.unavailable(self._away)
         self._extents_at = now
         if self._bounded and self._targets is None:
             self._targets = {s: extent.end for s, extent in self._extents.items()}
@@ -296,6 +322,20 @@ class SourceCoordinator:
             self._stops = {s: stop for s, stop in self._stops.items() if s not in forgotten}
         self._known_removed = removed.keys()
         return positions
+
+    def _find_divergences(self, enumerator: SplitEnumerator, positions: Positions) -> None:
+        """Learn which splits hold other records now.  Raises DataLossError for them, unless that is accepted."""
+        found = enumerator.validate(positions) if isinstance(enumerator, SupportsValidation) and positions else {}
+        if found and self._settings.fail_on_data_loss:
+            split = min(found)
+            raise DataLossError(
+                f"split {split!r} was read up to position {positions[split]}, but {found[split].reason}; start with "
+                f"a new checkpoint, or set failOnDataLoss to false to go on from position {found[split].position}"
+            )
+        self._reporter.diverged(found)
+        # A plan may fail after this, and the enumerator tells it only once.
+        self._anew.update({s: divergence.position for s, divergence in found.items()})
+        self._anew = {s: at for s, at in self._anew.items() if s in positions}
 
     @staticmethod
     def _grown(extent: Extent, start: int | None) -> Extent:
@@ -350,7 +390,7 @@ class SourceCoordinator:
             planned,
             ends,
             int(self._clocks.wall() * 1000),
-            self._retention.seconds_left(now_s, positions, extents),
+            self._retention.seconds_left(now_s, positions, {s: e for s, e in extents.items() if e.available}),
             {"lookups": index.lookups - self._lookups, "peeks": index.peeks - self._peeks},
             _cost_of_rows(enumerator),
             metrics=enumerator.metrics() if isinstance(enumerator, SupportsMetrics) else {},

@@ -21,13 +21,14 @@ from tidegate.enumerators.object_times import ObjectTimes
 from tidegate.enumerators.seen_objects import SeenObjects
 from tidegate.errors import CorruptDataError, ObjectGoneError
 from tidegate.readers.daemon_threads import DaemonThreads
-from tidegate.readers.objects import CHUNK_SCHEMA, Chunk, ObjectFormat, S3Object
+from tidegate.readers.objects import CHUNK_SCHEMA, Chunk, ChunkSurvey, ObjectFormat, S3Object
 
 __all__ = ["ObjectDiscovery"]
 
 _LOG = logging.getLogger("tidegate.planner")
 _THREADS = 16
 _OBJECTS_AT_ONCE = 64
+_OBJECTS_TOGETHER = 8  # each is a request, one after the other
 _OBJECTS_PER_BATCH = 10_000
 
 
@@ -167,18 +168,35 @@ class ObjectDiscovery:
         self, objects: Sequence[S3Object], now_ms: int, given_up: threading.Event
     ) -> list[tuple[S3Object, list[Chunk]]]:
         surveyed = []
-        for found in objects:
+        remaining = iter(objects)
+        while some := list(islice(remaining, _OBJECTS_TOGETHER)):
             if self._stopped.is_set() or given_up.is_set():
                 raise CancelledError
-            chunks = self._chunks(found, now_ms)
-            if chunks is not None:
-                surveyed.append((found, chunks))
+            together = self._together(some)
+            for found, pieces in zip(some, together, strict=True):
+                if self._stopped.is_set() or given_up.is_set():
+                    raise CancelledError
+                chunks = self._chunks(found, pieces, now_ms)
+                if chunks is not None:
+                    surveyed.append((found, chunks))
         return surveyed
 
-    def _chunks(self, found: S3Object, now_ms: int) -> list[Chunk] | None:
-        """Return the chunks of an object; None: it is gone, and not to be remembered."""
+    def _together(self, objects: Sequence[S3Object]) -> Sequence[list[ChunkSurvey] | None]:
+        """Return the chunks of each object as its format describes them; None: it is to be surveyed by itself."""
+        apart = [None] * len(objects)
+        columns = {self._times.column_in(found) for found in objects}
+        if len(columns) > 1:
+            return apart
         try:
-            pieces = self._format.survey(found, self._times.column_in(found))
+            return self._format.survey_together(objects, columns.pop()) or apart
+        except (ObjectGoneError, CorruptDataError):
+            return apart  # and it is told of which
+
+    def _chunks(self, found: S3Object, pieces: list[ChunkSurvey] | None, now_ms: int) -> list[Chunk] | None:
+        """Return the chunks of an object, which may be known; None: it is gone, and not to be remembered."""
+        try:
+            if pieces is None:
+                pieces = self._format.survey(found, self._times.column_in(found))
         except ObjectGoneError:
             # Should it be there again, as another version, it is new.
             _LOG.warning("the object %r was deleted or overwritten before it could be looked at", found.key)

@@ -5,6 +5,7 @@
      "groupBound": ms,                          what the others of the group leave to this source
      "splits": {"paused": 2, "reading": 1},     how many splits are in which state
      "spread": [ms, ms, ms],                    next event times: of the slowest split, the median, the fastest
+     "plannedRows": 500,                        of the batch, as far as is known before it is read
      "rowsRemaining": 1200,                     lag in rows: all that is readable and not planned yet
      "numFilesOutstanding": 3,                  the same in objects, for a source that reads objects,
      "numBytesOutstanding": 9000,               and in bytes
@@ -18,8 +19,11 @@
                                                 passes the bound by at most the split's disorder
      "overshoot": ms,                           how far the batch passes the bound, for chunks are read whole
      "secondsToDeletion": {"orders-2": 340},    of unread records, where that can be told
-     "metrics": {"approximateQueueSize": 7},    figures of the connector's own, where it has any
+     "unavailableSplits": ["orders-4"],         that nobody can look at now; the first ten, where there are any
+    "divergedSplits": ["orders-5"],            that hold other records than were read, in this run; the first ten
+    "metrics": {"approximateQueueSize": 7},    figures of the connector's own, where it has any
      "planner": "9f1c...",                      names the planner process
+     "reads": "orders at kafka:9092",           what is read, for people
      "bySplit": {"orders-0": ["reading", ms, 5]}}   state, next event time, rows left; up to 100 splits
 
 It is small whatever the number of splits, for Spark keeps it twice in each progress.
@@ -36,9 +40,9 @@ from tidegate.alignment.budget import Cost, CostOf, split_rows
 from tidegate.alignment.plan import Plan
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
 from tidegate.alignment.states import SplitState
-from tidegate.enumerators.contract import Json
+from tidegate.enumerators.contract import Divergence, Json
 
-__all__ = ["Reporter"]
+__all__ = ["Reporter", "first_names"]
 
 _LOG = logging.getLogger("tidegate.planner")
 _DETAILED_SPLITS = 100
@@ -54,6 +58,7 @@ class Reporter:
         self._paused_since: dict[SplitId, int] = {}
         self._late_rows = 0
         self._warned: dict[str, set[SplitId]] = {}
+        self._diverged: set[SplitId] = set()
 
     def report(
         self,
@@ -105,6 +110,7 @@ class Reporter:
             "groupBound": planned.group_bound_ms,
             "splits": dict(sorted(Counter({state.value: len(found) for state, found in by_state.items()}).items())),
             "spread": [times[0], times[(len(times) - 1) // 2], times[-1]] if times else None,
+            "plannedRows": cost(planned.ranges).rows,
             "rowsRemaining": sum(remaining.values()),
             **_objects(cost(outstanding)),
             "eventTimeLag": 0 if oldest is None else max(0, now_ms - oldest[0]),
@@ -121,6 +127,10 @@ class Reporter:
         }
         if overshoot_ms is not None:
             report["overshoot"] = overshoot_ms
+        if away := self._warned.get("unavailable"):
+            report["unavailableSplits"] = sorted(away)[:_NAMED_SPLITS]
+        if self._diverged:
+            report["divergedSplits"] = sorted(self._diverged)[:_NAMED_SPLITS]
         if metrics:
             report["metrics"] = dict(sorted(metrics.items()))
         if len(splits) <= _DETAILED_SPLITS:
@@ -133,13 +143,36 @@ class Reporter:
         """Log that splits were found during the run."""
         if not splits:
             return
-        _LOG.warning("%s found new splits, read from their beginning: %s", self._source, _names(splits))
+        _LOG.warning("%s found new splits, read from their beginning: %s", self._source, first_names(splits))
+
+    def diverged(self, found: Mapping[SplitId, Divergence]) -> None:
+        """Log that splits hold other records than were read of them, and go on; their loss is accepted."""
+        self._diverged |= found.keys()
+        for reason in sorted({divergence.reason for divergence in found.values()}):
+            splits = [s for s, divergence in found.items() if divergence.reason == reason]
+            _LOG.warning(
+                "%s goes on from position %d with %s: %s (failOnDataLoss is false)",
+                self._source,
+                min(found[s].position for s in splits),
+                first_names(splits),
+                reason,
+            )
+
+    def unavailable(self, reasons: Mapping[SplitId, str]) -> None:
+        """Log that nobody can look at splits now.  Called before each plan, also where there are none."""
+        if new := self._news("unavailable", reasons):
+            _LOG.warning(
+                "%s cannot look at %s, and the others wait for them at the bound: %s",
+                self._source,
+                first_names(new),
+                reasons[min(new)],
+            )
 
     def _log(self, removed: Collection[SplitId], late: Collection[SplitId], in_danger: Mapping[SplitId, float]) -> None:
         if new := self._news("removed", removed):
-            _LOG.warning("%s no longer finds splits, read no further: %s", self._source, _names(new))
+            _LOG.warning("%s no longer finds splits, read no further: %s", self._source, first_names(new))
         if new := self._news("late", late):
-            _LOG.warning("%s reads splits behind the watermark (lateSplits): %s", self._source, _names(new))
+            _LOG.warning("%s reads splits behind the watermark (lateSplits): %s", self._source, first_names(new))
         if new := self._news("in danger", in_danger):
             soonest = min(new, key=lambda split: in_danger[split])
             _LOG.warning(
@@ -161,6 +194,7 @@ def _objects(outstanding: Cost) -> Json:
     return {"numFilesOutstanding": outstanding.files, "numBytesOutstanding": outstanding.bytes}
 
 
-def _names(splits: Collection[SplitId], most: int = 5) -> str:
-    shown = ", ".join(sorted(splits)[:most])
-    return shown if len(splits) <= most else f"{shown} and {len(splits) - most} more"
+def first_names(names: Collection[str], most: int = 5) -> str:
+    """Return the first names in their order, and how many more there are."""
+    shown = ", ".join(sorted(names)[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

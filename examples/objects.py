@@ -1,6 +1,7 @@
 """Counts the rows of Parquet objects by an hour of event time: objects.py s3://BUCKET/PREFIX STATE_FOLDER."""
 
 import sys
+from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import window
@@ -13,5 +14,8 @@ tidegate.register(spark)
 rows = spark.readStream.format("tidegate_s3").option("path", path).option("stateLocation", state)
 history = rows.option("eventTime", "column:at").option("maxDrift", "1 hour").load()
 counts = history.withWatermark("at", "1 hour 1 minute").groupBy(window("at", "1 hour")).count()  # an object's span
-counts.writeStream.format("memory").queryName("counts").trigger(availableNow=True).start().awaitTermination()
-spark.table("counts").selectExpr("count(*) AS windows", "sum(count) AS rows").show()
+with TemporaryDirectory() as checkpoint:
+    memory = counts.writeStream.format("memory").queryName("counts").option("checkpointLocation", checkpoint)
+    memory.trigger(availableNow=True).start().awaitTermination()
+    spark.table("counts").selectExpr("count(*) AS windows", "sum(count) AS rows").show()
+    spark.read.format("statestore").load(checkpoint).selectExpr("sum(value.count) AS rows_in_open_windows").show()

@@ -59,8 +59,8 @@ def check_conformance(
 
 
 def list_rules(tiers: Sequence[str], rules: Sequence[str]) -> None:
-    """Print the rules of some tiers, or some rules, each with its level and tier."""
-    wanted = _wanted(tiers, rules)
+    """Print the rules of some tiers, or some rules, by area and number, each with its level and tier."""
+    wanted = sorted(_wanted(tiers, rules), key=lambda each: each.order)
     output = _output()
     for area in AREAS:
         of_area = [each for each in wanted if each.area == area]
@@ -100,7 +100,7 @@ def _output() -> Console:
 
 
 def _wanted(tiers: Iterable[str], rules: Iterable[str]) -> list[Rule]:
-    """Return the rules that are asked for.  Raises OptionError when there are none."""
+    """Return the rules that are asked for, as they are checked.  Raises OptionError when there are none."""
     of_tiers = rules_of([tier_named("--tier", name) for name in tiers] or Tier)
     named = {rule_named(each).id for each in rules}
     found = [each for each in of_tiers if not named or each.id in named]

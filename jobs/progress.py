@@ -43,7 +43,8 @@ class Standing:
         if self.at_ms is None:
             return "no event time is known"
         whole = self.done_ms + self.left_ms
-        percent = share(self.done_ms, whole) if whole else "100 %"
+        done = min(self.done_ms, whole - 1) if self.rows_left else self.done_ms
+        percent = share(done, whole) if whole else share(self.rows, self.rows + self.rows_left)
         return f"{percent} · {clock_time(self.at_ms)} · {span(self.done_ms)} done, {span(self.left_ms)} left"
 
     @property
@@ -68,11 +69,11 @@ def standing(stretches: Mapping[SplitId, Stretch], recent: Sequence[BatchProgres
     begin_ms = min((s.begin_ms for s in stretches.values() if s.begin_ms is not None), default=None)
     end_ms = max((s.end_ms for s in stretches.values() if s.end_ms is not None), default=None)
     whole_ms = 0 if begin_ms is None or end_ms is None else max(0, end_ms - begin_ms)
-    if not recent:
-        return Standing(begin_ms, 0, whole_ms, 0, sum(stretch.rows for stretch in stretches.values()))
-    last = recent[-1]
     seconds = sum(batch.seconds for batch in recent)
     rows_per_s = sum(batch.rows for batch in recent) / seconds if seconds else 0.0
+    last = next((batch for batch in reversed(recent) if batch.planned), None)
+    if last is None:
+        return Standing(begin_ms, 0, whole_ms, rows, sum(stretch.rows for stretch in stretches.values()), rows_per_s)
     if begin_ms is None or end_ms is None:
         return Standing(None, 0, 0, rows, last.rows_left, rows_per_s)
     unread = [(said.next_ms, s) for s, said in last.splits.items() if said.rows_left and said.next_ms is not None]

@@ -12,6 +12,7 @@ from tidegate.jobs.figures import count, span
 from tidegate.jobs.layout import figure, key, layout, legend, pause_key, split_key, table_row
 from tidegate.jobs.query_trace import SourceRun, source_runs, traced
 from tidegate.jobs.trace import Trace
+from tidegate.sources.progress import SourceProgress
 
 __all__ = ["COLUMNS", "KEPT", "query_page"]
 
@@ -31,11 +32,12 @@ COLUMNS = (
 )
 
 
-def query_page(progresses: Sequence[Json], kept: int) -> str | None:
+def query_page(progresses: Sequence[Json], kept: int, *, ended: bool) -> str | None:
     """Return the page, which needs no other file and no network; None: no tidegate source has planned a batch yet.
 
     progresses: the JSON of each StreamingQueryProgress that Spark has kept, the oldest first.
     kept: what Spark's setting KEPT says.
+    ended: whether the query runs no more.
     """
     runs = source_runs(progresses)
     if not runs:
@@ -47,15 +49,17 @@ def query_page(progresses: Sequence[Json], kept: int) -> str | None:
         title=f"tidegate: {name}",
         headline=f"{name}: {count(rows)} rows in {count(max(len(run.batches) for run in runs))} batches",
         introduction=(
-            f"Run {last['runId']}, from {_time(first)} to {_time(last)} UTC." + _missing(first, len(progresses), kept)
+            f"Run {last['runId']}, from {_time(first)} to {_time(last)} UTC{'; it has ended' if ended else ''}."
+            + _missing(first, len(progresses), kept)
         ),
-        figures=[card for run in runs if run.batches for card in _cards(run)],
+        figures=[card for run in runs if run.batches for card in _cards(run, ended=ended)],
         legend_html="",
         columns=COLUMNS,
         rows=[table_row(_row(run), {COLUMNS.index("late rows"): "lost"} if _late(run) else {}) for run in runs],
         footer=(
             "Batches that read nothing are left out. A split that is read to its end stands at its last known record, "
-            "or at the watermark. Late rows are those read behind the source's watermark. "
+            "or at the watermark. Rows are counted as they were planned: offsets of Kafka, and estimates of objects "
+            "in JSON, CSV, Avro and text. Late rows are those read behind the source's watermark. "
             "Made by <code>tidegate.report</code>."
         ),
     )
@@ -74,17 +78,24 @@ def _missing(first: Json, entries: int, kept: int) -> str:
     )
 
 
-def _cards(run: SourceRun) -> tuple[str, str]:
+def _cards(run: SourceRun, *, ended: bool) -> tuple[str, str]:
     """Return the pictures of a source with at least one batch."""
     shown, axis = traced(run)
-    states = ", ".join(f"{count(number)} {state}" for state, number in run.last.splits.items())
-    held = "" if run.last.held_by is None else f"; held by {run.last.held_by}"
     picture = "<p>No event time is known: the source is not aligned and has no watermark.</p>"
     if axis is not None:
         picture = chart(shown, axis, f"{run.name}: event time reached by the splits after each batch.")
         picture += legend(_keys(run, shown))
-    splits = f"{count(sum(run.last.splits.values()))} splits: {states}{held}."
-    return figure(run.name, splits, picture), _batches(run, shown)
+    return figure(run.name, _splits(run.last, ended=ended), picture), _batches(run, shown)
+
+
+def _splits(last: SourceProgress, *, ended: bool) -> str:
+    """Say in which states the splits are, or were in the last plan, and what holds those with unread rows."""
+    splits = f"{count(sum(last.splits.values()))} splits"
+    states = ", ".join(f"{count(number)} {state}" for state, number in last.splits.items())
+    if ended:
+        return f"{splits}; in the last plan {states}."
+    held = f"; held by {last.held_by}" if last.held_by is not None and last.rows_remaining else ""
+    return f"{splits}: {states}{held}."
 
 
 def _keys(run: SourceRun, shown: Trace) -> list[str]:

@@ -14,7 +14,6 @@ from datetime import datetime, timedelta, timezone
 from statistics import median_low
 
 from tidegate.alignment.splits import SplitId
-from tidegate.enumerators.checkpoint import INITIAL_OFFSET, Checkpoint
 from tidegate.enumerators.contract import Json
 from tidegate.jobs.axis import Axis, utc_times
 from tidegate.jobs.trace import Band, Trace
@@ -26,7 +25,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MS = timedelta(milliseconds=1)
 _MOST_LINES = 12
 _LEAST_SPAN_MS = 1000
-_NAMED = 3
 _PARTITION = re.compile(r"-\d+$")
 
 
@@ -34,7 +32,7 @@ _PARTITION = re.compile(r"-\d+$")
 class Batch:
     """One batch of one source.
 
-    rows: positions of this source that it covers.
+    rows: of this source, as they were planned.
     seconds: of the query's whole batch, from trigger to commit.
     spark_watermark_ms: what Spark dropped rows by; None: it has no watermark yet, or needs none.
     said: the plan of the batch.
@@ -51,7 +49,7 @@ class Batch:
 class SourceRun:
     """What Spark kept of one source of a query.
 
-    name: of what is read, made from the names of the splits.
+    name: of what is read.
     batches: those in which the query read something, from this source or another.
     last: what the source said last.
     """
@@ -67,19 +65,20 @@ def source_runs(progresses: Sequence[Json]) -> list[SourceRun]:
     progresses: the JSON of each StreamingQueryProgress, the oldest first.
     """
     batches: dict[int, list[Batch]] = {}
-    last: dict[int, tuple[str, SourceProgress]] = {}
+    last: dict[int, SourceProgress] = {}
     for progress in progresses:
         seconds, watermark_ms = progress["batchDuration"] / 1000, _spark_watermark(progress)
         found = {}
         for index, source in enumerate(progress["sources"]):
             if (report := report_in(source)) is not None:
-                said, (name, rows) = SourceProgress.from_report(report), _name_and_rows(source)
-                last[index] = (name, said)
+                last[index] = said = SourceProgress.from_report(report)
+                # Spark's own count tells what the sink made of them: nothing, or all of it twice.
+                rows = said.planned_rows if source["startOffset"] != source["endOffset"] else 0
                 found[index] = Batch(progress["batchId"], rows, seconds, watermark_ms, said)
         if any(batch.rows for batch in found.values()):
             for index, batch in found.items():
                 batches.setdefault(index, []).append(batch)
-    return [SourceRun(name, tuple(batches.get(index, ())), said) for index, (name, said) in sorted(last.items())]
+    return [SourceRun(said.reads, tuple(batches.get(index, ())), said) for index, said in sorted(last.items())]
 
 
 def traced(run: SourceRun) -> tuple[Trace, Axis | None]:
@@ -184,25 +183,6 @@ def _spark_watermark(progress: Json) -> int | None:
     """Return Spark's watermark; before any row it is the epoch, which is none."""
     text = progress.get("eventTime", {}).get("watermark")
     return None if text is None else _ms(datetime.fromisoformat(text.replace("Z", "+00:00"))) or None
-
-
-def _name_and_rows(source: Json) -> tuple[str, int]:
-    """Name a source by what its splits are partitions of; count the positions that a batch covers.
-
-    Spark's own count tells what the sink made of them: nothing, or all of it twice.
-    """
-    start, end = source["startOffset"], source["endOffset"]
-    if not end or end == INITIAL_OFFSET:
-        return "", 0
-    after = Checkpoint.from_json(end, end["source"])
-    before = Checkpoint() if not start else Checkpoint.from_json(start, end["source"])
-    positions = after.progress.positions
-    names = sorted({_PARTITION.sub("", split) for split in positions})
-    more = len(names) - _NAMED
-    return (
-        ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else ""),
-        sum(max(0, position - after.start_of(split, before)) for split, position in positions.items()),
-    )
 
 
 def _order(split: SplitId) -> tuple[str, int]:

@@ -31,7 +31,8 @@ def report(query: StreamingQuery, path: str | PathLike[str]) -> Path:
     from pyspark.sql import SparkSession
 
     kept = int(SparkSession.active().conf.get(KEPT) or 0)
-    page = query_page([json.loads(progress.json) for progress in query.recentProgress], kept)
+    ended = not query.isActive
+    page = query_page([json.loads(progress.json) for progress in query.recentProgress], kept, ended=ended)
     if page is None:
         raise OptionError(
             f"the query {query.name or query.id} has no progress of a tidegate source: wait for its first batch"

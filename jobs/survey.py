@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass
 
-from tidegate.alignment.index import SupportsPeek
-from tidegate.alignment.splits import Extents, Positions, SplitId
-from tidegate.enumerators.contract import Json, SupportsCommit
+from tidegate.alignment.index import SupportsPeek, TimeIndex
+from tidegate.alignment.splits import Extent, Extents, Positions, SplitId
+from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCommit, SupportsValidation
 from tidegate.errors import ContractError, DataLossError
 from tidegate.sources.contract import Source
 
@@ -73,11 +73,12 @@ def survey(source: Source, positions: Positions | None = None, state: Json | Non
         starts = {**enumerator.starts(new, first=not known), **{s: known[s] for s in splits if s in known}}
         stops = enumerator.stops(splits)
         extents = enumerator.extents(splits)
-        _check(known, extents)
+        _check(known, extents, enumerator)
         ends = {s: min(e.end, stop) if (stop := stops[s]) is not None else e.end for s, e in extents.items()}
         unread = {s: starts[s] for s in ends if starts[s] < ends[s]}
-        heads = enumerator.peek(unread)
-        latest = enumerator.latest({s: ends[s] for s in unread})
+        index = TimeIndex(enumerator)
+        heads = index.heads(unread)
+        latest = index.latest({s: Extent(extents[s].begin, ends[s]) for s in unread})
         noted = enumerator.snapshot()
     return Survey(
         {
@@ -93,11 +94,17 @@ def survey(source: Source, positions: Positions | None = None, state: Json | Non
     )
 
 
-def _check(known: Positions, extents: Extents) -> None:
-    """Raise DataLossError for a position that is not within its split; a topic created anew has such."""
+def _check(known: Positions, extents: Extents, enumerator: SplitEnumerator) -> None:
+    """Raise DataLossError for a position that is not within its split, or in other records than were read."""
     for split, position in sorted(known.items()):
         if split not in extents:
             raise DataLossError(f"split {split!r}, read up to position {position}, is no longer found")
+    if isinstance(enumerator, SupportsValidation) and (found := enumerator.validate(known)):
+        split = min(found)
+        raise DataLossError(
+            f"split {split!r} was read up to position {known[split]}, but {found[split].reason}; begin a new output"
+        )
+    for split, position in sorted(known.items()):
         extent = extents[split]
         if not extent.begin <= position <= extent.end:
             raise DataLossError(

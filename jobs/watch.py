@@ -53,6 +53,7 @@ class BatchProgress:
     state_rows: kept by all stateful operators after the batch.
     dropped_rows: what stateful operators count as dropped by the watermark.
     state: what the enumerator notes after the batch, beyond positions; None: nothing.
+    planned: by this run, whose source says how it stands; not so of a batch that is done again after a restart.
     """
 
     number: int
@@ -67,6 +68,7 @@ class BatchProgress:
     state_rows: int = 0
     dropped_rows: int = 0
     state: Json | None = None
+    planned: bool = True
 
     @classmethod
     def from_json(cls, progress: Mapping[str, Any]) -> BatchProgress:
@@ -87,6 +89,7 @@ class BatchProgress:
             state_rows=sum(operator["numRowsTotal"] for operator in progress["stateOperators"]),
             dropped_rows=sum(operator["numRowsDroppedByWatermark"] for operator in progress["stateOperators"]),
             state=source["endOffset"].get("enumerator"),
+            planned=bool(report),
         )
 
 

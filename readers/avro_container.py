@@ -8,19 +8,17 @@ block once.
 
 from __future__ import annotations
 
-import bz2
 import io
 import json
-import lzma
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any, NamedTuple
 
-import cramjam
 import fastavro
 
 from tidegate.errors import CorruptDataError
+from tidegate.readers.decompression import Bound, about, decompress
 from tidegate.readers.line_ranges import Fetch, fetched_ahead
 
 __all__ = ["AvroBlock", "AvroHeader", "blocks_of", "read_header"]
@@ -31,6 +29,16 @@ HEADER_BYTES = 64 << 10  # as much is asked for at first: most headers are small
 MOST_HEADER_BYTES = 16 << 20
 LOOK_AHEAD = 64 << 10  # beyond a range's end, where most last blocks end: spares a second request
 LONGEST_NUMBER = 10  # bytes of a 64-bit number
+CODECS = {
+    "null": None,
+    "deflate": "deflate",
+    "snappy": "snappy",
+    "zstandard": "zstd",
+    "bzip2": "bzip2",
+    "xz": "xz",
+}
+"""How other formats call them."""
+CHECKSUM_BYTES = 4  # behind a block that is compressed by snappy
 
 _HEADER_SCHEMA = {
     "type": "record",
@@ -66,7 +74,7 @@ class AvroBlock(NamedTuple):
     start: int
     end: int
     rows: int
-    data: bytes
+    data: bytes | memoryview
 
 
 def read_header(fetch: Fetch, size: int) -> AvroHeader:
@@ -88,8 +96,8 @@ def read_header(fetch: Fetch, size: int) -> AvroHeader:
             length *= 16
     meta = found["meta"]
     codec = meta.get("avro.codec", b"null").decode(errors="replace")
-    if codec not in _DECOMPRESSED:
-        raise CorruptDataError(f"its codec is {codec!r}; readable are {', '.join(_DECOMPRESSED)}")
+    if codec not in CODECS:
+        raise CorruptDataError(f"its codec is {codec!r}; readable are {', '.join(CODECS)}")
     try:
         schema = json.loads(meta["avro.schema"])
     except (KeyError, ValueError):
@@ -98,15 +106,17 @@ def read_header(fetch: Fetch, size: int) -> AvroHeader:
 
 
 def blocks_of(
-    fetch: Fetch, size: int, header: AvroHeader, start: int, end: int, *, request_bytes: int
+    fetch: Fetch, size: int, header: AvroHeader, start: int, end: int, *, request_bytes: int, bound: Bound
 ) -> Iterator[AvroBlock]:
     """Yield the blocks that begin in ``[start, end)``, in order.
 
     Asks for ``request_bytes`` at once, the next of them by a thread meanwhile, and holds as much, or the
     longest block if that is longer.
 
-    Raises CorruptDataError, which says at which byte, for a block that is cut off, has no marker behind it
-    or cannot be decompressed; what ``fetch`` raises passes.
+    bound: of what a block becomes.
+
+    Raises CorruptDataError, which says at which byte, for a block that is cut off, has no marker behind it,
+    cannot be decompressed or becomes too large; what ``fetch`` raises passes.
     """
     begin = max(start, header.end) - SYNC_BYTES  # a marker that ends at the start counts
     stop = min(end + LOOK_AHEAD, size)
@@ -117,25 +127,39 @@ def blocks_of(
     if not window.skip_past(header.sync, end):
         return
     while window.position < min(end, size):
-        yield _block(window, header)
+        yield _block(window, header, size, bound)
 
 
-def _block(window: _Window, header: AvroHeader) -> AvroBlock:
+def _block(window: _Window, header: AvroHeader, size: int, bound: Bound) -> AvroBlock:
     start = window.position
     try:
         rows, length = window.number(), window.number()
         if rows < 0 or length < 0:
             raise CorruptDataError(f"the block at byte {start} says that it has {rows} records in {length} bytes")
+        if length > size - window.position:  # told before all that is left is fetched in vain
+            raise CorruptDataError(f"it ends within the block at byte {start}")
+        with about(f"the block at byte {start}"):
+            bound.require(length)
         data = window.take(length)
         marker = window.take(SYNC_BYTES)
     except EOFError:
         raise CorruptDataError(f"it ends within the block at byte {start}") from None
     if marker != header.sync:
         raise CorruptDataError(f"the block at byte {start} does not end with the marker of the file")
-    try:
-        return AvroBlock(start, window.position, rows, _DECOMPRESSED[header.codec](data))
-    except (zlib.error, lzma.LZMAError, cramjam.DecompressionError, OSError, ValueError, EOFError):
-        raise CorruptDataError(f"cannot decompress the block at byte {start} by {header.codec}") from None
+    with about(f"the block at byte {start}"):
+        return AvroBlock(start, window.position, rows, _decompressed(header.codec, data, bound))
+
+
+def _decompressed(codec: str, data: bytes, bound: Bound) -> bytes | memoryview:
+    name = CODECS[codec]
+    if name is None:
+        return data
+    if name != "snappy":
+        return decompress(name, memoryview(data), bound).data
+    found = decompress(name, memoryview(data)[:-CHECKSUM_BYTES], bound).data
+    if zlib.crc32(found) != int.from_bytes(data[-CHECKSUM_BYTES:], "big"):
+        raise CorruptDataError("has a checksum that does not fit")
+    return found
 
 
 class _Window:
@@ -194,20 +218,3 @@ class _Window:
 def _pieces(fetch: Fetch, start: int, end: int, count: int) -> Iterator[bytes]:
     for at in range(start, end, count):
         yield fetch(at, min(at + count, end))
-
-
-def _snappy(data: bytes) -> bytes:
-    found = bytes(cramjam.snappy.decompress_raw(data[:-4]))
-    if zlib.crc32(found) != int.from_bytes(data[-4:], "big"):
-        raise ValueError("its checksum is another")
-    return found
-
-
-_DECOMPRESSED: dict[str, Callable[[bytes], bytes]] = {
-    "null": bytes,
-    "deflate": lambda data: zlib.decompress(data, -zlib.MAX_WBITS),
-    "snappy": _snappy,
-    "zstandard": lambda data: bytes(cramjam.zstd.decompress(data)),
-    "bzip2": bz2.decompress,
-    "xz": lzma.decompress,
-}

@@ -15,6 +15,7 @@ from tidegate.readers.avro_container import AvroBlock, AvroHeader, blocks_of, re
 from tidegate.readers.avro_records import AvroRecords
 from tidegate.readers.conform import inferred_schema, position_of
 from tidegate.readers.decoding import decoding
+from tidegate.readers.decompression import DEFAULT_MOST_BYTES, Bound
 from tidegate.readers.line_ranges import Fetch
 from tidegate.readers.object_store import SMALL_BYTES
 from tidegate.readers.objects import Chunk, ChunkSurvey, S3Object
@@ -26,6 +27,7 @@ __all__ = ["AvroFormat"]
 
 REQUEST_BYTES = 8 << 20
 WHOLE_BYTES = 256 << 10
+MOST_BYTES_OPTION = "maxDecompressedBytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +38,24 @@ class _Opened:
     size: int
     header: AvroHeader
     records: AvroRecords
+    bound: Bound
 
     def blocks(self, start: int, end: int) -> Iterator[AvroBlock]:
-        return blocks_of(self.fetch, self.size, self.header, start, end, request_bytes=REQUEST_BYTES)
+        return blocks_of(self.fetch, self.size, self.header, start, end, request_bytes=REQUEST_BYTES, bound=self.bound)
 
 
 @dataclass(frozen=True)
 class AvroFormat(TypedFormat):
     """Object container files of Apache Avro.
 
+    most_bytes: what a block may take decompressed.
+
     A chunk may begin at any byte; a block belongs to the chunk that holds its first byte.  At most two
     requests of REQUEST_BYTES, a block and a batch of rows are held.  Codecs are null, deflate, snappy,
     zstandard, bzip2 and xz.
     """
+
+    most_bytes: int = DEFAULT_MOST_BYTES
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
         """See ObjectFormat.infer; what inferred_schema raises."""
@@ -117,7 +124,8 @@ class AvroFormat(TypedFormat):
         if whole:
             fetch = _slices(fetch(0, found.size))
         header = read_header(fetch, found.size)
-        return _Opened(fetch, found.size, header, AvroRecords(header.schema))
+        bound = Bound(self.most_bytes, MOST_BYTES_OPTION)
+        return _Opened(fetch, found.size, header, AvroRecords(header.schema), bound)
 
     def _decoding(self, found: S3Object) -> AbstractContextManager[None]:
         return decoding(self.store.address(found.key), "Avro")

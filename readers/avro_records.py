@@ -25,6 +25,7 @@ __all__ = ["AvroRecords"]
 
 BATCH_BYTES = 1 << 20  # of encoded records: decoded they may be some ten times as much
 MOST_ROWS = 16_384
+NEVER_THERE = 2**31 - 1  # bytes of a value that no block holds
 MOST_DIGITS = 38  # of a Spark decimal
 
 _PRIMITIVE = {
@@ -161,7 +162,11 @@ class _Conversion:
     def _collection(self, schema: Mapping[str, Any], namespace: str, path: str) -> _Typed:
         if schema["type"] == "array":
             items = self.of(schema["items"], namespace, f"{path}.element")
-            return _Typed({"type": "array", "items": items.schema}, pa.list_(items.kind))
+            stored = items.schema
+            if _takes_no_bytes(stored):
+                # A few bytes could claim any number of them: only arrays that are empty are read.
+                stored = {"type": "fixed", "name": next(self._names), "size": NEVER_THERE}
+            return _Typed({"type": "array", "items": stored}, pa.list_(items.kind))
         values = self.of(schema["values"], namespace, f"{path}.value")
         entry = self._record([("key", _Typed("string", pa.string())), ("value", values)])
         return _Typed({"type": "array", "items": entry.schema}, pa.map_(pa.string(), values.kind))
@@ -204,6 +209,13 @@ class _Conversion:
         kind = pa.struct([field for each in members for field in each.kind])
         schemas = iter([each.schema for each in members])
         return _Typed([each.schema if pa.types.is_null(each.kind) else next(schemas) for each in types], kind)
+
+
+def _takes_no_bytes(schema: Any) -> bool:
+    if isinstance(schema, dict):
+        fields = [field["type"] for field in schema.get("fields", ())]
+        return schema.get("size") == 0 or (schema["type"] == "record" and all(map(_takes_no_bytes, fields)))
+    return bool(schema == "null")
 
 
 def _full_name(name: str, namespace: str | None) -> str:

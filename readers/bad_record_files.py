@@ -13,8 +13,7 @@ from urllib.parse import unquote, urlsplit
 from tidegate.errors import ConnectorError
 from tidegate.readers.object_store import ObjectStore
 from tidegate.readers.objects import Chunk
-from tidegate.readers.s3_address import S3Address, s3_address
-from tidegate.readers.s3_request import ask_s3
+from tidegate.readers.s3_address import s3_address
 
 __all__ = ["BadRecordFiles", "check_location"]
 
@@ -68,18 +67,9 @@ class BadRecordFiles:
             if place is None:
                 _write(_folder(self._location), name, data)
             else:
-                self._put(place, data)
+                self._store.write(place, data)
             self._written += 1
             self._lines.clear()
-
-    def _put(self, place: S3Address, data: bytes) -> None:
-        config = self._store.config
-        ask_s3(
-            lambda: config.client().put_object(Bucket=place.bucket, Key=place.key, Body=data),
-            "write bad records to",
-            str(place),
-            config.patience_s,
-        )
 
 
 def _folder(location: str) -> Path:

@@ -180,10 +180,13 @@ class CsvRecords:
     def _quick(self, positions: Sequence[int], first: int, last: int) -> CsvTexts | None:
         """Return the values as pyarrow.csv reads them; None: it might read others than Spark does."""
         starts, ends = self.starts[first:last], self.ends[first:last]
+        # Arrow takes a last value of nothing for a quoted one unless a line end follows.
         if (starts[1:] == ends[:-1] + 1).all():
-            data = self.text[starts[0] : ends[-1]]
+            data = self.text[starts[0] : ends[-1] + 1]
+            if ends[-1] == len(self.text):
+                data += b"\n"
         else:
-            data = b"\n".join([self.text[start:end] for start, end in zip(starts, ends, strict=True)])
+            data = b"".join([self.text[start:end] + b"\n" for start, end in zip(starts, ends, strict=True)])
         if not self.tokenizer.is_plain(data) or data.startswith(_BYTE_ORDER_MARK):  # which would be left out
             return None
         width = len(self._tokens(first))

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from kafka import errors as kafka_errors
-from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
 
-from tidegate.errors import PositionGoneError
+from tidegate.errors import CorruptDataError, PositionGoneError
 from tidegate.readers.kafka_batches import corruption_named, split_batches, visible_batches
 from tidegate.readers.kafka_cluster import NO_ERROR, KafkaCluster, LeaderCall
 from tidegate.readers.kafka_config import IsolationLevel, KafkaConnectionConfig, TopicPartition
@@ -19,12 +19,14 @@ from tidegate.readers.retry import Deadline, TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from uuid import UUID
 
     from typing_extensions import Self
 
+    from tidegate.errors import ConnectorError
     from tidegate.readers.kafka_batches import RecordBatch
 
-__all__ = ["EARLIEST", "EARLIEST_LOCAL", "LATEST", "MAX_TIMESTAMP", "KafkaClient"]
+__all__ = ["EARLIEST", "EARLIEST_LOCAL", "LATEST", "MAX_TIMESTAMP", "KafkaClient", "ListedOffset"]
 
 LATEST = -1
 EARLIEST = -2
@@ -38,9 +40,21 @@ FEW_BYTES = 64 << 10
 CLOCK_S = 2.0
 ISOLATION_SINCE = 2  # the versions of the list-offsets request that brought these
 SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8}
-UNKNOWN = (-1, -1)
 OUT_OF_RANGE = kafka_errors.OffsetOutOfRangeError.errno
 UNSUPPORTED = kafka_errors.UnsupportedVersionError.errno
+OTHER_TOPIC = {kafka_errors.UnknownTopicIdError.errno, kafka_errors.InconsistentTopicIdError.errno}
+CONSUMER = -1  # as a replica id
+
+
+class ListedOffset(NamedTuple):
+    """What a leader says of a place in its log; -1 stands for what there is not, or what an old broker does not say.
+
+    leader_epoch: of the record; of the leader, where the end of the log was asked for.
+    """
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
 
 
 class _Look(NamedTuple):
@@ -74,20 +88,43 @@ class KafkaClient:
         """The id that the cluster has given itself; None before the first answer, or if it has none."""
         return self._cluster.cluster_id
 
+    @property
+    def topic_ids(self) -> Mapping[str, UUID]:
+        """The ids of topics, as the brokers last named them (KIP-516); brokers before Kafka 2.8 name none."""
+        return self._cluster.topic_ids
+
+    def wait_for_leaders(self, seconds: float) -> None:
+        """Set how long calls wait for a leader that is away while the cluster answers, then UnavailableError is raised.
+
+        At first that is until their deadline.
+        """
+        self._cluster.patience_s = seconds
+
     def clock_ms(self) -> int | None:
         """Return the cluster's wall clock in ms; None: it does not tell (before Kafka 3.3, or without the right)."""
         return self._cluster.clock_ms(self._cluster.deadline("read its clock", CLOCK_S))
 
     def partitions(
-        self, topics: Collection[str] | None = None, *, deadline_s: float | None = None
+        self,
+        topics: Collection[str] | None = None,
+        *,
+        expected: Collection[str] = (),
+        deadline_s: float | None = None,
     ) -> dict[str, tuple[int, ...]]:
         """Return the partitions of each topic, asked anew from a broker.
 
         None stands for all topics but Kafka's internal ones.  A topic that does not exist is absent
         from the answer, and is not created.  ``deadline_s`` replaces the config's, for a short
         first contact.
+
+        expected: topics that were there before.  One that is unknown now is asked for again until it is
+            certain that it was deleted, since a broker that has just started does not know it yet.
         """
-        response = self._cluster.metadata(topics, self._cluster.deadline("list partitions", deadline_s))
+        response = self._cluster.metadata(topics, self._cluster.deadline("list partitions", deadline_s), expected)
+        certain = self._cluster.deadline("list partitions")
+        while (doubt := self._cluster.doubt(expected)) is not None:
+            certain.pause(doubt)
+            response = self._cluster.metadata(topics, certain, expected)
         return {
             topic.name: tuple(sorted(each.partition_index for each in topic.partitions))
             for topic in response.topics
@@ -110,17 +147,67 @@ class KafkaClient:
         Brokers before Kafka 3.0 do not know of MAX_TIMESTAMP, and those before 3.4 not of
         EARLIEST_LOCAL: for these, all offsets are then -1, and nothing is sent to the old broker.
         """
-        if not SINCE.keys() & timestamps.values():
-            return self._list_offsets(timestamps, isolation_level)
+        found = self._listed_offsets(timestamps, isolation_level)
+        return {partition: (each.offset, each.timestamp_ms) for partition, each in found.items()}
+
+    def reachable_offsets(
+        self, partitions: Collection[TopicPartition], point: int, *, isolation_level: IsolationLevel | None = None
+    ) -> tuple[dict[TopicPartition, ListedOffset], dict[TopicPartition, ConnectorError]]:
+        """Return what the leaders say of EARLIEST or LATEST, and why there is nothing of the other partitions.
+
+        An UnknownPartitionError says that a partition is gone for good; anything else, once the
+        time for leaders is over, that its leader is away.
+        """
+        return self._list_offsets(dict.fromkeys(partitions, point), isolation_level).reached()
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
+        """Return for each partition the newest epoch up to a leader epoch that its log knows, and where that ends.
+
+        Before that end the log is as the leader of the epoch had it (KIP-101, KIP-320).  Both are -1
+        where the log knows no such epoch; empty where a broker is too old to tell (before Kafka 2.1).
+        """
+        topic_type = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+
+        def request(asked: Iterable[TopicPartition]) -> Any:
+            topics: dict[str, list[Any]] = {}
+            for topic, partition in asked:
+                epoch = epochs[TopicPartition(topic, partition)]
+                topics.setdefault(topic, []).append(
+                    topic_type.OffsetForLeaderPartition(partition=partition, leader_epoch=epoch)
+                )
+            return OffsetForLeaderEpochRequest(
+                replica_id=CONSUMER, topics=[topic_type(topic=name, partitions=each) for name, each in topics.items()]
+            )
+
+        def read(sent: Any, frame: memoryview) -> Iterator[tuple[TopicPartition, int, tuple[int, int]]]:
+            for topic in decode_response(sent, frame).topics:
+                for each in topic.partitions:
+                    yield (
+                        TopicPartition(topic.topic, each.partition),
+                        each.error_code,
+                        (each.leader_epoch, each.end_offset),
+                    )
+
         try:
-            return self._list_offsets(timestamps, isolation_level)
+            return LeaderCall(self._cluster, "compare leader epochs", epochs, request, read).result()
+        except BrokerTooOldError:
+            return {}
+
+    def _listed_offsets(
+        self, timestamps: Mapping[TopicPartition, int], isolation_level: IsolationLevel | None
+    ) -> dict[TopicPartition, ListedOffset]:
+        if not SINCE.keys() & timestamps.values():
+            return self._list_offsets(timestamps, isolation_level).result()
+        try:
+            return self._list_offsets(timestamps, isolation_level).result()
         except BrokerTooOldError:
             known = {each: at for each, at in timestamps.items() if at not in SINCE}
-            return {**dict.fromkeys(timestamps, UNKNOWN), **self._list_offsets(known, isolation_level)}
+            unknown = ListedOffset(-1, -1, -1)
+            return {**dict.fromkeys(timestamps, unknown), **self._list_offsets(known, isolation_level).result()}
 
     def _list_offsets(
         self, timestamps: Mapping[TopicPartition, int], isolation_level: IsolationLevel | None
-    ) -> dict[TopicPartition, tuple[int, int]]:
+    ) -> LeaderCall[ListedOffset]:
         isolation = ISOLATION_LEVELS[isolation_level or self.config.isolation_level]
         topic_type = ListOffsetsRequest.ListOffsetsTopic
 
@@ -138,7 +225,7 @@ class KafkaClient:
                 min_version=max(SINCE.get(each, ISOLATION_SINCE) for each in timestamps.values()),
             )
 
-        def read(sent: Any, frame: memoryview) -> Iterator[tuple[TopicPartition, int, tuple[int, int]]]:
+        def read(sent: Any, frame: memoryview) -> Iterator[tuple[TopicPartition, int, ListedOffset]]:
             for topic in decode_response(sent, frame).topics:
                 for each in topic.partitions:
                     partition = TopicPartition(topic.name, each.partition_index)
@@ -147,10 +234,12 @@ class KafkaClient:
                     yield (
                         partition,
                         NO_ERROR if unknown else each.error_code,
-                        UNKNOWN if unknown else (each.offset, each.timestamp),
+                        ListedOffset(-1, -1, -1)
+                        if unknown
+                        else ListedOffset(each.offset, each.timestamp, each.leader_epoch),
                     )
 
-        return LeaderCall(self._cluster, "list offsets", timestamps, request, read).result()
+        return LeaderCall(self._cluster, "list offsets", timestamps, request, read)
 
     def log_range(self, partition: TopicPartition) -> tuple[int, int]:
         """Return the first position of a partition that still exists and the one after its last record."""
@@ -160,8 +249,13 @@ class KafkaClient:
         )
         return begin, end
 
-    def fetch(self, partition: TopicPartition, position: int, useful_bytes: int) -> LeaderCall[FetchedPartition | None]:
+    def fetch(
+        self, partition: TopicPartition, position: int, useful_bytes: int, topic_id: UUID | None = None
+    ) -> LeaderCall[FetchedPartition | None]:
         """Send a fetch of the record batches from ``position`` on; the call's result waits for them.
+
+        topic_id: of the topic that is meant; its result raises PositionGoneError where another one has
+            taken its place.  None, and brokers before Kafka 3.1, take any topic of that name.
 
         Asks for at most ``useful_bytes`` within the config's limits, yet at least one whole batch
         comes.  The answer is None if the position is out of range.  Its records are valid until
@@ -169,7 +263,11 @@ class KafkaClient:
         """
         partition_bytes = max(FEW_BYTES, min(useful_bytes, self.config.max_partition_fetch_bytes))
         return self._fetch(
-            {partition: position}, partition_bytes, self.config.fetch_max_wait_ms, lambda _, fetched: fetched
+            {partition: position},
+            partition_bytes,
+            self.config.fetch_max_wait_ms,
+            lambda _, fetched: fetched,
+            _ids({partition}, {partition.topic: topic_id}),
         )
 
     def peek(
@@ -177,17 +275,20 @@ class KafkaClient:
         positions: Mapping[TopicPartition, int],
         find: FindHead | None = None,
         peeked: PeekedBatches | None = None,
+        topic_ids: Mapping[str, UUID | None] | None = None,
     ) -> dict[TopicPartition, tuple[int, int] | None]:
         """Return offset and event time (ms) of the first visible data record at or after each position.
 
         find: returns them for the first record of a batch that counts; the default takes every
             record, by its timestamp.
         peeked: batches that need not be asked for; those that come are kept there.
+        topic_ids: of the topics that are meant, as in ``fetch``.
 
         None says that there is none up to the end, which is the last stable offset under
         ``read_committed``.  Reads little: 64 KiB of each partition, one request per broker, then
         on from there where these hold only control records, aborted transactions or holes.
-        Raises PositionGoneError if a position is not within its log, and DeadlineError if the broker
+        Raises PositionGoneError if a position is not within its log, or another topic has taken its
+        topic's place, and DeadlineError if the broker
         goes on sending nothing from where there may be records.
         """
         heads: dict[TopicPartition, tuple[int, int] | None] = {}
@@ -198,22 +299,27 @@ class KafkaClient:
             with corruption_named(partition.split_id):
                 if batch is not None and (head := find(partition, batch, position)) is not None:
                     heads[partition] = head
+            if partition not in heads and peeked.is_nothing(partition, position):
+                heads[partition] = None
         asked = {partition: position for partition, position in positions.items() if partition not in heads}
-        for partition, look in (self._look(asked, find, peeked) if asked else {}).items():
+        for partition, look in (self._look(asked, find, peeked, topic_ids or {}) if asked else {}).items():
             deadline = None
-            while look.more:
+            while look.more and not peeked.is_nothing(partition, look.position):
                 if look.unproven_end is None:
                     deadline = None
-                elif self.is_hole(partition, look.position, look.unproven_end):
+                elif self.is_hole(partition, look.position, look.unproven_end, (topic_ids or {}).get(partition.topic)):
                     break
                 else:
                     deadline = deadline or self.reading(partition, look.unproven_end)
                     deadline.pause(TransientError(f"the broker sends nothing from {look.position} on"))
-                look = self._look({partition: look.position}, find, peeked)[partition]  # noqa: PLW2901 - one step on
+                on = {partition: look.position}
+                look = self._look(on, find, peeked, topic_ids or {})[partition]  # noqa: PLW2901 - one step on
+            if look.head is None:
+                peeked.keep_nothing(partition, positions[partition])
             heads[partition] = look.head
         return heads
 
-    def is_hole(self, partition: TopicPartition, position: int, end: int) -> bool:
+    def is_hole(self, partition: TopicPartition, position: int, end: int, topic_id: UUID | None = None) -> bool:
         """Tell whether an empty answer from ``position``, below the visible ``end``, proves that no record is between.
 
         Compaction may leave such a hole where nothing visible follows it: before an open
@@ -228,10 +334,18 @@ class KafkaClient:
         """
         ((local, _),) = self.list_offsets({partition: EARLIEST_LOCAL}).values()
         # Asked last: should the leader have changed after the empty answer, then this is the new one's.
-        first = self._fetch({partition: position}, FEW_BYTES, 0, _first_offset, "read_uncommitted").result()[partition]
+        ids = _ids({partition}, {partition.topic: topic_id})
+        call = self._fetch({partition: position}, FEW_BYTES, 0, _first_offset, ids, "read_uncommitted")
+        first = call.result()[partition]
         if first is not None:
             return first >= end
         return 0 <= local <= position
+
+    def split(self, fetched: FetchedPartition) -> list[RecordBatch]:
+        """Return whole record batches of a fetch, as split_batches does."""
+        return split_batches(
+            fetched.records, check_crc=self.config.check_crcs, most_bytes=self.config.max_decompressed_bytes
+        )
 
     def reading(self, partition: TopicPartition, end: int) -> Deadline:
         """Return the time that a broker has to send what it should have."""
@@ -251,17 +365,21 @@ class KafkaClient:
     def _first_record(self, _: TopicPartition, batch: RecordBatch, position: int) -> tuple[int, int] | None:
         from tidegate.readers.kafka_records import first_record
 
-        return first_record(batch, position, check_crc=self.config.check_crcs)
+        return first_record(batch, position)
 
     def _look(
-        self, positions: Mapping[TopicPartition, int], find: FindHead, peeked: PeekedBatches
+        self,
+        positions: Mapping[TopicPartition, int],
+        find: FindHead,
+        peeked: PeekedBatches,
+        topic_ids: Mapping[str, UUID | None],
     ) -> dict[TopicPartition, _Look]:
         def look(partition: TopicPartition, fetched: FetchedPartition | None) -> _Look | None:
             if fetched is None:
                 return None
             position = positions[partition]
             with corruption_named(partition.split_id):
-                batches = split_batches(fetched.records)
+                batches = self.split(fetched)
                 head = None
                 for batch in visible_batches(batches, fetched.aborted):
                     peeked.keep(partition, batch)
@@ -275,7 +393,7 @@ class KafkaClient:
             alone = len(positions) == 1
             return _Look(position, None, more=position < end, unproven_end=end if alone and position < end else None)
 
-        looks = self._fetch(positions, FEW_BYTES, 0, look).result()
+        looks = self._fetch(positions, FEW_BYTES, 0, look, _ids(positions, topic_ids)).result()
         for partition, position in positions.items():
             if looks[partition] is None:
                 begin, end = self.log_range(partition)
@@ -290,22 +408,39 @@ class KafkaClient:
         partition_bytes: int,
         max_wait_ms: int,
         use: Callable[[TopicPartition, FetchedPartition | None], Answer],
+        topic_ids: Mapping[str, UUID],
         isolation_level: IsolationLevel | None = None,
     ) -> LeaderCall[Answer]:
         config = self.config if isolation_level is None else replace(self.config, isolation_level=isolation_level)
+        refused: set[str] = set()
 
         def request(asked: Iterable[TopicPartition]) -> Any:
-            return fetch_request(config, {each: positions[each] for each in asked}, partition_bytes, max_wait_ms)
+            for topic in refused:
+                # A leader may only not know yet of a topic that was just created.
+                if self.topic_ids.get(topic) not in {None, topic_ids[topic]}:
+                    raise PositionGoneError(f"the Kafka topic {topic!r} was deleted and created anew")
+            wanted = {each: positions[each] for each in asked}
+            return fetch_request(config, wanted, partition_bytes, max_wait_ms, topic_ids)
 
         def read(sent: Any, frame: memoryview) -> Iterator[tuple[TopicPartition, int, Answer]]:
-            for partition, error_code, fetched in read_fetch_response(frame, sent.API_VERSION):
+            for partition, error_code, fetched in read_fetch_response(frame, sent.API_VERSION, topic_ids):
+                if partition not in positions:
+                    raise CorruptDataError(f"a fetch response names {partition.split_id}, which nobody asked for")
                 known = NO_ERROR if error_code == OUT_OF_RANGE else error_code
+                if error_code in OTHER_TOPIC:
+                    refused.add(partition.topic)
                 yield partition, known, use(partition, None if error_code else fetched)
 
         return LeaderCall(self._cluster, "fetch records", positions, request, read)
 
 
+def _ids(partitions: Iterable[TopicPartition], topic_ids: Mapping[str, UUID | None]) -> dict[str, UUID]:
+    """Return the ids of the topics that have one."""
+    topics = {partition.topic for partition in partitions}
+    return {topic: topic_id for topic in topics if (topic_id := topic_ids.get(topic)) is not None}
+
+
 def _first_offset(_: TopicPartition, fetched: FetchedPartition | None) -> int | None:
     """Return the base offset of the first batch, if one was sent."""
-    batches = [] if fetched is None else split_batches(fetched.records)
+    batches = [] if fetched is None else split_batches(fetched.records, check_crc=False)
     return batches[0].base_offset if batches else None

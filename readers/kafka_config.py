@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from tidegate.alignment.splits import SplitId
 from tidegate.errors import OptionError
+from tidegate.readers.decompression import DEFAULT_MOST_BYTES
 
 __all__ = ["IsolationLevel", "KafkaConnectionConfig", "TopicPartition"]
 
@@ -47,6 +48,7 @@ class KafkaConnectionConfig:
         secrets, so neither ``repr`` nor any error shows them.
     isolation_level: whether records of open and of aborted transactions are seen.
     check_crcs: verify the checksum of every record batch.
+    max_decompressed_bytes: what one record batch may take in memory once it is decompressed.
     fetch_max_bytes: bytes of one fetch response; a single larger record batch still comes whole.
     max_partition_fetch_bytes: the same limit for each partition in the response.
     fetch_max_wait_ms: how long the broker may hold a fetch back while it has nothing to send.
@@ -57,6 +59,7 @@ class KafkaConnectionConfig:
     properties: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
     isolation_level: IsolationLevel = "read_uncommitted"
     check_crcs: bool = True
+    max_decompressed_bytes: int = DEFAULT_MOST_BYTES
     fetch_max_bytes: int = 4 << 20
     max_partition_fetch_bytes: int = 4 << 20
     fetch_max_wait_ms: int = 500

@@ -1,40 +1,38 @@
 """One authenticated connection to one Kafka broker, for bulk reading.
 
-kafka-python connects: name resolution, proxies, TLS, the versions that the broker speaks, SASL.
-Then we take its socket over, because its event loop reads 4 KiB at a time and copies every byte
-several times, while a fetch response should go from the kernel into one buffer that is used again.
-A request is sent without waiting for its response: the kernel receives it while we decode the last.
-
-This module alone touches kafka-python's private parts.
+A request is sent without waiting for its response: the kernel receives it while we decode the last,
+into one buffer that is used again.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
+import re
 import ssl
 import struct
+import time
 import traceback
-import warnings
 from collections import deque
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafka import errors as kafka_errors
-from kafka.net.manager import KafkaConnectionManager
-from kafka.net.selector import NetworkSelector
 
 from tidegate.errors import ConnectorError, OptionError
+from tidegate.readers.kafka_frames import FrameSocket, FrameTooLargeError
+from tidegate.readers.kafka_login import NotKafkaError, listener_at, log_in
+from tidegate.readers.kafka_login import decode_response as _decode_response
+from tidegate.readers.kafka_tls import look_at_for
 from tidegate.readers.retry import TransientError
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Mapping
 
-__all__ = ["BrokerConnection", "BrokerTooOldError", "decode_response"]
+__all__ = ["BrokerConnection", "BrokerTooOldError", "RefusedError", "decode_response"]
 
-FRAME = struct.Struct(">i")
-LARGEST_FRAME = 2**31 - 1
-SMALLEST_BUFFER = 64 << 10
+CORRELATION = struct.Struct(">i")
+LARGEST_ID = 2**31 - 1
+_WITHIN_PYTHON = re.compile(r" \(_ssl\.c:\d+\)")
 
 # kafka-python logs each failed attempt as an error, though we try again and tell the user once.
 # Whoever wants its log sets the level before the first import.
@@ -46,7 +44,8 @@ _LOOK_AT: dict[type[Exception], tuple[str, ...]] = {
     kafka_errors.IllegalSaslStateError: ("security_protocol", "sasl_mechanism"),
     kafka_errors.UnsupportedSaslMechanismError: ("sasl_mechanism",),
     kafka_errors.SaslAuthenticationFailedError: ("sasl_plain_username", "sasl_plain_password"),
-    ssl.SSLCertVerificationError: ("ssl_cafile",),
+    FrameTooLargeError: ("security_protocol", "bootstrap_servers"),
+    NotKafkaError: ("security_protocol", "bootstrap_servers"),
 }
 """The options by which a broker refuses us."""
 
@@ -55,22 +54,25 @@ class BrokerTooOldError(ConnectorError):
     """A broker speaks no version of a request that has what we ask for."""
 
 
+class RefusedError(ConnectorError):
+    """A broker turned us away for good: whoever asks again with the same options is told the same, or locked out."""
+
+
 class BrokerConnection:
-    """A blocking socket to the broker at ``address`` (``host:port``); not for several threads.
+    """A blocking connection to the broker at ``address`` (``host:port``); not for several threads.
 
     ``properties`` are kafka-python's.  Connecting, authentication included, takes ``timeout_s`` at
-    most.  Raises TransientError if the broker cannot be reached and ConnectorError if it refuses
-    us.  A connection that is lost closes itself.
+    most.  Raises TransientError if the broker cannot be reached, RefusedError if it refuses us, and
+    OptionError for a file that cannot be used.  A connection that is lost closes itself.
     """
 
     def __init__(self, address: str, properties: Mapping[str, Any], timeout_s: float) -> None:
         self.address = address
-        properties = {"client_id": "tidegate", **properties}
-        self._client_id = properties["client_id"]
-        self._socket, self._versions = _connect(address, properties, timeout_s)
+        self._properties = {"client_id": "tidegate", **properties}
+        self._socket, self._versions = _connect(address, self._properties, timeout_s)
         self._last_id = 0
         self._awaited: deque[int] = deque()
-        self._buffer = memoryview(bytearray(SMALLEST_BUFFER))
+        self._was_answered = False
 
     def send(self, request: Any, timeout_s: float) -> int:
         """Send one of kafka-python's requests, in the newest version both sides speak; return its id.
@@ -81,13 +83,13 @@ class BrokerConnection:
             request.API_VERSION = self._versions.api_version(request)
         except kafka_errors.IncompatibleBrokerVersion as error:
             raise BrokerTooOldError(f"the Kafka broker {self.address} is too old: {error}") from error
-        self._last_id = (self._last_id + 1) % LARGEST_FRAME
-        request.with_header(correlation_id=self._last_id, client_id=self._client_id)
+        self._last_id = (self._last_id + 1) % LARGEST_ID
+        request.with_header(correlation_id=self._last_id, client_id=self._properties["client_id"])
+        deadline = time.monotonic() + timeout_s
         try:
-            self._socket.settimeout(timeout_s)
-            self._socket.sendall(request.encode(framed=True, header=True))
+            self._socket.send(request.encode(framed=True, header=True), deadline)
         except OSError as error:
-            raise self._lost(error) from error
+            raise self._lost(error, deadline) from error
         self._awaited.append(self._last_id)
         return self._last_id
 
@@ -95,22 +97,24 @@ class BrokerConnection:
         """Return the response to the request with that id, header included, without its length.
 
         The bytes are valid until the next call.  Responses to earlier requests are dropped: who
-        asked for them no longer waits.  ``timeout_s`` counts from the last byte that arrived.
-        Raises TransientError if the connection is lost or this response was dropped.
+        asked for them no longer waits.  ``timeout_s`` is for the whole response, however slowly it comes.
+        Raises TransientError if the connection is lost or this response was dropped, and
+        RefusedError if the broker does not serve us, or sends more than we take.
         """
         if request_id not in self._awaited:
             raise TransientError(f"the response of the Kafka broker {self.address} was dropped for a later one")
+        deadline = time.monotonic() + timeout_s
         try:
-            self._socket.settimeout(timeout_s)
             while True:
-                frame = self._receive_frame()
+                frame = self._socket.receive(deadline)
                 expected = self._awaited.popleft()
-                if FRAME.unpack_from(frame)[0] != expected:
+                if CORRELATION.unpack_from(frame)[0] != expected:
                     raise ConnectionAbortedError("it answered out of order")
+                self._was_answered = True
                 if expected == request_id:
                     return frame
-        except OSError as error:
-            raise self._lost(error) from error
+        except (OSError, FrameTooLargeError) as error:
+            raise self._lost(error, deadline) from error
 
     @property
     def is_closed(self) -> bool:
@@ -121,113 +125,95 @@ class BrokerConnection:
         """Close the socket; may be called again."""
         self._socket.close()
 
-    def _receive_frame(self) -> memoryview:
-        self._fill(self._buffer[: FRAME.size])
-        (size,) = FRAME.unpack_from(self._buffer)
-        if size < FRAME.size:
-            raise ConnectionAbortedError(f"it sent a frame of {size} bytes")
-        if size > len(self._buffer):
-            self._buffer = memoryview(bytearray(size))
-        frame = self._buffer[:size]
-        self._fill(frame)
-        return frame
-
-    def _fill(self, part: memoryview) -> None:
-        while part:
-            received = self._socket.recv_into(part)
-            if not received:
-                raise ConnectionResetError("it closed the connection")
-            part = part[received:]
-
-    def _lost(self, error: OSError) -> TransientError:
+    def _lost(self, error: OSError | FrameTooLargeError, deadline: float) -> ConnectorError:
         self.close()
-        return TransientError(f"lost the Kafka broker {self.address}: {_reason(error)}")
+        sentence = f"lost the Kafka broker {self.address}: {_reason(error)}"
+        if isinstance(error, FrameTooLargeError):
+            return RefusedError(f"{sentence}; look at {_option('receive_message_max_bytes')}")
+        # A broker that wants a login tells its versions to everybody, and then closes the connection.
+        refusal = None if self._was_answered else _other_protocol(self.address, self._properties, error, deadline)
+        return refusal or TransientError(sentence)
 
 
 def decode_response(request: Any, frame: memoryview) -> Any:
-    """Return kafka-python's response to a request that was sent; ``frame`` is what came back."""
-    return request.header.get_response_class().decode(frame, header=True)
+    """Return kafka-python's response to a request that was sent; ``frame`` is what came back.
 
-
-def _connect(address: str, properties: Mapping[str, Any], timeout_s: float) -> tuple[socket.socket, Any]:
-    with warnings.catch_warnings():
-        # kafka-python leaves the sockets of failed attempts to the garbage collector.
-        warnings.simplefilter("ignore", ResourceWarning)
-        return _authenticate(address, properties, timeout_s)
-
-
-def _authenticate(address: str, properties: Mapping[str, Any], timeout_s: float) -> tuple[socket.socket, Any]:
-    net = NetworkSelector()
-    manager = None
-    timeout_ms = timeout_s * 1000
+    Raises ConnectorError if it is none.
+    """
     try:
-        # It knows one server only, and lives only until that connection is ready.
-        manager = KafkaConnectionManager(net, **{**properties, "bootstrap_servers": address})
-        (broker,) = manager.cluster.bootstrap_brokers()
-        connection = manager.get_connection(broker.node_id, timeout_ms=timeout_ms, refresh_metadata_on_err=False)
-        net.run(manager.wait_for, connection.init_future, timeout_ms)
-        transport = connection.transport
-        taken, transport._sock = transport._sock, None  # noqa: SLF001 - closing must spare the socket
-    except Exception as error:  # noqa: BLE001 - kafka-python lets errors of sockets, TLS and files through
-        _forget_frames(error)
-        _check_files(properties)
-        reason = _without_secrets(_reason(error), properties)
+        return _decode_response(request, frame)
+    except NotKafkaError as error:
+        raise ConnectorError(f"a Kafka broker cannot be understood: {error}") from error
+
+
+def _connect(address: str, properties: Mapping[str, Any], timeout_s: float) -> tuple[FrameSocket, Any]:
+    deadline = time.monotonic() + timeout_s
+    try:
+        return log_in(address, properties, timeout_s)
+    except OptionError:
+        raise
+    except Exception as error:  # noqa: BLE001 - of sockets, TLS, proxies, SASL mechanisms and their libraries
+        traceback.clear_frames(error.__traceback__)  # these hold logins
+        failure = _failure(address, properties, error, deadline)
         # A traceback would show the cause as it is.
-        cause = error if reason == _reason(error) else None
-        if _may_heal(error):
-            raise TransientError(f"cannot connect to {address}: {reason}") from cause
-        hint = _hint(error)
-        raise ConnectorError(f"the Kafka broker {address} refused the connection: {reason}{hint}") from cause
-    else:
-        return taken, connection.broker_version_data
-    finally:
-        if manager is not None:
-            manager.close()
-        net.close()
+        raise failure from (error if str(error) in str(failure) else None)
 
 
-def _check_files(properties: Mapping[str, Any]) -> None:
-    """Raise OptionError for a file that an option names and that cannot be read; kafka-python does not say which."""
-    if not properties.get("security_protocol", "").endswith("SSL"):
-        return  # it reads none of them
-    for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"):
-        file = properties.get(name)
-        try:
-            if file is not None:
-                Path(file).open("rb").close()
-            if name == "ssl_cafile" and file is not None:
-                ssl.create_default_context(cafile=file)
-        except ssl.SSLError:
-            raise OptionError(f"the option {_option(name)!r} is {file!r}, which holds no certificate in PEM") from None
-        except OSError as problem:
-            raise OptionError(f"the option {_option(name)!r} is {file!r}: {problem.strerror}") from None
+def _failure(address: str, properties: Mapping[str, Any], error: Exception, deadline: float) -> ConnectorError:
+    """Return why there is no connection: TransientError if trying again may help, RefusedError if not."""
+    if (refusal := _other_protocol(address, properties, error, deadline)) is not None:
+        return refusal
+    reason = _without_secrets(_reason(error), properties)
+    if _may_heal(error):
+        return TransientError(f"cannot connect to {address}: {reason}")
+    options = _look_at(error)
+    hint = f"; look at {_enumerated([_option(name) for name in options])}" if options else ""
+    return RefusedError(f"the Kafka broker {address} refused the connection: {reason}{hint}")
+
+
+def _other_protocol(
+    address: str, properties: Mapping[str, Any], error: Exception, deadline: float
+) -> RefusedError | None:
+    """Return the refusal if the listener speaks another protocol, which it tells by a close or by noise."""
+    if not _is_of_another_protocol(error):
+        return None
+    given = properties.get("security_protocol", "PLAINTEXT")
+    listener = listener_at(address, properties, max(0.0, deadline - time.monotonic()))
+    if listener is None or listener.protocol == given:
+        return None
+    offered = f" with {' or '.join(listener.mechanisms)}" if listener.mechanisms else ""
+    return RefusedError(
+        f"the Kafka broker {address} refused the connection: it speaks {listener.protocol}{offered}, "
+        f"but {_option('security_protocol')} is {given}"
+    )
+
+
+def _is_of_another_protocol(error: Exception) -> bool:
+    """Tell whether we may have been turned away because the listener speaks another protocol."""
+    if isinstance(error, ssl.SSLError):
+        return look_at_for(error) in ((), ("security_protocol",))
+    cut_off = isinstance(error, OSError) and error.errno in (None, errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN)
+    return (cut_off and not isinstance(error, TimeoutError)) or isinstance(error, FrameTooLargeError | NotKafkaError)
+
+
+def _may_heal(error: Exception) -> bool:
+    if isinstance(error, ssl.SSLError):
+        return not look_at_for(error)
+    return isinstance(error, OSError) or (isinstance(error, kafka_errors.KafkaError) and error.retriable)
+
+
+def _look_at(error: Exception) -> tuple[str, ...]:
+    if isinstance(error, ssl.SSLError):
+        return look_at_for(error)
+    return next((options for kind, options in _LOOK_AT.items() if isinstance(error, kind)), ())
 
 
 def _option(name: str) -> str:
     return f"kafka.{name.replace('_', '.')}"
 
 
-def _hint(error: BaseException | None) -> str:
-    """Return which options to look at."""
-    while error is not None:
-        for kind, options in _LOOK_AT.items():
-            if isinstance(error, kind):
-                return f"; look at {' and '.join(_option(name) for name in options)}"
-        error = error.__context__
-    return ""
-
-
-def _forget_frames(error: BaseException | None) -> None:
-    """Let go of what the error's frames hold, sockets above all."""
-    while error is not None:
-        traceback.clear_frames(error.__traceback__)
-        error = error.__context__
-
-
-def _may_heal(error: Exception) -> bool:
-    if isinstance(error.__context__, ssl.SSLCertVerificationError):
-        return False
-    return isinstance(error, kafka_errors.KafkaError) and error.retriable
+def _enumerated(names: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _without_secrets(text: str, properties: Mapping[str, Any]) -> str:
@@ -240,6 +226,8 @@ def _without_secrets(text: str, properties: Mapping[str, Any]) -> str:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, TimeoutError | kafka_errors.KafkaTimeoutError):
+    if isinstance(error, kafka_errors.KafkaTimeoutError):
         return "it does not answer"
-    return str(error)
+    if isinstance(error, TimeoutError):
+        return str(error) if error.args and "timed out" not in str(error) else "it does not answer"
+    return _WITHIN_PYTHON.sub("", str(error))

@@ -35,11 +35,9 @@ class HeadFinder:
     wall_clock: seconds since the epoch.
     """
 
-    def __init__(
-        self, policy: EventTimePolicy, *, check_crc: bool = True, wall_clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, policy: EventTimePolicy, *, wall_clock: Callable[[], float] = time.time) -> None:
         self.policy = policy
-        self._check_crc, self._wall_clock = check_crc, wall_clock
+        self._wall_clock = wall_clock
         self._appended: dict[str, bool] = {}
         self._bytes_per_record: dict[TopicPartition, float] = {}
 
@@ -78,7 +76,7 @@ class HeadFinder:
         policy, horizon_ms = self.policy, self._horizon_ms()
         lowest_ms = 0 if policy.bad == "ignore" else None
         highest_ms = horizon_ms if policy.future == "ignore" else None
-        found = first_record(batch, position, check_crc=self._check_crc, lowest_ms=lowest_ms, highest_ms=highest_ms)
+        found = first_record(batch, position, lowest_ms=lowest_ms, highest_ms=highest_ms)
         if found is not None and found[1] < 0:
             raise CorruptDataError(
                 f"{partition.split_id}: the record at offset {found[0]} has no timestamp; set badEventTime to ignore"
@@ -91,7 +89,7 @@ class HeadFinder:
         from tidegate.readers.kafka_records import RecordDecoder
 
         decoder = RecordDecoder(partition, include_headers=self.policy.needs_headers, max_batch_bytes=_MOST_BATCH_BYTES)
-        added = decoder.add(batch, position, _EVERY_POSITION, check_crc=self._check_crc)
+        added = decoder.add(batch, position, _EVERY_POSITION)
         for rows in chain(added, decoder.flush()):
             self.policy = self.policy.with_unit(self.policy.detect(rows))
             if (found := self._first_usable(rows)) is not None:

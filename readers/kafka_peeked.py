@@ -1,4 +1,4 @@
-"""The record batches that peeks brought along."""
+"""The record batches that peeks brought along, and where peeks found nothing."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class PeekedBatches:
         self._most_bytes = most_bytes
         self._bytes = 0
         self._batches: dict[TopicPartition, list[RecordBatch]] = {}  # by their offsets
+        self._nothing_from: dict[TopicPartition, int] = {}
 
     def keep(self, partition: TopicPartition, batch: RecordBatch) -> None:
         """Keep a copy of a visible batch, for its bytes are valid only until the next response."""
@@ -48,9 +49,18 @@ class PeekedBatches:
         place = bisect_right(batches, position, key=_base_offset)
         return batches[place - 1] if place and position <= batches[place - 1].last_offset else None
 
+    def keep_nothing(self, partition: TopicPartition, position: int) -> None:
+        """Remember that a search from a position on found nothing up to the end."""
+        self._nothing_from[partition] = min(position, self._nothing_from.get(partition, position))
+
+    def is_nothing(self, partition: TopicPartition, position: int) -> bool:
+        """Tell whether it is known that there is nothing from a position on."""
+        return position >= self._nothing_from.get(partition, position + 1)
+
     def forget(self) -> None:
         """Drop all."""
         self._batches.clear()
+        self._nothing_from.clear()
         self._bytes = 0
 
 

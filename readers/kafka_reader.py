@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.errors import CorruptDataError, DataLossError
+from tidegate.errors import CorruptDataError, DataLossError, PositionGoneError
 from tidegate.readers.contract import ReadTask, SplitReader
-from tidegate.readers.kafka_batches import corruption_named, split_batches, visible_batches
+from tidegate.readers.kafka_batches import corruption_named, visible_batches
+from tidegate.readers.kafka_cluster import UnknownPartitionError
 from tidegate.readers.kafka_config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka_pool import idle_clients
 from tidegate.readers.kafka_schema import EVENT_TIME, EVENT_TIME_FAULT, MICROSECONDS
@@ -19,6 +20,7 @@ from tidegate.readers.retry import TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from uuid import UUID
 
     from tidegate.alignment.splits import SplitRange
     from tidegate.readers.event_time_policy import EventTimePolicy
@@ -27,12 +29,26 @@ if TYPE_CHECKING:
     from tidegate.readers.kafka_cluster import LeaderCall
     from tidegate.readers.kafka_fetch import FetchedPartition
 
-__all__ = ["KafkaSplitReader"]
+__all__ = ["KafkaDetails", "KafkaSplitReader"]
 
 log = logging.getLogger(__name__)
 
 FIRST_GUESS_BYTES_PER_RECORD = 1000.0
 MARGIN = 1.1
+LEADER_EPOCH = slice(12, 16)  # in a record batch
+
+
+class KafkaDetails(NamedTuple):
+    """What a range does not say, and a reader needs to know.
+
+    now_ms: the time by which the policy tells what is in the future, in ms since the epoch.
+    topic_id: of the topic whose records are planned; None: of any that has its name.
+    leader_epoch: the leader's when the range was planned: what was written later is not in it; None: unknown.
+    """
+
+    now_ms: int
+    topic_id: UUID | None = None
+    leader_epoch: int | None = None
 
 
 class KafkaSplitReader(SplitReader):
@@ -46,13 +62,13 @@ class KafkaSplitReader(SplitReader):
         ``event_time_fault``, what is wrong with the row's own.
     max_batch_bytes: the greatest size of an Arrow batch, below 2 GiB; a larger record comes alone.
 
-    The details of a task are the time, in ms since the epoch, by which the policy tells what is in the
-    future; without them it is that of this machine.
+    The details of a task are KafkaDetails; without them the time is that of this machine.
 
     Whatever the size of a range, a task holds one fetch response (``max_partition_fetch_bytes``),
     one decompressed record batch and two Arrow batches: the one that is filled and the one that the
     consumer still has.  The next response waits in the kernel.  Only a record batch or a record
-    that is larger than these sizes takes more, as much as itself.
+    that is larger than these sizes takes more, as much as itself; decompressed, a batch is at most
+    ``max_decompressed_bytes``.
     """
 
     def __init__(
@@ -74,10 +90,10 @@ class KafkaSplitReader(SplitReader):
     def read(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
         """Yield the records of each range, one range after the other."""
         with idle_clients.lend(self._config) as client:
-            times_ms = task.details or (int(time.time() * 1000),) * len(task.ranges)
-            for each, now_ms in zip(task.ranges, times_ms, strict=True):
-                for batch in self._read_range(client, each):
-                    yield self._with_event_times(batch, now_ms)
+            all_details = task.details or (KafkaDetails(int(time.time() * 1000)),) * len(task.ranges)
+            for each, details in zip(task.ranges, all_details, strict=True):
+                for batch in self._read_range(client, each, details):
+                    yield self._with_event_times(batch, details.now_ms)
 
     def _with_event_times(self, batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
         policy = self._event_times
@@ -91,19 +107,22 @@ class KafkaSplitReader(SplitReader):
             batch = batch.append_column(EVENT_TIME, column).append_column(EVENT_TIME_FAULT, faults)
         return batch
 
-    def _read_range(self, client: KafkaClient, wanted: SplitRange) -> Iterator[pa.RecordBatch]:
+    def _read_range(self, client: KafkaClient, wanted: SplitRange, details: KafkaDetails) -> Iterator[pa.RecordBatch]:
         from tidegate.readers.kafka_records import RecordDecoder
 
         partition = TopicPartition.of(wanted.split_id)
         headers = self._include_headers or (self._event_times is not None and self._event_times.needs_headers)
         decoder = RecordDecoder(partition, include_headers=headers, max_batch_bytes=self._max_batch_bytes)
         with corruption_named(wanted.split_id):
-            for start, batch in self._batches(client, partition, wanted):
-                yield from decoder.add(batch, start, wanted.end, check_crc=self._config.check_crcs)
+            try:
+                for start, batch in self._batches(client, partition, wanted, details):
+                    yield from decoder.add(batch, start, wanted.end)
+            except (PositionGoneError, UnknownPartitionError) as error:
+                self._lose(f"records {wanted.start} to {wanted.end} of {wanted.split_id} are wanted, but {error}")
         yield from decoder.flush()
 
     def _batches(
-        self, client: KafkaClient, partition: TopicPartition, wanted: SplitRange
+        self, client: KafkaClient, partition: TopicPartition, wanted: SplitRange, details: KafkaDetails
     ) -> Iterator[tuple[int, RecordBatch]]:
         """Yield the visible batches that may hold records of the range, each with where its records count from.
 
@@ -116,18 +135,23 @@ class KafkaSplitReader(SplitReader):
 
         def fetch() -> LeaderCall[FetchedPartition | None]:
             # What a response holds past the end of the range is sent for nothing.
-            return client.fetch(partition, position, int((wanted.end - position) * bytes_per_record))
+            useful_bytes = int((wanted.end - position) * bytes_per_record)
+            return client.fetch(partition, position, useful_bytes, details.topic_id)
 
         while position < wanted.end:
             fetched = (call or fetch()).result()[partition]
             call = None
             if fetched is None:
-                position = self._first_left(client, partition, position, wanted.end)
+                left = self._first_left(client, partition, position, wanted.end)
+                if left == position:
+                    deadline = deadline or client.reading(partition, wanted.end)
+                    deadline.pause(TransientError(f"the broker says that {position} is out of range"))
+                position = left
                 continue
-            batches = split_batches(fetched.records)
+            batches = client.split(fetched)
             if not batches:
                 end = fetched.end(self._config.isolation_level)
-                if end >= wanted.end and client.is_hole(partition, position, wanted.end):
+                if end >= wanted.end and client.is_hole(partition, position, wanted.end, details.topic_id):
                     return
                 # After a restart, the end may lag behind what it was when the range was planned.
                 deadline = deadline or client.reading(partition, wanted.end)
@@ -143,16 +167,34 @@ class KafkaSplitReader(SplitReader):
                 # It is on its way while these batches are decoded and their rows are taken.
                 call = fetch()
             for batch in visible_batches(batches, fetched.aborted):
+                _check_epoch(batch, wanted, details)
                 yield first, batch
 
     def _first_left(self, client: KafkaClient, partition: TopicPartition, position: int, end: int) -> int:
-        """Return where to go on from a position that is out of range, at most ``end``."""
+        """Return where to go on from a position that a broker says is out of range, at most ``end``."""
         log_start, log_end = client.log_range(partition)
-        sentence = (
+        if log_start <= position <= log_end:
+            return position  # a leader that was just elected may not know yet what there is
+        self._lose(
             f"records {position} to {end} of {partition.split_id} are wanted, "
             f"but its log reaches from {log_start} to {log_end}"
         )
-        if self._fail_on_data_loss:
-            raise DataLossError(f"{sentence} (failOnDataLoss)")
-        log.warning("%s; what is gone is skipped", sentence)
         return min(log_start, end) if log_start > position else end
+
+    def _lose(self, sentence: str) -> None:
+        """Raise DataLossError, or warn."""
+        if self._fail_on_data_loss:
+            raise DataLossError(f"{sentence} (failOnDataLoss)") from None
+        log.warning("%s; what is gone is skipped", sentence)
+
+
+def _check_epoch(batch: RecordBatch, wanted: SplitRange, details: KafkaDetails) -> None:
+    """Raise PositionGoneError for a batch of a later leader, which took the place of one that was planned."""
+    if details.leader_epoch is None or batch.base_offset >= wanted.end:
+        return
+    epoch = int.from_bytes(batch.data[LEADER_EPOCH].tobytes(), "big", signed=True)
+    if epoch > details.leader_epoch:
+        raise PositionGoneError(
+            f"from {batch.base_offset} on the log is of leader epoch {epoch}, and was planned under "
+            f"{details.leader_epoch}: a leader was elected that did not have them"
+        )

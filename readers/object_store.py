@@ -17,13 +17,17 @@ from tidegate.errors import ConnectorError, ObjectGoneError, OptionError, Tidega
 from tidegate.readers.object_file import ObjectFile
 from tidegate.readers.objects import Chunk, S3Object
 from tidegate.readers.retry import Deadline, TransientError
+from tidegate.readers.s3_address import S3Address
 from tidegate.readers.s3_config import S3ConnectionConfig
 from tidegate.readers.s3_get import get_range
 
-__all__ = ["SMALL_BYTES", "ObjectStore", "s3_error", "s3_object"]
+__all__ = ["SMALL_BYTES", "TAIL_BYTES", "ObjectStore", "s3_error", "s3_object"]
 
 SMALL_BYTES = 8 << 20
 """Objects up to this size are fetched whole, by one request; it is also the size of a part of larger ones."""
+
+TAIL_BYTES = 64 << 10
+"""As much is read at first of the end of a larger object, where its format says there what it holds: mostly enough."""
 
 AHEAD_BYTES = 4 * SMALL_BYTES
 AHEAD_THREADS = 8
@@ -150,6 +154,20 @@ class ObjectStore:
         ahead = self._ahead
         data = None if ahead is None else ahead.take(found, start, end)
         return self._fetch(found, start, end) if data is None else data
+
+    def write(self, place: S3Address, data: bytes) -> None:
+        """Write an object, of any bucket, by one request: bad records.
+
+        Raises OptionError, DeadlineError and ConnectorError as :meth:`fetch` does.
+        """
+        from tidegate.readers.s3_request import ask_s3  # which needs s3_error
+
+        ask_s3(
+            lambda: self.config.client().put_object(Bucket=place.bucket, Key=place.key, Body=data),
+            "write bad records to",
+            str(place),
+            self.config.patience_s,
+        )
 
     def open(self, found: S3Object) -> pa.NativeFile:
         """Return an object as a file that is read by ranges, each pinned to the version that was found.

@@ -123,6 +123,15 @@ class ObjectFormat(ABC):
         does not answer.
         """
 
+    def survey_together(self, founds: Sequence[S3Object], column: str | None) -> list[list[ChunkSurvey]] | None:
+        """Return what ``survey`` returns of each of a few objects, where at once that is cheaper.
+
+        None: survey each by itself.  Called on the driver.  Raises what ``survey`` raises, which then ``survey`` is to
+        tell, of each.
+        """
+        del founds, column
+        return None
+
     @abstractmethod
     def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a chunk, in order, as batches of ``schema`` of a bounded number of bytes.

@@ -15,7 +15,7 @@ from pyarrow import orc
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow_records import fitted
 from tidegate.readers.column_times import check_time_type, times_ms
-from tidegate.readers.conform import inferred_schema, position_of
+from tidegate.readers.conform import inferred_schema, position_of, spark_schema
 from tidegate.readers.decoding import decoding
 from tidegate.readers.line_ranges import Fetch
 from tidegate.readers.object_file import ObjectFile
@@ -25,12 +25,12 @@ from tidegate.readers.orc_tail import ColumnStatistics, OrcTail, StripeFooter, r
 from tidegate.readers.orc_values import OrcValues, bounds_of, is_wall_clock, spark_type, zone_shift_s
 from tidegate.readers.row_groups import (
     BATCH_BYTES,
-    ESTIMATED_ROW_BYTES,
     HELD_BYTES,
     MOST_ROWS,
     RowGroup,
     merged_ranges,
     surveys_of,
+    unseen_surveys,
     within_bounds,
 )
 from tidegate.readers.seen_times import path_of
@@ -79,10 +79,9 @@ class OrcFormat(TypedFormat):
         tell of other values than those that are read, that column is read.  Without a column, an object within
         ``chunk_bytes`` is not looked at.
         """
-        if not found.size:
-            return []
-        if column is None and found.size <= self.chunk_bytes:
-            return [ChunkSurvey(0, found.size, max(1, found.size // ESTIMATED_ROW_BYTES), None)]
+        surveys = unseen_surveys(found, column, self.chunk_bytes)
+        if surveys is not None:
+            return surveys
         with self._opened(found) as opened:
             stripes = opened.tail.stripes
             times = [(None, 0)] * len(stripes) if column is None else self._times(opened, column)
@@ -103,7 +102,7 @@ class OrcFormat(TypedFormat):
 
     def _schema(self, found: S3Object) -> pa.Schema:
         with self._opened(found) as opened:
-            return pa.schema([pa.field(each.name, spark_type(each)) for each in opened.fields])
+            return spark_schema(pa.schema([pa.field(each.name, spark_type(each)) for each in opened.fields]))
 
     def _decoded(
         self, opened: _Opened, stripes: Sequence[RowGroup], places: Sequence[int]

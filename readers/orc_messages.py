@@ -23,6 +23,7 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _FIXED = {FIXED64: 8, FIXED32: 4}
 HEADER_BYTES = 3  # before each block
 MOST_BYTES = 1 << 22  # of a block that is written: its header has 23 bits for the length
+LARGEST_BLOCK = 1 << 23  # that its header can tell the length of, so that writers make none larger
 
 
 def message(data: bytes) -> Message:
@@ -105,6 +106,8 @@ class Blocks(NamedTuple):
         """Return what blocks hold; raises CorruptDataError for what cannot be decompressed, or not by this machine."""
         if self.kind == 0:
             return data
+        if self.size > LARGEST_BLOCK:
+            raise CorruptDataError(f"its blocks would have {self.size} bytes, and ORC has none beyond {LARGEST_BLOCK}")
         if self.kind not in _DECOMPRESS:
             raise CorruptDataError(f"its compression, number {self.kind}, is none of zlib, snappy, lz4 and zstd")
         parts = []
@@ -134,16 +137,35 @@ class Blocks(NamedTuple):
             raise CorruptDataError("one of its messages cannot be decompressed") from None
 
 
+def _zlib(part: bytes, size: int) -> bytes:
+    stream = zlib.decompressobj(-zlib.MAX_WBITS)
+    block = stream.decompress(part, size)
+    if not stream.eof:
+        raise ValueError
+    return block
+
+
+def _snappy(part: bytes, size: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(part) > size:
+        raise ValueError
+    return bytes(cramjam.snappy.decompress_raw(part))
+
+
 def _lz4(part: bytes, size: int) -> bytes:
     room = bytearray(size)
     return bytes(room[: cramjam.lz4.decompress_block_into(part, room, output_len=size)])
 
 
+def _zstd(part: bytes, size: int) -> bytes:
+    room = bytearray(size)
+    return bytes(room[: cramjam.zstd.decompress_into(part, room)])
+
+
 _DECOMPRESS: Mapping[int, Callable[[bytes, int], bytes]] = {
-    1: lambda part, _: zlib.decompress(part, -zlib.MAX_WBITS),
-    2: lambda part, _: bytes(cramjam.snappy.decompress_raw(part)),
+    1: _zlib,
+    2: _snappy,
     4: _lz4,
-    5: lambda part, _: bytes(cramjam.zstd.decompress(part)),
+    5: _zstd,
 }
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.line_ranges import Fetch
+from tidegate.readers.object_store import TAIL_BYTES
 from tidegate.readers.orc_messages import (
     Blocks,
     Message,
@@ -26,7 +27,6 @@ from tidegate.readers.row_groups import RowGroup, merged_ranges
 
 __all__ = ["ColumnStatistics", "OrcTail", "OrcType", "StripeFooter", "read_tail"]
 
-TAIL_BYTES = 64 << 10  # as much is asked for at first: most tails are smaller
 BLOCK_BYTES = 256 << 10  # of a block, where the tail does not say it
 _INDEX_STREAMS = (6, 7, 8)  # row index and Bloom filters
 _PS_FOOTER, _PS_COMPRESSION, _PS_BLOCK, _PS_METADATA, _PS_MAGIC = 1, 2, 3, 5, 8000

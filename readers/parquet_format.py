@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow_records import fitted
 from tidegate.readers.column_times import check_time_type
-from tidegate.readers.conform import inferred_schema, position_of
+from tidegate.readers.conform import inferred_schema, position_of, spark_schema
 from tidegate.readers.decoding import decoding
 from tidegate.readers.object_file import ObjectFile
-from tidegate.readers.object_store import SMALL_BYTES
+from tidegate.readers.object_store import SMALL_BYTES, TAIL_BYTES
 from tidegate.readers.objects import Chunk, ChunkSurvey, S3Object, TimeRange
 from tidegate.readers.parquet_footer import (
     column_ranges,
@@ -31,11 +31,11 @@ from tidegate.readers.parquet_footer import (
 )
 from tidegate.readers.row_groups import (
     BATCH_BYTES,
-    ESTIMATED_ROW_BYTES,
     HELD_BYTES,
     MOST_ROWS,
     RowGroup,
     surveys_of,
+    unseen_surveys,
     within_bounds,
 )
 from tidegate.readers.typed_format import TypedFormat
@@ -44,7 +44,6 @@ __all__ = ["ParquetFormat"]
 
 STREAMED_BYTES = 64 << 20  # of a larger one, for all its columns together
 LEAST_REQUEST, MOST_REQUEST = 256 << 10, 8 << 20  # of one column of a larger one
-TAIL_BYTES = 64 << 10  # as Arrow asks for at first: most footers are smaller
 TRAILER_BYTES = 8  # the footer's length and the magic
 
 
@@ -83,10 +82,9 @@ class ParquetFormat(TypedFormat):
         INT96, and where they tell of other values than those that are read, that column is read.  Without a
         column, an object within ``chunk_bytes`` is not looked at.
         """
-        if not found.size:
-            return []
-        if column is None and found.size <= self.chunk_bytes:
-            return [ChunkSurvey(0, found.size, max(1, found.size // ESTIMATED_ROW_BYTES), None)]
+        surveys = unseen_surveys(found, column, self.chunk_bytes)
+        if surveys is not None:
+            return surveys
         with self._decoding(found):
             opened = self._open(found)
             groups = row_groups(opened.metadata, found.size)
@@ -108,7 +106,7 @@ class ParquetFormat(TypedFormat):
         with self._decoding(found):
             opened = self._open(found)
             with self._file(opened) as (file, _):
-                return schema_as_spark_reads_it(file.schema_arrow, opened.metadata)
+                return spark_schema(schema_as_spark_reads_it(file.schema_arrow, opened.metadata))
 
     def _decoded(
         self, opened: _Opened, groups: Sequence[RowGroup], names: Sequence[str]

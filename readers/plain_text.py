@@ -1,10 +1,12 @@
-r"""Text in any encoding as UTF-8, and lines that end as Hadoop's do: with ``\n``, ``\r\n`` or ``\r``."""
+r"""Text as Java has it: in any encoding, with lines that end as Hadoop's do, with ``\n``, ``\r\n`` or ``\r``."""
 
 from __future__ import annotations
 
 import codecs
+import re
+from typing import Any
 
-__all__ = ["UTF_8", "check_encoding", "is_single_byte", "unified", "utf8"]
+__all__ = ["UTF_8", "check_encoding", "is_single_byte", "java_text", "unified", "utf8"]
 
 UTF_8 = "utf-8"
 
@@ -39,6 +41,22 @@ def utf8(text: bytes, encoding: str) -> bytes:
         except UnicodeDecodeError:
             return text.decode(errors="replace").encode()
     return text
+
+
+def java_text(text: bytes) -> str:
+    """Return UTF-8 as Java's String holds it: with one replacement character where Java puts one."""
+    return text.decode(errors=_JAVA)
+
+
+def _replaced(error: Any) -> tuple[str, int]:
+    """Take an encoded surrogate for one wrong character, as Java does, and not for two or three, as Python does."""
+    found: bytes = error.object[error.start : error.start + 3]
+    surrogate = re.match(b"\xed[\xa0-\xbf][\x80-\xbf]?", found)
+    return "\ufffd", error.start + surrogate.end() if surrogate else error.end
+
+
+_JAVA = "tidegate-java"
+codecs.register_error(_JAVA, _replaced)
 
 
 def unified(text: bytes) -> bytes:

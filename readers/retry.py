@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import time
 from typing import TYPE_CHECKING
@@ -19,14 +18,7 @@ LONGEST_PAUSE_S = 2.0
 
 
 class TransientError(ConnectorError):
-    """The other side failed in a way that may heal; the one who holds the Deadline decides.
-
-    ``grace_s`` is how long it may take to heal; after that, trying on is pointless.
-    """
-
-    def __init__(self, message: str, grace_s: float = math.inf) -> None:
-        super().__init__(message)
-        self.grace_s = grace_s
+    """The other side failed in a way that may heal; the one who holds the Deadline decides."""
 
 
 class Deadline:
@@ -35,7 +27,8 @@ class Deadline:
     operation: completes the sentence "cannot ..." and names the servers.
     seconds: how long the operation may take, from now on; a function is asked anew before each attempt.
 
-    Errors that no retry heals must not come here: let them pass.
+    Errors that no retry heals must not come here: let them pass.  The error at the end tells the first
+    cause, and the last one that differs: an attempt that the deadline cut short says nothing of its own.
     """
 
     def __init__(
@@ -46,37 +39,41 @@ class Deadline:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._operation = operation
+        self.operation = operation
         self._limit = seconds
         self._clock = clock
         self._sleep = sleep
         self._started = clock()
         self._pause_s = FIRST_PAUSE_S
+        self._causes: list[str] = []
 
     @property
     def remaining_s(self) -> float:
         """Seconds left, at least a thousandth, so that it serves as a socket's time-out."""
-        return max(0.001, self._seconds - self._elapsed_s)
+        return max(0.001, self._seconds - self.elapsed_s)
 
     @property
     def _seconds(self) -> float:
         return self._limit() if callable(self._limit) else self._limit
 
     @property
-    def _elapsed_s(self) -> float:
+    def elapsed_s(self) -> float:
+        """Seconds since it began."""
         return self._clock() - self._started
 
     def pause(self, cause: TransientError) -> None:
         """Sleep before the next attempt, each time longer, with jitter.
 
-        Raises DeadlineError when no time is left and ConnectorError when the cause has had its
-        grace; both say in one sentence what could not be done and why.
+        Raises DeadlineError when no time is left; it says in one sentence what could not be done and why.
         """
-        # The cause is told in the sentence: a chain of tracebacks would repeat it as noise.
-        if self._elapsed_s >= cause.grace_s:
-            raise ConnectorError(f"cannot {self._operation}: {cause}") from None
-        if self._elapsed_s >= self._seconds:
-            raise DeadlineError(f"cannot {self._operation} within {self._seconds:g} s: {cause}") from None
+        is_over = self.elapsed_s >= self._seconds
+        if not self._causes or (not is_over and str(cause) != self._causes[0]):
+            self._causes[1:] = []
+            self._causes.append(str(cause))
+        if is_over:
+            why = "; at last: ".join(self._causes)
+            # The causes are told in the sentence: a chain of tracebacks would repeat them as noise.
+            raise DeadlineError(f"cannot {self.operation} within {self._seconds:g} s: {why}") from None
         jitter = random.uniform(0.8, 1.2)  # noqa: S311 - nothing secret
         self._sleep(min(self._pause_s * jitter, self.remaining_s))
         self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from tidegate.readers.objects import ChunkSurvey, TimeRange
+from tidegate.readers.objects import ChunkSurvey, S3Object, TimeRange
 
 __all__ = [
     "BATCH_BYTES",
@@ -18,6 +18,7 @@ __all__ = [
     "RowGroup",
     "merged_ranges",
     "surveys_of",
+    "unseen_surveys",
     "within_bounds",
 ]
 
@@ -41,6 +42,15 @@ class RowGroup(NamedTuple):
     number: int
     start: int
     rows: int
+
+
+def unseen_surveys(found: S3Object, column: str | None, chunk_bytes: int) -> list[ChunkSurvey] | None:
+    """Return the chunks of an object that need not be looked at for an event-time column; None: it has to be."""
+    if not found.size:
+        return []
+    if column is None and found.size <= chunk_bytes:
+        return [ChunkSurvey(0, found.size, max(1, found.size // ESTIMATED_ROW_BYTES), None)]
+    return None
 
 
 def surveys_of(

@@ -13,6 +13,7 @@ from tidegate.errors import CorruptDataError, ObjectGoneError
 from tidegate.readers.conform import position_of
 from tidegate.readers.contract import ReadTask, SplitReader
 from tidegate.readers.event_time_range import RowTimes
+from tidegate.readers.merged_batches import ENOUGH_BYTES, merged
 from tidegate.readers.object_metadata import METADATA, metadata_scalar
 from tidegate.readers.object_store import ObjectStore
 from tidegate.readers.objects import Chunk, ObjectFormat
@@ -21,7 +22,6 @@ from tidegate.readers.partition_columns import partition_scalar, partition_texts
 __all__ = ["S3SplitReader"]
 
 _LOG = logging.getLogger("tidegate.reader")
-_ENOUGH_BYTES = 1 << 20  # of a batch; the way to Spark costs each one some 0.3 ms, however small it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class S3SplitReader(SplitReader):
         """Yield the rows of every chunk; those of small objects share a batch."""
         chunks = [*chain.from_iterable(task.details)]
         with self.store.reading_ahead(chunks):
-            yield from _merged(self._rows(chunks))
+            yield from merged(self._rows(chunks))
 
     def _rows(self, chunks: Sequence[Chunk]) -> Iterator[pa.RecordBatch]:
         together = self.times is None
@@ -122,7 +122,7 @@ def _groups(
     for chunk in chunks:
         own = constants(chunk)
         size += chunk.end - chunk.start
-        if group and (size > _ENOUGH_BYTES or own != shared):
+        if group and (size > ENOUGH_BYTES or own != shared):
             yield shared, group
             group, size = [], chunk.end - chunk.start
         group.append(chunk)
@@ -135,23 +135,3 @@ def _remedy(error: ObjectGoneError) -> str:
     if error.overwritten:
         return "set allowOverwrites to true to read the new version in its place"
     return "set ignoreMissingFiles to true to go on without it"
-
-
-def _merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the same rows in the same order, small batches merged until they have enough bytes."""
-    waiting: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        waiting.append(batch)
-        size += batch.nbytes
-        if size >= _ENOUGH_BYTES:
-            yield from _joined(waiting)
-            waiting, size = [], 0
-    yield from _joined(waiting)
-
-
-def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    if len(batches) < 2:
-        return batches
-    merged: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return merged

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.decompression import DEFAULT_MOST_BYTES, Bound, about
 from tidegate.readers.line_objects import LineObject, survey_lines
 from tidegate.readers.line_ranges import LineBlock, fetched_ahead
 from tidegate.readers.object_store import ObjectStore
@@ -32,6 +33,7 @@ class TextFormat(ObjectFormat):
     line_sep: the character that ends lines, one byte; None: ``\n``, ``\r\n`` and ``\r`` do.
     encoding: Python's name of it, by check_encoding.
     chunk_bytes: how large a chunk may be; at least 1.
+    most_bytes: what a compressed object that is one row may take decompressed.
 
     Plain objects are cut at any byte; a line belongs to the chunk that holds its first byte.  Compressed ones (by
     their suffix: .gz, .zst, .bz2, .lz4), and those that are a row, are one chunk each.
@@ -42,6 +44,7 @@ class TextFormat(ObjectFormat):
     line_sep: str | None = None
     encoding: str = UTF_8
     chunk_bytes: int = 64 << 20
+    most_bytes: int = DEFAULT_MOST_BYTES
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
         """Return the column ``value``, whatever the samples hold."""
@@ -100,6 +103,9 @@ class TextFormat(ObjectFormat):
             size += len(piece)
             if size > LONGEST_TEXT:
                 raise CorruptDataError(f"{item.name}: it is longer than 2 GiB, which no row can hold")
+            if item.codec is not None:
+                with about(item.name):
+                    Bound(self.most_bytes, "maxDecompressedBytes").require(size)
         return utf8(b"".join(pieces), self.encoding)
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import secrets
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import ServerError
 from tidegate.servers.java import spark_jars
+from tidegate.servers.kafka_security import KafkaSecurity
 from tidegate.servers.maven import find_jars
 from tidegate.servers.server import HOST, Server, free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from kafka import KafkaAdminClient
@@ -61,7 +62,8 @@ class KafkaServer(Server):
     controller, so the others may be killed while the cluster goes on.  ``properties`` are added to
     ``server.properties`` and win over the defaults, which keep every record for ever and accept
     every timestamp; ``listeners`` among them, such as ``SSL://127.0.0.1:9093``, come besides ours, and
-    are for one broker.  ``folder`` keeps the data after :meth:`stop`, for a later server with the same
+    are for one broker.  ``security`` brings listeners that ask for TLS or a login on every broker; see
+    :meth:`servers_of`.  ``folder`` keeps the data after :meth:`stop`, for a later server with the same
     number of brokers; without it the data is in a temporary folder that goes with the server.
 
     The jars come from Maven Central on first use, or from the folder that ``KAFKA_LIBS`` names.
@@ -73,12 +75,17 @@ class KafkaServer(Server):
         *,
         brokers: int = 1,
         properties: Mapping[str, str] | None = None,
+        security: KafkaSecurity | None = None,
         folder: str | Path | None = None,
         timeout_seconds: float = 60,
     ) -> None:
-        controller_port, *ports = free_ports(1 + brokers)
-        super().__init__("kafka", ports, folder, timeout_seconds)
+        self._security = security or KafkaSecurity()
+        secured = list(self._security.protocols)
+        controller_port, *ports = free_ports(1 + brokers * (1 + len(secured)))
+        super().__init__("kafka", ports[:brokers], folder, timeout_seconds)
         self._properties = dict(properties or {})
+        further = iter(ports[brokers:])
+        self._secured = {node: {listener: next(further) for listener in secured} for node in self._ports}
         self._controller = f"{HOST}:{controller_port}"
 
     @property
@@ -86,15 +93,42 @@ class KafkaServer(Server):
         """The brokers' addresses, ``host:port`` joined by commas; they stay the same over restarts."""
         return ",".join(f"{HOST}:{port}" for port in self._ports.values())
 
-    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        """Create a topic of one replica and return when it can be used; ``configs`` are Kafka's for a topic.
+    def servers_of(self, listener: str) -> str:
+        """Return the brokers' addresses of a listener that ``security`` brings: SSL, MTLS, SASL_PLAINTEXT or SASL_SSL.
+
+        Raises KeyError if it brings none of that name.
+        """
+        return ",".join(f"{HOST}:{ports[listener]}" for ports in self._secured.values())
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        configs: Mapping[str, str] | None = None,
+        *,
+        replicas: Sequence[int] = (),
+    ) -> None:
+        """Create a topic and return when it can be used; ``configs`` are Kafka's for a topic.
+
+        replicas: the node ids that hold all its partitions, and lead them in this order; none: each
+            partition is on one node that Kafka takes.
 
         Raises ``kafka.errors.TopicAlreadyExistsError``, among others.
         """
         with self._admin() as admin:
-            topic = {"num_partitions": partitions, "replication_factor": 1, "configs": dict(configs or {})}
+            topic: dict[str, Any] = {"configs": dict(configs or {})}
+            if replicas:
+                topic["assignments"] = {partition: list(replicas) for partition in range(partitions)}
+            else:
+                topic |= {"num_partitions": partitions, "replication_factor": 1}
             admin.create_topics({name: topic})
             self._await(partial(_serves_topic, admin, name, partitions))
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and return when no broker names it any more."""
+        with self._admin() as admin:
+            admin.delete_topics([name])
+            self._await(lambda: name not in admin.list_topics())
 
     def add_partitions(self, name: str, total: int) -> None:
         """Grow a topic to ``total`` partitions and return when they can be used; the new ones are empty."""
@@ -121,7 +155,8 @@ class KafkaServer(Server):
 
     def _format(self, sandbox: Sandbox, java: list[str], settings: Iterable[Path]) -> None:
         cluster_id = secrets.token_hex(11)  # 22 characters, the length of Kafka's own ids
-        format_command = [*java, "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config"]
+        format_command = [*java, "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id]
+        format_command += [*self._security.format_arguments, "--config"]
         formats = [
             sandbox.spawn([*format_command, str(path)], path.with_name("format.log"))
             for path in settings
@@ -134,12 +169,16 @@ class KafkaServer(Server):
     def _write_settings(self, node: int, home: Path) -> Path:
         folder = home / f"broker-{node}"
         folder.mkdir(parents=True, exist_ok=True)
+        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **self._security.protocols}
         listeners = {"PLAINTEXT": f"{HOST}:{self._ports[node]}"}
+        listeners |= {name: f"{HOST}:{port}" for name, port in self._secured[node].items()}
         if node == 1:
             listeners["CONTROLLER"] = self._controller
         further = filter(None, [self._properties.get("listeners")])
         settings = {
             **DEFAULTS,
+            "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
+            **self._security.settings,
             **self._properties,
             "node.id": node,
             "process.roles": "broker,controller" if node == 1 else "broker",
@@ -156,7 +195,7 @@ class KafkaServer(Server):
     def _admin(self) -> KafkaAdminClient:
         from kafka import KafkaAdminClient
 
-        return KafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
+        return KafkaAdminClient(bootstrap_servers=[f"{HOST}:{self._ports[node]}" for node in self.pids])
 
 
 def _serves(admin: KafkaAdminClient, node: int) -> bool:

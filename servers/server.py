@@ -59,12 +59,7 @@ class Server(ABC):
 
         Raises ServerError if the jars or Java are missing, or if a node is not ready in time.
         """
-        try:
-            self._sandbox = self._sandbox or Sandbox(prefix=f"tidegate-{self._name}-")
-            self._start(self._sandbox, [node for node in self._ports if node not in self.pids])
-        except BaseException:
-            self.stop()
-            raise
+        self._start_nodes([node for node in self._ports if node not in self.pids])
         return self
 
     def kill(self, node: int | None = None) -> None:
@@ -75,7 +70,7 @@ class Server(ABC):
     def restart(self, node: int | None = None) -> None:
         """Kill what still runs of one node, or of all, and start again: same ports, same data."""
         self.kill(node)
-        self.start()
+        self._start_nodes([*self._ports] if node is None else [node])
 
     def stop(self) -> None:
         """End all processes and remove the temporary folder; may be called again.
@@ -99,6 +94,14 @@ class Server(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def _start_nodes(self, nodes: list[int]) -> None:
+        try:
+            self._sandbox = self._sandbox or Sandbox(prefix=f"tidegate-{self._name}-")
+            self._start(self._sandbox, nodes)
+        except BaseException:
+            self.stop()
+            raise
 
     @abstractmethod
     def _start(self, sandbox: Sandbox, nodes: list[int]) -> None:

@@ -18,6 +18,7 @@ from tidegate.enumerators.contract import Json
 from tidegate.enumerators.pace import BATCHES, batch_note
 from tidegate.enumerators.state_folder import StateFolder
 from tidegate.errors import ConnectorError
+from tidegate.sources.listeners import add_listener
 
 __all__ = ["listen_to_batches"]
 
@@ -28,7 +29,7 @@ _listening: WeakSet[SparkSession] = WeakSet()
 def listen_to_batches(spark: SparkSession, application_id: str) -> None:
     """Add the listener to a session, once: each session has queries of its own."""
     if spark not in _listening:
-        spark.streams.addListener(_BatchListener(StateFolder.of_application(application_id).within(BATCHES)))
+        add_listener(spark, _BatchListener(StateFolder.of_application(application_id).within(BATCHES)))
         _listening.add(spark)
 
 

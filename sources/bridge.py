@@ -283,7 +283,9 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802
         report = None if self._planner is None else self._planner.report()
-        return None if report is None else {**report, "planner": self._note().planner_id}
+        if report is None:
+            return None
+        return {**report, "planner": self._note().planner_id, "reads": self._source.reads}
 
     def stop(self) -> None:
         if self._planner is not None:

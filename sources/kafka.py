@@ -18,6 +18,7 @@ from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.enumerators.kafka_enumerator import KafkaEnumerator, KafkaTimestampEnumerator, with_detected_unit
 from tidegate.enumerators.kafka_offsets import OffsetsSpec
 from tidegate.enumerators.kafka_subscription import Assign, Subscribe, SubscribePattern, Subscription
+from tidegate.enumerators.report import first_names
 from tidegate.errors import OptionError
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time import TimestampAssigner, TimeUnit, assigner_of
@@ -184,8 +185,8 @@ class KafkaSource(Source):
 
     @property
     def reads(self) -> str:
-        """The topics and the servers."""
-        topics = self.subscribe_pattern or ", ".join(self.subscribe or self.assign or ())
+        """The topics, of many the first few, and the servers."""
+        topics = self.subscribe_pattern or first_names(self.subscribe or self.assign or ())
         return f"{topics} at {self.bootstrap_servers}"
 
     def as_batch(self) -> Self:

@@ -10,13 +10,15 @@ from urllib.parse import urlsplit
 
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.readers.kafka_config import KafkaConnectionConfig
-from tidegate.sources.options import without_login
+from tidegate.readers.kafka_frames import LARGEST_FRAME
 
 __all__ = ["connection_config"]
 
 _LARGEST_PORT = 65_535
 _LISTENER = re.compile("^[A-Z0-9_]+://")  # as brokers tell it; a URL such as http://broker:9092 is no server
 _PROXIES = ("http", "socks5", "socks5h")
+_LOGIN = re.compile(r"^([A-Za-z0-9_+.-]+://)?.*@", re.DOTALL)
+_FRAME_BEYOND_RECORDS = 512  # as librdkafka has it
 _PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 # OAUTHBEARER is missing: kafka-python asks an object for its tokens, which no option can name.
 _MECHANISMS = (*_PASSWORD_MECHANISMS, "GSSAPI", "AWS_MSK_IAM")
@@ -65,6 +67,7 @@ def _proxy_url(text: str) -> str:
 _READING: dict[str, tuple[str, Callable[[str], Any]]] = {
     "isolation.level": ("isolation_level", _one_of("read_uncommitted", "read_committed")),
     "check.crcs": ("check_crcs", _boolean),
+    "max.decompressed.bytes": ("max_decompressed_bytes", _natural),
     "fetch.max.bytes": ("fetch_max_bytes", _natural),
     "max.partition.fetch.bytes": ("max_partition_fetch_bytes", _natural),
     "fetch.max.wait.ms": ("fetch_max_wait_ms", _natural),
@@ -89,6 +92,7 @@ _CONNECTING: dict[str, Callable[[str], Any]] = {
     "ssl.crlfile": str,
     "ssl.check.hostname": _boolean,
     "proxy.url": _proxy_url,
+    "receive.message.max.bytes": _natural,
 }
 
 # What users of the Java client are used to, and what stands for it here.
@@ -135,8 +139,13 @@ def connection_config(bootstrap_servers: str, properties: Mapping[str, Any]) -> 
             raise OptionError(
                 f"there is no option 'kafka.{name}'{did_you_mean(f'kafka.{name}', [f'kafka.{n}' for n in known()])}"
             )
+    _check_protocol(connecting)
     _check_login(connecting)
-    return KafkaConnectionConfig(servers, connecting, **reading)
+    _check_certificate(connecting)
+    config = KafkaConnectionConfig(servers, connecting, **reading)
+    if config.fetch_max_bytes + _FRAME_BEYOND_RECORDS > LARGEST_FRAME:
+        connecting.setdefault("receive_message_max_bytes", config.fetch_max_bytes + _FRAME_BEYOND_RECORDS)
+    return config
 
 
 def known() -> list[str]:
@@ -149,9 +158,12 @@ def _servers(text: str) -> str:
     given = [each.strip() for each in text.split(",") if each.strip()]
     wrong = text if not given else next((each for each in given if not _is_server(_LISTENER.sub("", each))), None)
     if wrong is not None:
+        has_login = "@" in text  # a password may hold a comma: then no part may be shown that is before the last @
+        shown = _LOGIN.sub(r"\1", text) if has_login else wrong
+        hint = "; a login goes into kafka.sasl.plain.username and kafka.sasl.plain.password" if has_login else ""
         raise OptionError(
-            f"the option 'kafka.bootstrap.servers' is {without_login(wrong)!r}: expected host:port, such as "
-            f"broker:9092 or [::1]:9092, several separated by commas; the port is a number up to {_LARGEST_PORT}"
+            f"the option 'kafka.bootstrap.servers' is {shown!r}: expected host:port, such as "
+            f"broker:9092 or [::1]:9092, several separated by commas; the port is a number up to {_LARGEST_PORT}{hint}"
         )
     return ",".join(_LISTENER.sub("", each) for each in given)
 
@@ -169,6 +181,31 @@ def _is_ipv6(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _check_protocol(connecting: Mapping[str, Any]) -> None:
+    """Raise OptionError for a connection in clear of which the options show that none was meant."""
+    protocol = connecting.get("security_protocol")
+    for prefix, is_heeded, expected in (
+        ("sasl_", protocol not in (None, "PLAINTEXT"), "SASL_SSL or SASL_PLAINTEXT"),
+        ("ssl_", protocol in ("SSL", "SASL_SSL"), "SSL or SASL_SSL"),
+    ):
+        given = next((name for name in connecting if name.startswith(prefix)), None)
+        if given is not None and not is_heeded:
+            state = "missing" if protocol is None else f"{protocol}, which makes no use of it"
+            raise OptionError(
+                f"the option 'kafka.{given.replace('_', '.')}' is given, but 'kafka.security.protocol' is {state}: "
+                f"expected {expected}"
+            )
+
+
+def _check_certificate(connecting: Mapping[str, Any]) -> None:
+    given = next((name for name in ("ssl_keyfile", "ssl_password") if name in connecting), None)
+    if given is not None and "ssl_certfile" not in connecting:
+        raise OptionError(
+            f"the option 'kafka.{given.replace('_', '.')}' is given, but 'kafka.ssl.certfile' is missing: "
+            "a key is of use with its certificate only"
+        )
 
 
 def _check_login(connecting: Mapping[str, Any]) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Duration", "option_names", "parse_duration", "sentence", "without_login"]
 
 _USER = re.compile("//[^/]*@")
+_ONE_UNIT = re.compile("([0-9]{1,5}) (millisecond|second|minute|hour|day)s?")
 
 
 def parse_duration(value: Any) -> timedelta:
@@ -28,9 +29,11 @@ def parse_duration(value: Any) -> timedelta:
     """
     if isinstance(value, timedelta):
         return value
-    import pandas as pd  # slow to import, and workers that read never parse an option
-
     text = str(value).strip()
+    if plain := _ONE_UNIT.fullmatch(text):
+        return timedelta(**{f"{plain[2]}s": int(plain[1])})
+    import pandas as pd  # as slow to import as all of tidegate, so only where it has something to decide
+
     if text.replace(".", "", 1).lstrip("+-").isdecimal():
         raise ValueError("a duration needs a unit, such as '10 minutes' or '500 ms'")
     try:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.contract import Json
+from tidegate.sources.listeners import add_listener
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,6 +61,7 @@ class MostBehind:
 class SourceProgress:
     """What a source decided in its last plan.  Times are UTC; those out of Python's range become its limits.
 
+    reads: what is read, such as topics or a path, for people.
     watermark: of the source, after the plan; None: there is none yet.
     bound: no record at or after it is in the batch, up to the disorder of ``inexact_splits``; None: nothing
         bounded the plan.
@@ -68,6 +70,8 @@ class SourceProgress:
     group_bound: what the others of the group leave to this source; None: they set no bound.
     splits: how many splits are in which state, by the names of ``SplitDetail.state``.
     spread: the next event times of the slowest split, the median, and the fastest; None: none is known.
+    planned_rows: of the batch, as far as is known before it is read: of Kafka the offsets, which holes count among;
+        of objects the rows, which are estimates in JSON, CSV, Avro and text.
     rows_remaining: of all splits: readable, and not planned yet.
     num_files_outstanding, num_bytes_outstanding: the same in objects and their bytes; 0 for a source of no objects.
     event_time_lag: wall clock minus the oldest unread event time; 0: none is unread.
@@ -82,9 +86,12 @@ class SourceProgress:
         wait, where there is a queue), and of this run ``numFilesLeftOut``, with useIncrementalListing
         ``numFilesOutOfOrder``, and with cleanSource ``numFilesCleaned`` and ``numFilesNotCleaned``.
     time_to_deletion: until retention deletes unread records, where that can be told; the soonest ten.
+    unavailable_splits: that nobody can look at now, the first ten.
+    diverged_splits: that hold other records than were read of them, in this run, the first ten.
     by_split: of every split; empty beyond 100 splits.
     """
 
+    reads: str
     watermark: datetime | None
     bound: datetime | None
     low: datetime | None
@@ -92,6 +99,7 @@ class SourceProgress:
     group_bound: datetime | None
     splits: Mapping[str, int]
     spread: tuple[datetime, datetime, datetime] | None
+    planned_rows: int
     rows_remaining: int
     num_files_outstanding: int
     num_bytes_outstanding: int
@@ -107,6 +115,8 @@ class SourceProgress:
     overshoot: timedelta
     metrics: Mapping[str, int]
     time_to_deletion: Mapping[SplitId, timedelta]
+    unavailable_splits: tuple[SplitId, ...]
+    diverged_splits: tuple[SplitId, ...]
     by_split: Mapping[SplitId, SplitDetail]
 
     @property
@@ -119,6 +129,7 @@ class SourceProgress:
         """Read the JSON of a report; what a newer tidegate may have added is left out."""
         behind = report["mostBehind"]
         return cls(
+            reads=report.get("reads", ""),
             watermark=_time(report["watermark"]),
             bound=_time(report["bound"]),
             low=_time(report["low"]),
@@ -126,6 +137,7 @@ class SourceProgress:
             group_bound=_time(report["groupBound"]),
             splits=report["splits"],
             spread=_spread(report["spread"]),
+            planned_rows=report.get("plannedRows", 0),
             rows_remaining=report["rowsRemaining"],
             num_files_outstanding=report.get("numFilesOutstanding", 0),
             num_bytes_outstanding=report.get("numBytesOutstanding", 0),
@@ -141,6 +153,8 @@ class SourceProgress:
             overshoot=_duration(report.get("overshoot", 0)),
             metrics=report.get("metrics", {}),
             time_to_deletion={s: _duration(left * 1000) for s, left in report["secondsToDeletion"].items()},
+            unavailable_splits=tuple(report.get("unavailableSplits", ())),
+            diverged_splits=tuple(report.get("divergedSplits", ())),
             by_split={
                 split: SplitDetail(state, _time(next_ms), rows)
                 for split, (state, next_ms, rows) in report.get("bySplit", {}).items()
@@ -184,7 +198,7 @@ def on_progress(spark: SparkSession, callback: Callable[[str, int, list[SourcePr
             """Nothing is left to say."""
 
     listener = ProgressListener()
-    spark.streams.addListener(listener)
+    add_listener(spark, listener)
     return listener
 
 

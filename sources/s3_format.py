@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, model_validator
+from pydantic import BeforeValidator, PositiveInt, model_validator
 from pydantic.alias_generators import to_camel
 from typing_extensions import Self
 
@@ -12,11 +12,14 @@ from tidegate.errors import did_you_mean
 from tidegate.readers.bad_records import FAIL, BadRecordPolicy
 from tidegate.readers.binary_file_format import MODIFICATION_TIME, BinaryFileFormat
 from tidegate.readers.csv_columns import GivenColumns
+from tidegate.readers.decompression import DEFAULT_MOST_BYTES
 from tidegate.readers.event_time_range import TimeColumn
 from tidegate.readers.event_time_units import TimeUnit
+from tidegate.readers.guarded_format import GuardedFormat
 from tidegate.readers.object_store import ObjectStore
 from tidegate.readers.objects import ObjectFormat
 from tidegate.readers.path_times import PathTimes
+from tidegate.readers.typed_format import TypedFormat
 from tidegate.sources.s3_text import TEXT_OPTIONS, S3TextOptions
 
 __all__ = ["S3FormatOptions"]
@@ -29,6 +32,7 @@ _OF_FORMATS = {
     "column_name_of_corrupt_record": _OF_RECORDS,
     "rescued_data_column": _OF_RECORDS,
     "bad_records_path": _OF_RECORDS,
+    "max_decompressed_bytes": ("avro", "text", "parquet", "orc"),
 }
 """The formats that an option belongs to, where these are not all."""
 
@@ -53,6 +57,8 @@ class S3FormatOptions(S3TextOptions):
     event_time_unit: of a column of numbers or text: ``s``, ``ms``, ``us`` or ``iso8601``.
     ignore_missing_files: skip objects that are gone when they are to be read.
     ignore_corrupt_files: skip objects, or the rest of them, that cannot be decoded.
+    max_decompressed_bytes: what a block of avro, or an object that is one row of text, may take decompressed; how
+        much memory decoding an object of parquet or orc may take beyond 768 MiB.
     """
 
     file_format: Literal["parquet", "json", "avro", "orc", "csv", "text", "binaryFile"] = "parquet"
@@ -60,6 +66,7 @@ class S3FormatOptions(S3TextOptions):
     event_time_unit: TimeUnit | None = None
     ignore_missing_files: bool = False
     ignore_corrupt_files: bool = False
+    max_decompressed_bytes: PositiveInt = DEFAULT_MOST_BYTES
 
     @model_validator(mode="after")
     def _consistent_format(self) -> Self:
@@ -101,7 +108,9 @@ class S3FormatOptions(S3TextOptions):
             case "parquet":
                 from tidegate.readers.parquet_format import ParquetFormat
 
-                return ParquetFormat(store, self.event_time_unit, bad_records=bad_records, read_times=read_times)
+                return self._guarded(
+                    ParquetFormat(store, self.event_time_unit, bad_records=bad_records, read_times=read_times)
+                )
             case "json":
                 from tidegate.readers.json_format import JsonFormat
 
@@ -109,11 +118,19 @@ class S3FormatOptions(S3TextOptions):
             case "avro":
                 from tidegate.readers.avro_format import AvroFormat
 
-                return AvroFormat(store, self.event_time_unit, bad_records=bad_records, read_times=read_times)
+                return AvroFormat(
+                    store,
+                    self.event_time_unit,
+                    bad_records=bad_records,
+                    read_times=read_times,
+                    most_bytes=self.max_decompressed_bytes,
+                )
             case "orc":
                 from tidegate.readers.orc_format import OrcFormat
 
-                return OrcFormat(store, self.event_time_unit, bad_records=bad_records, read_times=read_times)
+                return self._guarded(
+                    OrcFormat(store, self.event_time_unit, bad_records=bad_records, read_times=read_times)
+                )
             case "csv":
                 from tidegate.readers.csv_format import CsvFormat
 
@@ -130,6 +147,11 @@ class S3FormatOptions(S3TextOptions):
             case "text":
                 from tidegate.readers.text_format import TextFormat
 
-                return TextFormat(store, self.wholetext, self.line_sep, self.encoding)
+                return TextFormat(
+                    store, self.wholetext, self.line_sep, self.encoding, most_bytes=self.max_decompressed_bytes
+                )
             case "binaryFile":
                 return BinaryFileFormat(store)
+
+    def _guarded(self, inner: TypedFormat) -> ObjectFormat:
+        return GuardedFormat(inner, self.max_decompressed_bytes)

@@ -1,9 +1,11 @@
 """The documentation names what there is, and nothing else."""
 
+import ast
 import re
 from pathlib import Path
 
 from tidegate import KafkaSource, S3Source
+from tidegate.conformance.rules import all_rules
 from tidegate.sources.kafka_properties import known
 
 ROOT = Path(__file__).parents[1]
@@ -39,7 +41,44 @@ def test_no_link_in_the_documentation_is_dead():
     assert dead == []
 
 
+def promises():
+    """Return each row of the tables of guarantees: the promise, and what its last column names."""
+    rows = [line.strip("| ").split(" | ") for line in (ROOT / "docs/guarantees.md").read_text().splitlines()]
+    rows = [row for row in rows if len(row) > 1 and row[-1] != "test"]
+    return [(row[0], row[-1]) for row in rows if not row[0].startswith("---")]
+
+
+def names_in(file):
+    """Return the names of a file's tests, those of a class with it, and its classes of tests."""
+    for node in ast.parse((ROOT / file).read_text()).body:
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            yield node.name
+        elif isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+            yield node.name
+            yield from (f"{node.name}::{each.name}" for each in node.body if isinstance(each, ast.FunctionDef))
+
+
+def exists(test):
+    """Tell whether there is a test as pytest names it: FILE, FILE::NAME or FILE::CLASS::NAME."""
+    file, _, name = test.partition("::")
+    return (ROOT / file).is_file() and (not name or name in names_in(file))
+
+
+def test_every_promise_names_a_test():
+    found = promises()
+    assert len(found) > 40
+    assert [promise for promise, named in found if "`tests/" not in named] == []
+
+
 def test_every_test_that_a_guarantee_names_exists():
-    named = re.findall(r"`(tests/[\w/.]+)`", (ROOT / "docs/guarantees.md").read_text())
+    named = re.findall(r"`(tests/[^`]+)`", (ROOT / "docs/guarantees.md").read_text())
+    assert len(named) > 60
+    assert [name for name in named if not exists(name)] == []
+    assert not exists("tests/test_docs.py::test_that_nobody_wrote")
+    assert exists("tests/sources/test_kafka_event_time.py::TestFutureTimes::test_fail_names_it")
+
+
+def test_every_rule_that_a_guarantee_names_exists():
+    named = re.findall(r"\(([A-Z]+-\d+)\)", (ROOT / "docs/guarantees.md").read_text())
     assert named
-    assert [name for name in named if not (ROOT / name).exists()] == []
+    assert {*named} <= {rule.id for rule in all_rules()}

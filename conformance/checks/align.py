@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 from tidegate.alignment.budget import Budget
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.blind import Blind
 from tidegate.conformance.judging import backward, late, past_the_bound, pauses, split_of, starved
 from tidegate.conformance.lab import SECOND_MS, Lab, after
 from tidegate.conformance.query import Query
 from tidegate.conformance.rules import rule
-from tidegate.enumerators.contract import Json
 from tidegate.sources.contract import Source
 
 __all__ = [
@@ -139,7 +139,7 @@ def check_peek_alone_is_enough_to_align(lab: Lab) -> None:
     lab.split(*after(*range(0, 45, 3)))
     if lab.can(Ability.MANY_SPLITS):
         lab.split(*after(*range(25, 50, 5)))
-    query = Query(lab, cast("Source", _Blind(lab.source(**_DRIFT))))
+    query = Query(lab, cast("Source", Blind(lab.source(**_DRIFT))))
     query.run_until_read(lab.rows)
     if len(query.batches) > 1:
         lab.saw("a batch that leaves rows")
@@ -275,29 +275,3 @@ def _witness_pauses(lab: Lab, query: Query) -> None:
         lab.saw("a pause")
         if any(split_of(key) == split for batch in query.batches[number:] for key in batch.keys):
             lab.saw("a resumption")
-
-
-class _Blind:
-    """A source as it is, but that its enumerators cannot look up times."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._source, name)
-
-    def as_stream(self) -> _Blind:
-        return _Blind(self._source.as_stream())
-
-    def enumerator(self, state: Json | None) -> Any:
-        return _WithoutLookup(self._source.enumerator(state))
-
-
-class _WithoutLookup:
-    def __init__(self, enumerator: Any) -> None:
-        self._enumerator = enumerator
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "lookup":
-            raise AttributeError(name)
-        return getattr(self._enumerator, name)

@@ -131,6 +131,7 @@ def check_a_reader_leaves_nothing_open(lab: Lab) -> None:
     passes="Nothing is raised.",
     look_at=("attributes that only the first discover() sets", "clients that cannot be closed twice"),
     source="SplitEnumerator.close: perhaps twice",
+    waits=False,
 )
 def check_close_may_come_at_any_time(lab: Lab) -> None:
     """Close unused enumerators, and used ones twice."""

@@ -7,14 +7,14 @@ import logging
 import re
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from urllib.parse import quote
 
 from tidegate.alignment.splits import SplitRange
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.errors import NotApplicableError
-from tidegate.conformance.lab import BEGIN_MS, SECOND_MS, Lab
+from tidegate.conformance.lab import BEGIN_MS, SECOND_MS, Lab, Split
 from tidegate.conformance.query import Query
 from tidegate.conformance.refusals import refusal
 from tidegate.conformance.rules import Level, rule
@@ -23,6 +23,7 @@ from tidegate.sources.contract import Source
 from tidegate.sources.options import option_names
 
 __all__ = [
+    "check_a_place_that_is_gone_is_an_error_of_tidegate",
     "check_an_error_is_one_sentence",
     "check_malformed_values_are_refused",
     "check_options_have_any_case",
@@ -56,6 +57,7 @@ _QUIET_LOGGERS = ("numba",)  # says megabytes while it compiles, and knows nothi
         "valid_options(): all that fields_from_options() takes",
     ),
     source="Source.from_options",
+    waits=False,
 )
 def check_unknown_options_are_refused(lab: Lab) -> None:
     """Misspell every option."""
@@ -78,6 +80,7 @@ def check_unknown_options_are_refused(lab: Lab) -> None:
     passes="OptionError, in one sentence, names the option, and the value where all sources have it.",
     look_at=("validators that raise other errors than ValueError", "types of fields: an int is told from a text"),
     source="Source.from_options",
+    waits=False,
 )
 def check_malformed_values_are_refused(lab: Lab) -> None:
     """Give nonsense to every option."""
@@ -103,6 +106,7 @@ def check_malformed_values_are_refused(lab: Lab) -> None:
     passes="The sources are equal.",
     look_at=("from_options() of the subclass, and the harness, must not look for names as they are documented",),
     source="Source.from_options: names are case-insensitive",
+    waits=False,
 )
 def check_options_have_any_case(lab: Lab) -> None:
     """Write options in other cases."""
@@ -180,6 +184,7 @@ def check_secrets_stay_hidden(lab: Lab) -> None:
     passes="The name is of lower-case letters, digits and underscores; `reads` is one line of at most 500 characters.",
     look_at=("the class attribute connector", "the property reads"),
     source="Source.connector; Source.reads: for people",
+    waits=False,
 )
 def check_the_name_of_what_is_read(lab: Lab) -> None:
     """Look at names."""
@@ -188,6 +193,33 @@ def check_the_name_of_what_is_read(lab: Lab) -> None:
     reads = source.reads
     lab.expect(isinstance(reads, str) and reads.strip(), f"reads is {reads!r}, which shows nothing")
     lab.expect("\n" not in reads and len(reads) <= 500, f"reads is too long for a line: {reads[:200]!r}")
+
+
+@rule(
+    "LIFE-19",
+    "a place that is gone is an error of tidegate",
+    level=Level.SHOULD,
+    purpose="Whoever runs a query knows tidegate's errors, and not those of the client that a connector is built on.",
+    tested="A place is filled and closed by its harness; what is there is looked for, and what was there is read.",
+    passes="Each look and each reading raises an error of tidegate in one sentence, or goes well if the place is still "
+    "there.",
+    look_at=("an error of the client that is not mapped, such as one at the first connection",),
+    source="errors.py",
+)
+def check_a_place_that_is_gone_is_an_error_of_tidegate(lab: Lab) -> None:
+    """Look at a place that is closed."""
+    if lab.can(Ability.FAULT_DISCONNECT):
+        raise NotApplicableError("FAULT-1 lets the other side go away, and come back")
+    other = lab.make()
+    lab.tell("make another place, fill it, and close it")
+    Split(0, other.create_split(), lab.tell).append(BEGIN_MS)
+    source = other.source({})
+    with closing(source.as_stream().enumerator(None)) as enumerator:
+        there = lab.everything(enumerator, 1)
+    other.close()
+    with closing(source.as_stream().enumerator(None)) as enumerator:
+        refusal(lab, "looking for splits of a place that is gone", enumerator.discover)
+    refusal(lab, "reading a place that is gone", lambda: lab.read(source, there))
 
 
 def _options(lab: Lab) -> list[str]:

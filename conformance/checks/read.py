@@ -21,7 +21,8 @@ __all__ = [
 ]
 
 _CONTRACT = "SplitReader.read"
-_MANY = 1_500
+_MANY = 10_500  # more than the pages of most systems
+_PAGE = 2_100
 
 
 @rule(
@@ -155,8 +156,8 @@ def check_a_task_reads_all_its_ranges(lab: Lab) -> None:
 def check_many_rows_come_as_one(lab: Lab) -> None:
     """Read more rows than a page has."""
     split = lab.split()
-    for first in range(0, _MANY, 500):
-        split.append(*(BEGIN_MS + n for n in range(first, first + 500)))
+    for first in range(0, _MANY, _PAGE):
+        split.append(*(BEGIN_MS + n for n in range(first, first + _PAGE)))
     source = lab.source()
     enumerator = lab.enumerator(source)
     lab.compare(lab.keys(lab.read(source, lab.everything(enumerator), enumerator)))

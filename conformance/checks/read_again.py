@@ -1,10 +1,10 @@
-"""READ: the same range gives the same rows, whenever and wherever it is read, and what becomes of deleted ones."""
+"""READ: the same range gives the same rows, whenever and wherever it is read."""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -12,10 +12,9 @@ from pyspark import cloudpickle
 from tidegate.alignment.splits import SplitRange
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.explain import ordered_difference, row_difference
-from tidegate.conformance.lab import BEGIN_MS, SECOND_MS, Lab, after
+from tidegate.conformance.lab import BEGIN_MS, Lab, after
 from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import Json, SplitEnumerator
-from tidegate.errors import DataLossError
 from tidegate.readers.contract import ReadTask
 from tidegate.sources.contract import Source
 
@@ -24,12 +23,9 @@ __all__ = [
     "check_a_range_gives_the_same_rows_every_time",
     "check_an_abandoned_reading_harms_no_later_one",
     "check_another_process_reads_the_same_rows",
-    "check_deleted_rows_are_data_loss",
-    "check_without_fail_on_data_loss_the_rest_is_read",
 ]
 
 _REPEATED = "SplitReader.read: the same range must yield the same rows every time"
-_TRIMMED = 3
 
 
 @rule(
@@ -97,9 +93,15 @@ def check_a_range_gives_the_same_rows_after_a_restart(lab: Lab) -> None:
     "READ-11",
     "another process reads the same rows",
     purpose="Executors are other processes, on other machines: they have what was pickled, and nothing else.",
-    tested="A task is read here; then, in a fresh Python process, a reader of the pickled source reads it.",
+    tested="A task is read here; then, in a fresh Python process in another time zone, a reader of the pickled source "
+    "reads it.",
     passes="Both give the same rows with the same values.",
-    look_at=("a cache or a registry in a module", "an address that only this process knows", "hash()"),
+    look_at=(
+        "a cache or a registry in a module",
+        "an address that only this process knows",
+        "hash()",
+        "a time in the zone of the machine",
+    ),
     source=f"{_REPEATED}; Source.reader: on an executor",
 )
 def check_another_process_reads_the_same_rows(lab: Lab) -> None:
@@ -149,55 +151,6 @@ def check_an_abandoned_reading_harms_no_later_one(lab: Lab) -> None:
         for _ in range(2):
             lab.tell("read it all")
             lab.compare(lab.keys(lab.read(source, ranges, enumerator)))
-
-
-@rule(
-    "READ-13",
-    "deleted rows are data loss",
-    purpose="Rows that were promised and are gone must not be passed over in silence.",
-    tested=f"Ranges are planned; the first {_TRIMMED} rows are deleted; the ranges are read.",
-    passes="The reader raises DataLossError, and does so every time.",
-    look_at=("a reader that begins at the first row that is left", "an error of the client that is not mapped"),
-    needs=(Ability.RETENTION,),
-    source="SplitReader.read: raises DataLossError",
-)
-def check_deleted_rows_are_data_loss(lab: Lab) -> None:
-    """Delete rows between plan and reading."""
-    source = lab.source()
-    task, state = _task_of_trimmed_rows(lab, source)
-    for _ in range(2):
-        lab.tell("read what was planned")
-        with suppress(DataLossError):
-            read = lab.keys(source.reader(state).read(task))
-            raise lab.fail(f"{_TRIMMED} rows of the range are gone, but the reader gives {len(read)} rows and no error")
-
-
-@rule(
-    "READ-14",
-    "without failOnDataLoss the rest is read",
-    purpose="Who accepts the loss wants all that is left, and no more than that.",
-    tested="As READ-13, with failOnDataLoss=false, and once more when all rows are deleted.",
-    passes="What is left comes once and in order, and then nothing.",
-    look_at=("reading that goes on at the wrong row after the gap", "waiting for rows that are gone"),
-    needs=(Ability.RETENTION,),
-    source="Source.fail_on_data_loss",
-)
-def check_without_fail_on_data_loss_the_rest_is_read(lab: Lab) -> None:
-    """Delete rows, and go on."""
-    source = lab.source(failOnDataLoss="false")
-    task, state = _task_of_trimmed_rows(lab, source)
-    lab.compare(lab.keys(source.reader(state).read(task)))
-    lab.splits[0].trim(len(lab.rows))
-    lab.compare(lab.keys(source.reader(state).read(task)))
-
-
-def _task_of_trimmed_rows(lab: Lab, source: Source) -> tuple[ReadTask, Json | None]:
-    split = lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(_TRIMMED + 3)))
-    enumerator = lab.enumerator(source)
-    ranges = lab.everything(enumerator)
-    planned = lab.task(ranges, enumerator), enumerator.snapshot()
-    split.trim(_TRIMMED)
-    return planned
 
 
 def _whole(lab: Lab, source: Source, ranges: Sequence[SplitRange], enumerator: SplitEnumerator) -> pa.Table:

@@ -20,12 +20,16 @@ __all__ = [
     "check_batches_are_bounded",
     "check_batches_are_valid",
     "check_every_batch_has_the_schema",
+    "check_small_rows_come_together",
     "check_the_first_batch_does_not_wait_for_the_last",
     "check_told_columns_change_nothing",
 ]
 
 _LARGE = 2_000_000
 _LARGE_ROWS = 20
+_SMALL = 1_000
+_SMALL_ROWS = 3_000
+_MOST_BATCHES = 60
 _READINGS = 6
 _WHOLE = 0.9  # of the time that a reading takes: what comes after it was there already
 
@@ -155,6 +159,29 @@ def check_the_first_batch_does_not_wait_for_the_last(lab: Lab) -> None:
         if least < _WHOLE:
             return
     raise lab.fail(f"in {_READINGS} readings the first batch came when {least:.0%} of the time was over, never earlier")
+
+
+@rule(
+    "READ-29",
+    "small rows come together",
+    level=Level.SHOULD,
+    purpose="Every batch costs Spark the same, however few its rows: one row a batch is a hundred times slower.",
+    tested=f"{_SMALL_ROWS:,} rows of {_SMALL:,} bytes are read by one range.",
+    passes=f"They come in no more than {_MOST_BATCHES} batches.",
+    look_at=("a count of bytes or rows that is not set back when a batch is yielded", "a batch for each row"),
+    source="SplitReader.read: Arrow batches",
+)
+def check_small_rows_come_together(lab: Lab) -> None:
+    """Count the batches of small rows."""
+    split = lab.split()
+    for first in range(0, _SMALL_ROWS, 500):
+        split.append(*(BEGIN_MS + n for n in range(first, first + 500)), values=["0" * _SMALL] * 500)
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    batches = lab.read(source, lab.everything(enumerator), enumerator)
+    lab.compare(lab.keys(batches))
+    found = len(batches)
+    lab.expect(found <= _MOST_BATCHES, f"{_SMALL_ROWS:,} rows of {_SMALL:,} bytes come in {found:,} batches")
 
 
 def _ignore(lab: Lab) -> dict[str, str]:

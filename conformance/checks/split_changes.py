@@ -111,11 +111,12 @@ def check_what_is_appended_later_is_read(lab: Lab) -> None:
     "SPLIT-14",
     "a split is complete only once nothing can come",
     purpose="A complete split holds nobody, so rows that come after it are late; one that never is holds all others.",
-    tested="A split is looked at while it grows, finished, and looked at again.",
+    tested="A split is looked at while it is empty and while it grows, finished, and looked at again.",
     passes="One that can grow is complete after the finish, not before; a complete one never grows, and has all rows.",
     look_at=(
         "the order in which end and completeness are asked: completeness first",
         "a finish that is never looked for",
+        "a split without rows, which is not over for that",
     ),
     needs=(Ability.FINITE_SPLITS,),
     witness=("a split that is complete",),
@@ -123,7 +124,7 @@ def check_what_is_appended_later_is_read(lab: Lab) -> None:
 )
 def check_a_split_is_complete_only_once_nothing_comes(lab: Lab) -> None:
     """Finish a split."""
-    split = lab.split(BEGIN_MS)
+    split = lab.split()
     source = lab.source()
     enumerator = lab.enumerator(source)
     ends: dict[SplitId, int] = {}
@@ -138,13 +139,13 @@ def check_a_split_is_complete_only_once_nothing_comes(lab: Lab) -> None:
                 ends[name] = extent.end
         return extents
 
-    for number in range(1, 4):
-        split.append(BEGIN_MS + number * SECOND_MS)
+    for number in range(4):
         lab.discovered(enumerator)
         extents = look()
         early = [name for name, extent in extents.items() if extent.complete]
         if lab.can(Ability.GROWING_SPLITS):
             lab.expect(not early, f"{listed(early)} is complete, though rows can still come")
+        split.append(BEGIN_MS + number * SECOND_MS)
     split.finish()
     lab.until(lambda: all(e.complete for e in look().values()) or None, "the split is finished, but never complete")
     look()

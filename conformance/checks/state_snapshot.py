@@ -92,8 +92,13 @@ def check_a_snapshot_stays_the_same_while_nothing_changes(lab: Lab) -> None:
         return number
 
     second = int(time.time())
+
+    def look_in_a_later_second() -> bool | None:
+        later = int(time.time()) > second  # before the look, which then is of that second
+        return (look() >= _LOOKS and later) or None
+
     # A clock in a snapshot may count seconds.
-    lab.until(lambda: (look() >= _LOOKS and int(time.time()) > second) or None, "the second does not end")
+    lab.until(look_in_a_later_second, "the second does not end")
 
 
 @rule(

@@ -12,6 +12,7 @@ from tidegate.conformance.rules import Level, rule
 
 __all__ = [
     "check_latest_is_exact_where_rows_are_in_order",
+    "check_latest_is_exact_where_rows_are_out_of_order",
     "check_latest_is_never_too_great",
     "check_lookup_finds_the_first_row_at_or_after_a_time",
     "check_lookup_skips_no_row_of_a_split_in_disorder",
@@ -103,7 +104,7 @@ def check_latest_is_never_too_great(lab: Lab) -> None:
     for split, heads in _heads(lab, placed).items():
         for end in [*sorted(placed[split]), max(placed[split], default=-1) + 1]:
             before = [head.event_time_ms for head in heads if head.position < end]
-            found = enumerator.latest({split: end})[split]
+            found = lab.latest(enumerator, {split: end})[split]
             lab.saw("a time" if before else "no row")
             said = f"latest() of {split!r} before {end} says {found}, "
             lab.expect(before or found is None, f"{said}but there is no row before it")
@@ -126,15 +127,29 @@ def check_latest_is_never_too_great(lab: Lab) -> None:
 def check_latest_is_exact_where_rows_are_in_order(lab: Lab) -> None:
     """Ask for the latest time of whole splits."""
     lab.split(*_at(0, 1_000, 61_001))
-    enumerator, placed = _placed(lab)
-    ends = {split: max(positions) + 1 for split, positions in placed.items() if positions}
-    found = enumerator.latest(ends)
-    for split, heads in _heads(lab, placed).items():
-        if heads:
-            lab.saw("a time")
-            last_ms = heads[-1].event_time_ms
-            said = f"latest() of {split!r} before {ends[split]} says {found.get(split)}"
-            lab.expect(found[split] == last_ms, f"{said}, but the last row before it is of {last_ms}")
+    _expect_greatest(lab)
+
+
+@rule(
+    "TIME-25",
+    "latest is exact where rows are out of order",
+    level=Level.SHOULD,
+    purpose="Where the last row is not the youngest, a watermark would stay behind for as long as nothing comes, and a "
+    "split that is read would hold all others back by a time that it has long passed.",
+    tested="Splits whose greatest event time comes first, in the middle, and twice are asked for the latest time before"
+    " their ends.",
+    passes="Each answer is the greatest event time.",
+    look_at=("the last row, taken for the youngest: ask for the maximum", "an order by position instead of by time"),
+    needs=(Ability.TIME_INDEX, Ability.DISORDER),
+    witness=("a time",),
+    source=_LATEST,
+)
+def check_latest_is_exact_where_rows_are_out_of_order(lab: Lab) -> None:
+    """Ask for the latest time of whole splits that are in disorder."""
+    for times_ms in [(9_000, 0, 3_000), (0, 9_000, 8_999), (5_000, 7_000, 1_000, 7_000, 6_000)]:
+        if lab.can(Ability.MANY_SPLITS) or not lab.splits:
+            lab.split(*_at(*times_ms))
+    _expect_greatest(lab)
 
 
 @rule(
@@ -229,6 +244,20 @@ def _heads(lab: Lab, placed: Mapping[SplitId, Mapping[int, Collection[str]]]) ->
         known = {at: [times[key] for key in keys if key in times] for at, keys in positions.items()}
         found[split] = [Head(at, min(times_ms)) for at, times_ms in sorted(known.items()) if times_ms]
     return found
+
+
+def _expect_greatest(lab: Lab) -> None:
+    """Raise ConformanceError unless latest() of whole splits is their greatest event time."""
+    enumerator, placed = _placed(lab)
+    ends = {split: max(positions) + 1 for split, positions in placed.items() if positions}
+    found = lab.latest(enumerator, ends)
+    times = lab.times
+    for split, positions in placed.items():
+        counted = [times[key] for keys in positions.values() for key in keys if key in times]
+        if counted:
+            lab.saw("a time")
+            said = f"latest() of {split!r} before {ends[split]} says {found.get(split)}"
+            lab.expect(found[split] == max(counted), f"{said}, but the greatest time before it is {max(counted)}")
 
 
 def _expect_peeks(lab: Lab, **options: str) -> None:

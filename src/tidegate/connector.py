@@ -10,16 +10,19 @@ from tidegate.alignment.budget import Cost
 from tidegate.alignment.index import SupportsPeek, SupportsTimeIndex
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
 from tidegate.enumerators.contract import (
+    Divergence,
     Json,
     SplitEnumerator,
+    SupportsAvailability,
     SupportsClock,
     SupportsCommit,
     SupportsCost,
     SupportsDetails,
     SupportsMetrics,
     SupportsOvershoot,
+    SupportsValidation,
 )
-from tidegate.enumerators.probing import ReaderPeek, last_before
+from tidegate.enumerators.probing import ReaderPeek
 from tidegate.errors import (
     CheckpointError,
     ConnectorError,
@@ -28,6 +31,7 @@ from tidegate.errors import (
     DeadlineError,
     OptionError,
     PositionGoneError,
+    UnavailableError,
 )
 from tidegate.readers.contract import ReadTask, SplitReader
 from tidegate.readers.retry import Deadline, TransientError
@@ -42,6 +46,7 @@ __all__ = [
     "DataLossError",
     "Deadline",
     "DeadlineError",
+    "Divergence",
     "Duration",
     "Extent",
     "Head",
@@ -56,6 +61,7 @@ __all__ = [
     "SplitId",
     "SplitRange",
     "SplitReader",
+    "SupportsAvailability",
     "SupportsClock",
     "SupportsCommit",
     "SupportsCost",
@@ -64,6 +70,7 @@ __all__ = [
     "SupportsOvershoot",
     "SupportsPeek",
     "SupportsTimeIndex",
+    "SupportsValidation",
     "TransientError",
-    "last_before",
+    "UnavailableError",
 ]

@@ -9,7 +9,8 @@
     ├── LateDataError         the data: records are older than the watermark, and that is not allowed
     ├── CorruptDataError      the data: what was read cannot be what was written
     ├── ConnectorError        the other side: it refused, or did not answer before the deadline
-    │   └── DeadlineError
+    │   ├── DeadlineError
+    │   └── UnavailableError      a split that was asked about cannot be reached by now
     ├── ContractError         a connector broke a rule of its contract
     └── ServerError           a development server could not be resolved or started
 
@@ -36,6 +37,7 @@ __all__ = [
     "PositionGoneError",
     "ServerError",
     "TidegateError",
+    "UnavailableError",
     "did_you_mean",
 ]
 
@@ -85,6 +87,10 @@ class ConnectorError(TidegateError):
 
 class DeadlineError(ConnectorError):
     """The system that is read from did not answer before the deadline, retries included."""
+
+
+class UnavailableError(ConnectorError):
+    """A split that was asked about cannot be reached by now: ask for the extents anew and plan again."""
 
 
 class ContractError(TidegateError):

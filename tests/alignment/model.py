@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise, takewhile
+from itertools import accumulate, pairwise, product, takewhile
 
+from tests.alignment.spark_watermark import LAGS, SparkWatermark
 from tidegate.alignment.budget import UNLIMITED
 from tidegate.alignment.group import GroupBound
 from tidegate.alignment.index import TimeIndex
@@ -144,6 +145,10 @@ class World:
         self.added: set[str] = set()
         self.late: set[str] = set()
         self.plans: list[Plan] = []
+        self.spark = SparkWatermark()
+        self.always_unread, self.always_holding = set(self.logs), set(self.logs)
+        self.greatest_drift_ms = 0
+        self.was_probed = False
 
     # What may happen between two plans.
 
@@ -183,6 +188,7 @@ class World:
         again = plan(*arguments, TimeIndex(self.source), self.limits, added=self.added)
         assert again == planned, "a restart plans something else"
         self._judge(planned)
+        self._judge_by_spark(planned)
         for split, r in planned.ranges.items():
             self.delivered[split] += self.logs[split].records(r.start, r.end)
         self.states = {s: said.state for s, said in planned.splits.items() if said.state is not SplitState.REMOVED}
@@ -328,11 +334,46 @@ class World:
             end = self.end_of(split)
             if planned.splits[split].state in leaving or not (log.records(0, end) or not log.settled):
                 continue
+            if split in self.late and self.limits.late_splits == "admit":
+                continue
             stop = self.limits.stops.get(split)
             for entry in log.records(planned.progress.positions[split], stop):
                 past = [e.time_ms for e in log.records(0, entry.position)]
                 if not past or entry.time_ms >= max(past) - disorder_ms:
                     assert entry.time_ms > after_ms, f"{entry} of {split} was in order and would now be late"
+
+    def _judge_by_spark(self, planned: Plan) -> None:
+        """Judge that a delay as long as the disorder, and at the live edge the drift, lets Spark drop no row.
+
+        Promised to splits that were there from the beginning: of such as always had unread records, whatever the
+        others did; of others, as long as they held the bound.  Probing is right up to the disorder, so that counts
+        twice.
+        """
+        self.always_unread &= {s for s in self.logs if self.limits.aligned} - self.late
+        self.always_holding &= {s for s in self.logs if self._holds(s, self.progress)} - self.late
+        self.greatest_drift_ms = max(self.greatest_drift_ms, self.limits.max_drift_ms or 0)
+        self.was_probed |= any(not said.exact for said in planned.splits.values())
+        disorder_ms = max(
+            disorder([e.time_ms for e in log.records()]) for log in [*self.logs.values(), *self.gone.values()]
+        )
+        back_fill_ms = disorder_ms * (1 + self.was_probed) + 1
+        batch = {s: [e.time_ms for e in self.logs[s].records(r.start, r.end)] for s, r in planned.ranges.items()}
+        for split, times in batch.items():
+            delays_ms = [back_fill_ms] if split in self.always_unread else []
+            delays_ms += [back_fill_ms + self.greatest_drift_ms] if split in self.always_holding else []
+            for delay_ms, lag in product(delays_ms, LAGS):
+                dropped = self.spark.dropped(times, delay_ms, lag)
+                assert not dropped, f"with a delay of {delay_ms} ms Spark drops {dropped} of {split}"
+        self.spark.deliver(batch)
+        self.always_unread &= {s for s in self.logs if self.unread(s, at=planned.progress)}
+        self.always_holding &= {s for s in self.logs if self._holds(s, planned.progress)}
+
+    def _holds(self, split: str, at: Progress) -> bool:
+        if self.unread(split, at=at):
+            return self.limits.aligned
+        still = self.limits.aligned and self.limits.max_drift_ms is not None and not self.limits.bounded
+        delivered = self.source.latest({split: self.end_of(split)})[split] is not None
+        return still and delivered and not (self._is_quiet(split) or self._finished(split))
 
     def _judge_late(self, planned: Plan, batch: Mapping[str, list[Entry]]) -> None:
         watermark_ms = self.progress.watermark_ms

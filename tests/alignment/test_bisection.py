@@ -11,8 +11,10 @@ from tidegate.alignment.splits import Head
 STEPS = st.lists(st.sampled_from([0, 0, 1, 1, 2, 30, 5000]), min_size=1, max_size=200)
 
 
-def run(times: list[int], time_ms: int, known: list[tuple[int, Head | None]]) -> tuple[tuple[int, int | None], int]:
-    search = Bisection(Head(0, times[0]), len(times), time_ms, known)
+def run(
+    times: list[int], time_ms: int, known: list[tuple[int, Head | None]], *, exact: bool = False
+) -> tuple[tuple[int, int | None], int]:
+    search = Bisection(Head(0, times[0]), len(times), time_ms, known, exact=exact)
     rounds = 0
     while (position := search.question()) is not None:
         assert 0 < position < len(times)
@@ -23,20 +25,18 @@ def run(times: list[int], time_ms: int, known: list[tuple[int, Head | None]]) ->
 
 @settings(max_examples=800)
 @given(STEPS, st.integers(1, 20_000), st.sets(st.integers(1, 199)))
-def test_in_an_ordered_split_the_cut_is_never_past_the_time_and_little_short_of_it(
+def test_in_an_ordered_split_the_cut_is_at_the_time_and_a_rough_one_little_behind_it(
     steps: list[int], time_ms: int, peeked: set[int]
 ) -> None:
     times = [sum(steps[:i]) for i in range(len(steps))]
     if times[0] >= time_ms:
         return
     known: list[tuple[int, Head | None]] = [(p, Head(p, times[p])) for p in peeked if p < len(times)]
-    (position, next_ms), _ = run(times, time_ms, known)
     right = bisect_left(times, time_ms)
-    assert right - right // 16 - 1 <= position <= right
-    if position == right:
-        assert next_ms in {None, times[position] if position < len(times) else None, times[position - 1]}
-    if next_ms is not None:
-        assert next_ms <= (times[position] if position < len(times) else next_ms)
+    found, _ = run(times, time_ms, known, exact=True)
+    assert found == (right, times[right] if right < len(times) else None)
+    (rough, _), _ = run(times, time_ms, known)
+    assert right <= rough <= right + right // 16
 
 
 @given(st.integers(2, 200), st.integers(1, 5_000), st.integers(1, 250), st.booleans())
@@ -81,11 +81,11 @@ def test_what_was_seen_behind_a_record_that_is_too_new_does_not_count() -> None:
 
 def test_evenly_spread_times_take_a_handful_of_rounds() -> None:
     times = list(range(0, 10_000_000, 7))
-    rounds = [run(times, time_ms, [])[1] for time_ms in (70, 7_000, 700_000, 5_000_000, 9_999_000)]
-    assert max(rounds) <= 11
+    rounds = [run(times, time_ms, [], exact=True)[1] for time_ms in (70, 7_000, 700_000, 5_000_000, 9_999_000)]
+    assert max(rounds) <= 14
 
 
 def test_bursts_and_equal_times_take_no_more_than_halving() -> None:
     burst = [*range(0, 1000, 100), *[5000] * 500_000, *range(10_000, 500_000, 10), *[10**9] * 400_000]
-    rounds = [run(burst, time_ms, [])[1] for time_ms in (500, 5000, 5001, 250_000, 10**9)]
-    assert max(rounds) <= 40
+    rounds = [run(burst, time_ms, [], exact=True)[1] for time_ms in (500, 5000, 5001, 250_000, 10**9)]
+    assert max(rounds) <= 50

@@ -3,6 +3,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tests.alignment.model import Entry, KafkaLike, Log, PeekOnly, log
 from tidegate.alignment.cuts import Cut, Cutter, Span
@@ -80,10 +82,33 @@ class TestTimeIndex:
         index = TimeIndex(Forgetful({}))
         with pytest.raises(ContractError, match=r"peek\(\).*'a'"):
             index.heads({"a": 0})
-        with pytest.raises(ContractError, match=r"latest\(\).*'a'"):
-            index.latest({"a": Extent(0, 1)})
         with pytest.raises(ContractError, match=r"lookup\(\).*'a'"):
             index.lookup(0, ["a"])
+
+
+class Silent(PeekOnly):
+    """Leaves what is latest to peeks."""
+
+    def latest(self, _ends: Mapping[str, int]) -> dict[str, int | None]:
+        return {}
+
+
+@given(
+    logs=st.dictionaries(st.sampled_from("abc"), st.sets(st.integers(0, 60)), min_size=1),
+    end=st.integers(0, 70),
+    begin=st.integers(0, 20),
+    told=st.booleans(),
+)
+@example(logs={"a": {3, 4}}, end=9, begin=0, told=False)
+def test_the_last_record_before_an_end_is_found_by_peeks_whatever_holes_there_are(
+    logs: dict[str, set[int]], end: int, begin: int, *, told: bool
+) -> None:
+    source = Silent({s: Log([Entry(at, 1_000 + at) for at in sorted(log)], end=70) for s, log in logs.items()})
+    index, extents = TimeIndex(source), dict.fromkeys(logs, Extent(begin, max(begin, end)))
+    if told:
+        index.begin_plan(dict.fromkeys(logs, begin), dict.fromkeys(logs, Extent(begin, 70)))
+    last = {split: max((at for at in log if begin <= at < end), default=None) for split, log in logs.items()}
+    assert index.latest(extents) == {split: None if at is None else 1_000 + at for split, at in last.items()}
 
 
 class TestCutter:

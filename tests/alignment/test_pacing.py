@@ -153,11 +153,13 @@ def test_a_sink_that_speeds_up_again_is_followed_by_doubling() -> None:
 def test_a_pause_costs_two_batches(seed: int) -> None:
     sizer, sink = BatchSizer(10.0), Sink(noise=noise(seed))
     settled = mean([batch.budget for batch in sink.run(sizer, 60)[40:]])
+    before = sizer.rows
     _, pause = sink.take(sizer, factor=10.0)
     sizer.observe(pause)
-    after = [batch.budget / settled for batch in sink.run(sizer, 4)]
-    assert min(after) > 0.25
-    assert after[2] > 0.65
+    first, second, *others = [batch.budget for batch in sink.run(sizer, 5)]
+    assert first == before // 3
+    assert first < second < 0.9 * settled
+    assert min(others) > 0.6 * settled  # of 20,000 runs the noise alone took one to 0.67
 
 
 @PROFILE
@@ -165,9 +167,10 @@ def test_a_pause_costs_two_batches(seed: int) -> None:
 def test_small_batches_leave_the_budget_where_it_was(seed: int, most: int) -> None:
     random = Random(seed)
     sizer, sink = BatchSizer(10.0), Sink(noise=noise(seed))
-    before = sink.run(sizer, 40)[-1].budget
+    sink.run(sizer, 40)
     sink.run(sizer, 300, lambda: random.randint(0, most))
-    assert sizer.rows == pytest.approx(before, rel=0.35)
+    # Not as before the small ones: that budget, too, is one of many that the noise makes.
+    assert sizer.rows == pytest.approx((10.0 - sink.fixed) * sink.speed, rel=0.4)
 
 
 def test_small_batches_teach_the_fixed_time() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -9,14 +10,15 @@ from types import MappingProxyType
 
 import pytest
 
+from tests.conformance.mutants.mutant import sinful
 from tests.conformance.small import SmallHarness, breaks, holds, small_rule
 from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.conformance.checker import check_connector, enforce, judge
 from tidegate.conformance.errors import ConformanceError, NotExercisedError, SkippedError
 from tidegate.conformance.harness import Fault
-from tidegate.conformance.lab import Lab
-from tidegate.conformance.memory import MemoryHarness
-from tidegate.conformance.rules import Level, Tier
+from tidegate.conformance.lab import PATIENCE_S, Lab
+from tidegate.conformance.memory import MemoryEnumerator, MemoryHarness
+from tidegate.conformance.rules import Level, Tier, rules_of
 from tidegate.conformance.verdicts import Status
 from tidegate.errors import OptionError
 
@@ -362,3 +364,31 @@ def test_a_column_that_is_not_there_is_told_with_what_names_it(attribute):
 
     text = judge(small_rule("READ-1", test), Misnamed).text
     assert f"no column 'misnamed', only key, value, at: let {attribute} name it" in text
+
+
+def test_the_first_verdict_on_a_connector_that_finds_nothing_does_not_wait_for_rows():
+    class FindsNothing(MemoryEnumerator):
+        def discover(self):
+            return []
+
+    assert judge(rules_of(Tier)[0], sinful(enumerator=FindsNothing)).seconds < PATIENCE_S
+
+
+FIRST_VERDICT = """
+import sys
+from tidegate.conformance import check_connector
+from tidegate.conformance.memory import MemoryEnumerator, MemoryHarness
+check_connector(MemoryHarness, on_verdict=lambda verdict: sys.exit("pandas" in sys.modules))
+"""
+
+
+def test_the_first_verdict_does_not_wait_for_pandas():
+    assert subprocess.run([sys.executable, "-c", FIRST_VERDICT], check=False).returncode == 0
+
+
+def test_a_report_is_sorted_by_area_though_quick_rules_are_checked_first():
+    checked = []
+    told = lambda verdict: checked.append(verdict.rule.id)  # noqa: E731
+    report = check_connector(MemoryHarness, only=["SPLIT-4", "LIFE-13"], on_verdict=told)
+    assert checked == ["LIFE-13", "SPLIT-4"]
+    assert [verdict.rule.id for verdict in report] == ["SPLIT-4", "LIFE-13"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidegate.conformance.judging import backward, late, past_the_bound, pauses, starved, watermark_ms
+from tidegate.conformance.judging import backward, dropped, late, past_the_bound, pauses, starved, watermark_ms
 from tidegate.conformance.query import Batch
 
 SPLITS = {0: ["0#0", "0#1", "0#2"], 1: ["1#0", "1#1"]}
@@ -84,3 +84,28 @@ def test_the_watermark_is_the_least_of_the_splits_that_hold_it(read, cut_ms, rel
 
 def test_there_is_no_watermark_without_a_row():
     assert watermark_ms({0: []}, {}, [], cut_ms=5, out_of_orderness_ms=0) is None
+
+
+@pytest.mark.parametrize(
+    ("read", "said"),
+    [
+        (("0#0 0#1", "1#0"), "1#0 of batch 1: by the watermark of the batch itself"),
+        (("0#0", "0#1 1#0"), None),  # the watermark is made of earlier batches
+        (("0#0 0#1", "0#2", "1#0 1#1"), "1#0 of batch 2: by the watermark of the batch before"),
+        (("0#0 1#0", "0#1 0#2", "1#1"), None),
+    ],
+)
+def test_spark_drops_what_lies_at_or_before_the_greatest_time_of_earlier_batches(read, said):
+    found = dropped(SPLITS, TIMES, batches(*read), 0)
+    assert found is None if said is None else said in found
+
+
+@pytest.mark.parametrize(("out_of_orderness_ms", "wrong"), [(4, True), (5, True), (6, False)])
+def test_the_out_of_orderness_is_sparks_delay(out_of_orderness_ms, wrong):
+    assert (dropped(SPLITS, TIMES, batches("0#0 0#1", "1#0"), out_of_orderness_ms) is not None) == wrong
+
+
+def test_spark_may_drop_what_is_further_out_of_order_than_allowed():
+    splits, times, read = {0: ["0#0", "0#1"]}, {"0#0": 10, "0#1": 4}, batches("0#0", "0#1")
+    assert dropped(splits, times, read, 5) is None
+    assert "0#1 is late by 0 ms" in dropped(splits, times, read, 6)

@@ -59,6 +59,14 @@ def test_rules_are_chosen_by_tier(small_rules):
     assert len(rules_of(Tier)) == len(RULES)
 
 
+def test_quick_tiers_are_checked_first_and_in_each_what_waits_for_nothing():
+    rules = rules_of(Tier)
+    assert [each.tier for each in rules] == [tier for tier in Tier for each in rules if each.tier is tier]
+    assert not rules[0].waits
+    waiting = [each.waits for each in rules if each.tier is Tier.CONTRACT]
+    assert waiting == sorted(waiting)
+
+
 def test_a_misspelt_rule_or_tier_is_told_the_nearest():
     with pytest.raises(OptionError, match=r"there is no rule 'REED-1'; did you mean 'READ-1'\?"):
         rule_named("REED-1")

@@ -131,3 +131,14 @@ def test_a_life_that_goes_wrong_only_once_is_told():
     assert re.search(r"missing|passes 0#\d+", verdict.text)
     assert "To see it again:" in verdict.text
     assert "Lived again, that life went otherwise" in verdict.text
+
+
+def test_a_split_that_comes_within_the_out_of_orderness_of_the_watermark_may_have_late_rows():
+    scenario = Scenario(MemoryHarness, out_of_orderness_s=6)
+    scenario.new_split(0)
+    scenario.batch()
+    scenario.new_split()
+    scenario.append(1, -6)
+    scenario.batch()
+    scenario.append(1, -6)
+    scenario.end()

@@ -18,6 +18,8 @@ checkpoints = st.builds(
     st.builds(Progress, positions, times, times, st.frozensets(splits, max_size=3)),
     positions,
     st.none() | st.dictionaries(splits, st.integers() | splits, max_size=2),
+    waits=st.integers(0, 3),
+    hollow=positions,
 )
 
 

@@ -7,9 +7,11 @@ import pytest
 
 from tests.enumerators.logs import DRIFT_10, Clock, Logs, all_records, coordinator, drain, read
 from tidegate.alignment.budget import Budget
+from tidegate.alignment.splits import Head
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.checkpoint import INITIAL_OFFSET
-from tidegate.errors import DataLossError, PositionGoneError
+from tidegate.enumerators.contract import Divergence
+from tidegate.errors import DataLossError, PositionGoneError, UnavailableError
 
 IDLE_AFTER_5_S = WatermarkStrategy().with_idleness(timedelta(seconds=5))
 
@@ -264,3 +266,168 @@ def test_a_paused_split_that_retention_comes_near_is_named_with_the_time_left(ca
     left = run.report()["secondsToDeletion"]["a"]
     assert 40 < left < 60
     assert "memory will lose unread records of a in about 0 minutes to retention" in caplog.text
+
+
+class Replaced(Logs):
+    """Tells once that a split holds other records than were read of it."""
+
+    diverged = None
+
+    def validate(self, positions):
+        told, self.diverged = self.diverged or {}, None
+        return {s: Divergence("it was created anew", at) for s, at in told.items() if s in positions}
+
+
+class TestDivergence:
+    def test_a_split_that_holds_other_records_ends_the_query(self):
+        logs = Replaced(a=[1, 2, 3])
+        _, last = drain(coordinator(logs), INITIAL_OFFSET)
+        logs.times, logs.diverged = {"a": [5, 6, 7, 8]}, {"a": 0}
+        with pytest.raises(DataLossError, match="'a' was read up to position 3, but it was created anew; start with"):
+            coordinator(logs).latest_offset(last)
+
+    @pytest.mark.parametrize("times", [[50], [50, 51, 52], [50, 51, 52, 53]])
+    def test_without_fail_on_data_loss_it_is_read_from_where_the_others_begin(self, times, caplog):
+        logs = Replaced(a=[1, 2, 3], b=[1, 2])
+        run = coordinator(logs, fail_on_data_loss=False, watermarks=DRIFT_10)
+        _, last = drain(run, INITIAL_OFFSET)
+        logs.times, logs.diverged = {"a": times, "b": [1, 2, 49]}, {"a": 0}
+        end = run.latest_offset(last)
+        assert end["starts"] == {"a": 0}
+        assert sorted(read(run, last, end)) == [("a", p) for p in range(len(times))] + [("b", 2)]
+        assert read(coordinator(logs), last, end) == read(run, last, end)
+        assert read(run, end, end) == []
+        assert run.report()["divergedSplits"] == ["a"]
+        assert "goes on from position 0 with a: it was created anew (failOnDataLoss is false)" in caplog.text
+        assert drain(run, end)[0] == []
+
+    def test_heads_of_what_was_there_before_are_forgotten(self):
+        logs = Replaced(a=[*range(0, 100, 10)], b=[0])
+        run = coordinator(logs, fail_on_data_loss=False, watermarks=DRIFT_10)
+        first = run.latest_offset(INITIAL_OFFSET)
+        assert first["positions"] == {"a": 1, "b": 1}
+        logs.times, logs.diverged = {"a": [0, 1, 2, 3], "b": [0]}, {"a": 1}
+        assert run.latest_offset(first)["positions"]["a"] == 4
+
+    def test_a_plan_that_fails_afterwards_loses_nothing(self):
+        logs = Replaced(a=[1, 2, 3])
+        run = coordinator(logs, fail_on_data_loss=False)
+        _, last = drain(run, INITIAL_OFFSET)
+        logs.times, logs.diverged = {"a": [5, 6, 7]}, {"a": 0}
+        peek, failures = logs.peek, iter([PositionGoneError("gone"), None])
+
+        def peek_at_second_try(positions):
+            if error := next(failures, None):
+                raise error
+            return peek(positions)
+
+        logs.peek = peek_at_second_try
+        assert len(read(run, last, run.latest_offset(last))) == 3
+
+
+class Clustered(Logs):
+    """Splits on servers, some of which are away."""
+
+    away = ()
+
+    def available_extents(self, splits):
+        return self.extents([s for s in splits if s not in self.away]), dict.fromkeys(self.away, "its server is away")
+
+    def peek(self, positions):
+        if set(self.away) & positions.keys():
+            raise UnavailableError("its server is away")
+        return super().peek(positions)
+
+
+class TestAvailability:
+    def test_others_are_read_up_to_the_bound_and_nothing_is_lost(self, caplog):
+        logs = Clustered(a=range(0, 100, 2), b=range(0, 100, 5))
+        run = coordinator(logs, watermarks=DRIFT_10)
+        first = run.latest_offset(INITIAL_OFFSET)
+        found = read(run, INITIAL_OFFSET, first)
+        logs.away = ("b",)
+        more, last = drain(run, first)
+        assert {split for split, _ in more} <= {"a"}
+        assert max(logs.times["a"][p] for _, p in more) < first["watermark"] + 1 + 10
+        assert last["watermark"] == first["watermark"]
+        assert run.report()["unavailableSplits"] == ["b"]
+        assert run.report()["heldBy"] == "b"
+        assert run.report()["bySplit"]["b"][0] == "unread"
+        assert "cannot look at b, and the others wait for them at the bound: its server is away" in caplog.text
+        logs.away = ()
+        rest, _ = drain(run, last)
+        assert sorted(found + more + rest) == all_records(logs)
+        assert "unavailableSplits" not in run.report()
+
+    def test_one_that_was_idle_holds_nobody(self):
+        logs, clock = Clustered(a=[0], b=[0]), Clock()
+        run = coordinator(logs, clock, watermarks=DRIFT_10.with_idleness(timedelta(seconds=5)))
+        _, last = drain(run, INITIAL_OFFSET)
+        clock.sleep(6)
+        last = run.latest_offset(last)
+        logs.away, logs.times["a"] = ("b",), [0, 1000]
+        found, last = drain(run, last)
+        assert found == [("a", 1)]
+        assert last["idle"] == ["b"]
+
+    def test_one_that_goes_away_while_a_plan_is_made_is_left_out_of_the_next(self):
+        logs = Clustered(a=[0, 1, 2], b=[0, 1, 2])
+        run = coordinator(logs, watermarks=DRIFT_10)
+        first = run.latest_offset(INITIAL_OFFSET, Budget(rows=2))
+        extents, seen = logs.available_extents, []
+
+        def at_first_all(splits):
+            logs.away = ("b",) if seen else ()
+            found = extents(splits)
+            seen.append(found)
+            logs.away = ("b",)
+            return found
+
+        logs.available_extents = at_first_all
+        run = coordinator(logs, watermarks=DRIFT_10)  # one that has seen no heads
+        assert [split for split, _ in read(run, first, run.latest_offset(first))] == ["a"] * 2
+        assert len(seen) == 2
+
+    def test_a_query_begins_and_a_bounded_run_goes_on_only_with_all(self):
+        logs = Clustered(a=[0], b=[0])
+        logs.available_extents = None
+        run = coordinator(logs)
+        run.bound_run()
+        assert len(drain(run, INITIAL_OFFSET)[0]) == 2
+
+
+class Ignoring(Logs):
+    """Has records that are not to be aligned by, with None for a time; counts those that were looked at."""
+
+    looked_at = 0
+
+    def peek(self, positions):
+        return {s: self._first(s, position) for s, position in positions.items()}
+
+    def _first(self, split, position):
+        for at, time_ms in enumerate(self.times[split][position:], position):
+            self.looked_at += 1
+            if time_ms is not None:
+                return Head(at, time_ms)
+        return None
+
+    def latest(self, ends):
+        return {}
+
+    def lookup(self, event_time_ms, splits):
+        found = {s: [(p, t) for p, t in enumerate(self.times[s]) if t is not None] for s in splits}
+        return {s: next((Head(p, t) for p, t in records if t >= event_time_ms), None) for s, records in found.items()}
+
+
+def test_a_long_stretch_of_ignored_records_is_looked_through_once_also_across_a_restart():
+    logs = Ignoring(a=[5, *[None] * 3000], b=[*range(100)])
+    run = coordinator(logs, watermarks=DRIFT_10)
+    found, end = drain(run, INITIAL_OFFSET)
+    assert (end["positions"]["a"], end["hollow"]) == (3001, {"a": 1})
+    once = logs.looked_at
+    assert once < 12 * 3_000  # the last record is searched for, as no source looks from its end
+    for plan_again in (run, coordinator(logs, watermarks=DRIFT_10)):
+        logs.times["a"] += [None] * 10
+        found, end = drain(plan_again, end)
+        assert [position for split, position in found if split == "a"] == [*range(len(logs.times["a"]))][-10:]
+    assert logs.looked_at < once + 200

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from kafka import KafkaProducer
 
+from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.splits import Extent, Head, SplitRange
 from tidegate.enumerators.kafka_enumerator import KafkaTimestampEnumerator
 from tidegate.enumerators.kafka_offsets import ByTimestamp, OffsetsSpec
@@ -34,6 +35,10 @@ def enumerate_(kafka):
     yield make
     for each in made:
         each.close()
+
+
+def latest(enumerator, ends):
+    return TimeIndex(enumerator).latest({split: Extent(0, end) for split, end in ends.items()})
 
 
 def new_topic(kafka, *partitions):
@@ -267,8 +272,8 @@ class TestTimeIndex:
         enumerator = enumerate_(Subscribe((topic,)))
         enumerator.extents(enumerator.discover())
         ends = {f"{topic}-0": 3, f"{topic}-1": 1, f"{topic}-2": 0}
-        assert enumerator.latest(ends) == {f"{topic}-0": 900, f"{topic}-1": 150, f"{topic}-2": None}
-        assert enumerator.latest({f"{topic}-0": 1}) == {f"{topic}-0": 100}
+        assert latest(enumerator, ends) == {f"{topic}-0": 900, f"{topic}-1": 150, f"{topic}-2": None}
+        assert latest(enumerator, {f"{topic}-0": 1}) == {f"{topic}-0": 100}
 
     def test_what_is_in_the_future_is_told_by_the_cluster_s_clock(self, kafka, enumerate_):
         tomorrow_ms = int(time.time() * 1000) + 36 * 3_600_000
@@ -280,13 +285,13 @@ class TestTimeIndex:
         enumerator._client.clock_ms = lambda: tomorrow_ms
         enumerator.discover()
         assert enumerator.peek({split: 0}) == {split: Head(0, tomorrow_ms)}
-        assert 0 <= enumerator.details(SplitRange(split, 0, 1)) - tomorrow_ms < 60_000
+        assert 0 <= enumerator.details(SplitRange(split, 0, 1)).now_ms - tomorrow_ms < 60_000
 
     def test_a_batch_of_an_earlier_run_is_judged_by_the_cluster_s_clock_too(self, kafka, enumerate_):
         topic = new_topic(kafka, [100])
         enumerator = enumerate_(Subscribe((topic,)))
         enumerator._client.clock_ms = lambda: 1_000_000
-        assert 0 <= enumerator.details(SplitRange(f"{topic}-0", 0, 1)) - 1_000_000 < 60_000
+        assert 0 <= enumerator.details(SplitRange(f"{topic}-0", 0, 1)).now_ms - 1_000_000 < 60_000
 
     def test_peeks_nearby_share_one_request_until_the_next_plan(self, kafka, enumerate_, monkeypatch):
         topic = new_topic(kafka, [*range(500)], [*range(500, 1000)])
@@ -306,6 +311,26 @@ class TestTimeIndex:
         enumerator.peek({splits[0]: 7})
         assert len(fetched) == 3
 
+    def test_ignored_records_at_the_end_are_looked_through_about_once(self, kafka, enumerate_, monkeypatch):
+        topic = new_topic(kafka, [])
+        in_2099 = np.full(40_000, 4_070_908_800_000)
+        write_history(kafka.bootstrap_servers, topic, 0, np.concatenate([[100], in_2099]), records_per_batch=500)
+        enumerator = enumerate_(Subscribe((topic,)))
+        extents = enumerator.extents(enumerator.discover())
+        fetched = []
+        fetch = enumerator._client._fetch
+        monkeypatch.setattr(
+            enumerator._client, "_fetch", lambda asked, *rest: fetched.append(asked) or fetch(asked, *rest)
+        )
+        end = extents[f"{topic}-0"].end
+        assert enumerator.peek({f"{topic}-0": 1}) == {f"{topic}-0": None}
+        once = len(fetched)
+        enumerator.extents(enumerator.discover())
+        fetched.clear()
+        assert latest(enumerator, {f"{topic}-0": end}) == {f"{topic}-0": 100}
+        assert len(fetched) < 2 * once + 40  # what the search asks besides, once each
+        assert once > 40
+
     def test_the_marker_of_a_transaction_is_no_record(self, kafka, enumerate_):
         topic = new_topic(kafka, [])
         producer = transactional(kafka, topic)
@@ -321,4 +346,4 @@ class TestTimeIndex:
         assert enumerator.lookup(150, [split]) == {split: Head(1, 200)}
         assert enumerator.lookup(250, [split])[split].position == 2  # the marker, which carries the wall clock
         assert enumerator.peek({split: 2}) == {split: None}
-        assert enumerator.latest({split: 3}) == {split: 200}
+        assert latest(enumerator, {split: 3}) == {split: 200}

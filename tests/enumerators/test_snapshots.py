@@ -2,6 +2,7 @@ import pytest
 from pydantic import TypeAdapter
 from typing_extensions import NotRequired, TypedDict
 
+from tidegate import KafkaSource, S3Source
 from tidegate.enumerators.snapshots import checked
 from tidegate.errors import CheckpointError
 
@@ -41,3 +42,17 @@ def test_one_that_does_not_is_refused_in_a_sentence_that_names_the_place(state, 
     with pytest.raises(CheckpointError, match=f"'{name}' of its enumerator is not as it was written") as raised:
         checked(state, SHAPE)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "state", "name"),
+    [
+        (KafkaSource(bootstrap_servers="nowhere:1", subscribe=["orders"]), {"cluster": 5}, "cluster"),
+        (KafkaSource(bootstrap_servers="nowhere:1", subscribe=["orders"]), {"eventTimeUnit": "eon"}, "eventTimeUnit"),
+        (S3Source(path="s3://bucket", state_location="/nowhere"), {"owner": "a", "seen": None}, "number"),
+        (S3Source(path="s3://bucket", state_location="/nowhere"), {"owner": "a", "number": 1, "seen": []}, "seen"),
+    ],
+)
+def test_every_source_looks_at_its_snapshot_before_it_asks_anybody(source, state, name):
+    with pytest.raises(CheckpointError, match=f"'{name}' of its enumerator is not as it was written"):
+        source.enumerator(state)

@@ -17,6 +17,7 @@ def report(**fields):
         "groupBound": None,
         "splits": {"reading": 1},
         "spread": [NOON + HOUR, NOON + HOUR, NOON + HOUR],
+        "plannedRows": 100,
         "rowsRemaining": 900,
         "eventTimeLag": 5 * HOUR,
         "mostBehind": ["orders-0", 900, 5 * HOUR],
@@ -30,17 +31,19 @@ def report(**fields):
         "secondsToDeletion": {},
         "bySplit": {"orders-0": ["reading", NOON + HOUR, 900]},
         "planner": "9f1c",
+        "reads": "orders at kafka:9092",
         **fields,
     }
 
 
-def source(said, rows=100, splits=("orders-0",)):
-    """Return what Spark says of a source that gave so many rows of its first split.
+def source(said, *, moves=True):
+    """Return what Spark says of a source.
 
     said: its report, or another source's latest offset.
+    moves: its batch has a part in the query's, which covers one position.
     """
-    start = {"v": 1, "source": "kafka", "positions": dict.fromkeys(splits, 0)}
-    end = {**start, "positions": {**start["positions"], splits[0]: rows}}
+    start = {"v": 1, "source": "kafka", "positions": {"orders-0": 0}}
+    end = {**start, "positions": {"orders-0": int(moves)}}
     return {"startOffset": start, "endOffset": end, "latestOffset": said}
 
 
@@ -49,6 +52,7 @@ def progress(number, *sources, **fields):
         "id": "7254cabc",
         "runId": "a145ff5a",
         "name": None,
+        "numInputRows": 100,
         "timestamp": f"2026-11-21T08:00:{number % 60:02}.626Z",
         "batchId": number,
         "batchDuration": 400 + 10 * number,
@@ -78,6 +82,7 @@ def run(splits, batches=24, first=0, **fields):
             low=low,
             splits={"paused": len(paused), "reading": splits - len(paused)},
             spread=[times[0], times[(splits - 1) // 2], times[-1]] if times else None,
+            plannedRows=rows,
             rowsRemaining=left * splits,
             lateRows=17 if number == 5 else 0,
             lateRowsTotal=17 if number >= 5 else 0,
@@ -90,7 +95,7 @@ def run(splits, batches=24, first=0, **fields):
         found.append(
             progress(
                 first + number,
-                source(said, rows, names),
+                source(said),
                 eventTime={"watermark": f"{at:%Y-%m-%dT%H:%M:%S}.000Z"},
                 **fields,
             )

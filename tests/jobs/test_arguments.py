@@ -54,8 +54,11 @@ def test_a_period_must_not_be_empty():
         arguments(begin=NEW_YEAR, end=NEW_YEAR)
 
 
+LOGIN = {"sasl.plain.username": "reader", "sasl.plain.password": "hunter2"}
+
+
 def test_secrets_are_neither_shown_nor_noted():
-    given = arguments(kafka={"sasl.plain.password": "hunter2"})
+    given = arguments(kafka={"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", **LOGIN})
     assert "hunter2" not in repr(given)
     assert "hunter2" not in repr(given.source())
     assert "hunter2" not in str(given.binding())

@@ -126,6 +126,16 @@ def test_a_topic_that_was_created_anew_is_data_loss_and_not_nothing_new(kafka, n
     assert sentence in str(raised.value)
 
 
+@pytest.mark.parametrize("position", [5, 3])
+def test_a_topic_that_was_created_anew_with_as_many_records_is_data_loss(kafka, noted, position):
+    topic = new_topic(kafka, [NOON] * 5)
+    state = {"topics": {topic: ["AAAAAAAAAAAAAAAAAAAAAQ", "0"]}}
+    with pytest.raises(
+        DataLossError, match=f"up to position {position}, but the topic .* created anew: its id was AAA"
+    ):
+        noted(topic, {0: position}, state)
+
+
 def test_records_that_were_deleted_before_they_were_read_are_data_loss(kafka, noted):
     topic = new_topic(kafka, [NOON] * 5)
     with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)) as admin:

@@ -91,6 +91,8 @@ def test_runs_that_end_midway_write_every_row_once_and_show_how_far_they_are(
     lines = shown.getvalue().splitlines()
     assert lines[0].startswith("26.1 % · 2023-11-15 18:00:00 · 6 h done")
     assert lines[-1].startswith("100 % · 2023-11-16 12:01:00")
+    # The third is of a batch that the run before has planned.
+    assert [line.partition(" %")[0] for line in lines] == ["26.1", "52.1", "0", "100", "100"]
 
 
 def test_from_and_to_are_honoured(spark, bucket, arguments, tmp_path):

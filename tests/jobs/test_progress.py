@@ -1,9 +1,11 @@
 import pytest
 
+from tests.jobs.progresses import progress, source
 from tests.jobs.samples import HISTORY, HOUR, batch
 from tidegate.jobs.figures import clock_time, count, share, span
 from tidegate.jobs.progress import standing
-from tidegate.jobs.watch import BatchProgress
+from tidegate.jobs.survey import Stretch
+from tidegate.jobs.watch import BatchProgress, SplitProgress
 
 
 def test_before_the_first_batch_all_is_left():
@@ -27,6 +29,26 @@ def test_after_the_last_batch_nothing_is_left():
     now = standing(HISTORY, [batch(next_ms=(None, None), left=(0, 0))], 150)
     assert (now.left_ms, now.slowest) == (0, None)
     assert now.headline == "100 % · 1970-01-01 04:00:00 · 4 h done, 0 s left"
+
+
+def test_a_batch_that_an_earlier_run_planned_leaves_the_run_where_it_stood():
+    replayed = BatchProgress.from_json(progress(3, source(None)))
+    began = standing(HISTORY, [replayed], 50)
+    assert began.headline == "0 % · 1970-01-01 00:00:00 · 0 s done, 4 h left"
+    assert (began.rows, began.rows_left) == (50, 150)
+    assert standing(HISTORY, [batch(), replayed], 100).headline == standing(HISTORY, [batch()], 50).headline
+
+
+@pytest.mark.parametrize(("left", "percent"), [(3, "99.9 %"), (0, "100 %")])
+def test_a_hundred_percent_is_said_only_when_nothing_is_left(left, percent):
+    at_the_end = batch(next_ms=(None, 4 * HOUR), left=(0, left))
+    assert standing(HISTORY, [at_the_end], 147).headline.startswith(f"{percent} · 1970-01-01 04:00:00")
+
+
+def test_where_all_records_have_one_time_their_number_tells():
+    at_once = {"orders-0": Stretch(0, 200, HOUR, HOUR)}
+    said = BatchProgress(0, 50, 1.0, {}, {"orders-0": SplitProgress("reading", HOUR, 150)}, 150)
+    assert standing(at_once, [said], 50).headline.startswith("25.0 % · ")
 
 
 def test_speed_is_that_of_the_recent_batches():

@@ -8,10 +8,15 @@ import pytest
 from tests.jobs.progresses import HOUR, MINUTE, NOON, progress, report, run, source
 from tidegate.jobs.axis import utc_times
 from tidegate.jobs.columns import columns
-from tidegate.jobs.query_page import COLUMNS, KEPT, query_page
+from tidegate.jobs.query_page import COLUMNS, KEPT
+from tidegate.jobs.query_page import query_page as page_of
 from tidegate.jobs.query_trace import source_runs, traced
 
 ALL = 10_000
+
+
+def query_page(progresses, kept, *, ended=False):
+    return page_of(progresses, kept, ended=ended)
 
 
 def trace_of(progresses):
@@ -21,7 +26,7 @@ def trace_of(progresses):
 
 def one(number, rows=10, **fields):
     """Return the progress of a batch over one split."""
-    return progress(number, source(report(**fields), rows))
+    return progress(number, source(report(plannedRows=rows, **fields), moves=rows > 0))
 
 
 def pictures(page):
@@ -81,6 +86,35 @@ def test_batches_that_read_nothing_are_left_out_but_what_they_say_last_is_not():
     assert found.last.rows_remaining == 7
 
 
+def test_objects_are_shown_by_their_path_and_in_rows_whatever_their_chunks_and_manifests():
+    manifest = "00000001-0123456789abcdef"
+    said = report(plannedRows=40_000, reads="s3://bucket/events", bySplit={manifest: ["reading", NOON, 5]})
+    page = query_page([progress(0, source(said))], ALL)
+    assert "40,000 rows in 1 batches" in page
+    assert "<h2>s3://bucket/events</h2>" in page
+    assert "<td>s3://bucket/events</td><td>1</td><td>40,000</td>" in page
+
+
+def test_rows_that_were_planned_and_then_put_off_are_of_no_batch():
+    (found,) = source_runs([one(0), progress(1, source(report(plannedRows=7), moves=False))])
+    assert [batch.rows for batch in found.batches] == [10]
+
+
+@pytest.mark.parametrize(
+    ("ended", "left", "sentence"),
+    [
+        (False, 5, "3 splits: 1 paused, 2 reading; held by orders-0."),
+        (False, 0, "3 splits: 1 paused, 2 reading."),
+        (True, 5, "3 splits; in the last plan 1 paused, 2 reading."),
+        (True, 0, "3 splits; in the last plan 1 paused, 2 reading."),
+    ],
+)
+def test_only_who_has_unread_rows_and_runs_is_held(ended, left, sentence):
+    page = query_page([one(0, rowsRemaining=left, splits={"paused": 1, "reading": 2})], ALL, ended=ended)
+    assert sentence in page
+    assert ("UTC; it has ended." in page) == ended
+
+
 def test_a_bound_far_beyond_all_splits_does_not_flatten_the_picture():
     shown, axis = trace_of([one(0), one(1, bound=NOON + 24 * 365 * HOUR, watermark=-(2**62))])
     assert axis.end_ms - axis.begin_ms < 4 * HOUR
@@ -113,13 +147,16 @@ def test_every_tidegate_source_has_its_own_pictures_and_row():
     both = [
         progress(
             number,
-            source(report(), 10, ("orders-0", "orders-1")),
+            source(report(plannedRows=10, reads="orders at kafka:9092")),
             source({"orders": {"0": 1}}),
-            source(report(), 20, ("payments-0",)),
+            source(report(plannedRows=20, reads="payments at kafka:9092")),
         )
         for number in range(3)
     ]
-    assert [(each.name, each.batches[0].rows) for each in source_runs(both)] == [("orders", 10), ("payments", 20)]
+    assert [(each.name, each.batches[0].rows) for each in source_runs(both)] == [
+        ("orders at kafka:9092", 10),
+        ("payments at kafka:9092", 20),
+    ]
     page = query_page(both, ALL)
     assert len(pictures(page)) == 6
     assert page.count("<tr><td>") == 2

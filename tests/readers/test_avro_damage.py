@@ -56,7 +56,7 @@ def test_truncated_objects_are_corrupt_wherever_they_end(codec) -> None:
     ("codec", "at", "sentence"),
     [
         ("null", -1, "the block at byte 227 does not end with the marker of the file"),
-        ("snappy", -17, "cannot decompress the block at byte 229 by snappy"),
+        ("snappy", -17, "the block at byte 229 has a checksum that does not fit"),
     ],
 )
 def test_a_block_proves_that_it_is_whole(codec, at, sentence) -> None:
@@ -126,3 +126,39 @@ def test_what_cannot_be_read_is_told(content, sentence) -> None:
     with pytest.raises(CorruptDataError) as error:
         AvroFormat(InMemory(content)).survey(held(content), "a")
     assert str(error.value).startswith(f"s3://data/x cannot be read: {sentence}")
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_block_that_becomes_too_large_names_the_option(codec) -> None:
+    content = avro([{"b": bytes(1_000_000)}], codec, b="bytes")
+    found, schema = held(content), pa.schema([("b", pa.binary())])
+    assert read(AvroFormat(InMemory(content), most_bytes=1_000_003), found, schema).num_rows == 1
+    sentence = (
+        r"^s3://data/x cannot be read: the block at byte \d+ takes more than 1000002 bytes decompressed; if it is "
+        "sound, raise maxDecompressedBytes$"
+    )
+    too_small = AvroFormat(InMemory(content), most_bytes=1_000_002)
+    for ask in (lambda: too_small.survey(found, "b"), lambda: read(too_small, found, schema)):
+        with pytest.raises(CorruptDataError, match=sentence):
+            ask()
+
+
+def test_a_block_that_claims_more_bytes_than_there_are_is_not_fetched() -> None:
+    header = avro([], n="long")
+    content = header + b"\x02" + b"\xfe\xff\xff\xff\xff\x0f" + bytes(20 << 20)
+    store = InMemory(content)
+    with pytest.raises(CorruptDataError, match=f"it ends within the block at byte {len(header)}$"):
+        read(AvroFormat(store), held(content), pa.schema([]))
+
+
+def test_values_without_bytes_are_no_way_to_claim_memory() -> None:
+    nothing = {
+        "type": "array",
+        "items": {"type": "record", "name": "nothing", "fields": [{"name": "n", "type": "null"}]},
+    }
+    for items in ({"type": "array", "items": "null"}, nothing):
+        empty = avro([{"a": []}], a=items)
+        assert read(AvroFormat(InMemory(empty)), held(empty), pa.schema([])).num_rows == 1
+        claimed = avro([{"a": [None if items is not nothing else {"n": None}] * 9}], a=items)
+        with pytest.raises(CorruptDataError, match="its schema does not fit the block at byte"):
+            read(AvroFormat(InMemory(claimed)), held(claimed), pa.schema([]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import itertools
 import pickle
 
 import pyarrow as pa
@@ -120,6 +121,17 @@ def test_reading_at_once_and_record_by_record_give_the_same(text, given_fields):
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(csv_format, "BLOCK_BYTES", block_bytes)
             assert read(text.encode(), schema, bad_records=KEPT, columns=columns, **given_fields) == rows
+
+
+@pytest.mark.parametrize("null_value", ["", "a"])
+def test_reading_at_once_and_record_by_record_give_the_same_for_all_short_texts(null_value, monkeypatch):
+    schema = pa.schema([*texts("abc"), ("_corrupt_record", pa.string())])
+    options = {"bad_records": KEPT, "columns": GivenColumns(("a", "b", "c")), "null_value": null_value}
+    short = [bytes(each) for length in range(1, 5) for each in itertools.product(b'a",\n', repeat=length)]
+    at_once = [read(text, schema, **options) for text in short]
+    monkeypatch.setattr(CsvTokenizer, "is_plain", lambda *_: False)
+    for text, rows in zip(short, at_once, strict=True):
+        assert read(text, schema, **options) == rows, text
 
 
 @given(st.lists(values, max_size=30), st.integers(1, 9), st.sampled_from(["\n", "\r\n", "\r"]))

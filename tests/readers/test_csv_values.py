@@ -123,8 +123,8 @@ def test_records_and_values_are_what_sparks_own_reader_makes_of_them(spark, tmp_
     camel = lambda name: "".join(part.title() if at else part for at, part in enumerate(name.split("_")))  # noqa: E731
     for dialect in DIALECTS:
         options = {camel(name): str(value).lower() if value is True else value for name, value in dialect.items()}
-        text = "\n".join(LINES)
-        assert ours(text, texts("ab"), **dialect) == theirs(text, "a string, b string", **options), dialect
+        for text in ("\n".join(LINES), 'a,NA\n"NA",'):
+            assert ours(text, texts("ab"), **dialect) == theirs(text, "a string, b string", **options), dialect
     kinds = dict(zip(VALUES, [pa.int32(), pa.int64(), pa.float64(), pa.decimal128(6, 2), pa.bool_(), pa.date32(),
                               pa.timestamp("us", "UTC"), pa.binary()], strict=True))  # fmt: skip
     # All in one file: a value a line, in its own column.

@@ -5,13 +5,19 @@ import re
 import socket
 import time
 import traceback
+from typing import Any
 
 import pytest
 
+from tests.readers.faulty_broker import answering
 from tests.readers.lab import Lab, Record, encode
 from tidegate.errors import ConnectorError, DeadlineError, OptionError, PositionGoneError
+from tidegate.readers import kafka_client, kafka_cluster
 from tidegate.readers.kafka_client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient
+from tidegate.readers.kafka_cluster import KafkaCluster
 from tidegate.readers.kafka_config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka_connection import BrokerConnection
+from tidegate.readers.retry import Deadline
 
 SECRET = "swordfish"  # noqa: S105 - so that no error may show it
 
@@ -107,6 +113,79 @@ def test_an_unknown_topic_fails_after_a_short_grace(lab: Lab) -> None:
         assert "missing" not in client.partitions()
 
 
+def test_a_topic_is_gone_after_a_short_grace_and_after_an_outage_only_at_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(kafka_cluster.time, "monotonic", lambda: now)
+    absences = kafka_cluster._Absences(60)
+    absences.observe(["orders", "others"], ["others"])
+    assert absences.is_there("orders")
+    assert not absences.is_there("others")
+    now += 4.9
+    assert not absences.is_over("orders")
+    now += 0.2
+    assert absences.is_over("orders")
+    absences.begin_anew()
+    now += 10
+    absences.observe(["orders"], [])
+    now += 59
+    assert not absences.is_over("orders")
+    now += 2
+    assert absences.is_over("orders")
+    now += 60
+    absences.observe(["new"], [])
+    now += 6
+    assert absences.is_over("new")
+
+
+def test_leaders_that_do_not_know_a_partition_yet_are_asked_until_the_deadline(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = lab.new_topic()
+    now, decode = [0.0], kafka_client.decode_response
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    def deadline(_: KafkaCluster, purpose: str, seconds: float | None = None) -> Deadline:
+        return Deadline(purpose, seconds or 60, clock=lambda: now[0], sleep=sleep)
+
+    def unknown_at_first(sent: Any, frame: memoryview) -> Any:
+        response = decode(sent, frame)
+        if now[0] < 30:
+            response.topics[0].partitions[0].error_code = kafka_cluster.UNKNOWN_TOPIC
+        return response
+
+    monkeypatch.setattr(KafkaCluster, "deadline", deadline)
+    monkeypatch.setattr(kafka_client, "decode_response", unknown_at_first)
+    with KafkaClient(lab.config()) as client:
+        at = TopicPartition(topic, 0)
+        assert client.list_offsets({at: LATEST}) == {at: (0, -1)}
+    assert now[0] >= 30
+
+
+def test_an_address_that_a_broker_has_left_is_tried_last(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def connect(address: str, properties: Any, timeout_s: float) -> BrokerConnection:
+        tried.append(address)
+        return BrokerConnection(address, properties, timeout_s)
+
+    monkeypatch.setattr(kafka_cluster, "BrokerConnection", connect)
+    old = "127.0.0.1:1"
+    with KafkaClient(lab.config()) as client:
+        client.partitions()
+        connections = client._cluster._connections
+        ((_, connection),) = connections.items()
+        connections.clear()
+        connections[old] = connection
+        connection.close()
+        for _ in range(5):
+            client.partitions()
+    assert tried.count(old) == 1
+
+
 def test_a_refused_login_fails_at_once(lab: Lab) -> None:
     login = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
     config = lab.config(properties={**login, "sasl_plain_username": "me", "sasl_plain_password": SECRET})
@@ -139,6 +218,42 @@ def test_a_missing_certificate_file_fails_at_once(lab: Lab) -> None:
     sentence = "the option 'kafka.ssl.cafile' is 'no-such.pem': No such file or directory"
     with KafkaClient(config) as client, pytest.raises(OptionError, match=f"^{re.escape(sentence)}$"):
         client.partitions()
+
+
+def test_a_response_beyond_the_limit_names_the_option_that_raises_it(lab: Lab) -> None:
+    topic = lab.new_topic()
+    lab.append(topic, encode([Record(value=b"v" * 200_000)]))
+    at = TopicPartition(topic, 0)
+    limited = {"receive_message_max_bytes": 100_000}
+    with (
+        KafkaClient(lab.config(properties=limited)) as client,
+        pytest.raises(ConnectorError, match=r"bytes, but at most 100000 are taken; look at kafka.receive.message.max"),
+    ):
+        client.peek({at: 0})
+    with KafkaClient(lab.config(properties={"receive_message_max_bytes": 300_000})) as client:
+        assert client.peek({at: 0}) == {at: (0, 1000)}
+
+
+def test_an_answer_that_is_no_answer_is_told_at_once() -> None:
+    for garbage in (
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"\0\0\0\x08\0\0\0\x01\xff\xff\xff\xff",
+    ):
+        with answering(garbage) as address:
+            config = KafkaConnectionConfig(address, deadline_s=20)
+            with KafkaClient(config) as client, pytest.raises(ConnectorError) as raised:
+                client.partitions()
+        assert not isinstance(raised.value, DeadlineError)
+        assert str(raised.value).startswith(f"the Kafka broker {address} refused the connection: ")
+        assert str(raised.value).endswith("; look at kafka.security.protocol and kafka.bootstrap.servers")
+
+
+def test_a_close_is_told_though_silence_follows_it() -> None:
+    with answering(b"", b"", b"", None) as address:
+        config = KafkaConnectionConfig(address, deadline_s=1)
+        with KafkaClient(config) as client, pytest.raises(DeadlineError, match=r": it closed the connection$"):
+            client.partitions()
 
 
 def test_a_restarted_broker_is_found_again(lab: Lab) -> None:

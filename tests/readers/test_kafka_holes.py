@@ -10,12 +10,14 @@ from kafka import KafkaProducer
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from tests.readers.lab import Lab, Record, encode, limit_reading
+from tidegate.alignment.index import TimeIndex
+from tidegate.alignment.splits import Extent
 from tidegate.enumerators.kafka_enumerator import KafkaEnumerator
 from tidegate.enumerators.kafka_offsets import OffsetsSpec
 from tidegate.enumerators.kafka_subscription import Subscribe
 from tidegate.errors import DeadlineError
 from tidegate.readers import kafka_client, kafka_connection
-from tidegate.readers.kafka_client import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP, KafkaClient
+from tidegate.readers.kafka_client import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP, KafkaClient, ListedOffset
 from tidegate.readers.kafka_config import TopicPartition
 from tidegate.servers import KafkaServer
 
@@ -47,18 +49,20 @@ class Tiers:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, local: int) -> None:
         self.silent_for = self.fetches = 0
         self._read = kafka_client.read_fetch_response
-        list_offsets = KafkaClient._list_offsets
+        list_offsets = KafkaClient._listed_offsets
 
         def list_some_remote(client: KafkaClient, timestamps: Any, level: Any) -> Any:
             found = list_offsets(client, timestamps, level)
-            return {p: (local, -1) if timestamps[p] == EARLIEST_LOCAL else at for p, at in found.items()}
+            return {
+                p: ListedOffset(local, -1, -1) if timestamps[p] == EARLIEST_LOCAL else at for p, at in found.items()
+            }
 
         monkeypatch.setattr(kafka_client, "read_fetch_response", self.read)
-        monkeypatch.setattr(KafkaClient, "_list_offsets", list_some_remote)
+        monkeypatch.setattr(KafkaClient, "_listed_offsets", list_some_remote)
 
-    def read(self, frame: memoryview, version: int) -> Iterator[tuple[TopicPartition, int, FetchedPartition]]:
+    def read(self, *response: Any) -> Iterator[tuple[TopicPartition, int, FetchedPartition]]:
         self.fetches += 1
-        for partition, error_code, fetched in self._read(frame, version):
+        for partition, error_code, fetched in self._read(*response):
             silent = self.fetches <= self.silent_for
             yield partition, error_code, replace(fetched, records=memoryview(b"")) if silent else fetched
 
@@ -164,5 +168,5 @@ def test_a_broker_before_kafka_3_is_asked_for_the_last_record_instead_of_the_lat
     enumerator = KafkaEnumerator(lab.config(), Subscribe((topic,)), OffsetsSpec("startingOffsets", EARLIEST), None)
     splits = enumerator.discover()
     enumerator.extents(splits)
-    assert enumerator.latest({at.split_id: 3}) == {at.split_id: 2_000}
+    assert TimeIndex(enumerator).latest({at.split_id: Extent(0, 3)}) == {at.split_id: 2_000}
     enumerator.close()

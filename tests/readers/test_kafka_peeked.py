@@ -13,7 +13,7 @@ GRID = st.lists(st.tuples(st.sampled_from([P, Q]), st.integers(0, 9), st.integer
 
 
 def batch(first: int, last: int, data: bytes = b"xxxx") -> RecordBatch:
-    return RecordBatch(np.frombuffer(bytearray(data), np.uint8), first, last, 0, None, -1, 0, 0)
+    return RecordBatch(np.frombuffer(bytearray(data), np.uint8), first, last, 0, None, -1, 0, 0, 1)
 
 
 @given(GRID, st.integers(0, 100))
@@ -34,7 +34,7 @@ def test_a_position_is_found_in_the_batch_that_holds_it_and_in_no_other(kept, po
 def test_what_is_kept_outlives_the_response_and_is_bounded():
     peeked = PeekedBatches(most_bytes=10)
     response = bytearray(b"abcd")
-    peeked.keep(P, RecordBatch(np.frombuffer(response, np.uint8), 0, 9, 0, None, -1, 0, 0))
+    peeked.keep(P, RecordBatch(np.frombuffer(response, np.uint8), 0, 9, 0, None, -1, 0, 0, 1))
     response[:] = b"wxyz"
     assert peeked.at(P, 5).data.tobytes() == b"abcd"
     for first in (10, 20):
@@ -44,3 +44,14 @@ def test_what_is_kept_outlives_the_response_and_is_bounded():
     peeked.forget()
     peeked.keep(P, batch(20, 29))
     assert peeked.at(P, 25) is not None
+
+
+def test_from_where_there_is_nothing_is_known_until_it_is_forgotten():
+    peeked = PeekedBatches()
+    assert not peeked.is_nothing(P, 7)
+    peeked.keep_nothing(P, 7)
+    peeked.keep_nothing(P, 9)
+    assert [peeked.is_nothing(P, position) for position in (6, 7, 8)] == [False, True, True]
+    assert not peeked.is_nothing(Q, 7)
+    peeked.forget()
+    assert not peeked.is_nothing(P, 8)

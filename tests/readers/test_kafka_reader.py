@@ -8,7 +8,7 @@ import sys
 import threading
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -17,14 +17,17 @@ from tests.readers.lab import HEADER, Lab, Record, encode, limit_reading, rows
 from tests.waiting import await_that
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import CorruptDataError, DataLossError, DeadlineError
-from tidegate.readers import kafka_reader
+from tidegate.readers import kafka_client
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time_policy import EventTimePolicy
 from tidegate.readers.kafka_client import KafkaClient
 from tidegate.readers.kafka_config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka_pool import ClientPool, idle_clients
-from tidegate.readers.kafka_reader import KafkaSplitReader
+from tidegate.readers.kafka_reader import KafkaDetails, KafkaSplitReader
 from tidegate.servers.history import write_history
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 
@@ -117,14 +120,14 @@ def test_compaction_leaves_holes(lab: Lab) -> None:
 
 def test_bytes_changed_on_disk_are_corrupt(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = small_batches(lab, 100)
-    whole = kafka_reader.split_batches
+    whole = kafka_client.split_batches
 
-    def flip(fetched: memoryview) -> Any:
+    def flip(fetched: memoryview, **options: Any) -> Any:
         damaged = bytearray(fetched)
         damaged[HEADER + 10] ^= 1
-        return whole(memoryview(damaged))
+        return whole(memoryview(damaged), **options)
 
-    monkeypatch.setattr(kafka_reader, "split_batches", flip)
+    monkeypatch.setattr(kafka_client, "split_batches", flip)
     with pytest.raises(CorruptDataError, match=f"^{topic}-0: the checksum of the record batch at offset 0"):
         lab.read(topic, 0, 100)
     assert len(lab.read(topic, 0, 100, config=lab.config(check_crcs=False))) == 100
@@ -210,5 +213,40 @@ def test_what_is_in_the_future_is_told_by_the_time_that_comes_with_the_task(lab:
     policy = EventTimePolicy(max_future_skew_ms=0)
     reader = KafkaSplitReader(lab.config(), event_times=policy, include_event_time=True)
     for now_ms, usable in {100_000_000: [True, True], 99_999_999: [True, False]}.items():
-        (batch,) = reader.read(ReadTask((SplitRange(f"{topic}-0", 0, 2),), (now_ms,)))
+        (batch,) = reader.read(ReadTask((SplitRange(f"{topic}-0", 0, 2),), (KafkaDetails(now_ms),)))
         assert batch.column("event_time").is_valid().to_pylist() == usable
+
+
+@pytest.mark.parametrize("fail_on_data_loss", [True, False])
+def test_a_range_that_the_log_holds_is_read_though_a_broker_says_once_that_it_is_out_of_range(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, fail_on_data_loss: bool
+) -> None:
+    topic = lab.new_topic()
+    lab.append(topic, encode([Record()] * 10))
+    read, stray = kafka_client.read_fetch_response, iter([kafka_client.OUT_OF_RANGE])
+
+    def read_with_one_error(*response: Any) -> Iterator[Any]:
+        for partition, error_code, fetched in read(*response):
+            yield partition, next(stray, error_code), fetched
+
+    monkeypatch.setattr(kafka_client, "read_fetch_response", read_with_one_error)
+    assert len(lab.read(topic, 0, 10, fail_on_data_loss=fail_on_data_loss)) == 10
+    assert next(stray, None) is None
+
+
+def test_a_batch_that_becomes_too_large_is_named_to_who_reads_and_to_who_looks(lab: Lab) -> None:
+    topic = lab.new_topic()
+    lab.append(topic, encode([Record(value=b"v")]), encode([Record(value=bytes(500_000))], "zstd"))
+    at = TopicPartition(topic, 0)
+    sentence = (
+        f"^{topic}-0: the record batch at offset 1 takes more than 100000 bytes decompressed; if it is sound, raise "
+        "kafka.max.decompressed.bytes$"
+    )
+    config = lab.config(max_decompressed_bytes=100_000)
+    with pytest.raises(CorruptDataError, match=sentence):
+        lab.read(topic, 0, 2, config=config)
+    with KafkaClient(config) as client:
+        assert client.peek({at: 0}) == {at: (0, 1_000)}
+        with pytest.raises(CorruptDataError, match=sentence):
+            client.peek({at: 1})
+    assert len(lab.read(topic, 0, 2)) == 2

@@ -4,7 +4,7 @@ from typing import NoReturn
 
 import pytest
 
-from tidegate.errors import ConnectorError, DeadlineError
+from tidegate.errors import DeadlineError
 from tidegate.readers.retry import LONGEST_PAUSE_S, Deadline, TransientError
 
 
@@ -44,12 +44,28 @@ def test_pauses_grow_up_to_a_limit_and_end_at_the_deadline() -> None:
     assert max(clock.pauses) <= LONGEST_PAUSE_S * 1.2
 
 
-def test_a_cause_that_had_its_grace_ends_the_waiting() -> None:
+def test_the_first_cause_is_told_and_not_that_of_an_attempt_which_the_deadline_cut_short() -> None:
     waiting, clock = deadline(20)
-    with pytest.raises(ConnectorError, match=r"^cannot reach the moon: no moon$") as raised:
-        wait_for_ever(waiting, TransientError("no moon", grace_s=3))
-    assert not isinstance(raised.value, DeadlineError)
-    assert 103 <= clock.now < 106
+    waiting.pause(TransientError("no fuel"))
+    clock.now += 30
+    with pytest.raises(DeadlineError, match=r"^cannot reach the moon within 20 s: no fuel$"):
+        waiting.pause(TransientError("it does not answer"))
+
+
+def test_the_last_cause_is_told_besides_the_first_if_it_had_its_time() -> None:
+    waiting, clock = deadline(20)
+    for cause in "no fuel", "no crew", "no fuel", "no moon", "no moon":
+        waiting.pause(TransientError(cause))
+    clock.now += 30
+    with pytest.raises(DeadlineError, match=r"^cannot reach the moon within 20 s: no fuel; at last: no moon$"):
+        waiting.pause(TransientError("it does not answer"))
+
+
+def test_the_only_cause_is_told_however_short_its_time() -> None:
+    waiting, clock = deadline(20)
+    clock.now += 30
+    with pytest.raises(DeadlineError, match=r"^cannot reach the moon within 20 s: it does not answer$"):
+        waiting.pause(TransientError("it does not answer"))
 
 
 def test_what_remains_serves_as_a_time_out() -> None:

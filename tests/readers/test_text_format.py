@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import pickle
 
 import pyarrow as pa
@@ -100,3 +101,12 @@ def test_a_large_chunk_is_read_in_bounded_pieces():
         assert batch.nbytes <= BATCH_BYTES
     assert rows == 20_000_000
     assert max(memory.requests) <= text_format.BLOCK_BYTES + 2 * 16 * 1024
+
+
+def test_a_compressed_object_that_becomes_too_large_a_row_names_the_option():
+    content = gzip.compress(b"x" * 1_000_000)
+    assert len(read(content, "x.gz", wholetext=True, most_bytes=1_000_000)[0]) == 1_000_000
+    sentence = "^x.gz takes more than 999999 bytes decompressed; if it is sound, raise maxDecompressedBytes$"
+    with pytest.raises(CorruptDataError, match=sentence):
+        read(content, "x.gz", wholetext=True, most_bytes=999_999)
+    assert len(read(b"x" * 1_000_000, "x", wholetext=True, most_bytes=10)[0]) == 1_000_000

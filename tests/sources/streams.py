@@ -83,7 +83,7 @@ class Run:
     """
 
     def __init__(self, query, rows):
-        self.rows = rows
+        self.query, self.rows = query, rows
         self.progress = {p.batchId: p for p in query.recentProgress}
 
     @property
@@ -97,6 +97,20 @@ class Run:
     def bound(self, batch):
         """Return the bound in the batch's end offset."""
         return parsed(self.progress[batch].sources[0].endOffset)["bound"]
+
+    def furthest_ahead(self, time_of):
+        """Return how far the latest row of any batch lies past the oldest that was unread before it, in ms.
+
+        Counted from the rows alone, whatever the offsets say; the run has read all there was.
+        time_of: takes a row and returns its event time in ms; None: it is not aligned by.
+        """
+        furthest, oldest_unread = 0, float("inf")
+        for number in sorted(self.rows, reverse=True):
+            times = [at_ms for row in self.rows[number] if (at_ms := time_of(row)) is not None]
+            if times:
+                oldest_unread = min(oldest_unread, *times)
+                furthest = max(furthest, max(times) - oldest_unread)
+        return furthest
 
     def watermark_before(self, batch):
         """Return the source's watermark in the batch's start offset; None: there was none."""

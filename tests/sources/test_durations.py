@@ -2,7 +2,10 @@
 
 from datetime import timedelta
 
+import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tidegate.sources.options import parse_duration
 
@@ -32,3 +35,9 @@ def test_what_is_no_duration_is_refused(text):
 def test_a_duration_that_is_too_long_is_refused_with_the_longest(text):
     with pytest.raises(ValueError, match=r"^a duration is at most 106751 days$"):
         parse_duration(text)
+
+
+@given(st.integers(0, 99_999), st.sampled_from(["millisecond", "second", "minute", "hour", "day"]), st.booleans())
+def test_a_number_of_one_unit_is_what_pandas_makes_of_it(number, unit, plural):
+    text = f"{number} {unit}{'s' * plural}"
+    assert parse_duration(text) == pd.Timedelta(text).to_pytimedelta()

@@ -23,6 +23,11 @@ def kafka_source(kafka, topic, **fields):
     return source_of(kafka, topic, watermarks=HOURLY, starting_offsets="earliest", **fields)
 
 
+def event_time_of(row):
+    """Return the event time of a collected row in ms; None: it has none to align by."""
+    return None if row["event_time"] is None else milliseconds(row["event_time"])
+
+
 def iso(time_ms):
     return datetime.fromtimestamp(time_ms / 1000, timezone.utc).isoformat()
 
@@ -63,6 +68,7 @@ def test_a_topic_is_aligned_by_event_times_in_its_payload(spark, kafka, tmp_path
     assert len(run.rows) >= 5
     for batch, rows in run.rows.items():
         assert max(milliseconds(row["event_time"]) for row in rows) < run.bound(batch)
+    assert run.furthest_ahead(event_time_of) < HOUR
     for row in run.all_rows:
         assert milliseconds(row["event_time"]) == histories[row["partition"]][row["offset"]] // 1000 * 1000
 
@@ -134,15 +140,18 @@ class TestFutureTimes:
 
     def test_by_default_it_neither_parks_its_partition_nor_moves_the_watermark(self, spark, kafka, tmp_path, topic):
         source = kafka_source(kafka, topic, include_event_time=True)
-        run = available_now(
-            source.read_stream(spark).select("partition", "offset", "timestamp", "event_time"), tmp_path
-        )
+        observed = tidegate.observe_event_times(source.read_stream(spark))
+        run = available_now(observed.select("partition", "offset", "timestamp", "event_time"), tmp_path)
         assert run.offsets() == every([201, 200])
+        counted = [p.observedMetrics["event_times"] for p in run.progress.values() if p.observedMetrics]
+        counts = zip(*((m.rows, m.bad, m.future, m.ignored) for m in counted), strict=True)
+        assert [sum(of) for of in counts] == [401, 0, 1, 1]
         assert len(run.rows) >= 4
         for batch, rows in run.rows.items():
             times = [milliseconds(row["event_time"]) for row in rows if row["event_time"] is not None]
             assert max(times) < run.bound(batch)
             assert (run.watermark_before(batch) or 0) < NOON + 4 * HOUR
+        assert run.furthest_ahead(event_time_of) < HOUR
         assert [milliseconds(row["timestamp"]) for row in run.all_rows if row["event_time"] is None] == [YEAR_2099]
 
     def test_hold_lets_its_partition_wait_and_no_other(self, spark, kafka, tmp_path, topic):

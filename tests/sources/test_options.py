@@ -4,20 +4,10 @@ import pickle
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from kafka.cluster import collect_hosts
-from kafka.net.manager import KafkaConnectionManager
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
+from tests.sources.kafka_options import NEEDED, of
 from tidegate import KafkaSource, OptionError, S3Source, WatermarkStrategy
-from tidegate.conformance.memory import MemorySource
-from tidegate.sources.kafka_properties import connection_config, known
-
-NEEDED = {"kafka.bootstrap.servers": "here:9092", "subscribe": "orders"}
-
-
-def of(**options):
-    """Return the source of Spark's options; a name with two underscores stands for a dot."""
-    return KafkaSource.from_options({**NEEDED, **{n.replace("__", "."): v for n, v in options.items()}})
 
 
 @pytest.mark.parametrize(
@@ -239,12 +229,6 @@ def test_in_python_a_negative_duration_is_shown_as_one():
         WatermarkStrategy(max_drift=timedelta(hours=-1))
 
 
-def test_a_user_and_a_password_in_what_is_no_server_do_not_show():
-    with pytest.raises(OptionError, match="is 'http://here:9092': expected host:port") as raised:
-        of(kafka__bootstrap__servers=f"http://me:{SECRET}@here:9092")
-    assert SECRET not in str(raised.value)
-
-
 def test_in_python_errors_name_the_fields():
     with pytest.raises(OptionError, match=r"there is no option 'max_offset_per_trigger'; did you mean 'max_offsets_"):
         KafkaSource(bootstrap_servers="here", subscribe=["orders"], max_offset_per_trigger=5)
@@ -254,170 +238,6 @@ def test_in_python_errors_name_the_fields():
 def test_in_python_what_belongs_to_the_strategy_is_said_to(field):
     with pytest.raises(OptionError, match=f"^'{field}' is a part of watermarks: see WatermarkStrategy"):
         KafkaSource(bootstrap_servers="here", subscribe=["orders"], **{field: None})
-
-
-SECRET = "hunter2"  # noqa: S105 - no real one
-SECRETS = ["kafka.sasl.plain.password", "kafka.ssl.password", "kafka.sasl.jaas.config", "kafka.ssl.keystore.password"]
-
-
-@pytest.mark.parametrize("name", SECRETS)
-@pytest.mark.parametrize("wrong", [{"maxDrift": "x"}, {"kafka.no.such": SECRET}, {"kafka.check.crcs": SECRET}])
-def test_a_secret_shows_in_no_error(name, wrong):
-    with pytest.raises(OptionError) as raised:
-        KafkaSource.from_options({**NEEDED, name: SECRET, **wrong})
-    assert SECRET not in str(raised.value)
-    assert SECRET not in repr(raised.value)
-
-
-@pytest.mark.parametrize("name", SECRETS[:2])
-def test_a_secret_shows_in_no_text_of_the_source(name):
-    source = KafkaSource.from_options({**NEEDED, name: SECRET})
-    assert SECRET not in repr(source) + str(source)
-
-
-def test_a_secret_shows_in_no_error_though_another_class_of_that_name_shows_it():
-    def made(hidden):
-        class Twice(MemorySource):
-            token: int = Field(default=0, repr=not hidden)
-
-        return Twice
-
-    for hidden in (True, False), (False, True):
-        sources = [made(each) for each in hidden]
-        with pytest.raises(OptionError) as raised:
-            sources[hidden.index(True)].from_options({"address": "a:b@c:1", "token": SECRET})
-        assert SECRET not in str(raised.value)
-
-
-@pytest.mark.parametrize("kafka", [f"sasl.plain.password={SECRET}", [("sasl.plain.password", SECRET)], {1: SECRET}])
-def test_a_secret_in_properties_of_the_wrong_shape_shows_in_no_error(kafka):
-    with pytest.raises(OptionError, match="the option 'kafka' is malformed: expected a valid") as raised:
-        KafkaSource(bootstrap_servers="here:9092", subscribe=["orders"], kafka=kafka)
-    assert SECRET not in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    "proxy",
-    [
-        f"//user:{SECRET}@here:1080",
-        f"user:{SECRET}@here:1080",
-        f"ftp://user:{SECRET}@here:1080",
-        f"socks5://user:{SECRET}/{SECRET}@here:1080",
-        f"socks5://user:{SECRET}@[here",
-        f"socks5://user:{SECRET}@here",
-        f"socks5://user:{SECRET}@:1080",
-    ],
-)
-def test_a_malformed_proxy_is_refused_and_its_password_not_shown(proxy):
-    with pytest.raises(OptionError) as raised:
-        of(kafka__proxy__url=proxy)
-    assert str(raised.value) == (
-        "the option 'kafka.proxy.url' is malformed: expected http, socks5 or socks5h, such as socks5://proxy:1080 or "
-        "socks5://user:password@proxy:1080"
-    )
-
-
-@pytest.mark.parametrize(
-    ("given", "understood"),
-    [
-        ("here", "here"),
-        ("here:9092, there:9093,", "here:9092,there:9093"),
-        ("SASL_SSL://here:9092", "here:9092"),
-        ("[::1]:9092,[fe80::1%eth0],::1,10.0.0.1:65535", "[::1]:9092,[fe80::1%eth0],::1,10.0.0.1:65535"),
-    ],
-)
-def test_servers_are_read_as_kafka_python_reads_them(given, understood):
-    assert connection_config(given, {}).bootstrap_servers == understood
-    assert len(collect_hosts(understood)) == len(understood.split(","))
-
-
-@pytest.mark.parametrize(
-    ("given", "wrong"),
-    [
-        ("localhost:abc", "localhost:abc"),
-        ("here:9092,:", ":"),
-        ("here:", "here:"),
-        (":9092", ":9092"),
-        ("here:0", "here:0"),
-        ("here:65536", "here:65536"),
-        ("here:9092 there:9092", "here:9092 there:9092"),
-        ("[::1", "[::1"),
-        ("[here]:9092", "[here]:9092"),
-        ("http://here/kafka", "http://here/kafka"),
-        ("there:9092,http://localhost:9092", "http://localhost:9092"),
-        ("INTERNAL://here/kafka", "INTERNAL://here/kafka"),
-        ("ftp://here:9092", "ftp://here:9092"),
-        (" , ", " , "),
-    ],
-)
-def test_what_is_no_server_is_named(given, wrong):
-    with pytest.raises(OptionError) as raised:
-        of(kafka__bootstrap__servers=given)
-    assert str(raised.value) == (
-        f"the option 'kafka.bootstrap.servers' is {wrong!r}: expected host:port, such as broker:9092 or [::1]:9092, "
-        "several separated by commas; the port is a number up to 65535"
-    )
-
-
-LOGIN = {"security.protocol": "SASL_SSL", "sasl.plain.username": "me", "sasl.plain.password": SECRET}
-MECHANISMS = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI or AWS_MSK_IAM"
-
-
-@pytest.mark.parametrize(
-    ("properties", "sentence"),
-    [
-        (LOGIN, f"'kafka.security.protocol' is SASL_SSL, but 'kafka.sasl.mechanism' is missing: expected {MECHANISMS}"),
-        (
-            {**LOGIN, "sasl.mechanism": "plain"},
-            f"'kafka.sasl.mechanism' is malformed: expected {MECHANISMS}; did you mean 'PLAIN'?",
-        ),
-        ({**LOGIN, "sasl.mechanism": "OAUTHBEARER"}, f"'kafka.sasl.mechanism' is malformed: expected {MECHANISMS}"),
-        (
-            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"},
-            "is PLAIN, but 'kafka.sasl.plain.username' and 'kafka.sasl.plain.password' are missing",
-        ),
-        (
-            {**LOGIN, "sasl.mechanism": "SCRAM-SHA-512", "sasl.plain.password": ""},
-            "'kafka.sasl.mechanism' is SCRAM-SHA-512, but 'kafka.sasl.plain.password' is missing",
-        ),
-        (
-            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "AWS_MSK_IAM"},
-            "'kafka.sasl.mechanism' is AWS_MSK_IAM, but 'kafka.security.protocol' is SASL_PLAINTEXT: expected SASL_SSL",
-        ),
-        ({"bootstrap.servers": "here:9092"}, "'kafka.bootstrap.servers' is given twice"),
-    ],
-)
-def test_a_login_that_lacks_something_is_refused_before_any_connection(properties, sentence):
-    with pytest.raises(OptionError, match=r"^the option ") as raised:
-        KafkaSource(bootstrap_servers="here:9092", subscribe=["orders"], kafka=properties)
-    assert sentence in str(raised.value)
-    assert SECRET not in str(raised.value)
-
-
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_a_login_by_password_is_understood(mechanism):
-    assert connection_config("here:9092", {**LOGIN, "sasl.mechanism": mechanism}).properties == {
-        "security_protocol": "SASL_SSL",
-        "sasl_mechanism": mechanism,
-        "sasl_plain_username": "me",
-        "sasl_plain_password": SECRET,
-    }
-
-
-def test_every_property_of_the_connection_is_one_that_kafka_python_heeds():
-    values = {
-        "security.protocol": "SSL",
-        "isolation.level": "read_committed",
-        "sasl.mechanism": "GSSAPI",
-        "proxy.url": "socks5://here:1080",
-    }
-    numbers = {name: "7" for name in known() if name.endswith((".ms", ".bytes"))}
-    booleans = dict.fromkeys(("check.crcs", "ssl.check.hostname"), "true")
-    properties = {**dict.fromkeys(known(), "x"), **numbers, **booleans, **values}
-    del properties["bootstrap.servers"]
-    config = connection_config("here:9092", properties)
-    assert config.properties.keys() <= KafkaConnectionManager.DEFAULT_CONFIG.keys()
-    assert len(config.properties) + 6 == len(properties)
 
 
 def test_a_source_is_immutable_and_travels_by_pickle():
@@ -439,3 +259,8 @@ def test_times_may_be_given_as_datetimes_with_a_zone():
     assert KafkaSource(bootstrap_servers="h", subscribe=["o"], starting_timestamp=at).starting_timestamp == at
     with pytest.raises(OptionError, match="starting_timestamp"):
         KafkaSource(bootstrap_servers="h", subscribe=["o"], starting_timestamp=at.replace(tzinfo=None))
+
+
+def test_what_a_source_of_many_topics_reads_stays_short():
+    source = KafkaSource(bootstrap_servers="kafka:9092", subscribe=[f"topic-{number}" for number in range(7)])
+    assert source.reads == "topic-0, topic-1, topic-2, topic-3, topic-4 and 2 more at kafka:9092"

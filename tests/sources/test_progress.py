@@ -64,6 +64,7 @@ def test_a_report_as_planners_write_it_is_read_whole():
     said = SourceProgress.from_report(written)
     assert (said.late_rows, said.late_splits, said.rows_remaining) == (3, (split,), 4)
     assert said.event_time_lag == timedelta(hours=1)
+    assert said.planned_rows == 5
     assert (said.num_files_outstanding, said.num_bytes_outstanding, said.approximate_queue_size) == (0, 0, None)
     of_objects = Reporter("s3").report(
         planned,
@@ -76,7 +77,7 @@ def test_a_report_as_planners_write_it_is_read_whole():
         overshoot_ms=HOUR,
     )
     said = SourceProgress.from_report(json.loads(json.dumps(of_objects)))
-    assert (said.num_files_outstanding, said.num_bytes_outstanding) == (2, 400)
+    assert (said.planned_rows, said.num_files_outstanding, said.num_bytes_outstanding) == (4, 2, 400)
     assert (said.approximate_queue_size, said.metrics["numFilesLeftOut"]) == (7, 3)
     assert (said.overshoot, typed().overshoot) == (timedelta(hours=1), timedelta(0))
 

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+import tidegate
 from tests.sources.streams import HOUR, MINUTE, NOON, available_now, milliseconds, parsed
 from tests.waiting import await_that
 from tidegate import OptionError, S3Source, WatermarkStrategy
@@ -50,6 +51,9 @@ def test_objects_are_read_once_in_the_order_of_their_event_times_whatever_their_
     assert len(run.rows) >= 6
     read = [sorted(row["id"] for row in rows) for rows in run.rows.values()]
     assert all(before[-1] < after[0] for before, after in pairwise(read))
+    page = tidegate.report(run.query, tmp_path / "query.html").read_text()
+    assert f"120 rows in {len(run.rows)} batches" in page
+    assert f"<h2>{bucket.path}</h2>" in page
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "json"])

@@ -96,6 +96,28 @@ class IgnoresTheLimit(Around):
         return self.run.latest_offset(start, UNLIMITED, min_rows)
 
 
+class SharesTheLimitOut(Changed):
+    """Gives each split the same share of a row limit, wherever that cuts it."""
+
+    def latest_offset(self, start, budget=UNLIMITED, min_rows=0):
+        end = super().latest_offset(start, UNLIMITED, min_rows)
+        if budget.rows is None or end == start:
+            return end
+        before, share = start.get("positions", {}), max(1, budget.rows // len(end["positions"]))
+        cut = {split: min(at, before.get(split, 0) + share) for split, at in end["positions"].items()}
+        return {**end, "positions": cut}
+
+
+class FallsShort(Changed):
+    """Cuts one split a sixteenth of its batch before the others."""
+
+    def after(self, start, end):
+        before, split = start.get("positions", {}), min(end["positions"])
+        at, ends = end["positions"][split], self.source.enumerator(None).extents([split])
+        short = (at - before.get(split, 0)) // 16 if at < ends[split].end else 0
+        return {**end, "positions": {**end["positions"], split: at - short}}
+
+
 class PausedIsIdle(Changed):
     def after(self, start, end):
         return {**end, "idle": sorted(paused)} if (paused := self.run.report()["paused"]) else end
@@ -144,6 +166,7 @@ class DoesNotHold(MemorySource):
 
 
 PAST = "at or past the bound"
+DROPPED = "Spark drops "
 LEFT = "were written and not all delivered"
 
 
@@ -185,5 +208,8 @@ MUTANTS = [
     planning("a late split ends nothing", "ALIGN-23", "behind the watermark", with_fields(late_splits="admit")),
     Mutant("the future is aligned by", "ALIGN-24", ("at or before the watermark",), sinful(source=AlignsByTheFuture)),
     enumerating("the clock is an hour ahead", "ALIGN-26", "s before its time", AnHourAhead),
+    planning("a row limit is shared out", "ALIGN-27", DROPPED, SharesTheLimitOut),
+    planning("a cut falls short of the others", "ALIGN-28", DROPPED, FallsShort),
+    planning("a row limit is shared out to what is left out", "ALIGN-29", DROPPED, SharesTheLimitOut),
     Mutant("the future is not held", "ALIGN-25", ("before its time has come",), sinful(source=DoesNotHold)),
 ]

@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tests.conformance.references import WholeEnumerator
 from tidegate.alignment.budget import Cost
+from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.conformance.memory import MemoryEnumerator, MemoryHarness, MemoryReader, MemorySource
 from tidegate.errors import ConnectorError, DataLossError
 from tidegate.readers.contract import ReadTask
@@ -188,6 +189,18 @@ class LooksForOneCase(MemorySource):
     @classmethod
     def from_options(cls, options):
         return super().from_options({name: value for name, value in options.items() if name != "MAXDRIFT"})
+
+
+class WithoutConnection(Undoing):
+    abilities = Abilities().cannot(Ability.FAULT_DISCONNECT, "it is tested by closing it")
+
+
+class LetsErrorsOfItsClientThrough(MemoryEnumerator):
+    def discover(self):
+        try:
+            return super().discover()
+        except ConnectorError as error:
+            raise OSError(str(error)) from None
 
 
 class LetsErrorsThrough(MemoryReader):
@@ -390,6 +403,12 @@ MUTANTS = [
     ),
     Mutant("a malformed truth is false", "LIFE-9", ("failOnDataLoss='perhaps'",), sinful(source=TakesTextForTruth)),
     Mutant("an option has one case", "LIFE-10", ("MAXDRIFT",), sinful(source=LooksForOneCase)),
+    Mutant(
+        "errors of a client come through",
+        "LIFE-19",
+        ("raises OSError",),
+        sinful(enumerator=LetsErrorsOfItsClientThrough, harness=WithoutConnection),
+    ),
     Mutant("errors of others come through", "LIFE-11", ("KeyError",), sinful(reader=LetsErrorsThrough)),
     Mutant("lost rows are left out", "LIFE-11", ("left out without a word",), sinful(reader=LosesRowsSilently)),
     Mutant("an error names no split", "LIFE-11", ("does not name the split",), sinful(reader=NamesNoSplit)),

@@ -24,7 +24,7 @@ class Mutant:
     words: tuple[str, ...]
     harness: HarnessFactory
     open_run: OpenRun = open_coordinator
-    patience_s: float = 1.0
+    patience_s: float = 0.3
 
 
 def sinful(*, enumerator=MemoryEnumerator, reader=MemoryReader, source=MemorySource, harness=MemoryHarness):

@@ -1,5 +1,6 @@
 import time
 from abc import abstractmethod
+from contextlib import closing
 from dataclasses import replace
 from itertools import groupby
 from typing import ClassVar
@@ -232,6 +233,54 @@ class SkipsTheFirstRowThatIsLeft(MemoryReader):
         return super()._read(client, replace(wanted, start=begin + 1) if lost else wanted)
 
 
+class NoticesLoss(MemoryReader):
+    """Notices loss by a look of its own; ``begins`` is where the ranges of a task begin that are left."""
+
+    def read(self, task):
+        with closing(self._source.client()) as client:
+            for wanted in task.ranges:
+                begin, end, _ = client.ask("extents", [wanted.split_id])[wanted.split_id]
+                if self.lost(wanted, begin, end, task):
+                    raise DataLossError("rows are gone")
+        yield from MemoryReader(self._source.model_copy(update={"fail_on_data_loss": False})).read(task)
+
+    @abstractmethod
+    def lost(self, wanted, begin, end, task):
+        """Tell whether rows of a range are gone, of a split that has rows from begin to end."""
+
+
+class TakesOneLostRowForNone(NoticesLoss):
+    def lost(self, wanted, begin, end, task):
+        return begin > wanted.start + 1
+
+
+class NoticesLossOfWholeRanges(NoticesLoss):
+    def lost(self, wanted, begin, end, task):
+        return begin >= wanted.end > wanted.start
+
+
+class NoticesLossWhereRowsAreLeft(NoticesLoss):
+    def lost(self, wanted, begin, end, task):
+        return wanted.start < begin < end
+
+
+class NoticesLossInTheFirstRange(NoticesLoss):
+    def lost(self, wanted, begin, end, task):
+        return wanted is task.ranges[0] and begin > wanted.start
+
+
+class TakesEveryDeletionForLoss(NoticesLoss):
+    def lost(self, wanted, begin, end, task):
+        return begin > 0
+
+
+class LooksForLossOnce(NoticesLoss):
+    """Looks before it reads, and then reads pages of what is left by then."""
+
+    def lost(self, wanted, begin, end, task):
+        return begin > wanted.start
+
+
 class LossOfAnotherName(MemoryReader):
     def read(self, task):
         try:
@@ -251,7 +300,7 @@ READERS = [
     ("only the first range is read", "READ-4", ("all are missing", "range 1"), ReadsTheFirstRange),
     ("ranges are kept by split", "READ-4", ("missing", "range"), KeepsRangesBySplit),
     ("ranges are joined over gaps", "READ-4", ("never asked for",), JoinsRanges),
-    ("only the first page is read", "READ-5", ("500 missing", "0#1000"), ReadsTheFirstPage),
+    ("only the first page is read", "READ-5", ("9,500 missing", "0#1000"), ReadsTheFirstPage),
     ("pages begin with the last row", "READ-5", ("0#998", "comes 2 times"), BeginsPagesWithTheLastRow),
     ("no rows is no limit", "READ-6", ("from 0 to 0 gives 4 rows",), TakesNoRowsForNoLimit),
     ("a task needs a range", "READ-6", ("IndexError",), NeedsARange),
@@ -266,6 +315,12 @@ READERS = [
     ("deleted rows are passed over", "READ-13", ("no error",), SilentAboutLoss),
     ("data loss has another name", "READ-13", ("KeyError",), LossOfAnotherName),
     ("data loss ends the query in spite of the option", "READ-14", ("DataLossError",), FailsForLoss),
+    ("one lost row is none", "READ-27", ("gone of split-1 from 0 to 5",), TakesOneLostRowForNone),
+    ("loss is that of a whole range", "READ-27", ("and no error",), NoticesLossOfWholeRanges),
+    ("a split of which nothing is left lost nothing", "READ-27", ("1#4 is gone",), NoticesLossWhereRowsAreLeft),
+    ("loss is looked for in the first range", "READ-27", ("split-0 from 0", "no error"), NoticesLossInTheFirstRange),
+    ("every deletion is a loss", "READ-27", ("nothing is gone of",), TakesEveryDeletionForLoss),
+    ("loss is looked for before the first page", "READ-28", ("deleted after the first batch",), LooksForLossOnce),
     ("a row is skipped after a loss", "READ-14", ("0#3", "missing"), SkipsTheFirstRowThatIsLeft),
 ]
 

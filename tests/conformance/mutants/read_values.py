@@ -1,5 +1,6 @@
 import unicodedata
 from abc import abstractmethod
+from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -191,6 +192,17 @@ class LeavesOutTimes(ChangesTimes):
         return None
 
 
+class TimesOfTheMachine(ChangesTimes):
+    def changed_ms(self, time_ms):
+        return time_ms + 1_000 * int(datetime.fromtimestamp(time_ms / 1_000).astimezone().utcoffset().total_seconds())
+
+
+class OneRowABatch(MemoryReader):
+    def read(self, task):
+        for batch in super().read(task):
+            yield from (batch.slice(n, 1) for n in range(batch.num_rows))
+
+
 class OneBatchForARange(MemoryReader):
     def _read(self, client, wanted):
         rows = pa.Table.from_batches(super()._read(client, wanted), self._source.arrow_schema)
@@ -218,6 +230,8 @@ READERS = [
     ("rows before 1970 are left out", "READ-20", ("2 missing",), LeavesOutNegativeTimes),
     ("times are an hour off", "READ-26", ("row 0#0", "read with one 3,600,000 ms later"), ReadsAnHourLater),
     ("times come without milliseconds", "READ-26", ("row 0#6", "read with one 1 ms earlier"), ReadsFullSeconds),
+    ("times are those of the machine", "READ-11", ("column 'at' differs",), TimesOfTheMachine),
+    ("every row is a batch", "READ-29", ("come in 3,000 batches",), OneRowABatch),
     ("times are left out", "READ-26", ("951,825,600,000 ms, and read with none",), LeavesOutTimes),
     ("the last batch has another schema", "READ-21", ("'value' is large_string, not string",), LargeStringsAtTheEnd),
     ("types are guessed", "READ-21", ("'value' is null, not string",), GuessesTypes),

@@ -215,6 +215,14 @@ class CompleteFromTheBeginning(MemoryEnumerator):
         return {split: replace(extent, complete=True) for split, extent in super().extents(splits).items()}
 
 
+class CompleteWithoutRows(MemoryEnumerator):
+    def extents(self, splits):
+        found = super().extents(splits)
+        return {
+            s: replace(extent, complete=extent.complete or extent.begin == extent.end) for s, extent in found.items()
+        }
+
+
 class NeverComplete(MemoryEnumerator):
     def extents(self, splits):
         return {split: replace(extent, complete=False) for split, extent in super().extents(splits).items()}
@@ -277,6 +285,26 @@ class FailsWhenASplitGoes(MemoryEnumerator):
 class BeginsAtZero(MemoryEnumerator):
     def extents(self, splits):
         return {split: replace(extent, begin=0) for split, extent in super().extents(splits).items()}
+
+
+class BeginsOneRowEarly(MemoryEnumerator):
+    def extents(self, splits):
+        found = super().extents(splits)
+        return {split: replace(extent, begin=max(0, extent.begin - 1)) for split, extent in found.items()}
+
+
+class BeginsWithTheOthers(MemoryEnumerator):
+    """Asks for the first row of all splits."""
+
+    def extents(self, splits):
+        begin = max((extent.begin for extent in super().extents(self.discover()).values()), default=0)
+        found = super().extents(splits)
+        return {split: replace(extent, begin=min(begin, extent.end)) for split, extent in found.items()}
+
+
+class StartsAtZero(MemoryEnumerator):
+    def starts(self, splits, *, first):
+        return dict.fromkeys(splits, 0)
 
 
 class BeginsBehindTheEnd(MemoryEnumerator):
@@ -364,6 +392,12 @@ MUTANTS = [
         ("split-0 is complete, though rows can still come",),
         sinful(enumerator=CompleteFromTheBeginning),
     ),
+    Mutant(
+        "a split without rows is complete",
+        "SPLIT-14",
+        ("split-0 is complete, though rows can still come",),
+        sinful(enumerator=CompleteWithoutRows),
+    ),
     Mutant("no split is ever complete", "SPLIT-14", ("never complete",), sinful(enumerator=NeverComplete)),
     Mutant(
         "a split is complete before its last row is seen",
@@ -389,4 +423,12 @@ MUTANTS = [
     ),
     Mutant("splits begin at 0 for ever", "SPLIT-19", ("begins later than before",), sinful(enumerator=BeginsAtZero)),
     Mutant("a split begins behind its end", "SPLIT-19", ("past its end",), sinful(enumerator=BeginsBehindTheEnd)),
+    Mutant("a begin is a row early", "SPLIT-20", ("does not begin behind it",), sinful(enumerator=BeginsOneRowEarly)),
+    Mutant(
+        "all splits begin where one does",
+        "SPLIT-20",
+        ("'split-0' began at 0, and at 1 since rows of 'split-1' are gone",),
+        sinful(enumerator=BeginsWithTheOthers),
+    ),
+    Mutant("a query begins at 0", "SPLIT-21", ("DataLossError: positions 0 to 1",), sinful(enumerator=StartsAtZero)),
 ]

@@ -320,6 +320,7 @@ MUTANTS = [
         "STATE-11",
         ("though nothing came", "at look"),
         snapshot_with(lambda _: {"at": int(time.time())}),
+        patience_s=2.0,  # until the clock shows another second
     ),
     Mutant(
         "non-canonical JSON",

@@ -60,6 +60,31 @@ class LatestLeavesOutTheLastRow(MemoryEnumerator):
         return {split: max(found[:-1] or found, default=None) for split, found in times.items()}
 
 
+class LatestIsTheLastRows(MemoryEnumerator):
+    def latest(self, ends):
+        times = {s: [h.event_time_ms for h in self._heads(s, 0) if h.position < end] for s, end in ends.items()}
+        return {split: found[-1] if found else None for split, found in times.items()}
+
+
+class LatestIsNoneBehindTheFuture(MemoryEnumerator):
+    """Takes the row of the greatest time, and sees only then that it does not count."""
+
+    def latest(self, ends):
+        found = super().latest(ends)
+        for split, end in ends.items():
+            records = self._client.ask("records", split, 0, end)
+            greatest = max(records, key=lambda record: record.row.event_time_ms, default=None)
+            if greatest is not None and self._source.usable_ms(split, greatest) is None:
+                found[split] = None
+        return found
+
+
+class PeeksAtAThousandRows(MemoryEnumerator):
+    def peek(self, positions):
+        heads = super().peek(positions)
+        return {s: h if h is not None and h.position < positions[s] + 1_000 else None for s, h in heads.items()}
+
+
 class LooksBehindTheTime(MemoryEnumerator):
     def lookup(self, event_time_ms, splits):
         return super().lookup(event_time_ms + 1, splits)
@@ -185,12 +210,22 @@ MUTANTS = [
     enumerating("latest looks beyond the end", "TIME-4", "but there is no row before it", LatestOfTheWholeSplit),
     enumerating("latest is 0 where there is no row", "TIME-4", "says 0, but there is no row", LatestIsZeroWithoutARow),
     enumerating("latest knows whole splits only", "TIME-4", "but there are rows before it", LatestIsNoneInPart),
-    enumerating("latest leaves out the last row", "TIME-5", "but the last row", LatestLeavesOutTheLastRow),
+    enumerating("latest leaves out the last row", "TIME-5", "but the greatest time", LatestLeavesOutTheLastRow),
     enumerating("lookup finds what is after the time", "TIME-6", "of +0 s says position 1", LooksBehindTheTime),
     enumerating(
         "lookup finds the last of equal times", "TIME-6", "says position 5 of +2.5 s", FindsTheLastOfEqualTimes
     ),
     enumerating("lookup takes a split to be sorted", "TIME-7", "and skips position", SearchesAsIfSorted),
+    enumerating(
+        "latest is that of the last row",
+        "TIME-25",
+        "before 3 says 1767225603000, but the greatest",
+        LatestIsTheLastRows,
+    ),
+    enumerating(
+        "latest is none where the greatest time does not count", "TIME-26", "says none", LatestIsNoneBehindTheFuture
+    ),
+    enumerating("peek looks at a thousand rows", "TIME-26", "peek() finds +0 s, but", PeeksAtAThousandRows),
     planning("the watermark is the next time itself", "TIME-8", "by the rows that are unread", WatermarkIsTheNextTime),
     planning(
         "the watermark leaves out the out-of-orderness",

@@ -1,0 +1,196 @@
+"""Decompression of a block as a whole, which takes no more memory than it is allowed.
+
+A few bytes may stand for gigabytes, by accident or on purpose.  So every codec writes into room of a bounded size, or
+is stopped there, and a length that a block claims is compared with the bound before it is believed.
+"""
+
+from __future__ import annotations
+
+import bz2
+import functools
+import lzma
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeAlias
+
+import cramjam
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.errors import CorruptDataError
+
+__all__ = ["DEFAULT_MOST_BYTES", "Bound", "Bytes", "about", "decompress", "sound_lz4_header"]
+
+Bytes: TypeAlias = "npt.NDArray[np.uint8]"
+
+DEFAULT_MOST_BYTES = 256 << 20
+_LEAST_ROOM = 8 << 10
+_USUAL_RATIO = 4  # most blocks become no more than so many times as large: room for a bomb is the exception
+_NO_ROOM = "failed to write whole buffer"  # how Rust's standard library says it
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER_SIZE = 16
+_XZ_WINDOW = 128 << 20  # twice what the highest preset takes
+
+
+class Bound(NamedTuple):
+    """The most bytes that a block may become, and the option that says so."""
+
+    bytes: int
+    option: str
+
+    def require(self, size: int) -> None:
+        """Raise CorruptDataError, a sentence that lacks its subject, for a block that becomes larger."""
+        if size > self.bytes:
+            raise CorruptDataError(
+                f"takes more than {self.bytes} bytes decompressed; if it is sound, raise {self.option}"
+            )
+
+
+@contextmanager
+def about(subject: str) -> Iterator[None]:
+    """Let a CorruptDataError that lacks its subject be about this one."""
+    try:
+        yield
+    except CorruptDataError as problem:
+        raise CorruptDataError(f"{subject} {problem}") from None
+
+
+def decompress(codec: str, block: memoryview, bound: Bound) -> Bytes:
+    """Return what a block becomes, as an array that cannot be written.
+
+    codec: ``gzip``, ``lz4`` (frames), ``zstd``, ``snappy`` (one raw block), ``xerial`` (raw blocks in the framing of
+        snappy-java, or one without it), ``deflate`` (without a header), ``bzip2`` or ``xz``.
+
+    Raises CorruptDataError, a sentence that lacks its subject, if it is damaged or becomes larger than the bound.
+    """
+    try:
+        found = _DECOMPRESS[codec](block, bound)
+    except (cramjam.DecompressionError, zlib.error, lzma.LZMAError, OSError, EOFError, struct.error) as problem:
+        raise CorruptDataError(f"cannot be decompressed by {codec}: {problem}") from None
+    found.flags.writeable = False  # Numba compiles anew for arrays that can be written
+    return found
+
+
+def _by_room(into: Callable[[Any, Any], int], block: memoryview, bound: Bound) -> Bytes:
+    # The system gives memory only to the parts that are written.
+    size = min(max(_LEAST_ROOM, _USUAL_RATIO * len(block)), bound.bytes)
+    while True:
+        room = np.empty(size, np.uint8)
+        try:
+            return room[: into(block, room.data)]
+        except cramjam.DecompressionError as problem:
+            if _NO_ROOM not in str(problem):
+                raise
+        bound.require(size + 1)
+        size = bound.bytes
+
+
+def _by_stream(decompressor: Callable[[], Any], block: memoryview, bound: Bound) -> Bytes:
+    """Decompress one stream; what follows it is left out, as by Python's modules."""
+    return np.frombuffer(_stream(decompressor(), block, bound.bytes, bound), np.uint8)
+
+
+def _by_streams(decompressor: Callable[[], Any], block: memoryview, bound: Bound) -> Bytes:
+    """Decompress streams that follow each other; what is none is left out behind them, as by Python's modules."""
+    parts: list[bytes] = []
+    left = bound.bytes
+    while block or not parts:
+        stream = decompressor()
+        try:
+            parts.append(_stream(stream, block, left, bound))
+        except (OSError, lzma.LZMAError):
+            if not parts:
+                raise
+            break
+        left -= len(parts[-1])
+        block = stream.unused_data
+    return np.frombuffer(b"".join(parts), np.uint8)
+
+
+def _stream(stream: Any, block: memoryview, left: int, bound: Bound) -> bytes:
+    found: bytes = stream.decompress(block, left + 1)
+    if len(found) > left:
+        bound.require(bound.bytes + 1)
+    if not stream.eof:
+        raise EOFError("it ends too early")
+    return found
+
+
+def _snappy(block: memoryview, bound: Bound) -> Bytes:
+    return _snappy_blocks([block], bound)
+
+
+def _xerial(block: memoryview, bound: Bound) -> Bytes:
+    if block[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
+        return _snappy(block, bound)
+    parts = []
+    at = _XERIAL_HEADER_SIZE
+    while at < len(block):
+        (length,) = struct.unpack_from(">I", block, at)
+        at += 4
+        parts.append(block[at : at + length])
+        at += length
+    return _snappy_blocks(parts, bound)
+
+
+def _snappy_blocks(blocks: list[memoryview], bound: Bound) -> Bytes:
+    sizes = [cramjam.snappy.decompress_raw_len(block) for block in blocks]
+    bound.require(sum(sizes))
+    room = np.empty(sum(sizes), np.uint8)
+    at = 0
+    for block, size in zip(blocks, sizes, strict=True):
+        cramjam.snappy.decompress_raw_into(block, room[at : at + size].data)
+        at += size
+    return room
+
+
+def _xz(bound: Bound) -> Callable[[], Any]:
+    return lambda: lzma.LZMADecompressor(memlimit=max(bound.bytes, _XZ_WINDOW))
+
+
+_DECOMPRESS: Mapping[str, Callable[[memoryview, Bound], Bytes]] = {
+    "gzip": functools.partial(_by_room, cramjam.gzip.decompress_into),
+    "lz4": functools.partial(_by_room, cramjam.lz4.decompress_into),
+    "zstd": functools.partial(_by_room, cramjam.zstd.decompress_into),
+    "snappy": _snappy,
+    "xerial": _xerial,
+    "deflate": functools.partial(_by_stream, lambda: zlib.decompressobj(-zlib.MAX_WBITS)),
+    "bzip2": functools.partial(_by_streams, bz2.BZ2Decompressor),
+    "xz": lambda block, bound: _by_streams(_xz(bound), block, bound),
+}
+
+_LZ4_MAGIC_SIZE = 4
+_LZ4_CONTENT_SIZE, _LZ4_DICTIONARY = 0x08, 0x01
+
+
+def sound_lz4_header(frame: memoryview) -> memoryview:
+    """Return an LZ4 frame with the checksum that its header should have: Kafka's first producers got it wrong."""
+    if len(frame) <= _LZ4_MAGIC_SIZE:
+        return frame
+    flags = frame[_LZ4_MAGIC_SIZE]
+    size = 2 + 8 * bool(flags & _LZ4_CONTENT_SIZE) + 4 * bool(flags & _LZ4_DICTIONARY)
+    end = _LZ4_MAGIC_SIZE + size
+    checksum = _xxh32(bytes(frame[_LZ4_MAGIC_SIZE:end])) >> 8 & 0xFF
+    return memoryview(bytes(frame[:end]) + bytes([checksum]) + bytes(frame[end + 1 :]))
+
+
+def _xxh32(data: bytes) -> int:
+    """Return xxHash of less than 16 bytes, with the seed 0."""
+    first, second, third, fourth, fifth = 2654435761, 2246822519, 3266489917, 668265263, 374761393
+    whole = len(data) // 4 * 4
+    value = fifth + len(data)
+    for (word,) in struct.iter_unpack("<I", data[:whole]):
+        value = _rotated(value + word * third, 17) * fourth
+    for byte in data[whole:]:
+        value = _rotated(value + byte * fifth, 11) * first
+    value &= 0xFFFFFFFF
+    value = (value ^ value >> 15) * second & 0xFFFFFFFF
+    value = (value ^ value >> 13) * third & 0xFFFFFFFF
+    return value ^ value >> 16
+
+
+def _rotated(value: int, bits: int) -> int:
+    value &= 0xFFFFFFFF
+    return value << bits | value >> 32 - bits

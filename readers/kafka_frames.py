@@ -1,0 +1,87 @@
+"""Frames of Kafka's protocol over a socket: a length, then so many bytes, whole before a deadline or not at all."""
+
+from __future__ import annotations
+
+import struct
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import socket
+
+__all__ = ["LARGEST_FRAME", "FrameSocket", "FrameTooLargeError", "remaining_s"]
+
+LARGEST_FRAME = 100_000_000
+SMALLEST_BUFFER = 64 << 10
+LENGTH = struct.Struct(">i")
+
+
+class FrameTooLargeError(Exception):
+    """The other side announced a frame beyond what we take; nothing was allocated for it."""
+
+
+class FrameSocket:
+    """Sends and receives whole frames; not for several threads.
+
+    sock: connected, and closed with this.
+    largest: bytes of the largest frame that is received.
+
+    A deadline is a time of ``time.monotonic()`` for the whole of a call, however slowly bytes come.
+    """
+
+    def __init__(self, sock: socket.socket, largest: int = LARGEST_FRAME) -> None:
+        self._socket = sock
+        self._largest = largest
+        self._buffer = memoryview(bytearray(SMALLEST_BUFFER))
+
+    def send(self, frame: bytes, deadline: float) -> None:
+        """Send what begins with its own length already.  Raises OSError."""
+        self._socket.settimeout(remaining_s(deadline))
+        self._socket.sendall(frame)
+
+    def receive(self, deadline: float) -> memoryview:
+        """Return the next frame without its length; the bytes are valid until the next call.
+
+        Raises FrameTooLargeError, and OSError for all else: TimeoutError when the deadline has passed.
+        """
+        self._fill(self._buffer[: LENGTH.size], deadline, "")
+        (size,) = LENGTH.unpack_from(self._buffer)
+        if size < LENGTH.size:
+            raise ConnectionAbortedError(f"it sent a frame of {size} bytes")
+        if size > self._largest:
+            raise FrameTooLargeError(f"it announced a frame of {size} bytes, but at most {self._largest} are taken")
+        if size > len(self._buffer):
+            self._buffer = memoryview(bytearray(size))
+        frame = self._buffer[:size]
+        self._fill(frame, deadline, f"of the {size} ")
+        return frame
+
+    def fileno(self) -> int:
+        """Return the socket's file descriptor, -1 once it is closed."""
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        """Close the socket; may be called again."""
+        self._socket.close()
+
+    def _fill(self, part: memoryview, deadline: float, out_of: str) -> None:
+        size = len(part)
+        try:
+            while part:
+                self._socket.settimeout(remaining_s(deadline))
+                received = self._socket.recv_into(part)
+                if not received:
+                    raise ConnectionResetError("it closed the connection")
+                part = part[received:]
+        except TimeoutError:
+            if len(part) == size and not out_of:
+                raise TimeoutError("it does not answer") from None
+            raise TimeoutError(f"it sent only {size - len(part)} {out_of}bytes of its answer in time") from None
+
+
+def remaining_s(deadline: float) -> float:
+    """Return the seconds until a deadline as a socket's time-out.  Raises TimeoutError when it has passed."""
+    remaining = deadline - time.monotonic()
+    if remaining <= 0:
+        raise TimeoutError("it does not answer")
+    return remaining

@@ -1,0 +1,33 @@
+"""What Spark would drop: its watermark, computed from what was delivered and from nothing else.
+
+Spark drops a row whose event time is at or before its watermark, the greatest event time delivered so far minus
+a delay.  Batch N is filtered by what was delivered up to batch N - 1, or, where a query may hold several stateful
+operators (``spark.sql.streaming.statefulOperator.allowMultiple``, the default), up to batch N - 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+LAGS = (1, 2)
+
+
+class SparkWatermark:
+    """Spark's watermark over the batches of one query, without its delay."""
+
+    def __init__(self) -> None:
+        self._greatest: list[float] = []
+
+    def dropped(self, rows: Sequence[int], delay_ms: int, lag: int) -> list[int]:
+        """Return which event times of the batch that comes next Spark would drop.
+
+        lag: of the batches before, the last ``lag - 1`` do not count yet.
+        """
+        seen = self._greatest[: len(self._greatest) - lag + 1]
+        return [t for t in rows if seen and t <= seen[-1] - delay_ms]
+
+    def deliver(self, batch: Mapping[str, Sequence[int]]) -> None:
+        """Take a batch: its event times by split."""
+        times = [t for rows in batch.values() for t in rows]
+        before = self._greatest[-1] if self._greatest else float("-inf")
+        self._greatest.append(max([before, *times]))

@@ -1,0 +1,161 @@
+"""What Spark drops of runs whose delay is as long as the disorder: nothing that is in order."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.alignment.model import Entry, KafkaLike, Log, PeekOnly, World, log
+from tests.alignment.spark_watermark import SparkWatermark
+from tidegate.alignment.budget import Budget
+from tidegate.alignment.plan import Limits, Plan
+from tidegate.alignment.splits import SplitRange
+
+YEAR_2099_MS = 4_070_908_800_000
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+
+
+class LongRun(World):
+    """Judges by Spark alone, for the other judgements take long for logs of some hundred records."""
+
+    def _judge(self, planned: Plan) -> None:
+        pass
+
+
+def rows(planned: Plan) -> int:
+    return sum(r.end - r.start for r in planned.ranges.values())
+
+
+def test_spark_drops_what_is_at_or_before_the_greatest_time_of_the_batches_before_minus_the_delay() -> None:
+    spark = SparkWatermark()
+    assert spark.dropped([-(10**9)], delay_ms=1, lag=1) == []
+    spark.deliver({"a": [100]})
+    assert spark.dropped([89, 90, 91], delay_ms=10, lag=1) == [89, 90]
+    assert spark.dropped([89, 90, 91], delay_ms=10, lag=2) == []
+    spark.deliver({})
+    assert spark.dropped([89, 90, 91], delay_ms=10, lag=2) == [89, 90]
+
+
+SEGMENTS = st.lists(
+    st.tuples(
+        st.integers(1, 40),  # records
+        st.sampled_from([0, 0, 1, 3, 50, 400]),  # ms between them
+        st.sampled_from(["record"] * 4 + ["ignored", "marked"]),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> Log:
+    now_ms, entries = draw(st.sampled_from([0, 0, 0, 500, 20_000])), []
+    for count, gap_ms, kind in draw(SEGMENTS):
+        for i in range(count):
+            now_ms += gap_ms
+            seen = kind == "record" or (kind == "marked" and i % 10 < 9)
+            entries.append(Entry(len(entries), now_ms if seen else YEAR_2099_MS, seen))
+    return Log(entries, end=len(entries))
+
+
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(histories(), min_size=2, max_size=4),
+    st.lists(histories(), max_size=1),
+    st.sampled_from([KafkaLike, PeekOnly]),
+    st.sampled_from([None, 40, 1_000, 5_000]),
+    st.sampled_from([None, 1, 3, 20, 100]),
+)
+def test_of_a_back_fill_in_order_spark_drops_nothing_with_the_least_delay(
+    logs: list[Log], hidden: list[Log], source: type[PeekOnly], drift_ms: int | None, budget: int | None
+) -> None:
+    limits = Limits(max_drift_ms=drift_ms, bounded=True, budget=Budget(rows=budget))
+    world = LongRun({f"s{i}": each for i, each in enumerate(logs)}, limits, source=source)
+    for _ in range(3):
+        world.plan()
+    for each in hidden:
+        world.discover("late", each)
+    world.drain()
+    for split, each in world.logs.items():
+        assert world.delivered[split] == each.records()
+
+
+@pytest.mark.parametrize("source", [KafkaLike, PeekOnly])
+def test_a_partition_of_ignored_records_neither_moves_the_common_cut_nor_starves(source: type[PeekOnly]) -> None:
+    every_10_s = list(range(0, 2 * HOUR_MS, 10_000))
+    crowded_start = [*accumulate([MINUTE_MS // 360] * 360), *range(MINUTE_MS, 2 * HOUR_MS, 10_000)]
+    ignored = Log([Entry(position, YEAR_2099_MS, seen=False) for position in range(2000)], end=2000)
+    logs = {"even": log(*every_10_s), "crowded": log(*crowded_start), "ignored": ignored}
+    world = LongRun(logs, Limits(max_drift_ms=HOUR_MS, bounded=True, budget=Budget(rows=200)), source=source)
+    world.drain()
+    assert world.read("even") == every_10_s
+    assert world.read("crowded") == crowded_start
+    positions_read = [planned.progress.positions["ignored"] for planned in world.plans]
+    assert positions_read[:3] == sorted(set(positions_read[:3])), "the ignored records starve"
+    assert all(rows(planned) <= 200 for planned in world.plans)
+
+
+@pytest.mark.parametrize("budget", [None, 900])
+def test_splits_that_are_probed_are_cut_at_one_time_to_the_record(budget: int | None) -> None:
+    crowded_end, crowded_begin = (
+        [int((40_000 * i) ** 0.5) for i in range(4_000)],
+        [i * i // 1_000 for i in range(4_000)],
+    )
+    limits = Limits(max_drift_ms=3_000, bounded=True, budget=Budget(rows=budget))
+    world = LongRun({"a": log(*crowded_end), "b": log(*crowded_begin)}, limits, source=PeekOnly)
+    while world.plan().ranges:
+        unread = [left[0].time_ms for split in world.logs if (left := world.unread(split))]
+        read = [times[-1] for split in world.logs if (times := world.read(split))]
+        assert max(read) <= min(unread, default=max(read)), "a split is read further than what another one still holds"
+    assert (world.read("a"), world.read("b")) == (crowded_end, crowded_begin)
+
+
+@pytest.mark.parametrize("source", [KafkaLike, PeekOnly])
+def test_a_late_partition_shares_the_budget_with_those_that_are_not(source: type[PeekOnly]) -> None:
+    world = LongRun(
+        {"a": log(*range(100_000, 110_000, 10)), "b": log(*range(100_000, 110_000, 10))},
+        Limits(max_drift_ms=5_000, bounded=True, budget=Budget(rows=100)),
+        source=source,
+    )
+    world.plan()
+    world.discover("late", log(*range(0, 90_000, 90)))
+    before = dict(world.progress.positions)
+    while world.unread("late") and world.unread("a"):
+        planned = world.plan()
+        assert planned.splits["late"].late
+        after = planned.progress.positions
+        assert after["a"] + after["b"] > before["a"] + before["b"], "a late split has all of the budget"
+        assert after["late"] > before["late"], "a late split starves"
+        before = dict(after)
+
+
+def test_the_watermark_does_not_wait_for_a_late_split_and_does_from_where_it_is_aligned() -> None:
+    world = World({"a": log(*range(100, 160))}, Limits(max_drift_ms=1_000, bounded=True, budget=Budget(rows=10)))
+    world.plan()
+    world.discover("late", log(*range(50, 80), *range(150, 170)))
+    marks = [world.plan().progress.watermark_ms for _ in range(8)]
+    assert world.unread("a")
+    assert marks == sorted(set(marks)), "the watermark stands still for a late split"
+    world.drain()
+    assert world.read("late") == [*range(50, 80), *range(150, 170)]
+    assert not world.plans[-1].splits["late"].late
+
+
+def test_a_split_that_woke_behind_the_end_of_a_bounded_run_is_late_in_the_next_one() -> None:
+    world = World({"a": log(0, 50, readable=False), "b": log(100)}, Limits())
+    world.logs["a"].append(1)
+    world.quiet.add("a")
+    world.drain()
+    assert world.progress.watermark_ms == 99
+    # Its new record is beyond the target of a bounded run: it is not idle any more, and has nothing to read.
+    world.quiet.clear()
+    assert world.plan().progress.late == {"a"}
+    world.restart()
+    world.logs["a"].append(1)
+    planned = world.plan()
+    assert planned.ranges == {"a": SplitRange("a", 1, 2)}
+    assert (planned.splits["a"].late, planned.splits["a"].late_rows) == (True, 1)

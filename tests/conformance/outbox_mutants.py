@@ -1,0 +1,93 @@
+"""Mistakes that the author of a connector may make: the outbox of the example, each time with one of them.
+
+Each is named with the rule that must find it, what is replaced, and by what.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import outbox
+from harness import OutboxHarness
+
+_TEXT = Path(outbox.__file__).read_text(encoding="utf-8")
+_PEEK = """AND id >= ? ORDER BY id"
+        return {shard: next(self._heads(query, shard, position)"""
+_LOOKUP = "SELECT min(id), at_ms FROM outbox WHERE shard = ? AND at_ms >= ? HAVING min(id) IS NOT NULL"
+_LOST = "(extent is None or extent.begin > wanted.start)"
+_BEGIN = "(SELECT min(id) FROM outbox o WHERE o.shard = s.shard)"
+
+
+class Mistake(NamedTuple):
+    """One change of the outbox."""
+
+    what: str
+    killer: str
+    old: str
+    new: str
+
+    def harness(self):
+        """Return a harness of the outbox with this mistake."""
+        assert _TEXT.count(self.old) == 1, f"{self.old!r} stands {_TEXT.count(self.old)} times in the outbox"
+        module = ModuleType(f"outbox_with_{id(self)}")
+        sys.modules[module.__name__] = module  # where pydantic looks for the types of fields
+        exec(compile(_TEXT.replace(self.old, self.new), module.__name__, "exec"), module.__dict__)  # noqa: S102
+
+        class Mistaken(OutboxHarness):
+            def source(self, options):
+                return module.OutboxSource.from_options({"database": str(self.path), **options})
+
+        return Mistaken
+
+
+MISTAKES = [
+    Mistake("latest is that of the last row", "TIME-25", "id < ? ORDER BY at_ms DESC", "id < ? ORDER BY id DESC"),
+    Mistake("latest looks at one row", "TIME-26", 'ORDER BY at_ms DESC"', 'ORDER BY at_ms DESC LIMIT 1"'),
+    Mistake("latest looks at 100 rows", "TIME-26", 'ORDER BY at_ms DESC"', 'ORDER BY at_ms DESC LIMIT 100"'),
+    Mistake("latest counts the row at the end", "TIME-4", "id < ? ORDER BY at_ms", "id <= ? ORDER BY at_ms"),
+    Mistake("peek looks at 100 rows", "TIME-26", _PEEK, _PEEK.replace("ORDER BY id", "ORDER BY id LIMIT 100", 1)),
+    Mistake("peek skips the position", "TIME-1", _PEEK, _PEEK.replace("id >=", "id >")),
+    Mistake("peek takes the oldest row", "ALIGN-4", _PEEK, _PEEK.replace("BY id", "BY at_ms", 1)),
+    Mistake(
+        "lookup takes the oldest row",
+        "TIME-7",
+        _LOOKUP,
+        _LOOKUP.replace("min(id), ", "id, ", 1).replace("HAVING min(id) IS NOT NULL", "ORDER BY at_ms, id LIMIT 1"),
+    ),
+    Mistake("lookup says the time that was asked for", "TIME-6", "else Head(*row)", "else Head(row[0], event_time_ms)"),
+    Mistake("one lost row is none", "READ-27", _LOST, _LOST.replace("start)", "start + 1)")),
+    Mistake("only a whole range is lost", "READ-27", _LOST, "extent.begin >= wanted.end > wanted.start"),
+    Mistake("only half a range is lost", "READ-27", _LOST, "2 * extent.begin > wanted.start + wanted.end"),
+    Mistake(
+        "a shard without rows lost none",
+        "READ-27",
+        _LOST,
+        _LOST.replace("extent.begin > wanted.start", "wanted.start < extent.begin < extent.end"),
+    ),
+    Mistake("loss is told in spite of the option", "READ-14", "self._source.fail_on_data_loss and (", "("),
+    Mistake("a shard that is gone is no loss", "LIFE-11", _LOST, "extent and extent.begin > wanted.start"),
+    Mistake("a begin is a row early", "SPLIT-20", _BEGIN, _BEGIN.replace("min(id)", "max(0, min(id) - 1)")),
+    Mistake("a begin is that of all shards", "SPLIT-20", _BEGIN, "(SELECT min(id) FROM outbox)"),
+    Mistake("a shard without rows begins at 0", "SPLIT-19", "s.shard), next_id), next_id", "s.shard), 0), next_id"),
+    Mistake(
+        "the end is behind the newest row",
+        "SPLIT-19",
+        "next_id, complete\n",
+        "(SELECT coalesce(max(id) + 1, 0) FROM outbox o WHERE o.shard = s.shard), complete\n",
+    ),
+    Mistake("a query begins at 0", "SPLIT-21", "else extent.begin for", "else 0 for"),
+    Mistake(
+        "a shard without rows is complete",
+        "SPLIT-14",
+        "complete=bool(row[2])",
+        "complete=bool(row[2]) or row[0] == row[1]",
+    ),
+    Mistake("later shards begin at their end, too", "SPLIT-2", "at_end = first and ", "at_end = "),
+    Mistake("rows are fetched by one page", "READ-5", 'AND id < ? ORDER BY id"', 'AND id < ? ORDER BY id LIMIT 10000"'),
+    Mistake("the size of a batch is not set back", "READ-29", "rows, size = [], 0\n", "rows = []\n"),
+    Mistake("rows come by their times", "READ-18", 'AND id < ? ORDER BY id"', 'AND id < ? ORDER BY at_ms"'),
+    Mistake("errors of SQLite come through", "LIFE-19", "except sqlite3.Error as", "except ZeroDivisionError as"),
+]

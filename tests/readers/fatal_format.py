@@ -1,0 +1,72 @@
+"""A format whose objects say what becomes of the process that reads them: a line each, one after the other."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidegate.errors import CorruptDataError
+from tidegate.readers.objects import Chunk, ChunkSurvey, S3Object
+from tidegate.readers.typed_format import TypedFormat
+
+SCHEMA = pa.schema([("line", pa.string()), ("process", pa.int64())])
+_HARM: list[str] = []
+_TAKEN = [b""]
+
+
+def _suffer(_: str) -> None:
+    if _HARM:
+        os.abort()
+
+
+_DEEDS: dict[str, Callable[[str], object]] = {
+    "signal": lambda name: os.kill(os.getpid(), signal.Signals[name]),
+    "fault": lambda _: ctypes.string_at(0),
+    "exit": lambda status: os._exit(int(status)),
+    "harm": _HARM.append,
+    "suffer": _suffer,
+    "take": lambda size: _TAKEN.__setitem__(0, b"." * int(size)),
+    "reserve": lambda size: bytearray(int(size)),
+    "sleep": lambda seconds: time.sleep(float(seconds)),
+}
+
+
+@dataclass(frozen=True)
+class FatalFormat(TypedFormat):
+    def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
+        for found in samples:
+            self._lines(found)
+        return SCHEMA
+
+    def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
+        return [ChunkSurvey(0, found.size, len(self._lines(found)), None)]
+
+    def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        for line in self.store.fetch(chunk.source, 0, chunk.size).decode().split("\n"):
+            self._perform(line, chunk.source)
+            yield pa.record_batch([[line], pa.array([os.getpid()], pa.int64())], schema=schema)
+
+    def _lines(self, found: S3Object) -> list[str]:
+        lines = self.store.fetch(found, 0, found.size).decode().split("\n")
+        for line in lines:
+            self._perform(line, found)
+        return lines
+
+    def _perform(self, line: str, found: S3Object) -> None:
+        word, _, rest = line.partition(" ")
+        if word in _DEEDS:
+            _DEEDS[word](rest)
+        elif word == "corrupt":
+            raise CorruptDataError(f"{self.store.address(found.key)} is corrupt")
+        elif word == "fetch":
+            self.store.fetch(found, *map(int, rest.split()))
+        elif word == "thread":
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(self._perform, rest, found).result()

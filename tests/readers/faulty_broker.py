@@ -1,0 +1,142 @@
+"""A proxy before a real broker, which hands each of its answers on in the way that a test wants."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from typing_extensions import Self
+
+LENGTH = struct.Struct(">i")
+API_KEY = struct.Struct(">4xh")
+AUTHENTICATE = 36
+
+
+class FaultyBroker:
+    """Listens at ``address`` while it is used as a context manager.
+
+    answer: called with this, the client's socket and every frame of the broker; hands it on.
+    """
+
+    def __init__(self, broker: str, answer: Callable[[FaultyBroker, socket.socket, bytes], None]) -> None:
+        host, _, port = broker.partition(":")
+        self._broker = host, int(port)
+        self._answer = answer
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._threads: list[threading.Thread] = []
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self.over = threading.Event()
+        self.asked: list[int] = []
+
+    def __enter__(self) -> Self:
+        self._start(self._accept)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for thread in self._threads:
+            thread.join()
+
+    def _start(self, target: Callable[..., None], *arguments: object) -> None:
+        self._threads.append(threading.Thread(target=target, args=arguments))
+        self._threads[-1].start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                self._start(self._serve, client)
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, socket.create_connection(self._broker) as broker, suppress(OSError):
+            for each in client, broker:
+                each.settimeout(30)
+            while (frame := _frame(client)) is not None:
+                self.asked.append(API_KEY.unpack_from(frame)[0])
+                broker.sendall(frame)
+                if (answer := _frame(broker)) is None:
+                    return
+                self._answer(self, client, answer)
+
+
+def hand_on(_: FaultyBroker, client: socket.socket, frame: bytes) -> None:
+    client.sendall(frame)
+
+
+def hand_on_with_the_close(_: FaultyBroker, client: socket.socket, frame: bytes) -> None:
+    """Send the last bytes and the end of the stream in one packet, if the frame tells a refusal."""
+    if not is_refusal(frame):
+        client.sendall(frame)
+        return
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+    client.sendall(frame)
+    client.shutdown(socket.SHUT_RDWR)
+
+
+def is_refusal(frame: bytes) -> bool:
+    return b"uthentication failed" in frame or frame[8:10] == struct.pack(">h", 33)
+
+
+def byte_by_byte(seconds: float) -> Callable[[FaultyBroker, socket.socket, bytes], None]:
+    def trickle(broker: FaultyBroker, client: socket.socket, frame: bytes) -> None:
+        for index in range(len(frame)):
+            if broker.over.wait(seconds):
+                return
+            client.sendall(frame[index : index + 1])
+
+    return trickle
+
+
+@contextmanager
+def answering(*answers: bytes | None) -> Iterator[str]:
+    """A server that answers each connection with bytes of its own, None for silence, and then closes it."""
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with suppress(OSError):
+                for number in range(1 << 20):
+                    client, _ = listener.accept()
+                    answer = answers[min(number, len(answers) - 1)]
+                    with client:
+                        client.recv(1 << 16)
+                        if answer is None:
+                            over.wait(30)
+                        else:
+                            client.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            over.set()
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def _frame(sock: socket.socket) -> bytes | None:
+    """The next frame with its length; None: the stream has ended."""
+    length = _exactly(sock, LENGTH.size)
+    if length is None:
+        return None
+    rest = _exactly(sock, *LENGTH.unpack(length))
+    return None if rest is None else length + rest
+
+
+def _exactly(sock: socket.socket, size: int) -> bytes | None:
+    found = b""
+    while len(found) < size:
+        part = sock.recv(size - len(found))
+        if not part:
+            return None
+        found += part
+    return found

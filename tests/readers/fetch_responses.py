@@ -1,0 +1,29 @@
+"""Responses to a fetch of one partition, by the topic's name or by its id."""
+
+from __future__ import annotations
+
+import struct
+from uuid import UUID
+
+BY_NAME, BY_ID = 10, 13
+ORDERS_ID = UUID(int=7)
+
+
+def response(version: int, records: bytes = b"records", topic: bytes = b"orders", length: int | None = None) -> bytes:
+    """One with the records of partition 3; ``length``: another one than they have."""
+    length = len(records) if length is None else length
+    if version == BY_NAME:
+        head = struct.pack(">iihiih", 1, 0, 0, 0, 1, len(topic)) + topic
+        return head + struct.pack(">iihqqqiqqi", 1, 3, 0, 100, 90, 0, 1, 7, 15, length) + records
+    head = struct.pack(">ixihiB", 1, 0, 0, 0, 2) + ORDERS_ID.bytes
+    fields = struct.pack(">BihqqqBqqxi", 2, 3, 0, 100, 90, 0, 2, 7, 15, -1)
+    return head + fields + unsigned(length + 1) + records + bytes(3)
+
+
+def unsigned(number: int) -> bytes:
+    """A number of variable size."""
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])

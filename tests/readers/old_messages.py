@@ -1,0 +1,73 @@
+"""Kafka's message formats 0 and 1, as producers and brokers before 0.11 wrote them; encoded by kafka-python."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafka.record.legacy_records import LegacyRecordBatchBuilder
+
+from tidegate.servers.batches import CODECS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LOG_APPEND_TIME = 0x08
+LZ4_CHECKSUM_AT = 6  # behind the magic number and two bytes of flags
+
+
+class Message(NamedTuple):
+    timestamp: int = 1_000
+    key: bytes | None = None
+    value: bytes | None = b"v"
+
+
+def sealed(message: bytes, offset: int, attributes: int) -> bytes:
+    """The message with another offset and other attributes, and a checksum that fits."""
+    checked = message[16:17] + bytes([attributes]) + message[18:]
+    return struct.pack(">qiI", offset, len(checked) + 4, zlib.crc32(checked)) + checked
+
+
+def plain(magic: int, offset: int, message: Message, *, stamped: bool = False) -> bytes:
+    builder = LegacyRecordBatchBuilder(magic, 0, 1 << 30)
+    builder.append(offset, message.timestamp, message.key, message.value)
+    return sealed(bytes(builder.build()), offset, LOG_APPEND_TIME * stamped)
+
+
+def wrapper(
+    magic: int,
+    messages: Iterable[tuple[int, Message]],
+    codec: str,
+    *,
+    offset: int | None = None,
+    stamped_ms: int | None = None,
+) -> bytes:
+    """Messages in one block; in format 1 their offsets count from the first one, and the wrapper's is the last one's.
+
+    offset: of the wrapper, if it is another.
+    stamped_ms: the time that the broker gave it.
+    """
+    messages = list(messages)
+    first = messages[0][0] if magic else 0
+    block = CODECS[codec](b"".join(plain(magic, at - first, message) for at, message in messages))
+    if codec == "lz4" and magic == 0:  # as Kafka's first producers had it
+        block = block[:LZ4_CHECKSUM_AT] + bytes([block[LZ4_CHECKSUM_AT] ^ 0x5A]) + block[LZ4_CHECKSUM_AT + 1 :]
+    whole = plain(magic, 0, Message(messages[0][1].timestamp if stamped_ms is None else stamped_ms, None, block))
+    attributes = [*CODECS].index(codec) | LOG_APPEND_TIME * (stamped_ms is not None)
+    return sealed(whole, messages[-1][0] if offset is None else offset, attributes)
+
+
+def row(topic: str, partition: int, magic: int, offset: int, message: Message, stamped_ms: int | None = None) -> Any:
+    """What Spark's own source makes of it."""
+    timestamp = message.timestamp if stamped_ms is None else stamped_ms
+    return {
+        "key": message.key,
+        "value": message.value,
+        "topic": topic,
+        "partition": partition,
+        "offset": offset,
+        "timestamp": timestamp if magic else -1,
+        "timestampType": (0 if stamped_ms is None else 1) if magic else -1,
+        "headers": None,
+    }

@@ -1,0 +1,268 @@
+"""Formats in decoder processes: what ends one, fills it or keeps it busy is an error, and nothing else changes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from unittest import mock
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.readers.fatal_format import SCHEMA, FatalFormat
+from tests.readers.object_lab import InMemory, chunk, read
+from tests.waiting import await_that
+from tidegate.enumerators.manifest import Manifest
+from tidegate.enumerators.object_discovery import ObjectDiscovery
+from tidegate.enumerators.object_times import ObjectTimes
+from tidegate.enumerators.seen_objects import SeenObjects
+from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError
+from tidegate.readers import decoder_process, guarded_format
+from tidegate.readers.bad_records import BadRecordPolicy
+from tidegate.readers.contract import ReadTask
+from tidegate.readers.guarded_format import GuardedFormat
+from tidegate.readers.object_store import TAIL_BYTES
+from tidegate.readers.objects import ChunkSurvey, S3Object
+from tidegate.readers.parquet_format import ParquetFormat
+from tidegate.readers.s3_reader import S3SplitReader
+
+MOST_BYTES = 64 << 20
+
+
+class Objects(InMemory):
+    """Several objects by their keys, which may fail to be read."""
+
+    def __init__(self, **contents: str) -> None:
+        super().__init__(b"")
+        self.contents = {key: content.encode() for key, content in contents.items()}
+        self.gone: tuple[int, int] | None = None
+        self.written: list[tuple[str, bytes]] = []
+
+    def _fetch(self, found: S3Object, start: int, end: int) -> bytes:
+        if (start, end) == self.gone:
+            raise ObjectGoneError("it is gone", overwritten=True)
+        return self.contents[found.key][start:end]
+
+    def write(self, place, data):
+        self.written.append((str(place), data))
+
+    def found(self, key: str) -> S3Object:
+        return S3Object(key, len(self.contents[key]), "", 0)
+
+    def chunk(self, key: str):
+        return chunk(self.found(key))
+
+
+def guarded(store: InMemory, **options) -> GuardedFormat:
+    return GuardedFormat(FatalFormat(store, chunk_bytes=1, **options), MOST_BYTES)
+
+
+def lines_of(batches) -> list[str]:
+    return [row["line"] for batch in batches for row in batch.to_pylist()]
+
+
+def processes_of(store: Objects, *keys: str) -> list[int]:
+    made = guarded(store)
+    return [batch.column("process")[0].as_py() for key in keys for batch in made.read(store.chunk(key), SCHEMA)]
+
+
+def test_an_object_that_ends_the_process_is_corrupt_however_it_is_looked_at():
+    store = Objects(x="a\nfault\nb")
+    made, found = guarded(store), store.found("x")
+    sentence = r"^the object s3://data/x ends Arrow's reader \(signal SIGSEGV\)$"
+    for look in (lambda: made.infer([found]), lambda: made.survey(found, "at")):
+        with pytest.raises(CorruptDataError, match=sentence):
+            look()
+    batches = made.read(store.chunk("x"), SCHEMA)
+    assert lines_of([next(batches)]) == ["a"]
+    with pytest.raises(CorruptDataError, match=sentence):
+        next(batches)
+    store.contents["x"] = b"a\nb"
+    assert lines_of(made.read(store.chunk("x"), SCHEMA)) == ["a", "b"]
+
+
+@pytest.mark.parametrize(("line", "cause"), [("signal SIGABRT", "signal SIGABRT"), ("exit 3", "exit code 3")])
+def test_it_is_told_how_the_process_ended(line, cause):
+    store = Objects(x=line)
+    with pytest.raises(CorruptDataError, match=rf"ends Arrow's reader \({cause}\)$"):
+        guarded(store).survey(store.found("x"), "at")
+
+
+def test_one_process_serves_call_after_call_and_is_not_this_one():
+    store = Objects(a="1\n2", b="3")
+    assert len({*processes_of(store, "a", "b", "a")} | {os.getpid()}) == 2
+
+
+def test_what_an_earlier_object_did_to_a_process_is_not_blamed_on_a_later_one():
+    store = Objects(harmful="harm", sound="1\nsuffer\n2")
+    made = guarded(store)
+    assert lines_of(made.read(store.chunk("harmful"), SCHEMA)) == ["harm"]
+    # The first row came from the process that ended, and comes once.
+    assert lines_of(made.read(store.chunk("sound"), SCHEMA)) == ["1", "suffer", "2"]
+    made.survey(store.found("harmful"), "at")
+    assert made.survey(store.found("sound"), "at") == [ChunkSurvey(0, 10, 3, None)]
+
+
+def test_a_process_that_is_killed_is_no_fault_of_the_object():
+    store = Objects(x="signal SIGKILL", y="1")
+    with pytest.raises(ConnectorError, match=r"^the process that decoded s3://data/x was killed \(signal SIGKILL\)$"):
+        guarded(store).survey(store.found("x"), "at")
+    [process_id] = processes_of(store, "y")
+    os.kill(process_id, signal.SIGKILL)  # which waits for a call
+    assert lines_of(guarded(store).read(store.chunk("y"), SCHEMA)) == ["1"]
+
+
+@pytest.mark.parametrize("line", [f"take {400 << 20}", f"reserve {1 << 40}"])
+def test_an_object_that_takes_too_much_memory_is_told_by_the_option(line, monkeypatch):
+    monkeypatch.setattr(guarded_format, "OWN_BYTES", 64 << 20)
+    store = Objects(x=f"{line}\nsleep 60")
+    sentence = (
+        r"^s3://data/x takes more than 128 MiB of memory to decode; if it is sound, "
+        rf"raise maxDecompressedBytes, which is {MOST_BYTES}$"
+    )
+    with pytest.raises(CorruptDataError, match=sentence):
+        guarded(store).survey(store.found("x"), "at")
+    store.contents["x"] = f"take {100 << 20}\nsleep 0.2".encode()
+    assert guarded(store).survey(store.found("x"), "at")
+
+
+def test_no_more_is_fetched_at_once_than_memory_allows():
+    store = Objects(x=f"fetch 1 {1 << 40}")
+    with pytest.raises(CorruptDataError, match="maxDecompressedBytes"):
+        guarded(store).survey(store.found("x"), "at")
+
+
+def test_an_object_that_keeps_a_process_busy_is_corrupt_after_a_while():
+    store = Objects(x="sleep 600")
+    with (
+        mock.patch.object(decoder_process, "SILENT_S", 2),
+        pytest.raises(CorruptDataError, match=r"^the object s3://data/x keeps Arrow's reader busy \(no answer for 2 s"),
+    ):
+        guarded(store).survey(store.found("x"), "at")
+
+
+@pytest.mark.parametrize("line", ["fetch 7 9", "thread fetch 7 9"])
+def test_what_the_store_raises_is_raised_as_it_is(line):
+    store = Objects(x=f"{line}\n{'.' * TAIL_BYTES}")
+    store.gone = 7, 9
+    made = guarded(store)
+    with pytest.raises(ObjectGoneError, match=r"^it is gone$") as error:
+        made.survey(store.found("x"), "at")
+    assert error.value.overwritten
+    store.gone = None
+    assert made.survey(store.found("x"), "at")
+
+
+def test_what_a_format_raises_is_raised_as_it_is():
+    store = Objects(x="1\ncorrupt")
+    batches = guarded(store).read(store.chunk("x"), SCHEMA)
+    assert lines_of([next(batches)]) == ["1"]
+    with pytest.raises(CorruptDataError, match=r"^s3://data/x is corrupt$"):
+        next(batches)
+
+
+def test_small_objects_that_are_read_together_have_the_rows_of_each():
+    store = Objects(a="1\n2", b="3", c="4")
+    [batch] = guarded(store).read_together([store.chunk(key) for key in "abc"], SCHEMA)
+    assert lines_of([batch]) == ["1", "2", "3", "4"]
+    assert guarded(store, bad_records=BadRecordPolicy(path="/bad")).read_together([store.chunk("a")], SCHEMA) is None
+    store.contents["b"] = b"3\nfault"
+    with pytest.raises(CorruptDataError, match="ends Arrow's reader"):
+        guarded(store).read_together([store.chunk(key) for key in "abc"], SCHEMA)
+
+
+def test_of_small_objects_that_are_read_together_only_the_one_that_ends_the_process_is_passed_over(caplog):
+    store = Objects(a="1", b="2\nfault", c="3")
+    task = ReadTask(ranges=(), details=([store.chunk(key) for key in "abc"],))
+    [batch] = S3SplitReader(guarded(store), store, SCHEMA, ignore_corrupt=True).read(task)
+    assert lines_of([batch]) == ["1", "2", "3"]
+    assert caplog.text.count("left out: the object s3://data/b ends Arrow's reader (signal SIGSEGV)") == 1
+    with pytest.raises(CorruptDataError, match=r"^the object s3://data/b ends"):
+        list(S3SplitReader(guarded(store), store, SCHEMA).read(task))
+
+
+def test_discovery_leaves_out_and_notes_what_ends_the_process():
+    store = Objects(a="1", b="fault", c="3")
+    found = discovery_of(store, ignore_corrupt=True)
+    with pytest.raises(CorruptDataError, match=r"^the object s3://data/b ends"):
+        discovery_of(store).round()
+    manifest = Manifest.build(1, found.round())
+    assert sorted(manifest.chunks(0, len(manifest)).column("key").to_pylist()) == ["a", "c"]
+    [noted] = found.left_out.objects()
+    assert (noted.found.key, noted.reason) == ("b", "corrupt")
+
+
+def discovery_of(store: Objects, **options) -> ObjectDiscovery:
+    def pages():
+        yield [store.found(key) for key in store.contents]
+
+    return ObjectDiscovery(pages, guarded(store), ObjectTimes(column="at", bad="ignore"), SeenObjects(1000), **options)
+
+
+def test_bad_records_are_written_by_the_store_of_the_caller():
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"a": ["1", "x"]}), sink)
+    content = sink.getvalue().to_pybytes()
+    store = Objects()
+    store.contents["x"] = content
+    made = GuardedFormat(ParquetFormat(store, bad_records=BadRecordPolicy(path="s3://bad/records")))
+    rows = read(made, store.found("x"), pa.schema([("a", pa.int64())]))
+    assert rows.to_pylist() == [{"a": 1}]
+    [(place, data)] = store.written
+    assert place.startswith("s3://bad/records/")
+    assert data.count(b"\n") == 1
+
+
+def test_it_is_told_why_a_process_does_not_start(monkeypatch):
+    monkeypatch.setattr(decoder_process, "_PROGRAM", "raise ValueError('no such thing')  # {} {} {}")
+    with pytest.raises(ConnectorError, match=r"does not start: exit code 1: ValueError: no such thing$"):
+        decoder_process.DecoderProcess()
+
+
+def test_many_threads_share_a_few_processes():
+    store = Objects(x="sleep 0.05")
+    made = guarded(store)
+    with ThreadPoolExecutor(12) as pool:
+        surveys = list(pool.map(lambda _: made.survey(store.found("x"), "at"), range(24)))
+    assert surveys == [[ChunkSurvey(0, 10, 1, None)]] * 24
+    threads = [each for each in threading.enumerate() if each.name == "tidegate-decoder"]
+    assert len(threads) <= 4 * (decoder_process.MOST_AT_ONCE + 1)  # with the one of a read
+
+
+def test_a_read_that_is_given_up_leaves_no_process():
+    store = Objects(x="1\nsleep 600")
+    batches = guarded(store).read(store.chunk("x"), SCHEMA)
+    process_id = next(batches).column("process")[0].as_py()
+    batches.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process_id, 0)
+
+
+_OWNER = """
+import sys
+sys.path[:] = {path!r}
+from tests.readers.test_guarded_format import Objects, guarded, SCHEMA
+store = Objects(x="1\\nsleep 600")
+batches = guarded(store).read(store.chunk("x"), SCHEMA)
+print(next(batches).column("process")[0].as_py(), flush=True)
+next(batches)
+"""
+
+
+def test_a_busy_process_ends_with_the_one_that_started_it():
+    program = _OWNER.format(path=sys.path)
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as owner:
+        process_id = int(owner.stdout.readline())
+        assert Path(f"/proc/{process_id}").exists()
+        owner.kill()
+    await_that(lambda: not Path(f"/proc/{process_id}").exists() or _is_dead(process_id))
+
+
+def _is_dead(process_id: int) -> bool:
+    return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
