@@ -283,8 +283,9 @@ class Judge:
         assert before_ms is None or (after_ms is not None and after_ms >= before_ms), "the watermark went back"
         if after_ms is None or after_ms == before_ms:
             return
+        not_aligned = self._not_aligned(start, end, views)
         for split, v in views.items():
-            if split in end.get("idle", []):
+            if split in end.get("idle", []) or split in not_aligned:
                 continue
             stop, position = self.world.stops[split], max(end["positions"][split], v.begin)
             if stop is not None and position >= stop:
@@ -299,6 +300,15 @@ class Judge:
             if read and position >= v.last:
                 most_ms = max(read) - self.terms.disorder_ms - 1
                 assert after_ms <= most_ms, f"the watermark passes what may still come in {split}"
+
+    def _not_aligned(self, start: dict, end: dict, views: dict[str, View]) -> set[str]:
+        """Return the late splits that are let in and do not hold the watermark yet (Flink: StatusWatermarkValve)."""
+        before_ms = start.get("watermark", NEVER)
+        if self.terms.late_splits != "admit":
+            return set()
+        late = {s for s, v in views.items() if v.unread and v.unread[0] <= before_ms} - self.unnoticed(start, end, views)
+        behind_ms = before_ms + self.terms.disorder_ms + 1
+        return {s for s in late if self._reached(views[s], end["positions"][s] - views[s].position) < behind_ms}
 
     def _judge_progress_of_watermark(self, end: dict, views: dict[str, View]) -> None:
         """Judge that nobody holds the watermark back who has nothing to say."""
