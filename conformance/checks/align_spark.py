@@ -24,9 +24,9 @@ _DISORDER_S = 1
 _LIMITS = ((), (12,), (40, 3))  # rows of batches, in turn
 _BACKFILL = "docs/guarantees.md: a Spark watermark whose delay is the out-of-orderness loses no row in a back-fill"
 _TESTED = (
-    "Three splits, one with many rows in a few seconds and one that begins 40 s later, all in order but for 1 s, "
-    "are read from their beginning with a max drift of 64 s: without a row limit, with one of 12 rows, and with "
-    "batches of 40 rows and of 3 in turn"
+    "Three splits are read from their beginning with a max drift of 64 s. One has many rows in a few seconds, one "
+    "begins 40 s later, and all are in order but for 1 s. They are read without a row limit, with a limit of 12, and "
+    "with limits of 40 and 3 in turn"
 )
 _PASSES = "No row in order lies at or before the greatest event time that earlier batches have delivered, less 1 s."
 _ALIGNED = {
@@ -40,8 +40,8 @@ _ALIGNED = {
 @rule(
     "ALIGN-27",
     "Spark's watermark drops no row in order",
-    purpose="Spark knows nothing of splits: one that is read further than the others makes their rows late, and Spark "
-    "drops them in silence, though each of them lies within the bound.",
+    purpose="Spark knows nothing of splits. A split that is read further than the others makes their rows late, and "
+    "Spark drops late rows in silence.",
     tested=f"{_TESTED}.",
     passes=_PASSES,
     look_at=("lookup(): the first row at or after the time, in every split", "peek(): the first row by position"),
@@ -59,7 +59,7 @@ def check_sparks_watermark_drops_no_row_in_order(lab: Lab) -> None:
     "ALIGN-28",
     "Spark's watermark drops no row in order, without an index",
     purpose="A cut that is found by peeks may fall short of those of other splits: Spark drops what it leaves.",
-    tested=f"{_TESTED}, by an enumerator whose lookup() is hidden.",
+    tested=f"{_TESTED}. The enumerator's lookup() is hidden.",
     passes=_PASSES,
     look_at=("ALIGN-5 and ALIGN-27 first", "peek(): from any position that there is"),
     needs=(Ability.MANY_SPLITS,),
@@ -75,10 +75,9 @@ def check_sparks_watermark_drops_no_row_in_order_without_an_index(lab: Lab) -> N
 @rule(
     "ALIGN-29",
     "rows that are left out move no cut of others",
-    purpose="What is not aligned by has no time: were it to take its share of a row limit, the others would be cut at "
-    "times of their own, and Spark would drop rows of the slower ones.",
-    tested=f"{_TESTED}; beside them stands a split of nothing but rows of the year 2200, with futureEventTime=ignore.",
-    passes=f"{_PASSES} All rows come, those of the year 2200, too.",
+    purpose="Ignored rows have no time. Were they to move the cut of others, Spark would drop rows of slower splits.",
+    tested=f"{_TESTED}. A fourth split holds only rows of the year 2200, with futureEventTime=ignore.",
+    passes=f"{_PASSES} All rows come, also those of the year 2200.",
     look_at=("ALIGN-27 first", "peek(): None for a split that holds nothing to align by"),
     needs=(Ability.MANY_SPLITS,),
     witness=("a batch that leaves rows",),

@@ -134,8 +134,8 @@ def check_latest_is_exact_where_rows_are_in_order(lab: Lab) -> None:
     "TIME-25",
     "latest is exact where rows are out of order",
     level=Level.SHOULD,
-    purpose="Where the last row is not the youngest, a watermark would stay behind for as long as nothing comes, and a "
-    "split that is read would hold all others back by a time that it has long passed.",
+    purpose="The last row need not be the youngest. Were its time taken, a split that was read to its end would hold "
+    "the watermark and all other splits back.",
     tested="Splits whose greatest event time comes first, in the middle, and twice are asked for the latest time before"
     " their ends.",
     passes="Each answer is the greatest event time.",

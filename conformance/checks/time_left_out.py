@@ -14,8 +14,8 @@ _MANY = 1_200
 @rule(
     "TIME-26",
     "any number of rows that do not count is stepped over",
-    purpose="What is left out may fill a page, or come as the greatest time: a split that seems to end there, or to "
-    "hold no time at all, lets the others run ahead of its next rows.",
+    purpose="Rows that are left out may fill a page, or have the greatest time. A split that seems to end there lets "
+    "the others run ahead of its next rows.",
     tested=f"With futureEventTime=ignore, {_MANY:,} rows of the year 2200 stand between two others, and behind them.",
     passes="peek() finds the two others one after the other, and then nothing; latest() says one of their times.",
     look_at=(

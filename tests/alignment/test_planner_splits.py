@@ -6,6 +6,7 @@ import pytest
 
 from tests.alignment.model import World, log, states
 from tidegate.alignment.plan import Limits
+from tidegate.alignment.splits import SplitRange
 from tidegate.alignment.states import SplitState
 from tidegate.errors import DataLossError
 
@@ -94,16 +95,31 @@ class TestIdleness:
         assert world.progress.watermark_ms == 99
 
     def test_a_split_that_wakes_holds_again_and_the_watermark_stays(self) -> None:
+        world = self.woken()
+        world.logs["a"].append(1)
+        planned = world.plan()
+        assert (planned.splits["a"].late_rows, planned.progress.late) == (1, {"a"})
+        assert planned.progress.watermark_ms == 99
+
+    def test_a_split_that_woke_behind_the_end_of_a_bounded_run_is_late_in_the_next_one(self) -> None:
+        world = self.woken()
+        assert world.plan().progress.late == {"a"}
+        world.restart()
+        world.logs["a"].append(1)
+        planned = world.plan()
+        assert planned.ranges == {"a": SplitRange("a", 1, 2)}
+        assert (planned.splits["a"].late, planned.splits["a"].late_rows) == (True, 1)
+
+    @staticmethod
+    def woken() -> World:
+        """A world whose split a was idle while b moved the watermark to 99, and is idle no more."""
         world = World({"a": log(0, 50, readable=False), "b": log(100)}, Limits())
         world.logs["a"].append(1)
         world.quiet.add("a")
         world.drain()
         assert world.progress.watermark_ms == 99
         world.quiet.clear()
-        world.logs["a"].append(1)
-        planned = world.plan()
-        assert (planned.splits["a"].late_rows, planned.progress.late) == (1, {"a"})
-        assert planned.progress.watermark_ms == 99
+        return world
 
 
 class TestComplete:

@@ -12,7 +12,6 @@ from tests.alignment.model import Entry, KafkaLike, Log, PeekOnly, World, log
 from tests.alignment.spark_watermark import SparkWatermark
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.plan import Limits, Plan
-from tidegate.alignment.splits import SplitRange
 
 YEAR_2099_MS = 4_070_908_800_000
 MINUTE_MS = 60_000
@@ -143,19 +142,3 @@ def test_the_watermark_does_not_wait_for_a_late_split_and_does_from_where_it_is_
     world.drain()
     assert world.read("late") == [*range(50, 80), *range(150, 170)]
     assert not world.plans[-1].splits["late"].late
-
-
-def test_a_split_that_woke_behind_the_end_of_a_bounded_run_is_late_in_the_next_one() -> None:
-    world = World({"a": log(0, 50, readable=False), "b": log(100)}, Limits())
-    world.logs["a"].append(1)
-    world.quiet.add("a")
-    world.drain()
-    assert world.progress.watermark_ms == 99
-    # Its new record is beyond the target of a bounded run: it is not idle any more, and has nothing to read.
-    world.quiet.clear()
-    assert world.plan().progress.late == {"a"}
-    world.restart()
-    world.logs["a"].append(1)
-    planned = world.plan()
-    assert planned.ranges == {"a": SplitRange("a", 1, 2)}
-    assert (planned.splits["a"].late, planned.splits["a"].late_rows) == (True, 1)

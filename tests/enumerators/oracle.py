@@ -306,8 +306,9 @@ class Judge:
         before_ms = start.get("watermark", NEVER)
         if self.terms.late_splits != "admit":
             return set()
-        late = {s for s, v in views.items() if v.unread and v.unread[0] <= before_ms} - self.unnoticed(start, end, views)
+        late = {s for s, v in views.items() if v.unread and v.unread[0] <= before_ms}
         behind_ms = before_ms + self.terms.disorder_ms + 1
+        late -= self.unnoticed(start, end, views)
         return {s for s in late if self._reached(views[s], end["positions"][s] - views[s].position) < behind_ms}
 
     def _judge_progress_of_watermark(self, end: dict, views: dict[str, View]) -> None:

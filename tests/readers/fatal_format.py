@@ -34,6 +34,7 @@ _DEEDS: dict[str, Callable[[str], object]] = {
     "suffer": _suffer,
     "take": lambda size: _TAKEN.__setitem__(0, b"." * int(size)),
     "reserve": lambda size: bytearray(int(size)),
+    # Stands for a decoder that is busy for ever: nothing else here takes time.
     "sleep": lambda seconds: time.sleep(float(seconds)),
 }
 

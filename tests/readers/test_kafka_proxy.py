@@ -110,7 +110,7 @@ def test_a_proxy_that_refuses_is_told_without_its_login(
     lab: Lab, scheme: str, proxy: Callable[[socket.socket], tuple[str, int] | None]
 ) -> None:
     with serving(proxy) as address:
-        config = lab.config(properties={"proxy_url": f"{scheme}://me:swordfish@{address}"}, deadline_s=0.5)
+        config = lab.config(properties={"proxy_url": f"{scheme}://me:swordfish@{address}"}, deadline_s=3)
         with KafkaClient(config) as client, pytest.raises(DeadlineError, match="the proxy does not let") as raised:
             client.partitions()
     assert "swordfish" not in str(raised.value)

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from tests.sources.kafka_options import NEEDED, SECRET, of
 from tidegate import KafkaSource, OptionError
+from tidegate.conformance.memory import MemorySource
 from tidegate.sources.kafka_properties import connection_config, known
 
 SECRETS = ["kafka.sasl.plain.password", "kafka.ssl.password", "kafka.sasl.jaas.config", "kafka.ssl.keystore.password"]

@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException, PySparkException, StreamingQueryEx
 
 from tests.sources.streams import NOON, append, available_now, finish, kafka_source, new_topic
 
-SECONDS = 30  # on a machine that is busy with other things
+SECONDS = 15  # on a machine that is busy with other things
 
 
 def message_of_stream(spark, options, **schema):
