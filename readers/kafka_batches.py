@@ -69,6 +69,7 @@ class RecordBatch:
     most_bytes: what its records may take decompressed.
     has_timestamps: whether its records have any; if not, each is -1.
     start: where its records begin in the data.
+    leader_epoch: of the leader that appended it; None: message formats 0 and 1 do not say.
     """
 
     data: npt.NDArray[np.uint8]
@@ -84,6 +85,7 @@ class RecordBatch:
     most_bytes: int = DEFAULT_MOST_BYTES
     has_timestamps: bool = True
     start: int = HEADER.size
+    leader_epoch: int | None = None
 
     def verify(self) -> None:
         """Raise CorruptDataError if the checksum is to be verified, and does not fit."""
@@ -175,7 +177,7 @@ def _batch(data: npt.NDArray[np.uint8], header: Sequence[int], *, check_crc: boo
     (
         base_offset,
         _,
-        _,
+        leader_epoch,
         _,
         crc,
         attributes,
@@ -199,6 +201,7 @@ def _batch(data: npt.NDArray[np.uint8], header: Sequence[int], *, check_crc: boo
         count,
         check_crc,
         most_bytes,
+        leader_epoch=leader_epoch,
     )
 
 

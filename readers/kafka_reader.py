@@ -35,7 +35,6 @@ log = logging.getLogger(__name__)
 
 FIRST_GUESS_BYTES_PER_RECORD = 1000.0
 MARGIN = 1.1
-LEADER_EPOCH = slice(12, 16)  # in a record batch
 
 
 class KafkaDetails(NamedTuple):
@@ -190,11 +189,11 @@ class KafkaSplitReader(SplitReader):
 
 def _check_epoch(batch: RecordBatch, wanted: SplitRange, details: KafkaDetails) -> None:
     """Raise PositionGoneError for a batch of a later leader, which took the place of one that was planned."""
-    if details.leader_epoch is None or batch.base_offset >= wanted.end:
+    planned, found = details.leader_epoch, batch.leader_epoch
+    if planned is None or found is None or batch.base_offset >= wanted.end:
         return
-    epoch = int.from_bytes(batch.data[LEADER_EPOCH].tobytes(), "big", signed=True)
-    if epoch > details.leader_epoch:
+    if found > planned:
         raise PositionGoneError(
-            f"from {batch.base_offset} on the log is of leader epoch {epoch}, and was planned under "
-            f"{details.leader_epoch}: a leader was elected that did not have them"
+            f"from {batch.base_offset} on the log is of leader epoch {found}, and was planned under {planned}: "
+            "a leader was elected that did not have them"
         )

@@ -19,7 +19,7 @@ from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka_client import LATEST, KafkaClient
 from tidegate.readers.kafka_config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka_connection import BrokerConnection, decode_response
-from tidegate.readers.kafka_reader import KafkaSplitReader
+from tidegate.readers.kafka_reader import KafkaDetails, KafkaSplitReader
 from tidegate.servers.batches import CODECS
 
 if TYPE_CHECKING:
@@ -109,10 +109,17 @@ class Lab:
         return offset
 
     def batches(
-        self, topic: str, start: int, end: int, *, config: KafkaConnectionConfig | None = None, **options: Any
+        self,
+        topic: str,
+        start: int,
+        end: int,
+        *,
+        config: KafkaConnectionConfig | None = None,
+        details: KafkaDetails | None = None,
+        **options: Any,
     ) -> Iterator[pa.RecordBatch]:
         reader = KafkaSplitReader(config or self.config(), **options)
-        return reader.read(ReadTask((SplitRange(f"{topic}-0", start, end),)))
+        return reader.read(ReadTask((SplitRange(f"{topic}-0", start, end),), () if details is None else (details,)))
 
     def read(self, topic: str, start: int, end: int, **options: Any) -> list[dict[str, Any]]:
         return rows(self.batches(topic, start, end, include_headers=True, **options))

@@ -18,6 +18,7 @@ from tidegate.readers import kafka_batches
 from tidegate.readers.kafka_batches import RecordBatch, split_batches
 from tidegate.readers.kafka_client import KafkaClient
 from tidegate.readers.kafka_config import TopicPartition
+from tidegate.readers.kafka_reader import KafkaDetails
 from tidegate.readers.kafka_records import RecordDecoder, first_record
 from tidegate.servers import KafkaServer
 
@@ -187,8 +188,9 @@ def test_a_broker_that_holds_them_is_read(tmp_path: Path) -> None:
         found = lab.read(topic, 0, end + 2)
         assert found[:-2] == expected
         assert [each["value"] for each in found[-2:]] == [b"new"] * 2
+        planned = KafkaDetails(now_ms=0, leader_epoch=0)
         for start in (0, 4, 11, end - 1):
-            assert lab.read(topic, start, end) == [each for each in expected if each["offset"] >= start]
+            assert lab.read(topic, start, end, details=planned) == [each for each in expected if each["offset"] >= start]
         at = TopicPartition(topic, 0)
         with KafkaClient(lab.config()) as client:
             for position in range(end):
