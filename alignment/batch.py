@@ -13,7 +13,7 @@ from tidegate.alignment.budget import greatest_within, share
 from tidegate.alignment.cuts import Cut, Cutter, Span
 from tidegate.alignment.splits import Positions, SplitId
 
-__all__ = ["Cuts", "Spans", "Used", "at_ends", "cut_at_one_time", "cut_by_position", "what_is_left"]
+__all__ = ["Cuts", "Spans", "Used", "at_ends", "at_starts", "cut_at_one_time", "cut_by_position", "what_is_left"]
 
 Spans: TypeAlias = Mapping[SplitId, Span]
 Cuts: TypeAlias = Mapping[SplitId, Cut]
@@ -23,6 +23,11 @@ Used: TypeAlias = Callable[[Cuts], float]
 def at_ends(spans: Spans) -> Cuts:
     """Read everything."""
     return {s: Cut(span.end, None) for s, span in spans.items()}
+
+
+def at_starts(spans: Spans) -> Cuts:
+    """Read nothing."""
+    return {s: Cut(span.start, span.head.event_time_ms) for s, span in spans.items()}
 
 
 def cut_at_one_time(spans: Spans, cutter: Cutter, bound_ms: int, used: Used) -> tuple[int, Cuts]:

@@ -63,14 +63,19 @@ class TimeIndex:
         self._lookup = source.lookup if isinstance(source, SupportsTimeIndex) else None
         self._known = KnownHeads()
         self._latest: dict[SplitId, tuple[Extent, int | None]] = {}
-        self._ends: dict[SplitId, int] = {}
+        self._extents: Extents = {}
         self.lookups = 0
         self.peeks = 0
         self.sees = self._lookup is not None
 
     def begin_plan(self, positions: Positions, extents: Extents) -> None:
-        """Take what can be read; drop what is known of records that are read by now, and of splits that are gone."""
-        self._ends = {split: extent.end for split, extent in extents.items()}
+        """Take what can be read; drop what is known of records that are read or others by now, and of splits gone."""
+        for split, before in self._extents.items():
+            now = extents.get(split)
+            if now is not None and (now.epoch != before.epoch or now.end < before.end):
+                self._known.forget(split)
+                self._latest.pop(split, None)
+        self._extents = extents
         self.forget_before(positions)
 
     def forget_before(self, positions: Positions) -> None:
@@ -100,7 +105,7 @@ class TimeIndex:
             found = self._known.find(split, position)
             if isinstance(found, Head):
                 heads[split] = found
-            elif position < found == self._ends.get(split):
+            elif position < found == self._end(split):
                 heads[split] = None
             else:
                 unknown[split] = found
@@ -108,8 +113,12 @@ class TimeIndex:
             self.peeks += 1
             for split, head in _complete("peek", self._source.peek(unknown), unknown).items():
                 heads[split] = head
-                self._known.learn(split, unknown[split], head, self._ends.get(split, unknown[split]))
+                self._known.learn(split, unknown[split], head, self._end(split) or unknown[split])
         return heads
+
+    def _end(self, split: SplitId) -> int | None:
+        extent = self._extents.get(split)
+        return None if extent is None else extent.end
 
     def latest(self, extents: Extents) -> dict[SplitId, int | None]:
         """Return for each split the greatest event time before its end; None: it holds no record."""

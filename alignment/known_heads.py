@@ -81,6 +81,10 @@ class KnownHeads:
             end = known.starts[place]
         return end
 
+    def forget(self, split: SplitId) -> None:
+        """Drop all that is known of a split."""
+        self._splits.pop(split, None)
+
     def forget_before(self, positions: Positions) -> None:
         """Drop what lies before the positions and does not reach to them, and the splits that have none."""
         self._splits = {split: known for split, known in self._splits.items() if split in positions}

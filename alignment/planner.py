@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from math import inf
+from random import Random
 from typing import NamedTuple
 
-from tidegate.alignment.batch import Cuts, at_ends, cut_at_one_time, cut_by_position, what_is_left
+from tidegate.alignment.batch import Cuts, at_ends, at_starts, cut_at_one_time, cut_by_position, what_is_left
 from tidegate.alignment.budget import UNLIMITED, Cost, split_rows
 from tidegate.alignment.cuts import Cut, Cutter, Span
 from tidegate.alignment.group import UNGROUPED, AlignmentGroup
@@ -219,12 +220,25 @@ class _Board:
             bound_ms = self._past_all() if hold.bound_ms is None else hold.bound_ms
             time_ms, cuts = cut_at_one_time(leading, Cutter(self.index, leading), bound_ms, used)
             following = Cutter(self.index, late).cut(time_ms)
-        return time_ms, {**cuts, **what_is_left(cuts, {**following, **self.hollow}, self.starts, self.spans, self.used)}
+        following = {**following, **self.hollow}
+        beside = what_is_left(cuts, following, self.starts, self.spans, self.used)
+        if self.ranges(cuts) and self.ranges(following) and not self.ranges(beside) and self._draws(leading, following):
+            time_ms, cuts = min(span.head.event_time_ms for span in leading.values()), at_starts(leading)
+            beside = what_is_left(cuts, following, self.starts, self.spans, self.used)
+        return time_ms, {**cuts, **beside}
 
     def _room(self, leading: Collection[SplitId], following: Cuts) -> float:
         """Return what share of the budget the common cut may take, so that those that follow it never starve."""
         fair = len(following) / max(len(leading) + len(following), 1)
         return 1 - min(self.used(following), fair, _MOST_FOR_FOLLOWING) if leading else 1
+
+    def _draws(self, leading: Collection[SplitId], following: Collection[SplitId]) -> bool:
+        """Tell by lot whether those that follow are read alone: the same lot as long as nothing is read.
+
+        So it is where a position is too large for both, such as a chunk of a file.
+        """
+        lot = Random(sum(self.starts.values())).random()  # noqa: S311 - the same for the same positions
+        return lot < len(following) / (len(leading) + len(following))
 
     def share(self) -> Cuts:
         """Share the budget by backlog, without a look at event times."""
@@ -270,6 +284,7 @@ class _Board:
         # One that woke may have its new records behind the end of a bounded run, where its head is not seen.
         suspects = self.before.late | self.late | (self.before.idle - self.idle)
         late = {s for s in suspects if watermark_ms is not None and reached.get(s, inf) <= watermark_ms}
+        late |= {s for s in self.before.late if s in self.extents and not self.extents[s].available}
         after = Progress(
             # A split that is gone goes on from where it stood should it come back.
             positions={**self.before.positions, **positions},
@@ -346,13 +361,13 @@ class _Board:
             )
             for s, at_ms in reached.items()
         }
-        # Whoever is late holds from where it is aligned (Flink: StatusWatermarkValve).
+        # Whoever is late holds from where it is aligned, and moves nothing before (Flink: StatusWatermarkValve).
         before_ms = self.before.watermark_ms
-        holding = {s for s in holding if s not in self.admitted or before_ms is None or watermarks[s] >= before_ms}
-        return combine(
-            [watermark_ms for s, watermark_ms in watermarks.items() if s in holding],
-            [watermark_ms for s, watermark_ms in watermarks.items() if s not in holding],
-        )
+        holders = watermarks.keys() & holding
+        aligned = {s for s in holders if s not in self.admitted or before_ms is None or watermarks[s] >= before_ms}
+        if holders and not aligned:
+            return before_ms
+        return combine([watermarks[s] for s in aligned], [watermarks[s] for s in watermarks.keys() - holders])
 
     def _next_low(
         self,

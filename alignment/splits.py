@@ -43,6 +43,7 @@ class Extent:
         nobody, though the source goes on.
     available: False while nobody can look at the split: ``begin`` and ``end`` are its position then, and
         it holds the others where they are.
+    epoch: another one when unread records may be others than those that were seen (KIP-320: leader epoch).
     """
 
     begin: int
@@ -50,6 +51,7 @@ class Extent:
     settled: bool = True
     complete: bool = False
     available: bool = True
+    epoch: int | None = None
 
 
 Extents: TypeAlias = Mapping[SplitId, Extent]

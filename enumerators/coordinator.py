@@ -280,9 +280,10 @@ class SourceCoordinator:
     def _refresh(self, enumerator: SplitEnumerator, *, all_needed: bool) -> None:
         now = self._clocks.monotonic()
         if now - self._discovered_at >= self._settings.discovery_interval_s and self._targets is None:
-            self._splits = dict.fromkeys(sorted(enumerator.discover()))
-            self._discovered_at = now
-            self._stops |= enumerator.stops([s for s in self._splits if s not in self._stops])
+            splits = dict.fromkeys(sorted(enumerator.discover()))
+            self._stops |= enumerator.stops([s for s in splits if s not in self._stops])
+            # Not before its end is known, for a partition may have no leader now.
+            self._splits, self._discovered_at = splits, now
         if isinstance(enumerator, SupportsAvailability) and not all_needed:
             self._extents, self._away = enumerator.available_extents(self._splits)
         else:

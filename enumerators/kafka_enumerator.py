@@ -87,6 +87,8 @@ class KafkaEnumerator(SplitEnumerator):
         self._met = False
         self._found: list[TopicPartition] = []
         self._begins: dict[TopicPartition, int] = {}
+        self._ends: dict[SplitId, int] = {}
+        self._leader_epochs: dict[TopicPartition, int] = {}
         self._away: Collection[TopicPartition] = ()
 
     def discover(self) -> Collection[SplitId]:
@@ -164,6 +166,7 @@ class KafkaEnumerator(SplitEnumerator):
 
     def validate(self, positions: Positions) -> Mapping[SplitId, Divergence]:
         """Compare the ids of topics, and leader epochs where they have changed."""
+        self._ask_for_topics_of([s for s, at in positions.items() if self._ends.get(s, at) < at])
         if self._topics.is_settled:
             return {}
         by_partition = {TopicPartition.of(split): position for split, position in positions.items()}
@@ -174,6 +177,12 @@ class KafkaEnumerator(SplitEnumerator):
         )
         return {partition.split_id: divergence for partition, divergence in found.items()}
 
+    def _ask_for_topics_of(self, shorter: Collection[SplitId]) -> None:
+        """Learn of topics that were created anew since the last look: logs that end before their positions tell."""
+        if shorter:
+            self._client.partitions({partition.topic for partition in _partitions(shorter)})
+            self._topics.observe(self._leader_epochs, self._client.topic_ids)
+
     def _reachable_extents(self, splits: Collection[SplitId]) -> tuple[dict[SplitId, Extent], dict[SplitId, str]]:
         self._peeked.forget()
         failures: dict[TopicPartition, ConnectorError] = {}
@@ -182,7 +191,9 @@ class KafkaEnumerator(SplitEnumerator):
         high = self._reachable(begins, LATEST, failures, "read_uncommitted")
         ends = self._reachable(high, LATEST, failures) if self._committed else high
         self._begins = {p: begins[p].offset for p in ends}
-        self._topics.observe({p: end.leader_epoch for p, end in ends.items()}, self._client.topic_ids)
+        self._ends = {p.split_id: high[p].offset for p in ends}
+        self._leader_epochs = {p: end.leader_epoch for p, end in ends.items()}
+        self._topics.observe(self._leader_epochs, self._client.topic_ids)
         gone = [p for p, failure in failures.items() if isinstance(failure, UnknownPartitionError)]
         if gone and self._fail_on_data_loss:
             raise DataLossError(
@@ -190,7 +201,9 @@ class KafkaEnumerator(SplitEnumerator):
                 "set failOnDataLoss to false to go on without it"
             )
         extents = {
-            p.split_id: Extent(begins[p].offset, end.offset, settled=end.offset >= high[p].offset)
+            p.split_id: Extent(
+                begins[p].offset, end.offset, settled=end.offset >= high[p].offset, epoch=end.leader_epoch
+            )
             for p in _partitions(splits)  # brokers answer in any order, and equal plans need the same one
             if (end := ends.get(p)) is not None
         }

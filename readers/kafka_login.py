@@ -137,11 +137,11 @@ class _Asking:
             raise NotKafkaError("it answered something that was not asked")
         return decode_response(request, frame)
 
-    def exchange(self, sent: bytes, deadline: float) -> memoryview:
+    def exchange(self, sent: bytes, deadline: float, **expected: int) -> memoryview:
         # Who closes the connection may have said why, and that lies in front of the close.
         with suppress(ConnectionError, ssl.SSLEOFError):
             self.frames.send(sent, deadline)
-        return self.frames.receive(deadline)
+        return self.frames.receive(deadline, **expected)
 
 
 def _connected(host: str, port: int, proxy_url: str | None, deadline: float) -> socket.socket:
@@ -228,7 +228,7 @@ def _authenticate(
         token = mechanism.auth_bytes()
         if greeting.API_VERSION == 0:  # a broker before 1.0: the bytes alone, and a refusal is a close
             try:
-                answered = bytes(ask.exchange(SaslBytesRequest(token).encode(), deadline))
+                answered = bytes(ask.exchange(SaslBytesRequest(token).encode(), deadline, smallest=0))
             except ConnectionError as error:
                 raise kafka_errors.SaslAuthenticationFailedError("it closed the connection") from error
         else:

@@ -187,7 +187,7 @@ def _check_protocol(connecting: Mapping[str, Any]) -> None:
     """Raise OptionError for a connection in clear of which the options show that none was meant."""
     protocol = connecting.get("security_protocol")
     for prefix, is_heeded, expected in (
-        ("sasl_", protocol not in (None, "PLAINTEXT"), "SASL_SSL or SASL_PLAINTEXT"),
+        ("sasl_", protocol in ("SASL_SSL", "SASL_PLAINTEXT"), "SASL_SSL or SASL_PLAINTEXT"),
         ("ssl_", protocol in ("SSL", "SASL_SSL"), "SSL or SASL_SSL"),
     ):
         given = next((name for name in connecting if name.startswith(prefix)), None)

@@ -140,6 +140,7 @@ class World:
         self.lost: dict[str, set[int]] = {s: set() for s in self.logs}
         self.states: dict[str, SplitState] = {}
         self.quiet: set[str] = set()
+        self.away: set[str] = set()
         self.group_low_ms: int | None = None
         self.gone: dict[str, Log] = {}
         self.added: set[str] = set()
@@ -179,8 +180,14 @@ class World:
 
     # One plan, and the judgement on it.
 
+    def extent(self, split: str) -> Extent:
+        log, at = self.logs[split], self.progress.positions[split]
+        if split in self.away:
+            return Extent(at, at, settled=split in self.progress.idle, available=False)
+        return Extent(log.begin, log.end, log.settled, log.complete)
+
     def plan(self) -> Plan:
-        extents = {s: Extent(log.begin, log.end, log.settled, log.complete) for s, log in self.logs.items()}
+        extents = {s: self.extent(s) for s in self.logs}
         group = None if self.group_low_ms is None else FixedGroup(self.group_low_ms, self.limits.max_drift_ms)
         self.late = self._late()
         arguments = (self.progress, extents, frozenset(self.quiet), group)
@@ -191,7 +198,8 @@ class World:
         self._judge_by_spark(planned)
         for split, r in planned.ranges.items():
             self.delivered[split] += self.logs[split].records(r.start, r.end)
-        self.states = {s: said.state for s, said in planned.splits.items() if said.state is not SplitState.REMOVED}
+        not_seen = {s for s, said in planned.splits.items() if said.state is SplitState.REMOVED} | self.away
+        self.states = {s: said.state for s, said in planned.splits.items() if s not in not_seen}
         self.progress = planned.progress
         self.added = set()
         self.plans.append(planned)
@@ -210,8 +218,8 @@ class World:
         return [e.time_ms for e in self.delivered[split]]
 
     def end_of(self, split: str) -> int:
-        stop = self.limits.stops.get(split)
-        return self.logs[split].end if stop is None else min(stop, self.logs[split].end)
+        stop, end = self.limits.stops.get(split), self.extent(split).end
+        return end if stop is None else min(stop, end)
 
     def unread(self, split: str, *, at: Progress | None = None) -> list[Entry]:
         """Return the unread records that may be read now."""
@@ -223,18 +231,17 @@ class World:
         behind = {
             s for s in self.logs if watermark_ms is not None and (w := self.unread(s)) and w[0].time_ms <= watermark_ms
         }
-        fresh = {s for s in behind if self.progress.positions[s] <= self.logs[s].begin}
+        fresh = {s for s in behind if self.progress.positions[s] <= self.extent(s).begin}
         return behind & (self.progress.late | self.added | self.progress.idle | self.progress.removed | fresh)
 
     def _finished(self, split: str) -> bool:
-        stop = self.limits.stops.get(split)
-        position = max(self.progress.positions[split], self.logs[split].begin)
-        end = self.end_of(split)
-        return position >= end and (end == stop or self.logs[split].complete)
+        extent, stop, end = self.extent(split), self.limits.stops.get(split), self.end_of(split)
+        position = max(self.progress.positions[split], extent.begin)
+        return position >= end and (end == stop or extent.complete)
 
     def _is_quiet(self, split: str) -> bool:
-        log = self.logs[split]
-        return split in self.quiet and log.settled and self.progress.positions[split] >= self.end_of(split)
+        is_settled = self.extent(split).settled
+        return split in self.quiet and is_settled and self.progress.positions[split] >= self.end_of(split)
 
     def bound(self) -> int | None:
         """Return the time that no record of the next batch may reach; None: there is none."""
@@ -243,22 +250,28 @@ class World:
             return None
         waits = self.limits.late_splits == "catch-up"
         watermark_ms = -(10**18) if self.progress.watermark_ms is None else self.progress.watermark_ms
-        holds = []
-        for split in self.logs:
-            waiting = self.unread(split)
-            if waiting:
-                if waiting[0].time_ms > watermark_ms or (split in self.late and waits):
-                    holds.append(waiting[0].time_ms)
-            elif not (self.limits.bounded or self._is_quiet(split) or self._finished(split)):
-                known = self.source.latest({split: self.end_of(split)})[split]
-                if known is not None:
-                    holds.append(max(known, watermark_ms + 1))
+        holds = [at_ms for split in self.logs if (at_ms := self._held_at(split, watermark_ms, drift_ms)) is not None]
         low_ms = min(holds, default=watermark_ms + 1)
         bounds = [low_ms + drift_ms]
         if self.progress.bound_ms is not None and not (waits and self.late):
             bounds.append(self.progress.bound_ms)
         own_ms = max(bounds)
         return own_ms if self.group_low_ms is None else min(own_ms, self.group_low_ms + drift_ms)
+
+    def _held_at(self, split: str, watermark_ms: int, drift_ms: int) -> int | None:
+        """Return the time at which a split holds the bound; None: it does not."""
+        if waiting := self.unread(split):
+            waits = split in self.late and self.limits.late_splits == "catch-up"
+            return waiting[0].time_ms if waiting[0].time_ms > watermark_ms or waits else None
+        if self._is_quiet(split) or self._finished(split):
+            return None
+        if split in self.away:
+            bound_ms = self.progress.bound_ms
+            if self.progress.watermark_ms is None:
+                return None if bound_ms is None else bound_ms - drift_ms
+            return watermark_ms + 1
+        known = None if self.limits.bounded else self.source.latest({split: self.end_of(split)})[split]
+        return None if known is None else max(known, watermark_ms + 1)
 
     def _judge(self, planned: Plan) -> None:
         before, after = self.progress, planned.progress
@@ -279,8 +292,8 @@ class World:
         assert not same or after is before, "only the bound changed, but there is a new offset"
 
     def _judge_positions(self, planned: Plan) -> None:
-        for split, log in self.logs.items():
-            old, new = max(self.progress.positions[split], log.begin), planned.progress.positions[split]
+        for split in self.logs:
+            old, new = max(self.progress.positions[split], self.extent(split).begin), planned.progress.positions[split]
             r = planned.ranges.get(split)
             if r is None:
                 assert new == old
@@ -332,7 +345,7 @@ class World:
         leaving = {SplitState.IDLE, SplitState.FINISHED, SplitState.REMOVED}
         for split, log in self.logs.items():
             end = self.end_of(split)
-            if planned.splits[split].state in leaving or not (log.records(0, end) or not log.settled):
+            if planned.splits[split].state in leaving or not (log.records(0, end) or not self.extent(split).settled):
                 continue
             if split in self.late and self.limits.late_splits == "admit":
                 continue
@@ -396,7 +409,7 @@ class World:
     def _judge_states(self, planned: Plan, bound_ms: int | None) -> None:
         assert planned.splits.keys() == self.logs.keys() | self.progress.positions.keys()
         for split, said in planned.splits.items():
-            was = self.states.get(split)
+            was = None if split in self.away else self.states.get(split)
             assert was is None or may_follow(was, said.state), f"{split}: {was} -> {said.state}"
             assert said.state is self._state(split, planned, bound_ms)
         in_order = all(a.time_ms <= b.time_ms for log in self.logs.values() for a, b in pairwise(log.entries))
@@ -414,7 +427,9 @@ class World:
             return SplitState.PAUSED if held else SplitState.UNREAD
         if self._finished(split):
             return SplitState.FINISHED
-        return SplitState.IDLE if self._is_quiet(split) else SplitState.CAUGHT_UP
+        if self._is_quiet(split):
+            return SplitState.IDLE
+        return SplitState.UNREAD if split in self.away else SplitState.CAUGHT_UP
 
 
 def states(world: World) -> dict[str, SplitState]:

@@ -61,7 +61,7 @@ def limits(draw: st.DrawFn, *, disorder_ms: int | None) -> Limits:
 
 WHATS = (
     *("nothing", "nothing", "append", "append", "append", "quiet", "wake", "settle"),
-    *("discover", "remove", "return", "trim", "restart", "group", "change limits"),
+    *("discover", "remove", "return", "away", "back", "trim", "restart", "group", "change limits"),
 )
 EVENTS = st.lists(st.tuples(st.sampled_from(WHATS), st.integers(0, 5), st.integers(0, 12)), max_size=14)
 
@@ -130,6 +130,8 @@ def happen(  # noqa: C901 - a table of small effects
         "discover": discover,
         "remove": remove,
         "return": come_back,
+        "away": lambda: world.away.add(split),
+        "back": lambda: world.away.discard(split),
         "trim": lambda: world.trim(split, log.begin + amount),
         "restart": world.restart,
         "group": group,
@@ -145,6 +147,7 @@ def live_through(scene: tuple[World, list[Log], list[Limits]], events: list[tupl
         happen(world, event, hidden, changes)
         world.plan()
     # Whatever was in the way goes away, and then everything must be read.
+    world.away.clear()
     world.group_low_ms = None
     for split in list(world.gone):
         world.bring_back(split)

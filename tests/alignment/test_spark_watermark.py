@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import accumulate
 
 import pytest
@@ -142,3 +143,19 @@ def test_the_watermark_does_not_wait_for_a_late_split_and_does_from_where_it_is_
     world.drain()
     assert world.read("late") == [*range(50, 80), *range(150, 170)]
     assert not world.plans[-1].splits["late"].late
+
+
+def test_the_watermark_stays_where_only_late_splits_are_active() -> None:
+    world = World({"a": log(*range(0, 5000, 100)), "b": log(0, 1000)}, Limits(max_drift_ms=10_000))
+    world.quiet.add("a")
+    world.drain()
+    assert world.progress.watermark_ms == 999
+    world.limits = replace(world.limits, budget=Budget(rows=8))
+    world.discover("late", log(*range(500, 3000, 10)))
+    world.plan()
+    world.quiet.add("b")
+    world.plan()
+    assert (world.progress.idle, world.progress.late) == ({"a", "b"}, {"late"})
+    assert world.progress.watermark_ms == 999
+    world.drain()
+    assert world.progress.watermark_ms == 2989

@@ -63,14 +63,16 @@ def create_anew(kafka, topic, count):
 
 
 class Run:
-    """One run of a query over topics, which looks for partitions at every plan."""
+    """One run of a query over topics, which looks for partitions at every plan unless an interval is given."""
 
-    def __init__(self, kafka, *topics, **fields):
+    def __init__(self, kafka, *topics, discovery_interval_s=0, **fields):
         self.source = KafkaSource(
             bootstrap_servers=kafka.bootstrap_servers, subscribe=topics, starting_offsets="earliest", **fields
         )
         settings = CoordinatorSettings(
-            self.source.watermarks, fail_on_data_loss=self.source.fail_on_data_loss, discovery_interval_s=0
+            self.source.watermarks,
+            fail_on_data_loss=self.source.fail_on_data_loss,
+            discovery_interval_s=discovery_interval_s,
         )
         self._coordinator = SourceCoordinator("kafka", self.source.enumerator, settings, cores=2)
         self.close = self._coordinator.close
@@ -137,6 +139,17 @@ def test_without_fail_on_data_loss_all_of_the_new_topic_is_read_and_the_others_g
     )
     assert query.drain(last)[0] == []
     assert run(topic, other).drain(last)[0] == []
+
+
+def test_a_shorter_topic_is_told_before_partitions_are_looked_for(kafka, run):
+    topic = new_topic(kafka, 10)
+    strict, lenient = (run(topic, discovery_interval_s=3600, fail_on_data_loss=strict) for strict in (True, False))
+    _, last = strict.drain()
+    assert lenient.drain()[1] == last
+    create_anew(kafka, topic, 3)
+    with pytest.raises(DataLossError, match=rf"'{topic}-0' was read up to position 10, but the topic .* created anew"):
+        strict.latest_offset(last)
+    assert [offset for *_, offset, _ in lenient.drain(last)[0]] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("count", [15, 3])

@@ -190,7 +190,9 @@ def test_a_broker_that_holds_them_is_read(tmp_path: Path) -> None:
         assert [each["value"] for each in found[-2:]] == [b"new"] * 2
         planned = KafkaDetails(now_ms=0, leader_epoch=0)
         for start in (0, 4, 11, end - 1):
-            assert lab.read(topic, start, end, details=planned) == [each for each in expected if each["offset"] >= start]
+            assert lab.read(topic, start, end, details=planned) == [
+                each for each in expected if each["offset"] >= start
+            ]
         at = TopicPartition(topic, 0)
         with KafkaClient(lab.config()) as client:
             for position in range(end):
