@@ -54,6 +54,18 @@ class TestTimeIndex:
         index.heads({"a": 0, "b": 0})
         assert index.peeks == 3
 
+    @pytest.mark.parametrize("now", [Extent(0, 6, epoch=1), Extent(0, 9, epoch=2)])
+    def test_what_was_seen_of_a_log_that_is_cut_or_of_another_epoch_is_forgotten(self, now: Extent) -> None:
+        logs = {"a": Log([Entry(0, 5), *(Entry(position, 9, seen=False) for position in range(1, 9))], end=9)}
+        index = TimeIndex(KafkaLike(logs))
+        index.begin_plan({"a": 1}, {"a": Extent(0, 9, epoch=1)})
+        assert index.heads({"a": 1}) == {"a": None}
+        assert index.latest({"a": Extent(0, 9)}) == {"a": 5}
+        logs["a"] = Log([Entry(0, 5), Entry(1, 6), Entry(2, 7)], end=now.end)
+        index.begin_plan({"a": 1}, {"a": now})
+        assert index.heads({"a": 1}) == {"a": Head(1, 6)}
+        assert index.latest({"a": Extent(0, 9)}) == {"a": 7}
+
     def test_the_latest_time_is_asked_for_once_per_extent(self) -> None:
         index = TimeIndex(KafkaLike({"a": log(5, 9, 6)}))
         assert index.latest({"a": Extent(0, 3)}) == index.latest({"a": Extent(0, 3)}) == {"a": 9}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import accumulate
 
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 
 from tests.alignment.model import Entry, KafkaLike, Log, PeekOnly, World, log
 from tests.alignment.spark_watermark import SparkWatermark
-from tidegate.alignment.budget import Budget
+from tidegate.alignment.budget import Budget, Cost
 from tidegate.alignment.plan import Limits, Plan
+from tidegate.alignment.splits import SplitRange
 
 YEAR_2099_MS = 4_070_908_800_000
 MINUTE_MS = 60_000
@@ -24,6 +26,12 @@ class LongRun(World):
 
     def _judge(self, planned: Plan) -> None:
         pass
+
+
+def in_bytes(ranges: Mapping[str, SplitRange]) -> Cost:
+    """As Kafka's: rows, and bytes by their mean size."""
+    count = sum(r.end - r.start for r in ranges.values())
+    return Cost(rows=count, bytes=64 * count)
 
 
 def rows(planned: Plan) -> int:
@@ -68,12 +76,12 @@ def histories(draw: st.DrawFn) -> Log:
     st.lists(histories(), max_size=1),
     st.sampled_from([KafkaLike, PeekOnly]),
     st.sampled_from([None, 40, 1_000, 5_000]),
-    st.sampled_from([None, 1, 3, 20, 100]),
+    st.sampled_from([*(Budget(rows=rows) for rows in (None, 1, 3, 20, 100)), Budget(bytes=100), Budget(bytes=3_000)]),
 )
 def test_of_a_back_fill_in_order_spark_drops_nothing_with_the_least_delay(
-    logs: list[Log], hidden: list[Log], source: type[PeekOnly], drift_ms: int | None, budget: int | None
+    logs: list[Log], hidden: list[Log], source: type[PeekOnly], drift_ms: int | None, budget: Budget
 ) -> None:
-    limits = Limits(max_drift_ms=drift_ms, bounded=True, budget=Budget(rows=budget))
+    limits = Limits(max_drift_ms=drift_ms, bounded=True, budget=budget, cost=in_bytes)
     world = LongRun({f"s{i}": each for i, each in enumerate(logs)}, limits, source=source)
     for _ in range(3):
         world.plan()
@@ -131,6 +139,44 @@ def test_a_late_partition_shares_the_budget_with_those_that_are_not(source: type
         assert after["a"] + after["b"] > before["a"] + before["b"], "a late split has all of the budget"
         assert after["late"] > before["late"], "a late split starves"
         before = dict(after)
+
+
+@pytest.mark.parametrize("budget", [Budget(rows=1), Budget(bytes=100), Budget(bytes=32), Budget(rows=2)])
+def test_a_late_partition_and_the_others_take_turns_where_a_batch_has_room_for_one_position(budget: Budget) -> None:
+    limits = Limits(max_drift_ms=5_000, bounded=True, budget=budget, cost=in_bytes)
+    world = World({"a": log(*range(1_000, 1_100))}, limits)
+    world.plan()
+    world.discover("late", log(*range(100)))
+    for _ in range(100):
+        assert rows(world.plan()) <= 2
+    assert len(world.read("a")) > 20, "a late split has all of the budget"
+    assert len(world.read("late")) > 20, "a late split starves"
+
+
+def test_a_late_split_that_is_away_for_a_plan_is_still_late() -> None:
+    world = World({"a": log(*range(1_000, 1_400))}, Limits(max_drift_ms=5_000, bounded=True, budget=Budget(rows=20)))
+    world.plan()
+    world.discover("late", log(*range(400)))
+    world.plan()
+    world.away.add("late")
+    assert world.plan().progress.late == {"late"}
+    world.away.clear()
+    planned = world.plan()
+    assert planned.splits["late"].late
+    assert sum(r.end - r.start for s, r in planned.ranges.items() if s == "a") > 5, "late rows have the budget"
+
+
+@pytest.mark.parametrize("budget", [Budget(), Budget(rows=20)])
+def test_a_partition_that_is_away_loses_no_row_where_the_delay_counts_the_drift_too(budget: Budget) -> None:
+    world = World({"a": log(*range(400)), "b": log(*range(400))}, Limits(max_drift_ms=50, budget=budget))
+    world.plan()
+    world.away.add("b")
+    world.drain()
+    assert max(world.read("a")) < max(world.read("b")) + 1 + 50
+    world.away.clear()
+    world.drain()
+    assert "b" in world.always_holding
+    assert world.read("b") == [*range(400)]
 
 
 def test_the_watermark_does_not_wait_for_a_late_split_and_does_from_where_it_is_aligned() -> None:

@@ -388,6 +388,20 @@ class TestAvailability:
         assert [split for split, _ in read(run, first, run.latest_offset(first))] == ["a"] * 2
         assert len(seen) == 2
 
+    def test_a_new_split_whose_end_cannot_be_resolved_now_is_asked_for_again(self):
+        logs = Clustered(a=[0, 1])
+        run = coordinator(logs, discovery_interval_s=0)
+        _, last = drain(run, INITIAL_OFFSET)
+        logs.times["b"] = [0, 1, 2]
+        stops = logs.stops
+
+        def away(splits):
+            logs.stops = stops
+            raise UnavailableError("its server is away")
+
+        logs.stops = away
+        assert drain(run, last)[0] == [("b", 0), ("b", 1), ("b", 2)]
+
     def test_a_query_begins_and_a_bounded_run_goes_on_only_with_all(self):
         logs = Clustered(a=[0], b=[0])
         logs.available_extents = None

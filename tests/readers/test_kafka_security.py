@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from kafka.protocol.broker_version_data import BrokerVersionData
+from kafka.protocol.sasl import SaslHandshakeRequest
 
 from tests.certificates import Authority
 from tests.readers.faulty_broker import (
@@ -146,6 +148,20 @@ def test_a_wrong_password_is_refused_each_time_and_not_shown(secured: Secured, p
         assert "Authentication failed" in why
         assert WRONG not in why
         assert why.endswith("; look at kafka.sasl.plain.username and kafka.sasl.plain.password")
+
+
+def test_a_login_with_a_broker_before_1_0_is_bare_tokens(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
+    version_of = BrokerVersionData.api_version
+
+    def version(broker: BrokerVersionData, request: Any, **limits: int) -> int:
+        return 0 if isinstance(request, SaslHandshakeRequest) else version_of(broker, request, **limits)
+
+    monkeypatch.setattr(BrokerVersionData, "api_version", version)
+    listener = "SASL_PLAINTEXT"
+    for mechanism in MECHANISMS:
+        assert secured.rows(secured.servers(listener), secured.properties(listener, mechanism)) == 200
+        wrong = secured.properties(listener, mechanism, WRONG)
+        assert "it closed the connection" in refusal(secured.servers(listener), wrong)
 
 
 def slow_refusal(broker: FaultyBroker, client: socket.socket, frame: bytes) -> None:

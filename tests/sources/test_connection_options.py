@@ -174,6 +174,10 @@ MECHANISMS = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI or AWS_MSK_IAM"
             "'kafka.ssl.cafile' is given, but 'kafka.security.protocol' is missing: expected SSL or SASL_SSL",
         ),
         (
+            {**LOGIN, "security.protocol": "SSL"},
+            "'kafka.sasl.plain.username' is given, but 'kafka.security.protocol' is SSL, which makes no use of it",
+        ),
+        (
             {"security.protocol": "PLAINTEXT", "sasl.plain.password": SECRET},
             "'kafka.sasl.plain.password' is given, but 'kafka.security.protocol' is PLAINTEXT, which makes no use of",
         ),
@@ -218,7 +222,7 @@ def test_a_login_by_password_is_understood(mechanism):
 
 def test_every_property_of_the_connection_is_one_that_kafka_python_heeds():
     values = {
-        "security.protocol": "SSL",
+        "security.protocol": "SASL_SSL",
         "isolation.level": "read_committed",
         "sasl.mechanism": "GSSAPI",
         "proxy.url": "socks5://here:1080",
