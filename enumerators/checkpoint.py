@@ -14,6 +14,7 @@
      "group": {...},                 who this source is in its alignment group, and who else is there
      "hollow": {"orders-4": 90},     from where on, up to the position, a long stretch holds nothing to
                                     align by, so that a restart need not look through it again
+     "hollowBy": "9f3a01c2",         digest of the options by which that is so
      "waits": 1,                     how often in a row a bounded run has waited for its group
      "enumerator": {...}}            what the connector's enumerator needs beyond positions
 
@@ -26,17 +27,29 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from tidegate.alignment.plan import Progress
 from tidegate.alignment.splits import Positions, SplitId
 from tidegate.enumerators.contract import Json
 from tidegate.errors import CheckpointError
 
-__all__ = ["INITIAL_OFFSET", "VERSION", "Checkpoint"]
+__all__ = ["INITIAL_OFFSET", "VERSION", "Checkpoint", "Hollow"]
 
 VERSION = 1
 INITIAL_OFFSET: Json = {"v": VERSION}
+
+
+class Hollow(NamedTuple):
+    """Splits with a long stretch without records to align by before their position.
+
+    begins: where the stretch of each begins.
+    options_digest: of the source's options: with others, the records may be some to align by.
+    """
+
+    begins: Positions = MappingProxyType({})
+    options_digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +61,6 @@ class Checkpoint:
     enumerator: the enumerator's snapshot.
     group: the membership's snapshot.
     waits: since the last batch that did anything else.
-    hollow: of splits with a long stretch without records to align by before their position, where it begins.
     """
 
     progress: Progress = field(default_factory=lambda: Progress({}))
@@ -56,7 +68,7 @@ class Checkpoint:
     enumerator: Json | None = None
     group: Json | None = None
     waits: int = 0
-    hollow: Positions = field(default_factory=dict)
+    hollow: Hollow = field(default_factory=Hollow)
 
     def to_json(self, source: str) -> Json:
         """Return the offset JSON, canonical: equal checkpoints give equal texts."""
@@ -73,7 +85,8 @@ class Checkpoint:
             "removed": sorted(progress.removed) or None,
             "ended": progress.ended or None,
             "group": _canonical(self.group),
-            "hollow": dict(sorted(self.hollow.items())) or None,
+            "hollow": dict(sorted(self.hollow.begins.items())) or None,
+            "hollowBy": (self.hollow.begins and self.hollow.options_digest) or None,
             "waits": self.waits or None,
             "enumerator": _canonical(self.enumerator),
         }
@@ -112,7 +125,7 @@ class Checkpoint:
                 _optional_json(offset.get("enumerator")),
                 _optional_json(offset.get("group")),
                 _int(offset.get("waits", 0)),
-                _positions(offset.get("hollow", {})),
+                Hollow(_positions(offset.get("hollow", {})), str(offset.get("hollowBy", ""))),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CheckpointError(f"the checkpoint holds a broken offset: {_short(offset)}") from error

@@ -20,7 +20,7 @@ from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, Split
 from tidegate.alignment.states import SplitState
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.assigner import assign
-from tidegate.enumerators.checkpoint import INITIAL_OFFSET, Checkpoint
+from tidegate.enumerators.checkpoint import INITIAL_OFFSET, Checkpoint, Hollow
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import (
     Json,
@@ -51,16 +51,21 @@ _POLL_INTERVAL_S = 0.1  # Spark itself asks about 90 times a second while nothin
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorSettings:
-    """What a source tells its coordinator; see the options of the same names."""
+    """What a source tells its coordinator; see the options of the same names.
+
+    hold_beyond_ms: further ahead of the wall clock nothing is read.
+    options_digest: another one where any option is: what was left out may count now.
+    """
 
     watermarks: WatermarkStrategy
     aligned: bool = True
     fail_on_data_loss: bool = True
     late_splits: LateSplits = "admit"
-    hold_beyond_ms: int | None = None  # further ahead of the wall clock nothing is read
+    hold_beyond_ms: int | None = None
     discovery_interval_s: float = 30.0
     min_tasks: int | None = None
     max_trigger_delay_s: float = 900.0
+    options_digest: str = ""
 
 
 class _IdleTimers:
@@ -182,7 +187,8 @@ class SourceCoordinator:
                 break
         self._describe(planned, extents, enumerator, index)
         # What only moves the watermark, or ends the source, does not wait for rows.
-        wants_rows = bool(planned.ranges) and not planned.progress.ended and not first
+        has_forgotten = before.progress.positions.keys() > remembered.keys()
+        wants_rows = bool(planned.ranges) and not planned.progress.ended and not first and not has_forgotten
         put_off = wants_rows and self._is_put_off(extents, known, min_rows)
         # A bounded run ends with an offset that repeats, and must not while others hold it.
         self._nothing_came = put_off or (nothing and held_by is None)
@@ -194,7 +200,7 @@ class SourceCoordinator:
             enumerator.snapshot(),
             None if self._group is None else self._group.snapshot(),
             0 if held_by is None else before.waits + 1,
-            index.stretches_before(planned.progress.positions, _LONG_STRETCH),
+            Hollow(index.stretches_before(planned.progress.positions, _LONG_STRETCH), self._settings.options_digest),
         ).to_json(self._source)
         self._planned, self._batch_at = planned, self._clocks.monotonic()
         self._anew = {}
@@ -274,7 +280,8 @@ class SourceCoordinator:
             if not isinstance(self._enumerator, SupportsPeek):
                 raise ContractError(f"the enumerator of {self._source!r} has no peek() and latest()")
             self._index = TimeIndex(self._enumerator)
-            self._index.recall(before.hollow, before.progress.positions)
+            if before.hollow.options_digest == self._settings.options_digest:
+                self._index.recall(before.hollow.begins, before.progress.positions)
         return self._enumerator, self._index
 
     def _refresh(self, enumerator: SplitEnumerator, *, all_needed: bool) -> None:

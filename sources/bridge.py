@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -142,6 +143,7 @@ def coordinator_of(
             discovery_interval_s=source.discovery_interval.total_seconds(),
             min_tasks=source.min_partitions,
             max_trigger_delay_s=source.max_trigger_delay.total_seconds(),
+            options_digest=f"{crc32(repr(source).encode()):08x}",  # a secret is not in it
         ),
         driver.cores,
         group=group,

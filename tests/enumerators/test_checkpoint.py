@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.alignment.plan import Progress
-from tidegate.enumerators.checkpoint import INITIAL_OFFSET, Checkpoint
+from tidegate.enumerators.checkpoint import INITIAL_OFFSET, Checkpoint, Hollow
 from tidegate.errors import CheckpointError
 
 splits = st.text(min_size=1, max_size=5)
@@ -19,7 +19,7 @@ checkpoints = st.builds(
     positions,
     st.none() | st.dictionaries(splits, st.integers() | splits, max_size=2),
     waits=st.integers(0, 3),
-    hollow=positions,
+    hollow=st.just(Hollow()) | st.builds(Hollow, positions.filter(bool), st.sampled_from(["", "9f3a01c2"])),
 )
 
 

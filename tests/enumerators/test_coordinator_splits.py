@@ -445,3 +445,25 @@ def test_a_long_stretch_of_ignored_records_is_looked_through_once_also_across_a_
         found, end = drain(plan_again, end)
         assert [position for split, position in found if split == "a"] == [*range(len(logs.times["a"]))][-10:]
     assert logs.looked_at < once + 200
+
+
+def test_what_was_left_out_is_looked_at_again_with_other_options():
+    logs = Ignoring(a=[None] * 3000, b=[*range(100)])
+    _, end = drain(coordinator(logs, watermarks=DRIFT_10, options_digest="by the header att"), INITIAL_OFFSET)
+    assert end["hollow"] == {"a": 0}
+    logs.times["a"] = [50] * 3000
+    logs.times["b"] += range(100, 1000)
+    same = drain(coordinator(logs, watermarks=DRIFT_10, options_digest="by the header att"), end)[1]
+    assert same["positions"]["b"] == 1000
+    other = drain(coordinator(logs, watermarks=DRIFT_10, options_digest="by the header at"), end)[1]
+    assert other["positions"]["b"] < 200
+
+
+def test_a_batch_is_not_put_off_once_a_split_was_forgotten():
+    logs = Logs(a=[1, 2], b=[1])
+    run = coordinator(logs, fail_on_data_loss=False, discovery_interval_s=0)
+    _, last = drain(run, INITIAL_OFFSET)
+    logs.forget = list
+    del logs.times["b"]
+    logs.times["a"] += [3]
+    assert run.latest_offset(last, min_rows=100)["positions"] == {"a": 3}
