@@ -225,7 +225,7 @@ class _Board:
         if self.ranges(cuts) and self.ranges(following) and not self.ranges(beside) and self._draws(leading, following):
             time_ms, cuts = min(span.head.event_time_ms for span in leading.values()), at_starts(leading)
             beside = what_is_left(cuts, following, self.starts, self.spans, self.used)
-        return time_ms, {**cuts, **beside}
+        return time_ms, {**cuts, **self._with_next_times(beside)}
 
     def _room(self, leading: Collection[SplitId], following: Cuts) -> float:
         """Return what share of the budget the common cut may take, so that those that follow it never starve."""
@@ -249,7 +249,7 @@ class _Board:
         """Return cuts that were made without looking at times, with what follows them for the watermark."""
         if self.limits.out_of_orderness_ms is None:
             return cuts
-        inside = {s: at for s, span in self.spans.items() if (at := cuts[s].position) < span.end}
+        inside = {s: cut.position for s, cut in cuts.items() if s in self.spans and cut.position < self.spans[s].end}
         heads = self.index.heads(inside)
         return {
             s: cut if (head := heads.get(s)) is None else Cut(cut.position, head.event_time_ms)

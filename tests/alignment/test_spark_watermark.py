@@ -191,6 +191,17 @@ def test_the_watermark_does_not_wait_for_a_late_split_and_does_from_where_it_is_
     assert not world.plans[-1].splits["late"].late
 
 
+def test_the_watermark_waits_for_the_first_row_of_a_late_split_that_is_in_time() -> None:
+    world = World({"a": log(100, 109, readable=False)}, Limits(budget=Budget(rows=3)))
+    world.logs["a"].append(1)
+    world.plan()
+    world.logs["a"].append(1)
+    world.discover("late", log(23, 63, 103))
+    marks = [world.plan().progress.watermark_ms for _ in range(2)]
+    assert (world.read("a"), world.read("late")) == ([100, 109], [23, 63, 103])
+    assert marks == [102, 102]
+
+
 def test_the_watermark_stays_where_only_late_splits_are_active() -> None:
     world = World({"a": log(*range(0, 5000, 100)), "b": log(0, 1000)}, Limits(max_drift_ms=10_000))
     world.quiet.add("a")
