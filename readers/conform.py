@@ -19,6 +19,7 @@ from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.objects import S3Object
 
 __all__ = [
+    "check_levels",
     "conform",
     "conform_each",
     "inferred_schema",
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 MOST_DIGITS = 38  # of a Spark decimal
+MOST_LEVELS = 64  # of a type: Arrow's messages hold no deeper ones
 
 _TYPES: Sequence[tuple[Callable[[pa.DataType], bool], pa.DataType]] = (
     (kinds.is_uint8, pa.int16()),
@@ -72,7 +74,30 @@ def spark_schema(schema: pa.Schema) -> pa.Schema:
     float16, decimals beyond 38 digits, unions) and for two columns that differ in case only, which are
     one to Spark.
     """
+    check_levels(schema)
     return pa.schema(_spark_fields(schema, ""))
+
+
+def check_levels(schema: pa.Schema) -> None:
+    """Raise OptionError for a column that is nested more deeply than Arrow's messages, by which Spark gets rows."""
+    for field in schema:
+        level, inner = 0, [field.type]
+        while inner:
+            level += 1
+            inner = [each for kind in inner for each in _inner_types(kind)]
+        if level > MOST_LEVELS:
+            raise OptionError(
+                f"the column {field.name!r} is nested {level} levels deep, and Spark is given at most {MOST_LEVELS}: "
+                "leave it out of the schema"
+            )
+
+
+def _inner_types(kind: pa.DataType) -> list[pa.DataType]:
+    if kinds.is_struct(kind):
+        return [field.type for field in kind]
+    if kinds.is_map(kind):
+        return [pa.struct([kind.key_field, kind.item_field])]
+    return [kind.value_type] if any(is_kind(kind) for is_kind in _LISTS) else []
 
 
 def inferred_schema(samples: Sequence[S3Object], schema_of: Callable[[S3Object], pa.Schema], bucket: str) -> pa.Schema:

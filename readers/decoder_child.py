@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import pickle
 import queue
@@ -16,21 +17,34 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.abc import MetaPathFinder
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
+from tidegate.readers.decoder_messages import (
+    BATCH,
+    FETCH,
+    IN_VAIN,
+    RAISES,
+    READY,
+    RETURNS,
+    WRITE,
+    AskedInVain,
+    Look,
+    packed,
+    packed_error,
+)
 from tidegate.readers.merged_batches import merged
 from tidegate.readers.object_store import ObjectStore
 from tidegate.readers.objects import S3Object
 from tidegate.readers.process_channel import Channel
 from tidegate.readers.s3_address import S3Address
 
-__all__ = ["BATCH", "FETCH", "OUT_OF_MEMORY", "RAISES", "READY", "RETURNS", "WRITE", "AskedInVain", "Look", "main"]
+__all__ = ["OUT_OF_MEMORY", "main"]
 
 IDLE_S = 60.0  # without a call, it ends: as Spark's own idle workers do
 
@@ -38,17 +52,6 @@ WATCH_MS = 50
 ASKED_FOR = 8  # times as much memory as may be used may be asked for
 OUT_OF_MEMORY = 83
 """The status of a process that took too much."""
-
-READY, FETCH, WRITE, BATCH, RETURNS, RAISES = "ready", "fetch", "write", "batch", "returns", "raises"
-"""What a message of this process is about."""
-
-Look: TypeAlias = "tuple[tuple[Any, ...], int, int]"
-"""Of a call that is made for an object: the arguments, a position in the object, and how many bytes of it come
-with the call from there on."""
-
-
-class AskedInVain(Exception):  # noqa: N818 - it never leaves these two processes
-    """The other process could not fetch, or write; it knows why."""
 
 
 def main(calls: int, others: Sequence[int]) -> None:
@@ -66,16 +69,17 @@ def main(calls: int, others: Sequence[int]) -> None:
     spare: queue.LifoQueue[Channel] = queue.LifoQueue()
     for each in others:
         spare.put(Channel(socket.socket(fileno=each)))
-    store = _AskedStore(channel, spare)
-    channel.send((READY,))
+    channel.send(packed(READY))
     with contextlib.suppress(EOFError, OSError):
         while channel.arrives(IDLE_S):
-            (bucket, pickled, most_bytes, method, looks), ahead = channel.receive()
-            store.bucket = bucket
+            head, ahead = channel.receive()
+            # Of the process that started this one.
+            number, bucket, pickled, most_bytes, busy_s, method, looks = pickle.loads(head)  # noqa: S301
             watch.most_bytes = most_bytes
-            _limit(ASKED_FOR * most_bytes)
-            made = _made(store, getattr(_format(pickled, store), method), looks, ahead)
-            channel.send(_outcome(channel, merged(made) if method == "read" and len(looks) > 1 else made))
+            _limit(resource.RLIMIT_DATA, ASKED_FOR * most_bytes)
+            asking = _Asking(channel, spare, number, busy_s)
+            made = _made(asking, bucket, pickled, method, looks, ahead)
+            channel.send(_outcome(asking, merged(made) if method == "read" and len(looks) > 1 else made))
 
 
 class _NoPandas(MetaPathFinder):
@@ -87,79 +91,91 @@ class _NoPandas(MetaPathFinder):
             raise ModuleNotFoundError(name=fullname)
 
 
-class _AskedStore(ObjectStore):
-    """Asks the other process for bytes, and to write.
+class _Asking:
+    """What a call tells the other process, and asks of it, by its number: threads may outlive the call."""
 
-    ahead: a position in the object that a call is about, and its bytes from there on, which came with the call.
-    """
+    def __init__(self, channel: Channel, spare: queue.LifoQueue[Channel], number: int, busy_s: float) -> None:
+        self._channel, self._spare, self._number, self._busy_s = channel, spare, number, busy_s
 
-    ahead: tuple[int, bytes]
+    def give(self, batch: pa.RecordBatch) -> None:
+        self._channel.send(packed(BATCH), memoryview(batch.serialize()))
+        self.grant_time()
 
-    def __init__(self, channel: Channel, spare: queue.LifoQueue[Channel]) -> None:
-        super().__init__(None, "")  # type: ignore[arg-type]  # it asks no endpoint
-        self._channel, self._spare = channel, spare
-
-    def fetch(self, found: S3Object, start: int, end: int) -> bytes:
-        begin, ahead = self.ahead
-        if begin <= start and end <= begin + len(ahead):
-            return ahead if (start, end) == (begin, begin + len(ahead)) else ahead[start - begin : end - begin]
-        return self._asked((FETCH, found, start, end))
-
-    def write(self, place: S3Address, data: bytes) -> None:
-        self._asked((WRITE, place), data)
-
-    def _asked(self, question: tuple[Any, ...], data: bytes = b"") -> bytes:
+    def ask(self, kind: str, *question: Any, data: bytes = b"") -> bytes:
         is_calling = threading.current_thread() is threading.main_thread()
         channel = self._channel if is_calling else self._spare.get()
         try:
-            channel.send(question, data)
+            channel.send(packed(kind, self._number, *question), data)
             answered, answer = channel.receive()
         finally:
             if not is_calling:
                 self._spare.put(channel)
-        if not answered:
+        self.grant_time()
+        if answered == IN_VAIN:
             raise AskedInVain
         return answer
 
+    def grant_time(self) -> None:
+        """Let this process be busy for some time from now on; the system ends it after that."""
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        _limit(resource.RLIMIT_CPU, math.ceil(used.ru_utime + used.ru_stime + self._busy_s))
+
+
+class _AskedStore(ObjectStore):
+    """Has the bytes of one object that came with a call, and asks the other process for others, and to write.
+
+    number: of the look, which says what object it is.
+    """
+
+    def __init__(self, asking: _Asking, bucket: str, number: int, look: Look, ahead: bytes) -> None:
+        super().__init__(None, bucket)  # type: ignore[arg-type]  # it asks no endpoint
+        self._asking, self._number, self._look, self._bytes = asking, number, look, ahead
+
+    def fetch(self, found: S3Object, start: int, end: int) -> bytes:
+        if found != self._look.found:
+            raise ValueError(f"{found.key!r} is asked for in a look at {self._look.found.key!r}")
+        begin, ahead = self._look.begin, self._bytes
+        if begin <= start and end <= begin + len(ahead):
+            return ahead if (start, end) == (begin, begin + len(ahead)) else ahead[start - begin : end - begin]
+        return self._asking.ask(FETCH, self._number, start, end)
+
+    def write(self, place: S3Address, data: bytes) -> None:
+        self._asking.ask(WRITE, *place, data=data)
+
 
 @functools.lru_cache(maxsize=16)
-def _format(pickled: bytes, store: ObjectStore) -> Any:
-    return replace(pickle.loads(pickled), store=store)  # noqa: S301 - of the process that started this one
+def _format(pickled: bytes) -> Any:
+    return pickle.loads(pickled)  # noqa: S301 - of the process that started this one
 
 
-def _made(store: _AskedStore, method: Callable[..., Any], looks: Sequence[Look], ahead: bytes) -> Iterator[Any]:
-    """Yield what a method returns, or yields, of one object after the other."""
+def _made(
+    asking: _Asking, bucket: str, pickled: bytes, method: str, looks: Sequence[Look], ahead: bytes
+) -> Iterator[Any]:
+    """Yield what a method of a format returns, or yields, of one object after the other."""
     at = 0
-    for arguments, begin, size in looks:
-        store.ahead = begin, ahead[at : at + size]
-        at += size
-        made = method(*arguments)
+    for number, look in enumerate(looks):
+        store = _AskedStore(asking, bucket, number, look, ahead[at : at + look.size])
+        at += look.size
+        asking.grant_time()
+        made = getattr(replace(_format(pickled), store=store), method)(*look.arguments)
         if hasattr(made, "__next__"):
             yield from made
         else:
             yield made
 
 
-def _outcome(channel: Channel, made: Iterator[Any]) -> tuple[str, Any]:
-    """Send the batches among what is made, and return what is left to say: all else that is."""
+def _outcome(asking: _Asking, made: Iterator[Any]) -> bytes:
+    """Give the batches among what is made, and return what is left to say: all else that is."""
     results = []
     try:
         for each in made:
             if isinstance(each, pa.RecordBatch):
-                channel.send((BATCH,), memoryview(each.serialize()))
+                asking.give(each)
             else:
                 results.append(each)
+        return packed(RETURNS, results)
     except Exception as problem:  # noqa: BLE001 - whoever asked raises it
-        return RAISES, _portable(problem)
-    return RETURNS, results
-
-
-def _portable(problem: Exception) -> Exception:
-    try:
-        pickle.loads(pickle.dumps(problem))  # noqa: S301 - its own
-    except Exception:  # noqa: BLE001 - any class may refuse
-        return RuntimeError(f"{type(problem).__name__}: {problem}")
-    return problem
+        return packed(RAISES, *packed_error(problem))
 
 
 class _Watch(threading.Thread):
@@ -192,8 +208,9 @@ def _resident_bytes() -> int:
     return (resident - shared) * resource.getpagesize()
 
 
-def _limit(data_bytes: int) -> None:
-    """Let no more memory be asked for than this; not every system heeds it."""
-    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+def _limit(resource_number: int, wanted: int) -> None:
+    """Let no more of something be asked for than this; not every system heeds it."""
+    _, most = resource.getrlimit(resource_number)
+    wanted = min(wanted, sys.maxsize if most < 0 else most)
     with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_DATA, (data_bytes if most < 0 else min(data_bytes, most), most))
+        resource.setrlimit(resource_number, (wanted, most))

@@ -7,8 +7,8 @@ gigabytes, some keep it busy for ever.  A child is started by exec when it is fi
 from __future__ import annotations
 
 import atexit
-import functools
 import os
+import pickle
 import signal
 import socket
 import subprocess
@@ -17,35 +17,53 @@ import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import IO, Any, Literal, NamedTuple
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import IO, Any, Literal, NamedTuple, TypeAlias
 
 from tidegate.errors import ConnectorError
-from tidegate.readers.decoder_child import BATCH, FETCH, OUT_OF_MEMORY, RAISES, RETURNS, Look
+from tidegate.readers.decoder_child import OUT_OF_MEMORY
+from tidegate.readers.decoder_messages import (
+    BATCH,
+    FETCH,
+    GIVEN,
+    IN_VAIN,
+    RAISES,
+    RETURNS,
+    WRITE,
+    Look,
+    error_of,
+    unpacked,
+)
 from tidegate.readers.object_file import THREADS
 from tidegate.readers.object_store import ObjectStore
-from tidegate.readers.process_channel import Channel
+from tidegate.readers.process_channel import Channel, MalformedMessageError
+from tidegate.readers.s3_address import S3Address
 
 __all__ = ["DecoderCall", "DecoderEndedError", "DecoderProcess", "decoder"]
 
 START_S = 120.0  # until a process is ready
-SILENT_S = 120.0  # one that says nothing for so long, and waits for no bytes, never will
+BUSY_S = 120.0  # of CPU, so that no slow machine counts: one that takes more and tells nothing never will
+SILENT_S = 600.0  # one that takes no CPU either, and waits for no bytes: it sleeps for ever, or the machine does
 MOST_AT_ONCE = max(2, min(4, os.cpu_count() or 1))  # for callers who wait for their turn
 END_S = 5.0  # until a process has ended that hung up
 SAID_BYTES = 4096  # of the last that a process says, the most that is looked at
 _PROGRAM = "import sys; sys.path[:] = {}; from tidegate.readers.decoder_child import main; main({}, {})"
 _KILLED = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 
+EndKind: TypeAlias = Literal["crash", "killed", "memory", "busy", "silent"]
+
 
 class DecoderEndedError(Exception):
     """A decoder process did not outlive a call.
 
     cause: such as ``signal SIGSEGV``.
-    kind: killed: by somebody else.  memory: there was not enough.  silent: nothing came of it.  crash: all else.
+    kind: killed: by somebody else.  memory: there was not enough.  busy: it took BUSY_S, and nothing came of it.
+        silent: nothing came of it for SILENT_S.  crash: all else.
     is_first: the call was the first one of its process, so that none before it can be the reason.
     """
 
-    def __init__(self, cause: str, kind: Literal["crash", "killed", "memory", "silent"], *, is_first: bool) -> None:
+    def __init__(self, cause: str, kind: EndKind, *, is_first: bool) -> None:
         super().__init__(cause)
         self.cause, self.kind, self.is_first = cause, kind, is_first
 
@@ -67,6 +85,19 @@ class DecoderCall(NamedTuple):
     ahead: bytes
 
 
+@dataclass
+class _Running:
+    """A call that is under way.
+
+    number: among those of its process.
+    problem: why its process asked in vain.
+    """
+
+    call: DecoderCall
+    number: int
+    problem: Exception | None = None
+
+
 class DecoderProcess:
     """A child that makes one call at a time.
 
@@ -75,142 +106,180 @@ class DecoderProcess:
     Raises ConnectorError if it does not start.
     """
 
+    _said: IO[bytes]
+    _process: subprocess.Popen[bytes]
+
     def __init__(self) -> None:
         self.is_usable = False
         self._calls = 0
-        self._call: DecoderCall | None = None
-        self._problem: Exception | None = None
+        self._running: _Running | None = None
         self._asking = 0
         self._heard_s = time.monotonic()
         self._lock = threading.Lock()
-        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - close() closes it
         self._said_before = 0
-        self._process: subprocess.Popen[bytes] | None = None
-        pairs = [socket.socketpair() for _ in range(1 + THREADS)]
-        self._channels = [Channel(end) for end, _ in pairs]
+        self._channels: list[Channel] = []
+        self._held = ExitStack()
         try:
-            self._process = self._started([end for _, end in pairs])
-            for channel in self._channels[1:]:
-                threading.Thread(target=self._serve, args=[channel], daemon=True, name="tidegate-decoder").start()
-            self._receive(START_S)
-        except (EOFError, OSError, DecoderEndedError) as problem:
+            self._start()
+        except (EOFError, OSError, RuntimeError, MalformedMessageError, DecoderEndedError) as problem:
             cause = self._ended() if isinstance(problem, EOFError) else problem
             self.close()
             raise ConnectorError(f"the process that decodes objects does not start: {cause}") from None
+        except BaseException:
+            self.close()
+            raise
         self.is_usable = True
 
-    def _started(self, ends: Sequence[socket.socket]) -> subprocess.Popen[bytes]:
-        calls, *others = (end.fileno() for end in ends)
-        try:
-            return subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM.format(sys.path, calls, others)],
+    def _start(self) -> None:
+        self._said = self._held.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - close() closes it
+        with ExitStack() as theirs:
+            ends = []
+            for _ in range(1 + THREADS):
+                own, other = socket.socketpair()
+                self._channels.append(Channel(self._held.enter_context(own), SILENT_S))
+                ends.append(theirs.enter_context(other).fileno())
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM.format(sys.path, ends[0], ends[1:])],
                 stdin=subprocess.DEVNULL,
                 stdout=self._said,
                 stderr=self._said,
-                pass_fds=[calls, *others],
+                pass_fds=ends,
             )
-        finally:
-            for end in ends:
-                end.close()
+        self._held.callback(self._end)
+        for channel in self._channels[1:]:
+            threading.Thread(target=self._serve, args=[channel], daemon=True, name="tidegate-decoder").start()
+        self._receive(START_S, 0)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the child is gone, such as one that was idle for long."""
+        return self._process.poll() is not None
 
     def run(self, call: DecoderCall) -> Generator[bytes, None, list[Any]]:
         """Make a call: yield its batches, as messages of Arrow, and return what it returns of each object.
 
-        Raises what it raises, what the store raises, and DecoderEndedError.
+        Raises what it raises, what the store raises, and DecoderEndedError.  Of an error that is no one of tidegate's
+        only the class is another: pa.ArrowException for Arrow's own, RuntimeError for all others.
         """
-        self._call, self._problem, self.is_usable = call, None, False
         self._calls += 1
+        running = self._running = _Running(call, self._calls)
+        self.is_usable = False
         self._said_before = os.fstat(self._said.fileno()).st_size
         channel = self._channels[0]
+        order = self._calls, call.store.bucket, call.pickled, call.most_bytes, BUSY_S, call.method, call.looks
         try:
-            channel.send((call.store.bucket, *call[1:-1]), call.ahead)
-            (said, *rest), data = self._receive(SILENT_S)
-            while said not in {RETURNS, RAISES}:
-                if said == BATCH:
+            channel.send(pickle.dumps(order), call.ahead)
+            (told, *rest), data = self._receive(SILENT_S, call.most_bytes)
+            while told not in {RETURNS, RAISES}:
+                if told == BATCH:
                     yield data
                 else:
-                    channel.send(*self._answer((said, *rest), data))
-                (said, *rest), data = self._receive(SILENT_S)
+                    channel.send(*self._answer((told, *rest), data))
+                (told, *rest), data = self._receive(SILENT_S, call.most_bytes)
+        except MalformedMessageError as problem:
+            raise self._end_error(str(problem), "crash") from None
+        except BlockingIOError:
+            raise self._silence(SILENT_S) from None
         except (EOFError, OSError):
             raise self._ended() from None
         self.is_usable = True
-        if said == RETURNS:
+        if told == RETURNS:
             results: list[Any] = rest[0]
             return results
-        raise self._problem or rest[0]  # what could not be had, of which a library may have made an error of its own
+        # What could not be had, of which a library may have made an error of its own.
+        raise running.problem or error_of(*rest)
 
     def close(self) -> None:
         """End it; nobody waits for what it was at."""
         self.is_usable = False
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        self._held.close()
+
+    def disown(self) -> None:
+        """Let go of it in a forked process, whose child it is not: it ends when its own parent lets go, too."""
         for channel in self._channels:
             channel.close()
         self._said.close()
 
-    def _receive(self, patience_s: float) -> tuple[tuple[Any, ...], bytes]:
+    def _end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def _receive(self, patience_s: float, most_bytes: int) -> tuple[tuple[Any, ...], bytes]:
         since_s = time.monotonic()
         while not self._channels[0].arrives(patience_s / 8):
             if not self._asking and time.monotonic() - max(since_s, self._heard_s) > patience_s:
-                raise DecoderEndedError(f"no answer for {patience_s:g} s", "silent", is_first=self._calls <= 1)
-        return self._channels[0].receive()
+                raise self._silence(patience_s)
+        head, data = self._channels[0].receive(most_bytes)
+        return unpacked(head), data
 
     def _serve(self, channel: Channel) -> None:
-        with suppress(EOFError, OSError):
-            while True:
-                channel.send(*self._answer(*channel.receive()))
+        with suppress(EOFError, OSError, MalformedMessageError):
+            while channel.arrives(None):
+                running = self._running
+                head, data = channel.receive(0 if running is None else running.call.most_bytes)
+                channel.send(*self._answer(unpacked(head), data))
 
-    def _answer(self, question: tuple[Any, ...], data: bytes) -> tuple[bool, bytes]:
+    def _answer(self, question: tuple[Any, ...], data: bytes) -> tuple[bytes, bytes]:
+        kind, *rest = question
+        if kind not in {FETCH, WRITE}:
+            raise MalformedMessageError(f"it tells {kind!r} in the midst of a call")
+        number, *about = rest
+        running = self._running
+        if running is None or running.number != number:  # of a thread that outlived its call
+            return IN_VAIN, b""
         with self._lock:
             self._asking += 1
         try:
-            return True, self._asked(question, data)
+            return GIVEN, _asked(running.call, kind, about, data)
         except Exception as problem:  # noqa: BLE001 - whoever made the call raises it
-            self._problem = problem
-            return False, b""
+            running.problem = problem
+            return IN_VAIN, b""
         finally:
             with self._lock:
                 self._asking -= 1
             self._heard_s = time.monotonic()
 
-    def _asked(self, question: tuple[Any, ...], data: bytes) -> bytes:
-        call = self._call
-        if call is None:
-            raise ValueError("it is asked for bytes before it is called")
-        if question[0] != FETCH:
-            call.store.write(question[1], data)
-            return b""
-        _, found, start, end = question
-        if end - start > call.most_bytes:
-            raise MemoryError
-        return call.store.fetch(found, start, end)
+    def _silence(self, patience_s: float) -> DecoderEndedError:
+        return self._end_error(f"no answer for {patience_s:g} s", "silent")
 
     def _ended(self) -> DecoderEndedError:
         status = self._status()
         end = os.fstat(self._said.fileno()).st_size
         told = os.pread(self._said.fileno(), SAID_BYTES, max(self._said_before, end - SAID_BYTES))
         said = told.decode(errors="replace").strip()
+        if -status == signal.SIGXCPU:
+            return self._end_error(f"no answer for {BUSY_S:g} s of CPU time", "busy")
         why = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
         # As the runtime of C++ tells of an exception that nobody catches, or Python of one.
         _, is_uncaught, what = said.rpartition("what():")
         lines = (what.strip() if is_uncaught else said if status > 0 else "").splitlines()
         if lines:
             why = f"{why}: {lines[0 if is_uncaught else -1].strip()}"
-        kind: Literal["crash", "killed", "memory"] = "killed" if -status in _KILLED else "crash"
+        kind: EndKind = "killed" if -status in _KILLED else "crash"
         if status == OUT_OF_MEMORY or "bad_alloc" in said:
             kind = "memory"
-        return DecoderEndedError(why, kind, is_first=self._calls <= 1)
+        return self._end_error(why, kind)
+
+    def _end_error(self, cause: str, kind: EndKind) -> DecoderEndedError:
+        return DecoderEndedError(cause, kind, is_first=self._calls <= 1)
 
     def _status(self) -> int:
         """Return how it ended: it has hung up."""
-        if self._process is None:
-            return 0
         try:
             return self._process.wait(END_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             return self._process.wait()
+
+
+def _asked(call: DecoderCall, kind: str, about: Sequence[Any], data: bytes) -> bytes:
+    if kind != FETCH:
+        call.store.write(S3Address(*about), data)
+        return b""
+    look, start, end = about
+    if end - start > call.most_bytes:
+        raise MemoryError
+    return call.store.fetch(call.looks[look].found, start, end)
 
 
 @contextmanager
@@ -222,16 +291,18 @@ def decoder(*, fresh: bool = False, in_turn: bool = False) -> Iterator[DecoderPr
 
     Raises ConnectorError if none can be started.
     """
-    decoders = _decoders(os.getpid())
-    process = decoders.take(fresh=fresh, in_turn=in_turn)
+    process = _DECODERS.take(fresh=fresh, in_turn=in_turn)
     try:
         yield process
     finally:
-        decoders.give_back(process, in_turn=in_turn)
+        _DECODERS.give_back(process, in_turn=in_turn)
 
 
 class _Decoders:
     def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
         self._changed = threading.Condition()
         self._idle: list[DecoderProcess] = []
         self._in_turn = 0
@@ -241,6 +312,7 @@ class _Decoders:
             if in_turn:
                 self._changed.wait_for(lambda: self._in_turn < MOST_AT_ONCE)
                 self._in_turn += 1
+            self._drop_ended()
             if self._idle and not fresh:
                 return self._idle.pop()
         try:
@@ -260,7 +332,13 @@ class _Decoders:
         with self._changed:
             self._in_turn -= in_turn
             self._idle += idle
+            self._drop_ended()
             self._changed.notify()
+
+    def _drop_ended(self) -> None:
+        for process in [each for each in self._idle if each.has_ended]:
+            self._idle.remove(process)
+            process.close()
 
     def close(self) -> None:
         with self._changed:
@@ -268,10 +346,13 @@ class _Decoders:
         for process in idle:
             process.close()
 
+    def forget(self) -> None:
+        """Begin anew in a forked process, whose threads are gone: the children are another's."""
+        for process in self._idle:
+            process.disown()
+        self._begin()
 
-# A forked process has none of the children.
-@functools.cache
-def _decoders(process_id: int) -> _Decoders:
-    made = _Decoders()
-    atexit.register(lambda: made.close() if os.getpid() == process_id else None)
-    return made
+
+_DECODERS = _Decoders()
+atexit.register(_DECODERS.close)
+os.register_at_fork(after_in_child=_DECODERS.forget)

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.errors import ConnectorError, CorruptDataError
-from tidegate.readers.conform import inferred_schema
-from tidegate.readers.decoder_child import Look
+from tidegate.readers.conform import check_levels, inferred_schema
+from tidegate.readers.decoder_messages import Look
 from tidegate.readers.decoder_process import DecoderCall, DecoderEndedError, decoder
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES
 from tidegate.readers.object_store import SMALL_BYTES, TAIL_BYTES
@@ -41,49 +41,66 @@ class GuardedFormat(ObjectFormat):
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
         """See ObjectFormat.infer."""
-        store = self.inner.store
-        return inferred_schema(samples, lambda found: self._looked_at("infer", [found], [([found],)])[0], store.bucket)
+        return inferred_schema(
+            samples, lambda found: self._looked_at("infer", [(found, [found])])[0], self.inner.store.bucket
+        )
 
     def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
         """See ObjectFormat.survey."""
         surveys = unseen_surveys(found, column, self.inner.chunk_bytes)
-        return self._looked_at("survey", [found], [(found, column)])[0] if surveys is None else surveys
+        return self._looked_at("survey", [(found, found, column)])[0] if surveys is None else surveys
 
     def survey_together(self, founds: Sequence[S3Object], column: str | None) -> list[list[ChunkSurvey]] | None:
         """See ObjectFormat.survey_together."""
         if any(unseen_surveys(found, column, self.inner.chunk_bytes) is not None for found in founds):
             return None
-        surveys: list[list[ChunkSurvey]] = self._looked_at("survey", founds, [(found, column) for found in founds])
+        surveys: list[list[ChunkSurvey]] = self._looked_at("survey", [(found, found, column) for found in founds])
         return surveys
 
     def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """See ObjectFormat.read."""
+        """See ObjectFormat.read; OptionError for a column of ``schema`` that no message holds."""
+        check_levels(schema)
         begin = 0 if chunk.size <= SMALL_BYTES else chunk.size - TAIL_BYTES
         ahead = self.inner.store.fetch(chunk.source, begin, chunk.size)
-        look = ((chunk, schema), begin, len(ahead))
-        with closing(self._run("read", chunk.source, look, ahead=ahead, in_turn=False)) as batches:
+        look = Look(chunk.source, (chunk, schema), begin, len(ahead))
+        with closing(self._run("read", [look], ahead, in_turn=False)) as batches:
             for batch in batches:
-                yield pa.ipc.read_record_batch(pa.py_buffer(batch), schema)
+                yield self._batch(batch, schema, chunk)
 
     def read_together(self, chunks: Sequence[Chunk], schema: pa.Schema) -> list[pa.RecordBatch] | None:
         """See ObjectFormat.read_together."""
         if self.inner.bad_records.path is not None or any(chunk.size > SMALL_BYTES for chunk in chunks):
             return None
+        check_levels(schema)
         wholes = [self.inner.store.fetch(chunk.source, 0, chunk.size) for chunk in chunks]
-        looks = [((chunk, schema), 0, chunk.size) for chunk in chunks]
-        batches = self._run("read", chunks[0].source, *looks, ahead=b"".join(wholes), in_turn=False)
-        return [pa.ipc.read_record_batch(pa.py_buffer(batch), schema) for batch in batches]
+        looks = [Look(chunk.source, (chunk, schema), 0, chunk.size) for chunk in chunks]
+        try:
+            batches = [*self._run("read", looks, b"".join(wholes), in_turn=False)]
+        except ConnectorError:
+            return None  # and it is told which one it is
+        return [self._batch(batch, schema, chunks[0]) for batch in batches]
+
+    def _batch(self, message: bytes, schema: pa.Schema, chunk: Chunk) -> pa.RecordBatch:
+        try:
+            batch = pa.ipc.read_record_batch(pa.py_buffer(message), schema)
+            batch.validate()
+        except (pa.ArrowException, OSError) as problem:
+            address = self.inner.store.address(chunk.key)
+            raise CorruptDataError(f"what was decoded of {address} is no batch: {problem}") from None
+        return batch
 
     @cached_property
     def _pickled(self) -> bytes:
         return pickle.dumps(replace(self.inner, store=None))  # type: ignore[arg-type]  # the process has its own
 
-    def _looked_at(self, method: str, founds: Sequence[S3Object], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Return what a method returns of each object."""
-        begins = [max(0, found.size - TAIL_BYTES) for found in founds]
-        ends = [self.inner.store.fetch(found, at, found.size) for found, at in zip(founds, begins, strict=True)]
-        looks = zip(arguments, begins, map(len, ends), strict=True)
-        steps = self._run(method, founds[0], *looks, ahead=b"".join(ends), in_turn=True)
+    def _looked_at(self, method: str, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Return what a method returns of each object, which stands before the arguments."""
+        looks, ends = [], []
+        for found, *arguments in asked:
+            begin = max(0, found.size - TAIL_BYTES)
+            ends.append(self.inner.store.fetch(found, begin, found.size))
+            looks.append(Look(found, tuple(arguments), begin, len(ends[-1])))
+        steps = self._run(method, looks, b"".join(ends), in_turn=True)
         try:
             next(steps)
         except StopIteration as returned:
@@ -92,10 +109,10 @@ class GuardedFormat(ObjectFormat):
         raise AssertionError(f"{method} yields nothing")
 
     def _run(
-        self, method: str, found: S3Object, *looks: Look, ahead: bytes, in_turn: bool
+        self, method: str, looks: Sequence[Look], ahead: bytes, *, in_turn: bool
     ) -> Generator[bytes, None, list[Any]]:
-        """Call a method in a decoder process; ``found``: the object that errors name, the first one."""
-        store, address = self.inner.store, self.inner.store.address(found.key)
+        """Call a method in a decoder process; errors name the first object."""
+        store, address = self.inner.store, self.inner.store.address(looks[0].found.key)
         call = DecoderCall(store, self._pickled, OWN_BYTES + self.most_bytes, method, looks, ahead)
         given = 0
         for fresh in (False, True):
@@ -117,6 +134,10 @@ class GuardedFormat(ObjectFormat):
                     raise self._error(end, address) from None
             except MemoryError:
                 raise self._too_large(address) from None
+            except pa.ArrowException as problem:
+                raise CorruptDataError(f"{address} cannot be decoded: {problem}") from None
+            except RuntimeError as problem:
+                raise ConnectorError(f"decoding {address} failed: {problem}") from None
         raise AssertionError("the second process returns, or raises")
 
     def _error(self, end: DecoderEndedError, address: str) -> ConnectorError | CorruptDataError:
@@ -125,8 +146,10 @@ class GuardedFormat(ObjectFormat):
                 return ConnectorError(f"the process that decoded {address} was killed ({end.cause})")
             case "memory":
                 return self._too_large(address)
-            case "silent":
+            case "busy":
                 return CorruptDataError(f"the object {address} keeps Arrow's reader busy ({end.cause})")
+            case "silent":
+                return ConnectorError(f"the process that decodes {address} says nothing ({end.cause})")
             case _:
                 return CorruptDataError(f"the object {address} ends Arrow's reader ({end.cause})")
 

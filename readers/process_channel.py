@@ -1,49 +1,61 @@
-"""Messages between two processes of one machine: a small Python value and bytes, over a pair of sockets."""
+"""Messages between two processes of one machine: a head that says what it is about, and bytes, over two sockets."""
 
 from __future__ import annotations
 
-import pickle
 import select
 import socket
 import struct
-from typing import Any
+import sys
 
-__all__ = ["Channel"]
+__all__ = ["Channel", "MalformedMessageError"]
 
-_LENGTHS = struct.Struct("<IQ")  # of the value and of the bytes
+MOST_HEAD_BYTES = 64 << 20
+_LENGTHS = struct.Struct("<IQ")  # of the head and of the bytes
+_TIME = struct.Struct("@ll")  # seconds and microseconds, as the system has them
+
+
+class MalformedMessageError(Exception):
+    """What arrives is no message that the other process sends by itself: something overwrote its memory."""
 
 
 class Channel:
     """One end.  Of each direction one thread at a time may make use.
 
-    Either process trusts the other: values are pickled.
+    patience_s: for how long nothing may move in the midst of a message; None: for ever.
     """
 
-    def __init__(self, end: socket.socket) -> None:
+    def __init__(self, end: socket.socket, patience_s: float | None = None) -> None:
         self._socket = end
         self._arrivals = select.poll()
         self._arrivals.register(end, select.POLLIN)
+        if patience_s is not None:
+            whole_s, rest_s = divmod(patience_s, 1)
+            for direction in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
+                end.setsockopt(socket.SOL_SOCKET, direction, _TIME.pack(int(whole_s), int(rest_s * 1e6)))
 
-    def send(self, value: Any, data: bytes | memoryview = b"") -> None:
-        """Send a message; raises OSError when the other process is gone."""
-        pickled = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    def send(self, head: bytes, data: bytes | memoryview = b"") -> None:
+        """Send a message; raises OSError when the other process is gone, BlockingIOError when patience is over."""
         size = memoryview(data).nbytes
-        head = _LENGTHS.pack(len(pickled), size) + pickled
+        begin = _LENGTHS.pack(len(head), size) + head
         if size <= 1 << 16:
-            self._socket.sendall(head + bytes(data))
+            self._socket.sendall(begin + bytes(data))
         else:
-            self._socket.sendall(head)
+            self._socket.sendall(begin)
             self._socket.sendall(data)
 
-    def arrives(self, timeout_s: float) -> bool:
+    def arrives(self, timeout_s: float | None) -> bool:
         """Wait until there is a message, or the other process is gone; tell whether that came to be in time."""
-        return bool(self._arrivals.poll(timeout_s * 1000))
+        return bool(self._arrivals.poll(None if timeout_s is None else timeout_s * 1000))
 
-    def receive(self) -> tuple[Any, bytes]:
-        """Return the next message; raises EOFError, or OSError, when the other process is gone."""
-        lengths = _LENGTHS.unpack(self._exactly(_LENGTHS.size))
-        pickled, data = (self._exactly(length) for length in lengths)
-        return pickle.loads(pickled), data  # noqa: S301 - of our own process
+    def receive(self, most_bytes: int = sys.maxsize) -> tuple[bytes, bytes]:
+        """Return the next message; raises EOFError, or what ``send`` raises.
+
+        Raises MalformedMessageError if it would have more bytes than ``most_bytes``, or a huge head.
+        """
+        head_bytes, data_bytes = _LENGTHS.unpack(self._exactly(_LENGTHS.size))
+        if head_bytes > MOST_HEAD_BYTES or data_bytes > min(most_bytes, sys.maxsize):
+            raise MalformedMessageError(f"it tells {head_bytes} and {data_bytes} bytes at once")
+        return self._exactly(head_bytes), self._exactly(data_bytes)
 
     def close(self) -> None:
         """Let the other process know that nothing comes any more."""

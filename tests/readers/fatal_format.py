@@ -26,6 +26,12 @@ def _suffer(_: str) -> None:
         os.abort()
 
 
+def _spin(seconds: str) -> None:
+    end = time.process_time() + float(seconds)
+    while time.process_time() < end:
+        pass
+
+
 _DEEDS: dict[str, Callable[[str], object]] = {
     "signal": lambda name: os.kill(os.getpid(), signal.Signals[name]),
     "fault": lambda _: ctypes.string_at(0),
@@ -33,8 +39,9 @@ _DEEDS: dict[str, Callable[[str], object]] = {
     "harm": _HARM.append,
     "suffer": _suffer,
     "take": lambda size: _TAKEN.__setitem__(0, b"." * int(size)),
+    "spin": _spin,
     "reserve": lambda size: bytearray(int(size)),
-    # Stands for a decoder that is busy for ever: nothing else here takes time.
+    # Stands for a decoder that is slow, or sleeps for ever.
     "sleep": lambda seconds: time.sleep(float(seconds)),
 }
 

@@ -80,7 +80,7 @@ def run_here(file_format: str, first: int, end: int, *, guarded: bool) -> None:
     """Look at mutants, and print a line before and after each."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    with mock.patch("tidegate.readers.decoder_process.SILENT_S", DECODER_PATIENCE_S):
+    with mock.patch("tidegate.readers.decoder_process.BUSY_S", DECODER_PATIENCE_S):
         for number in range(first, end):
             print(json.dumps([number, None]), flush=True)
             counted = outcomes(file_format, mutant(file_format, number), guarded=guarded)

@@ -138,13 +138,22 @@ def test_no_more_is_fetched_at_once_than_memory_allows():
         guarded(store).survey(store.found("x"), "at")
 
 
-def test_an_object_that_keeps_a_process_busy_is_corrupt_after_a_while():
-    store = Objects(x="sleep 600")
-    with (
-        mock.patch.object(decoder_process, "SILENT_S", 2),
-        pytest.raises(CorruptDataError, match=r"^the object s3://data/x keeps Arrow's reader busy \(no answer for 2 s"),
-    ):
-        guarded(store).survey(store.found("x"), "at")
+def test_an_object_that_keeps_a_process_busy_is_corrupt_after_a_while_of_its_cpu():
+    store = Objects(x="spin 60", y="1\nspin 1\n2\nspin 1\n3\nspin 1\n4")
+    sentence = r"^the object s3://data/x keeps Arrow's reader busy \(no answer for 2 s of CPU time\)$"
+    with mock.patch.object(decoder_process, "BUSY_S", 2):
+        with pytest.raises(CorruptDataError, match=sentence):
+            guarded(store).survey(store.found("x"), "at")
+        assert len(lines_of(guarded(store).read(store.chunk("y"), SCHEMA))) == 7
+
+
+def test_a_slow_process_is_no_fault_of_the_object_however_long_it_takes():
+    store = Objects(x="sleep 1.5", y="sleep 600")
+    with mock.patch.object(decoder_process, "BUSY_S", 1):
+        assert guarded(store).survey(store.found("x"), "at")
+    sentence = r"^the process that decodes s3://data/y says nothing \(no answer for 2 s\)$"
+    with mock.patch.object(decoder_process, "SILENT_S", 2), pytest.raises(ConnectorError, match=sentence):
+        guarded(store).survey(store.found("y"), "at")
 
 
 @pytest.mark.parametrize("line", ["fetch 7 9", "thread fetch 7 9"])
