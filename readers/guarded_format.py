@@ -84,7 +84,7 @@ class GuardedFormat(ObjectFormat):
         try:
             batch = pa.ipc.read_record_batch(pa.py_buffer(message), schema)
             batch.validate()
-        except (pa.ArrowException, OSError) as problem:
+        except (pa.ArrowException, OSError, EOFError) as problem:
             address = self.inner.store.address(chunk.key)
             raise CorruptDataError(f"what was decoded of {address} is no batch: {problem}") from None
         return batch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -73,6 +74,12 @@ class FatalFormat(TypedFormat):
             _DEEDS[word](rest)
         elif word == "corrupt":
             raise CorruptDataError(f"{self.store.address(found.key)} is corrupt")
+        elif word == "raise":
+            raise {"KeyError": KeyError, "ArrowInvalid": pa.ArrowInvalid}[rest]("no")
+        elif word == "tell":
+            self.store._asking._channel.send(rest.encode())
+        elif word == "late":
+            threading.Timer(0.3, self._perform, [rest, found]).start()
         elif word == "fetch":
             self.store.fetch(found, *map(int, rest.split()))
         elif word == "thread":

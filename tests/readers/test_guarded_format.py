@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,10 +24,11 @@ from tidegate.enumerators.manifest import Manifest
 from tidegate.enumerators.object_discovery import ObjectDiscovery
 from tidegate.enumerators.object_times import ObjectTimes
 from tidegate.enumerators.seen_objects import SeenObjects
-from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError
+from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError, OptionError
 from tidegate.readers import decoder_process, guarded_format
 from tidegate.readers.bad_records import BadRecordPolicy
 from tidegate.readers.contract import ReadTask
+from tidegate.readers.decoder_process import DecoderCall, DecoderEndedError, decoder
 from tidegate.readers.guarded_format import GuardedFormat
 from tidegate.readers.object_store import TAIL_BYTES
 from tidegate.readers.objects import ChunkSurvey, S3Object
@@ -156,6 +159,16 @@ def test_a_slow_process_is_no_fault_of_the_object_however_long_it_takes():
         guarded(store).survey(store.found("y"), "at")
 
 
+def test_a_process_that_takes_nothing_is_given_up_after_a_while():
+    with mock.patch.object(decoder_process, "SILENT_S", 1):
+        process = decoder_process.DecoderProcess()
+        os.kill(process._process.pid, signal.SIGSTOP)
+        call = DecoderCall(Objects(), b"", MOST_BYTES, "read", [], bytes(8 << 20))
+        with pytest.raises(DecoderEndedError, match=r"^no answer for 1 s$"):
+            next(process.run(call))
+        process.close()
+
+
 @pytest.mark.parametrize("line", ["fetch 7 9", "thread fetch 7 9"])
 def test_what_the_store_raises_is_raised_as_it_is(line):
     store = Objects(x=f"{line}\n{'.' * TAIL_BYTES}")
@@ -232,6 +245,146 @@ def test_it_is_told_why_a_process_does_not_start(monkeypatch):
     monkeypatch.setattr(decoder_process, "_PROGRAM", "raise ValueError('no such thing')  # {} {} {}")
     with pytest.raises(ConnectorError, match=r"does not start: exit code 1: ValueError: no such thing$"):
         decoder_process.DecoderProcess()
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "problem"),
+    [
+        (threading.Thread, "start", RuntimeError("can't start new thread")),
+        (socket, "socketpair", OSError(24, "Too many open files")),
+        (tempfile, "TemporaryFile", OSError(30, "Read-only file system")),
+    ],
+)
+def test_a_process_that_does_not_start_leaves_nothing_behind(module, name, problem):
+    before = descriptors(), children()
+    with (
+        mock.patch.object(module, name, side_effect=problem),
+        pytest.raises(ConnectorError, match=rf"does not start: .*{problem.args[-1]}$"),
+    ):
+        decoder_process.DecoderProcess()
+    assert (descriptors(), children()) == before
+
+
+def test_a_process_that_is_interrupted_while_it_starts_leaves_nothing_behind():
+    before = descriptors(), children()
+    interrupted = mock.patch.object(decoder_process.DecoderProcess, "_receive", side_effect=KeyboardInterrupt)
+    with interrupted, pytest.raises(KeyboardInterrupt):
+        decoder_process.DecoderProcess()
+    assert (descriptors(), children()) == before
+
+
+def descriptors() -> int:
+    return len([*Path("/proc/self/fd").iterdir()])
+
+
+def children() -> set[str]:
+    return set(Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split())
+
+
+def test_idle_processes_that_ended_are_dropped_and_a_live_one_is_lent():
+    with decoder() as lent_last, decoder() as waiting_longest:
+        pass
+    process_id = waiting_longest._process.pid
+    os.kill(process_id, signal.SIGKILL)
+    await_that(lambda: _is_dead(process_id))
+    with decoder() as lent:
+        assert lent is lent_last
+    assert not Path(f"/proc/{process_id}").exists()
+    assert waiting_longest._said.closed
+    os.kill(lent_last._process.pid, signal.SIGKILL)
+    await_that(lambda: _is_dead(lent_last._process.pid))
+    with decoder() as lent:
+        assert not lent.has_ended
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_process_begins_with_no_decoder_and_harms_none():
+    store = Objects(x="1")
+    [process_id] = processes_of(store, "x")
+    reader, writer = os.pipe()
+    if not (forked := os.fork()):
+        try:
+            os.write(writer, str(*processes_of(store, "x")).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as told:
+        assert int(told.read()) not in {process_id, forked}
+    os.waitpid(forked, 0)
+    assert processes_of(store, "x") == [process_id]
+
+
+def test_a_bound_without_bound_limits_nothing():
+    made = GuardedFormat(FatalFormat(store := Objects(x="1")), 1 << 62)
+    assert lines_of(made.read(store.chunk("x"), SCHEMA)) == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "sentence"),
+    [
+        ("raise KeyError", ConnectorError, r"^decoding s3://data/x failed: KeyError: 'no'$"),
+        ("raise ArrowInvalid", CorruptDataError, r"^s3://data/x cannot be decoded: no$"),
+    ],
+)
+def test_errors_that_nobody_expects_name_the_object(line, error, sentence):
+    store = Objects(x=line, a="1")
+    for look in (
+        lambda: guarded(store).survey(store.found("x"), "at"),
+        lambda: list(guarded(store).read(store.chunk("x"), SCHEMA)),
+    ):
+        with pytest.raises(error, match=sentence):
+            look()
+    task = ReadTask(ranges=(), details=([store.chunk("a"), store.chunk("x")],))
+    with pytest.raises(error, match=sentence):
+        list(S3SplitReader(guarded(store), store, SCHEMA).read(task))
+
+
+def nested(levels: int) -> pa.Table:
+    values = pa.array([1])
+    for _ in range(levels - 1):
+        values = pa.StructArray.from_arrays([values], ["a"])
+    return pa.table({"n": [1], "deep": values})
+
+
+@pytest.mark.parametrize("levels", [64, 65, 90])
+def test_columns_are_read_as_deep_as_spark_is_given_them(levels):
+    table, store = nested(levels), Objects()
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    store.contents["x"] = sink.getvalue().to_pybytes()
+    made, found = GuardedFormat(ParquetFormat(store)), store.found("x")
+    if levels == 64:
+        assert read(made, found, made.infer([found])).equals(table)
+        return
+    sentence = rf"^the column 'deep' is nested {levels} levels deep, and Spark is given at most 64: leave it out"
+    for look in (lambda: made.infer([found]), lambda: read(made, found, table.schema)):
+        with pytest.raises(OptionError, match=sentence):
+            look()
+    assert read(made, found, pa.schema([("n", pa.int64())])).to_pylist() == [{"n": 1}]
+
+
+def test_a_thread_that_outlives_its_call_asks_in_vain_and_is_not_blamed():
+    store = Objects(x=f"late fetch 7 9\n{'.' * TAIL_BYTES}", y="sleep 0.6\ncorrupt")
+    store.gone = 7, 9
+    made = guarded(store)
+    assert made.survey(store.found("x"), "at")
+    with pytest.raises(CorruptDataError, match=r"^s3://data/y is corrupt$"):
+        made.survey(store.found("y"), "at")
+
+
+@pytest.mark.parametrize(
+    "message", [b"garbage", b'["ready"]', b'["returns", [{"survey": 1}]]', b'["fetch", 1, 2, 3, "4"]']
+)
+def test_a_process_that_tells_nonsense_ends_like_one_that_is_damaged(message):
+    store = Objects(x=f"tell {message.decode()}")
+    with pytest.raises(CorruptDataError, match=r"^the object s3://data/x ends Arrow's reader \(it tells "):
+        guarded(store).survey(store.found("x"), "at")
+
+
+def test_a_batch_that_is_none_is_an_error_that_names_the_object():
+    store = Objects(x='tell ["batch"]')
+    with pytest.raises(CorruptDataError, match=r"^what was decoded of s3://data/x is no batch: "):
+        list(guarded(store).read(store.chunk("x"), SCHEMA))
 
 
 def test_many_threads_share_a_few_processes():
