@@ -182,7 +182,7 @@ class DecoderProcess:
             raise self._silence(SILENT_S) from None
         except (EOFError, OSError):
             raise self._ended() from None
-        self.is_usable = True
+        self._running, self.is_usable = None, True
         if told == RETURNS:
             results: list[Any] = rest[0]
             return results
@@ -227,6 +227,8 @@ class DecoderProcess:
         running = self._running
         if running is None or running.number != number:  # of a thread that outlived its call
             return IN_VAIN, b""
+        if kind == FETCH and about[0] not in range(len(running.call.looks)):
+            raise MalformedMessageError("it asks for bytes of no object of its call")
         with self._lock:
             self._asking += 1
         try:
@@ -244,11 +246,11 @@ class DecoderProcess:
 
     def _ended(self) -> DecoderEndedError:
         status = self._status()
+        if -status == signal.SIGXCPU:
+            return self._end_error(f"no answer for {BUSY_S:g} s of CPU time", "busy")
         end = os.fstat(self._said.fileno()).st_size
         told = os.pread(self._said.fileno(), SAID_BYTES, max(self._said_before, end - SAID_BYTES))
         said = told.decode(errors="replace").strip()
-        if -status == signal.SIGXCPU:
-            return self._end_error(f"no answer for {BUSY_S:g} s of CPU time", "busy")
         why = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
         # As the runtime of C++ tells of an exception that nobody catches, or Python of one.
         _, is_uncaught, what = said.rpartition("what():")

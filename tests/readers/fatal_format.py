@@ -77,7 +77,8 @@ class FatalFormat(TypedFormat):
         elif word == "raise":
             raise {"KeyError": KeyError, "ArrowInvalid": pa.ArrowInvalid}[rest]("no")
         elif word == "tell":
-            self.store._asking._channel.send(rest.encode())
+            asking = self.store._asking
+            asking._channel.send(rest.replace("NUMBER", str(asking._number)).encode())
         elif word == "late":
             threading.Timer(0.3, self._perform, [rest, found]).start()
         elif word == "fetch":
