@@ -134,9 +134,9 @@ class DecoderProcess:
         self._said = self._held.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - close() closes it
         with ExitStack() as theirs:
             ends = []
-            for _ in range(1 + THREADS):
+            for patience_s in (SILENT_S, *[None] * THREADS):  # silence ends all that threads wait for, too
                 own, other = socket.socketpair()
-                self._channels.append(Channel(self._held.enter_context(own), SILENT_S))
+                self._channels.append(Channel(self._held.enter_context(own), patience_s))
                 ends.append(theirs.enter_context(other).fileno())
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _PROGRAM.format(sys.path, ends[0], ends[1:])],
@@ -214,9 +214,8 @@ class DecoderProcess:
 
     def _serve(self, channel: Channel) -> None:
         with suppress(EOFError, OSError, MalformedMessageError):
-            while channel.arrives(None):
-                running = self._running
-                head, data = channel.receive(0 if running is None else running.call.most_bytes)
+            while True:
+                head, data = channel.receive(0)  # only the thread that makes calls writes
                 channel.send(*self._answer(unpacked(head), data))
 
     def _answer(self, question: tuple[Any, ...], data: bytes) -> tuple[bytes, bytes]:

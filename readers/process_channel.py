@@ -43,9 +43,9 @@ class Channel:
             self._socket.sendall(begin)
             self._socket.sendall(data)
 
-    def arrives(self, timeout_s: float | None) -> bool:
+    def arrives(self, timeout_s: float) -> bool:
         """Wait until there is a message, or the other process is gone; tell whether that came to be in time."""
-        return bool(self._arrivals.poll(None if timeout_s is None else timeout_s * 1000))
+        return bool(self._arrivals.poll(timeout_s * 1000))
 
     def receive(self, most_bytes: int = sys.maxsize) -> tuple[bytes, bytes]:
         """Return the next message; raises EOFError, or what ``send`` raises.
