@@ -80,7 +80,8 @@ class FatalFormat(TypedFormat):
             asking = self.store._asking
             asking._channel.send(rest.replace("NUMBER", str(asking._number)).encode())
         elif word == "late":
-            threading.Timer(0.3, self._perform, [rest, found]).start()
+            begin, end = map(int, rest.split())
+            threading.Timer(0.3, lambda: _HARM.append(str(self.store.fetch(found, begin, end)))).start()
         elif word == "fetch":
             self.store.fetch(found, *map(int, rest.split()))
         elif word == "thread":
