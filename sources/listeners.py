@@ -5,15 +5,19 @@ from __future__ import annotations
 import atexit
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakSet
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
 __all__ = ["add_listener"]
 
 _UNTIL_TOLD_MS = 2_000
+_added: WeakKeyDictionary[SparkSession, WeakSet[StreamingQueryListener]] = WeakKeyDictionary()
 
 
 def add_listener(spark: SparkSession, listener: StreamingQueryListener) -> None:
@@ -24,18 +28,26 @@ def add_listener(spark: SparkSession, listener: StreamingQueryListener) -> None:
     """
     spark.streams.addListener(listener)
     if getattr(spark, "sparkContext", None) is not None:  # of Spark Connect the server calls nobody
-        atexit.register(_remove, spark, listener)
+        _added.setdefault(spark, WeakSet()).add(listener)
 
 
-def _remove(spark: SparkSession, listener: StreamingQueryListener) -> None:
-    java = spark.sparkContext._jsc  # noqa: SLF001 - PySpark tells it nowhere else
-    if java is None:  # it was stopped
-        return
+@atexit.register
+def _remove_all() -> None:
+    for spark, listeners in _added.items():
+        java = spark.sparkContext._jsc  # noqa: SLF001 - PySpark tells it nowhere else
+        if java is not None:  # else it was stopped
+            _remove(spark, java, listeners)
+
+
+def _remove(spark: SparkSession, java: Any, listeners: Iterable[StreamingQueryListener]) -> None:
     # Java may be gone, or about to go: then nobody is called either, and there is nothing to say of it.
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
     with suppress(Exception):
-        events = java.sc().listenerBus()
-        # What has happened by now is still told, and a call that goes on ends before what it calls does.
-        events.waitUntilEmpty(_UNTIL_TOLD_MS)
-        spark.streams.removeListener(listener)
-        events.waitUntilEmpty(_UNTIL_TOLD_MS)
+        # What has happened by now is still told.
+        java.sc().listenerBus().waitUntilEmpty(_UNTIL_TOLD_MS)
+    for listener in listeners:
+        with suppress(Exception):
+            spark.streams.removeListener(listener)
+    with suppress(Exception):
+        # A call that goes on ends before what it calls does.
+        java.sc().listenerBus().waitUntilEmpty(_UNTIL_TOLD_MS)

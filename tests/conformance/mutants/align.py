@@ -108,6 +108,17 @@ class SharesTheLimitOut(Changed):
         return {**end, "positions": cut}
 
 
+class SharesTheLimitOutBesideIgnoredRows(SharesTheLimitOut):
+    """The same, but only where a split holds nothing to align by."""
+
+    def latest_offset(self, start, budget=UNLIMITED, min_rows=0):
+        enumerator = self.source.enumerator(None)
+        heads = enumerator.peek(dict.fromkeys(enumerator.discover(), 0))
+        if None in heads.values():
+            return super().latest_offset(start, budget, min_rows)
+        return self.run.latest_offset(start, budget, min_rows)
+
+
 class FallsShort(Changed):
     """Cuts one split a sixteenth of its batch before the others."""
 
@@ -210,6 +221,6 @@ MUTANTS = [
     enumerating("the clock is an hour ahead", "ALIGN-26", "s before its time", AnHourAhead),
     planning("a row limit is shared out", "ALIGN-27", DROPPED, SharesTheLimitOut),
     planning("a cut falls short of the others", "ALIGN-28", DROPPED, FallsShort),
-    planning("a row limit is shared out to what is left out", "ALIGN-29", DROPPED, SharesTheLimitOut),
+    planning("a row limit is shared out to what is left out", "ALIGN-29", DROPPED, SharesTheLimitOutBesideIgnoredRows),
     Mutant("the future is not held", "ALIGN-25", ("before its time has come",), sinful(source=DoesNotHold)),
 ]
