@@ -102,6 +102,8 @@ def read_header(fetch: Fetch, size: int) -> AvroHeader:
         schema = json.loads(meta["avro.schema"])
     except (KeyError, ValueError):
         raise CorruptDataError("its header has no schema") from None
+    except RecursionError:
+        raise CorruptDataError("the schema in its header is nested too deeply") from None
     return AvroHeader(schema, codec, found["sync"], head.tell())
 
 

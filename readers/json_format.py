@@ -22,6 +22,7 @@ from tidegate.readers.json_values import (
     json_object,
     plain_value,
     record_converter,
+    require_shallow,
 )
 from tidegate.readers.line_objects import LineObject, SeenLines, survey_lines
 from tidegate.readers.line_ranges import LineBlock, fetched_ahead, lines_of
@@ -231,7 +232,9 @@ def _node(line: bytes, path: Sequence[str]) -> object:
         node = orjson.loads(line)
     except orjson.JSONDecodeError:  # perhaps only one of NaN, which Spark takes, too
         node = None
-    if not isinstance(node, dict):
+    if isinstance(node, dict):
+        require_shallow(line, node)
+    else:
         node = json_object(line)
     return _inner(node, path)
 

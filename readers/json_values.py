@@ -26,10 +26,13 @@ __all__ = [
     "json_text",
     "plain_value",
     "record_converter",
+    "require_shallow",
     "timestamp_of",
 ]
 
 _LONGEST_INT64 = 20  # characters
+DEEPEST = 200  # so that what calls itself for each value inside another stays within Python's limit of calls
+_TOO_DEEP = "is no JSON object that can be read: it is nested too deeply"
 _NOT_FINITE = {"NaN", "Infinity", "+Infinity", "-Infinity", "+INF", "-INF"}
 
 T = TypeVar("T")
@@ -76,10 +79,24 @@ def json_object(line: bytes) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise MalformedError(f"{what}: {error.msg} at its character {error.pos}") from None
     except RecursionError:
-        raise MalformedError(f"{what} that can be read: it is nested too deeply") from None
+        raise MalformedError(_TOO_DEEP) from None
     if not isinstance(node, dict):
         raise MalformedError(what)
+    require_shallow(line, node)
     return node
+
+
+def require_shallow(line: bytes, node: Any) -> None:
+    """Raise MalformedError if ``node``, which a line holds, is nested more than DEEPEST deep."""
+    if line.count(b"{") + line.count(b"[") <= DEEPEST:
+        return
+    level = [node]
+    for _ in range(DEEPEST):
+        inside = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [value for values in inside for value in values if isinstance(value, dict | list)]
+        if not level:
+            return
+    raise MalformedError(_TOO_DEEP)
 
 
 def plain_value(node: object) -> object:

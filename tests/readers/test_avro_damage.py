@@ -93,9 +93,11 @@ def test_changed_bytes_are_corrupt_or_other_values(data: st.DataObject) -> None:
 
 
 def _with_header(schema: object, codec: str = "null") -> bytes:
-    stream = io.BytesIO()
-    fastavro.writer(stream, "long", [1], codec="null", sync_marker=MARKER)
-    meta = {"avro.schema": json.dumps(schema).encode(), "avro.codec": codec.encode()}
+    return _with_schema_text(json.dumps(schema).encode(), codec)
+
+
+def _with_schema_text(schema: bytes, codec: str = "null") -> bytes:
+    meta = {"avro.schema": schema, "avro.codec": codec.encode()}
     header = io.BytesIO()
     fastavro.schemaless_writer(header, {"type": "map", "values": "bytes"}, meta)
     return b"Obj\x01" + header.getvalue() + MARKER + b"\x02\x02\x02" + MARKER
@@ -107,6 +109,8 @@ def _with_header(schema: object, codec: str = "null") -> bytes:
         (b'{"a": 1}\n', "it does not begin as Avro does"),
         (_with_header("long"), "it holds values of the type int64, not records"),
         (_with_header("nothing"), "its schema is none of Avro"),
+        (_with_schema_text(b"nothing"), "its header has no schema"),
+        (_with_schema_text(b"[" * 100_000), "the schema in its header is nested too deeply"),
         (_with_header({"type": "record", "name": "r", "fields": 5}), "its schema is none of Avro"),
         (
             _with_header({"type": "record", "name": "r", "fields": []}, "lzo"),

@@ -207,3 +207,41 @@ def test_an_array_with_an_element_that_does_not_fit_is_null_as_a_whole(bad):
     schema = pa.schema([("l", pa.list_(pa.int64())), ("m", pa.map_(pa.string(), pa.int64()))])
     line = f'{{"l":[1,{bad}],"m":{{"a":1,"b":{bad}}}}}'
     assert read(line.encode(), schema, BadRecordPolicy("PERMISSIVE")) == [{"l": None, "m": None}]
+
+
+@pytest.mark.parametrize("inner", ["[{}]", '{{"a":{}}}'])
+@pytest.mark.parametrize("depth", [201, 500, 900])
+def test_a_line_nested_too_deeply_is_malformed_however_it_is_looked_at(inner, depth):
+    deep = '{"s":' + _nested(inner, depth - 1) + "}"
+    text = f'{{"s":"x"}}\n{deep}\n'.encode()
+    kept = pa.schema([("s", pa.string()), ("_corrupt_record", pa.string())])
+    rescued = pa.schema([("rest", pa.string())])
+    permissive = BadRecordPolicy("PERMISSIVE")
+    assert read(text, kept, permissive)[1] == {"s": None, "_corrupt_record": deep}
+    assert len(read(text, rescued, BadRecordPolicy("DROPMALFORMED", rescued_column="rest"))) == 1
+    memory = Memory(text)
+    failing = JsonFormat(memory)
+    sentence = "^[^ ]+: the line at byte 10 is no JSON object that can be read: it is nested too deeply$"
+    for ask in (
+        lambda: failing.infer([memory.object]),
+        lambda: failing.survey(memory.object, "s"),
+        lambda: failing.survey(memory.object, "s.a"),
+        lambda: read(text, kept, BadRecordPolicy()),
+    ):
+        with pytest.raises(CorruptDataError, match=sentence):
+            ask()
+    assert set(JsonFormat(memory, bad_records=permissive).infer([memory.object])) == set(kept)
+
+
+def test_a_line_nested_less_deeply_is_read_as_text():
+    deep = _nested('{{"a":{}}}', 199)
+    assert read(f'{{"s":{deep}}}\n'.encode(), pa.schema([("s", pa.string())]), BadRecordPolicy()) == [{"s": deep}]
+    many = "[" + ",".join(["[1]"] * 500) + "]"
+    assert read(f'{{"s":{many}}}\n'.encode(), pa.schema([("s", pa.string())]), BadRecordPolicy()) == [{"s": many}]
+
+
+def _nested(inner: str, depth: int) -> str:
+    text = "1"
+    for _ in range(depth):
+        text = inner.format(text)
+    return text
