@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from tidegate.errors import CorruptDataError
+from tidegate.readers.decompression import OutOfMemoryError
 
 __all__ = ["decoding"]
 
@@ -16,12 +17,14 @@ __all__ = ["decoding"]
 def decoding(address: str, format_name: str) -> Iterator[None]:
     """Let errors of decoding name the object at an address.
 
-    Raises CorruptDataError for one, and for what Arrow raises; other errors pass.
+    Raises CorruptDataError for one, and for what Arrow raises; OutOfMemoryError for one; other errors pass.
     """
     try:
         yield
     except CorruptDataError as problem:
         raise CorruptDataError(f"{address} cannot be read: {problem}") from None
+    except OutOfMemoryError as problem:
+        raise OutOfMemoryError(f"{address} cannot be read: {problem}") from None
     except (pa.ArrowMemoryError, pa.ArrowCancelled):
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:

@@ -19,16 +19,32 @@ import cramjam
 import numpy as np
 import numpy.typing as npt
 
-from tidegate.errors import CorruptDataError
+from tidegate.errors import ConnectorError, CorruptDataError
 
-__all__ = ["DEFAULT_MOST_BYTES", "Bound", "Bytes", "about", "decompress", "sound_lz4_header"]
+__all__ = [
+    "DEFAULT_MOST_BYTES",
+    "LARGEST_MOST_BYTES",
+    "Bound",
+    "Bytes",
+    "OutOfMemoryError",
+    "about",
+    "decompress",
+    "sound_lz4_header",
+]
 
 Bytes: TypeAlias = "npt.NDArray[np.uint8]"
 
 DEFAULT_MOST_BYTES = 256 << 20
+LARGEST_MOST_BYTES = 1 << 40
+"""As much as an option may allow: more than machines have, and a number that no codec stumbles over."""
 _LEAST_ROOM = 8 << 10
-_USUAL_RATIO = 4  # most blocks become no more than so many times as large: room for a bomb is the exception
+_USUAL_RATIO = 4  # most blocks become no more than so many times as large
+_GROWTH = 4  # of room that was too small: where memory is limited, room that is asked for counts as if it were used
 _NO_ROOM = "failed to write whole buffer"  # how Rust's standard library says it
+_OUT_OF_MEMORY = (
+    "takes more memory to decode than this process may have; raise spark.executor.pyspark.memory where it is set, or "
+    "else what limits the process"
+)
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_SIZE = 16
 _XZ_WINDOW = 128 << 20  # twice what the highest preset takes
@@ -48,13 +64,20 @@ class Bound(NamedTuple):
             )
 
 
+class OutOfMemoryError(ConnectorError):
+    """Data that may be sound takes more memory than there is: so it is not corrupt, and never passed over."""
+
+    def __init__(self, message: str = _OUT_OF_MEMORY) -> None:
+        super().__init__(message)
+
+
 @contextmanager
 def about(subject: str) -> Iterator[None]:
-    """Let a CorruptDataError that lacks its subject be about this one."""
+    """Let a CorruptDataError, or an OutOfMemoryError, that lacks its subject be about this one."""
     try:
         yield
-    except CorruptDataError as problem:
-        raise CorruptDataError(f"{subject} {problem}") from None
+    except (CorruptDataError, OutOfMemoryError) as problem:
+        raise type(problem)(f"{subject} {problem}") from None
 
 
 def decompress(codec: str, block: memoryview, bound: Bound) -> Bytes:
@@ -63,10 +86,13 @@ def decompress(codec: str, block: memoryview, bound: Bound) -> Bytes:
     codec: ``gzip``, ``lz4`` (frames), ``zstd``, ``snappy`` (one raw block), ``xerial`` (raw blocks in the framing of
         snappy-java, or one without it), ``deflate`` (without a header), ``bzip2`` or ``xz``.
 
-    Raises CorruptDataError, a sentence that lacks its subject, if it is damaged or becomes larger than the bound.
+    Raises CorruptDataError, a sentence that lacks its subject, if it is damaged or becomes larger than the bound;
+    OutOfMemoryError, which lacks it too.
     """
     try:
         found = _DECOMPRESS[codec](block, bound)
+    except MemoryError:
+        raise OutOfMemoryError from None
     except (cramjam.DecompressionError, zlib.error, lzma.LZMAError, OSError, EOFError, struct.error) as problem:
         raise CorruptDataError(f"cannot be decompressed by {codec}: {problem}") from None
     found.flags.writeable = False  # Numba compiles anew for arrays that can be written
@@ -84,7 +110,8 @@ def _by_room(into: Callable[[Any, Any], int], block: memoryview, bound: Bound) -
             if _NO_ROOM not in str(problem):
                 raise
         bound.require(size + 1)
-        size = bound.bytes
+        del room
+        size = min(_GROWTH * size, bound.bytes)
 
 
 def _by_stream(decompressor: Callable[[], Any], block: memoryview, bound: Bound) -> Bytes:

@@ -16,7 +16,7 @@ import google_crc32c
 import numpy as np
 
 from tidegate.errors import CorruptDataError
-from tidegate.readers.decompression import DEFAULT_MOST_BYTES, Bound, decompress
+from tidegate.readers.decompression import DEFAULT_MOST_BYTES, Bound, OutOfMemoryError, decompress
 from tidegate.readers.kafka_old_messages import LEAST_SIZES, OldMessages
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ class RecordBatch:
     def records(self) -> npt.NDArray[np.uint8]:
         """Return the bytes of its records one after the other, decompressed if need be.
 
-        Raises CorruptDataError if the checksum does not fit, or the block cannot be decompressed or becomes too large.
+        Raises CorruptDataError if the checksum does not fit, or the block cannot be decompressed or becomes too large;
+        OutOfMemoryError.
         """
         self.verify()
         codec = self.attributes & CODEC_MASK
@@ -107,8 +108,8 @@ class RecordBatch:
             raise CorruptDataError(f"the record batch at offset {self.base_offset} has the unknown codec {codec}")
         try:  # a context manager would cost more than a small batch
             return decompress(CODECS[codec], block.data, Bound(self.most_bytes, MOST_BYTES_OPTION))
-        except CorruptDataError as problem:
-            raise CorruptDataError(f"the record batch at offset {self.base_offset} {problem}") from None
+        except (CorruptDataError, OutOfMemoryError) as problem:
+            raise type(problem)(f"the record batch at offset {self.base_offset} {problem}") from None
 
 
 def split_batches(
@@ -254,13 +255,13 @@ def visible_batches(batches: Iterable[RecordBatch], aborted: Sequence[tuple[int,
 
 @contextmanager
 def corruption_named(split_id: SplitId) -> Iterator[None]:
-    """Let a CorruptDataError that passes here say which split it is about."""
+    """Let a CorruptDataError, or an OutOfMemoryError, that passes here say which split it is about."""
     try:
         yield
-    except CorruptDataError as error:
+    except (CorruptDataError, OutOfMemoryError) as error:
         if str(error).startswith(f"{split_id}: "):  # of a record, whose event time is judged inside
             raise
-        raise CorruptDataError(f"{split_id}: {error}") from error
+        raise type(error)(f"{split_id}: {error}") from error
 
 
 def _readonly(data: memoryview) -> npt.NDArray[np.uint8]:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.readers.kafka_config import KafkaConnectionConfig
 from tidegate.readers.kafka_frames import LARGEST_FRAME
+from tidegate.sources.options import parse_most_bytes
 
 __all__ = ["connection_config"]
 
@@ -67,7 +68,7 @@ def _proxy_url(text: str) -> str:
 _READING: dict[str, tuple[str, Callable[[str], Any]]] = {
     "isolation.level": ("isolation_level", _one_of("read_uncommitted", "read_committed")),
     "check.crcs": ("check_crcs", _boolean),
-    "max.decompressed.bytes": ("max_decompressed_bytes", _natural),
+    "max.decompressed.bytes": ("max_decompressed_bytes", parse_most_bytes),
     "fetch.max.bytes": ("fetch_max_bytes", _natural),
     "max.partition.fetch.bytes": ("max_partition_fetch_bytes", _natural),
     "fetch.max.wait.ms": ("fetch_max_wait_ms", _natural),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, PositiveInt, model_validator
+from pydantic import BeforeValidator, model_validator
 from pydantic.alias_generators import to_camel
 from typing_extensions import Self
 
@@ -20,6 +20,7 @@ from tidegate.readers.object_store import ObjectStore
 from tidegate.readers.objects import ObjectFormat
 from tidegate.readers.path_times import PathTimes
 from tidegate.readers.typed_format import TypedFormat
+from tidegate.sources.options import MostBytes
 from tidegate.sources.s3_text import TEXT_OPTIONS, S3TextOptions
 
 __all__ = ["S3FormatOptions"]
@@ -66,7 +67,7 @@ class S3FormatOptions(S3TextOptions):
     event_time_unit: TimeUnit | None = None
     ignore_missing_files: bool = False
     ignore_corrupt_files: bool = False
-    max_decompressed_bytes: PositiveInt = DEFAULT_MOST_BYTES
+    max_decompressed_bytes: MostBytes = DEFAULT_MOST_BYTES
 
     @model_validator(mode="after")
     def _consistent_format(self) -> Self:

@@ -167,3 +167,42 @@ except CorruptDataError as problem:
 def test_a_bomb_takes_no_more_memory_than_it_may(codec: str) -> None:
     told = subprocess.run([sys.executable, "-c", MEASURED, codec], check=True, capture_output=True, text=True)
     assert int(told.stdout) < 40  # MiB
+
+
+IN_LITTLE_MEMORY = """
+import resource, sys
+import cramjam
+from pathlib import Path
+from tests.readers.lab import HEADER, Record, encode, reseal
+from tidegate.readers.decompression import OutOfMemoryError
+from tidegate.readers.kafka_batches import corruption_named, split_batches
+
+codec, number = sys.argv[1], {"gzip": 1, "lz4": 3, "zstd": 4}[sys.argv[1]]
+
+def batch(size):
+    made = cramjam.lz4.Compressor(block_linked=False) if codec == "lz4" else getattr(cramjam, codec).Compressor()
+    for _ in range(size >> 20):
+        made.compress(bytes(1 << 20))
+    block = bytes(made.finish())
+    return split_batches(memoryview(reseal(encode([Record()])[:HEADER] + block, number)), most_bytes=1 << 40)[0]
+
+small, large = batch(1 << 20), batch(400 << 20)
+limit = (64 << 20) + int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+assert len(small.records()) == 1 << 20
+try:
+    with corruption_named("orders-0"):
+        large.records()
+except OutOfMemoryError as problem:
+    print(problem)
+"""
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
+def test_little_memory_is_enough_for_small_batches_and_told_for_large_ones(codec: str) -> None:
+    command = [sys.executable, "-c", IN_LITTLE_MEMORY, codec]
+    told = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert told.stdout == (
+        "orders-0: the record batch at offset 0 takes more memory to decode than this process may have; raise "
+        "spark.executor.pyspark.memory where it is set, or else what limits the process\n"
+    )

@@ -235,3 +235,12 @@ def test_every_property_of_the_connection_is_one_that_kafka_python_heeds():
     assert config.properties.keys() <= KafkaConnectionManager.DEFAULT_CONFIG.keys()
     assert len(config.properties) + 7 == len(properties)
     assert config.max_decompressed_bytes == 7
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1e6", "x", str(2**40 + 1), str(2**63 - 1), "9" * 5000])
+def test_what_may_be_decompressed_has_a_limit(value):
+    sentence = r"malformed: expected a whole number of bytes above 0, up to 1099511627776$"
+    with pytest.raises(OptionError, match=f"^the option 'kafka.max.decompressed.bytes' is {sentence}"):
+        connection_config("here:9092", {"max.decompressed.bytes": value})
+    most = {"max.decompressed.bytes": str(2**40)}
+    assert connection_config("here:9092", most).max_decompressed_bytes == 2**40

@@ -143,6 +143,12 @@ def test_csv_without_a_header_goes_by_the_given_schema_but_for_columns_of_folder
             "encoding is 'shift_jis', but lineSep takes UTF-8 and encodings of one byte a character",
         ),
         ({"file_format": "binaryFile", "event_time": "column:at"}, "of binaryFile only modificationTime is a time"),
+        (
+            {"file_format": "avro", "max_decompressed_bytes": 2**63 - 1},
+            "^the option 'max_decompressed_bytes' is 9223372036854775807: expected a whole number of bytes above 0, up to "
+            "1099511627776$",
+        ),
+        ({"max_decompressed_bytes": 0}, "^the option 'max_decompressed_bytes' is 0: expected a whole number of bytes"),
     ],
 )
 def test_an_option_of_another_format_or_a_wrong_one_is_named(fields, sentence):
