@@ -125,7 +125,7 @@ class AvroFormat(TypedFormat):
             fetch = _slices(fetch(0, found.size))
         header = read_header(fetch, found.size)
         bound = Bound(self.most_bytes, MOST_BYTES_OPTION)
-        return _Opened(fetch, found.size, header, AvroRecords(header.schema), bound)
+        return _Opened(fetch, found.size, header, AvroRecords(header.schema, bound), bound)
 
     def _decoding(self, found: S3Object) -> AbstractContextManager[None]:
         return decoding(self.store.address(found.key), "Avro")

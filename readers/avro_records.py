@@ -20,11 +20,23 @@ from fastavro.schema import SchemaParseException
 
 from tidegate.errors import CorruptDataError, OptionError, TidegateError
 from tidegate.readers.avro_container import AvroBlock
+from tidegate.readers.avro_memory import (
+    Cost,
+    CountedBytes,
+    TooManyPartsError,
+    list_cost,
+    plain_cost,
+    record_cost,
+    union_cost,
+)
+from tidegate.readers.decompression import Bound, OutOfMemoryError, about
 
 __all__ = ["AvroRecords"]
 
-BATCH_BYTES = 1 << 20  # of encoded records: decoded they may be some ten times as much
+BATCH_BYTES = 1 << 20  # of encoded records
+BATCH_MEMORY = 64 << 20  # of decoded ones, the contents of texts left out
 MOST_ROWS = 16_384
+MOST_TYPES = 100_000  # of a schema: as a type may be named many times, a short one may stand for more
 NEVER_THERE = 2**31 - 1  # bytes of a value that no block holds
 MOST_DIGITS = 38  # of a Spark decimal
 
@@ -53,22 +65,37 @@ _WIDER = {frozenset(["int", "long"]): pa.int64(), frozenset(["float", "double"])
 
 
 class _Typed(NamedTuple):
-    """What the library decodes by, and what Arrow makes of it."""
+    """What the library decodes by, what Arrow makes of it, and what a value takes, or each field of a record."""
 
     schema: Any
     kind: pa.DataType
+    cost: Cost
+    fields: Sequence[Cost] = ()
+
+
+class _Decoder(NamedTuple):
+    """How rows are decoded, with some of their fields.
+
+    reader: the schema with these fields; None: with all.
+    cost: of a row.
+    """
+
+    reader: Any
+    kind: pa.StructType
+    cost: Cost
 
 
 class AvroRecords:
     """Makes Arrow of records of one writer's schema.
 
     kind: of a record with all its fields, a struct.
+    bound: of what a row takes in memory, without the contents of its texts.
 
     Raises CorruptDataError for what is no schema of records, OptionError, which names the column, for a
     type that Spark cannot hold.
     """
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, bound: Bound) -> None:
         try:
             whole = _Conversion().of(schema, "", "")
             self._writer = fastavro.parse_schema(whole.schema)
@@ -80,38 +107,90 @@ class AvroRecords:
             raise CorruptDataError(f"it holds values of the type {whole.kind}, not records")
         self.kind: pa.StructType = whole.kind
         self._schema = whole.schema
+        self._cost, self._fields = whole.cost, whole.fields
+        self._bound = bound
 
     def batches(self, blocks: Iterable[AvroBlock], names: Collection[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield the records of blocks, in order, with these of their fields; each batch with its first block's start.
 
-        A batch holds at most MOST_ROWS rows, and about what BATCH_BYTES encode, but for a single larger row.
-        Raises CorruptDataError, which says at which byte, for a block that the schema does not fit.
-        """
-        kind = pa.struct([field for field in self.kind if field.name in names])
-        reader = None if len(kind) == len(self.kind) else self._projected(names)
-        rows: list[Any] = []
-        first = size = 0
-        for block in blocks:
-            stream = io.BytesIO(block.data)
-            begun = 0
-            for _ in range(block.rows):
-                first = first if rows else block.start
-                rows.append(self._row(block, stream, reader))
-                if len(rows) == MOST_ROWS or size + stream.tell() - begun >= BATCH_BYTES:
-                    yield first, _batch(rows, kind, block)
-                    rows, size, begun = [], 0, stream.tell()
-            if stream.tell() != len(block.data):
-                raise CorruptDataError(f"the block at byte {block.start} holds more than its {block.rows} records")
-            size += stream.tell() - begun
-        if rows:
-            yield first, _batch(rows, kind, block)
+        A batch holds at most MOST_ROWS rows, about what BATCH_BYTES encode, and what takes about BATCH_MEMORY, but for
+        a single larger row.
 
-    def _row(self, block: AvroBlock, stream: io.BytesIO, reader: Any) -> Any:
+        Raises CorruptDataError, which says at which byte, for a block that the schema does not fit, or with a row that
+        takes more than the bound; OutOfMemoryError.
+        """
+        decoder = self._decoder(names)
+        cost = decoder.cost
+        most_rows = max(min(MOST_ROWS, BATCH_MEMORY // cost.memory), 1)
+        most_bytes = min(BATCH_BYTES, BATCH_MEMORY // max(cost.item_memory, 1))
+        rows: list[Any] = []
+        first = size = rows_without_bytes = 0
+        for block in blocks:
+            if not self._cost.parts:
+                rows_without_bytes += block.rows
+                self._require(rows_without_bytes * cost.memory, f"what comes up to the block at byte {block.start}")
+            self._require(cost.memory, f"a row of the block at byte {block.start}")
+            for row, length in self._rows(block, decoder):
+                first = first if rows else block.start
+                rows.append(row)
+                size += length
+                if len(rows) == most_rows or size >= most_bytes:
+                    yield first, _batch(rows, decoder.kind, block)
+                    rows, size = [], 0
+        if rows:
+            yield first, _batch(rows, decoder.kind, block)
+
+    def _decoder(self, names: Collection[str]) -> _Decoder:
+        places = [place for place, field in enumerate(self.kind) if field.name in names]
+        kind = pa.struct([self.kind[place] for place in places])
+        reader = None if len(kind) == len(self.kind) else self._projected(names)
+        fields = [self._fields[place] for place in places] if isinstance(self._schema, dict) else [self._cost]
+        return _Decoder(reader, kind, record_cost(fields))
+
+    def _rows(self, block: AvroBlock, decoder: _Decoder) -> Iterator[tuple[Any, int]]:
+        """Yield each row, and how many bytes encode it.
+
+        Only so many bytes are shown at a time as surely become rows within the bound; what they cut is decoded slowly.
+        """
+        shown = self._bound.bytes // decoder.cost.item_memory if decoder.cost.item_memory else len(block.data)
+        start = begun = 0
+        stream = io.BytesIO(block.data[:shown])
+        for _ in range(block.rows):
+            try:
+                row = fastavro.schemaless_reader(stream, self._writer, decoder.reader)
+            except _MISFITS:  # noqa: PERF203 - decoding takes far longer
+                if start + shown >= len(block.data):
+                    raise _misfit(block) from None
+                row, end = self._counted_row(block, start + begun, decoder)
+                yield row, end - start - begun
+                start, begun = end, 0
+                stream = io.BytesIO(block.data[start : start + shown])
+            except MemoryError:
+                raise _out_of_memory(block) from None
+            else:
+                end = stream.tell()
+                yield row, end - begun
+                begun = end
+        if start + begun != len(block.data):
+            raise CorruptDataError(f"the block at byte {block.start} holds more than its {block.rows} records")
+
+    def _counted_row(self, block: AvroBlock, position: int, decoder: _Decoder) -> tuple[Any, int]:
+        """Return the row at a position, and where it ends."""
+        stream = CountedBytes(block.data, position, self._bound.bytes // decoder.cost.item_memory)
         try:
-            return fastavro.schemaless_reader(stream, self._writer, reader)
-        except (ValueError, TypeError, LookupError, EOFError, ArithmeticError, StructError):
-            # The library's own sentence may show values.
-            raise CorruptDataError(f"its schema does not fit the block at byte {block.start}") from None
+            return fastavro.schemaless_reader(stream, self._writer, decoder.reader), stream.position  # type: ignore[arg-type]
+        except TooManyPartsError:
+            with about(f"a row of the block at byte {block.start}"):
+                raise self._bound.exceeded("decoded") from None
+        except _MISFITS:
+            raise _misfit(block) from None
+        except MemoryError:
+            raise _out_of_memory(block) from None
+
+    def _require(self, memory: int, subject: str) -> None:
+        if memory > self._bound.bytes:
+            with about(subject):
+                raise self._bound.exceeded("decoded")
 
     def _projected(self, names: Collection[str]) -> Any:
         if not isinstance(self._schema, dict):
@@ -120,11 +199,25 @@ class AvroRecords:
         return fastavro.parse_schema({**self._schema, "fields": fields})
 
 
+_MISFITS = (ValueError, TypeError, LookupError, EOFError, ArithmeticError, StructError)
+"""What the library raises; its own sentence may show values."""
+
+
+def _misfit(block: AvroBlock) -> CorruptDataError:
+    return CorruptDataError(f"its schema does not fit the block at byte {block.start}")
+
+
+def _out_of_memory(block: AvroBlock) -> OutOfMemoryError:
+    return OutOfMemoryError(f"the block at byte {block.start} {OutOfMemoryError()}")
+
+
 def _batch(rows: list[Any], kind: pa.StructType, last: AvroBlock) -> pa.RecordBatch:
     try:
         return pa.RecordBatch.from_struct_array(pa.array(rows, kind))
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         raise CorruptDataError(f"a value before byte {last.end} is none of its type") from None
+    except MemoryError:
+        raise _out_of_memory(last) from None
 
 
 class _Conversion:
@@ -134,19 +227,19 @@ class _Conversion:
         self._defined: dict[str, Mapping[str, Any]] = {}
         self._within: list[str] = []
         self._names = (f"type{number}" for number in itertools.count())
+        self._count = itertools.count()
 
     def of(self, schema: Any, namespace: str, path: str) -> _Typed:
         """Convert a schema.
 
         namespace: of names without one.  path: the column, for errors.
         """
+        if next(self._count) == MOST_TYPES:
+            raise CorruptDataError(f"its schema has more than {MOST_TYPES} types")
         if isinstance(schema, list):
             return self._union(schema, namespace, path)
         if isinstance(schema, str):
-            name = _full_name(schema, namespace)
-            name = name if name in self._defined else schema
-            known = _PRIMITIVE.get(schema)
-            return self._named(self._defined[name], name, path) if known is None else _Typed(schema, known)
+            return self._referred(schema, namespace, path)
         kind = schema["type"]
         if kind in _NAMED:
             name = _full_name(schema["name"], schema.get("namespace", namespace))
@@ -155,30 +248,40 @@ class _Conversion:
         if kind in _COLLECTIONS:
             return self._collection(schema, namespace, path)
         if kind == "bytes" and (digits := _digits(schema, path)):
-            return _Typed({**digits, "type": kind}, _decimal(digits))
+            return _plain({**digits, "type": kind}, _decimal(digits))
         made = self.of(kind, namespace, path)
         return made._replace(kind=_LOGICAL.get(f"{kind} {schema.get('logicalType')}", made.kind))
+
+    def _referred(self, schema: str, namespace: str, path: str) -> _Typed:
+        known = _PRIMITIVE.get(schema)
+        if known is None:
+            name = _full_name(schema, namespace)
+            name = name if name in self._defined else schema
+            return self._named(self._defined[name], name, path)
+        # Arrow checks and takes bytes as they are; a text of Python may be four times as large.
+        return _plain("bytes" if schema == "string" else schema, known)
 
     def _collection(self, schema: Mapping[str, Any], namespace: str, path: str) -> _Typed:
         if schema["type"] == "array":
             items = self.of(schema["items"], namespace, f"{path}.element")
             stored = items.schema
-            if _takes_no_bytes(stored):
+            if not items.cost.parts:
                 # A few bytes could claim any number of them: only arrays that are empty are read.
                 stored = {"type": "fixed", "name": next(self._names), "size": NEVER_THERE}
-            return _Typed({"type": "array", "items": stored}, pa.list_(items.kind))
+            return _Typed({"type": "array", "items": stored}, pa.list_(items.kind), list_cost(items.cost))
         values = self.of(schema["values"], namespace, f"{path}.value")
-        entry = self._record([("key", _Typed("string", pa.string())), ("value", values)])
-        return _Typed({"type": "array", "items": entry.schema}, pa.map_(pa.string(), values.kind))
+        entry = self._record([("key", _plain("bytes", pa.string())), ("value", values)])
+        kind = pa.map_(pa.string(), values.kind)
+        return _Typed({"type": "array", "items": entry.schema}, kind, list_cost(entry.cost))
 
     def _named(self, schema: Mapping[str, Any], name: str, path: str) -> _Typed:
         if schema["type"] == "enum":
             made = {"type": "enum", "name": next(self._names), "symbols": schema["symbols"]}
-            return _Typed(made, pa.string())
+            return _plain(made, pa.string())
         if schema["type"] == "fixed":
             made = {"type": "fixed", "name": next(self._names), "size": schema["size"]}
             digits = _digits(schema, path)
-            return _Typed({**made, **digits}, _decimal(digits)) if digits else _Typed(made, pa.binary(schema["size"]))
+            return _plain({**made, **digits}, _decimal(digits)) if digits else _plain(made, pa.binary(schema["size"]))
         if name in self._within:
             raise OptionError(f"the column {path!r} is of the type {name}, which contains itself: Spark cannot hold it")
         self._within.append(name)
@@ -193,29 +296,29 @@ class _Conversion:
     def _record(self, fields: Sequence[tuple[str, _Typed]]) -> _Typed:
         made = [{"name": name, "type": each.schema} for name, each in fields]
         kind = pa.struct([(name, each.kind) for name, each in fields])
-        return _Typed({"type": "record", "name": next(self._names), "fields": made}, kind)
+        costs = [each.cost for _, each in fields]
+        return _Typed({"type": "record", "name": next(self._names), "fields": made}, kind, record_cost(costs), costs)
 
     def _union(self, branches: Sequence[Any], namespace: str, path: str) -> _Typed:
         types = [self.of(branch, namespace, path) for branch in branches]
         found = [each for each in types if not pa.types.is_null(each.kind)]
         stored = [each.schema for each in types]
+        costs = [each.cost for each in types]
         if len(found) < 2:
-            return _Typed(stored, found[0].kind if found else pa.null())
+            return _Typed(stored, found[0].kind if found else pa.null(), union_cost(costs, is_record=False))
         if all(isinstance(each.schema, str) for each in found):
             wider = _WIDER.get(frozenset(each.schema for each in found))
             if wider is not None and len(found) == 2:
-                return _Typed(stored, wider)
+                return _Typed(stored, wider, union_cost(costs, is_record=False))
         members = [self._record([(f"member{index}", each)]) for index, each in enumerate(found)]
         kind = pa.struct([field for each in members for field in each.kind])
         schemas = iter([each.schema for each in members])
-        return _Typed([each.schema if pa.types.is_null(each.kind) else next(schemas) for each in types], kind)
+        made = [each.schema if pa.types.is_null(each.kind) else next(schemas) for each in types]
+        return _Typed(made, kind, union_cost(costs, is_record=True))
 
 
-def _takes_no_bytes(schema: Any) -> bool:
-    if isinstance(schema, dict):
-        fields = [field["type"] for field in schema.get("fields", ())]
-        return schema.get("size") == 0 or (schema["type"] == "record" and all(map(_takes_no_bytes, fields)))
-    return bool(schema == "null")
+def _plain(schema: Any, kind: pa.DataType) -> _Typed:
+    return _Typed(schema, kind, plain_cost(kind))
 
 
 def _full_name(name: str, namespace: str | None) -> str:

@@ -59,9 +59,11 @@ class Bound(NamedTuple):
     def require(self, size: int) -> None:
         """Raise CorruptDataError, a sentence that lacks its subject, for a block that becomes larger."""
         if size > self.bytes:
-            raise CorruptDataError(
-                f"takes more than {self.bytes} bytes decompressed; if it is sound, raise {self.option}"
-            )
+            raise self.exceeded()
+
+    def exceeded(self, state: str = "decompressed") -> CorruptDataError:
+        """Return what require raises; ``state``: of what it is about."""
+        return CorruptDataError(f"takes more than {self.bytes} bytes {state}; if it is sound, raise {self.option}")
 
 
 class OutOfMemoryError(ConnectorError):

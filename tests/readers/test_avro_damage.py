@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
+import zlib
 from decimal import Decimal
 
 import fastavro
@@ -13,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.readers.avro_files import CODECS, MARKER, avro, logical, timed
-from tests.readers.object_lab import InMemory, held, read
+from tests.readers.object_lab import InMemory, chunk, held, read
 from tidegate.errors import CorruptDataError, ObjectGoneError
 from tidegate.readers.avro_format import AvroFormat
 from tidegate.readers.objects import S3Object
@@ -166,3 +169,120 @@ def test_values_without_bytes_are_no_way_to_claim_memory() -> None:
         claimed = avro([{"a": [None if items is not nothing else {"n": None}] * 9}], a=items)
         with pytest.raises(CorruptDataError, match="its schema does not fit the block at byte"):
             read(AvroFormat(InMemory(claimed)), held(claimed), pa.schema([]))
+
+
+def _number(value: int) -> bytes:
+    digits = [value << 1 >> shift & 0x7F | 0x80 for shift in range(0, max((value << 1).bit_length(), 1), 7)]
+    return bytes([*digits[:-1], digits[-1] & 0x7F])
+
+
+def _with_block(rows: int, data: bytes, **types: object) -> bytes:
+    """Return an object with one block of what encodes rows, compressed."""
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    block = deflate.compress(data) + deflate.flush()
+    return avro([], "deflate", **types) + _number(rows) + _number(len(block)) + block + MARKER
+
+
+def _items(count: int, item: bytes = b"\0") -> bytes:
+    return _number(count) + item * count + b"\0"
+
+
+def _record(name: str, **types: object) -> dict[str, object]:
+    return {"type": "record", "name": name, "fields": [{"name": each, "type": kind} for each, kind in types.items()]}
+
+
+ITEMS = {"type": "array", "items": _record("item", x="int")}
+_IN_MEMORY = """
+import sys
+from pathlib import Path
+from tests.readers.object_lab import InMemory, chunk, held, read
+from tidegate.errors import CorruptDataError
+from tidegate.readers.avro_format import AvroFormat
+
+def resident(name):
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name))
+
+content = Path(sys.argv[1]).read_bytes()
+made, found = AvroFormat(InMemory(content), most_bytes=64 << 20), held(content)
+schema = made.infer([found])
+Path("/proc/self/clear_refs").write_text("5")
+before = resident("VmRSS")
+try:
+    read(made, found, schema)
+except CorruptDataError as problem:
+    assert "bytes decoded; if it is sound, raise maxDecompressedBytes" in str(problem), problem
+    print(resident("VmHWM") - before >> 10)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "item"),
+    [
+        (ITEMS, b"\0"),
+        ({"type": "array", "items": _record("item", x="int", **{f"n{n}": "null" for n in range(500)})}, b"\0"),
+        ({"type": "array", "items": {"type": "array", "items": "int"}}, b"\0"),
+        ({"type": "array", "items": ["null", {"type": "fixed", "name": "f", "size": 1000}]}, b"\0"),
+        ({"type": "map", "values": "int"}, b"\x04ab\0"),
+    ],
+)
+def test_a_few_bytes_that_stand_for_many_objects_take_no_more_memory_than_they_may(tmp_path, kind, item) -> None:
+    file = tmp_path / "x.avro"
+    file.write_bytes(_with_block(1, _items(4_000_000, item), v=kind))
+    assert file.stat().st_size < 50_000
+    told = subprocess.run([sys.executable, "-c", _IN_MEMORY, file], check=True, capture_output=True, text=True)
+    assert int(told.stdout) < 64 + 2 * 4 * len(item) + 16  # MiB: the bound, the block twice and what else it takes
+
+
+def test_a_row_that_takes_too_much_names_the_option_and_is_read_once_that_is_raised() -> None:
+    content = _with_block(2, b"\x02" + _items(3) + b"\x04" + _items(50_000), n="int", v=ITEMS)
+    found, schema = held(content), pa.schema([("n", pa.int64())])
+    small = AvroFormat(InMemory(content), most_bytes=1_000_000)
+    sentence = r"^s3://data/x cannot be read: a row of the block at byte \d+ takes more than 1000000 bytes decoded; "
+    with pytest.raises(CorruptDataError, match=sentence + "if it is sound, raise maxDecompressedBytes$"):
+        read(small, found, small.infer([found]))
+    assert read(small, found, schema).column("n").to_pylist() == [1, 2]
+    large = AvroFormat(InMemory(content), most_bytes=20_000_000)
+    assert [*map(len, read(large, found, large.infer([found])).column("v").to_pylist())] == [3, 50_000]
+
+
+@settings(max_examples=100)
+@given(st.lists(st.lists(st.integers(-(2**31), 2**31 - 1), max_size=120), max_size=60), st.sampled_from(["null", "xz"]))
+def test_rows_are_the_same_however_few_bytes_are_shown_at_a_time(rows, codec) -> None:
+    content = avro([{"v": [{"x": x} for x in row], "n": len(row)} for row in rows], codec, 1 << 20, v=ITEMS, n="int")
+    found = held(content)
+    made = AvroFormat(InMemory(content), most_bytes=60_000)
+    assert read(made, found, made.infer([found])).to_pylist() == [
+        {"v": [{"x": x} for x in row], "n": len(row)} for row in rows
+    ]
+
+
+def test_rows_without_bytes_are_no_way_to_claim_time() -> None:
+    types = {"a": "null", "b": _record("nothing", c="null")}
+    few = avro([{"a": None, "b": {"c": None}}] * 40_000, **types)
+    assert read(AvroFormat(InMemory(few)), held(few), pa.schema([])).num_rows == 40_000
+    claimed = avro([], **types) + (_number(1000) + b"\0" + MARKER) * 2000 + _number(2**40) + b"\0" + MARKER
+    made, found = AvroFormat(InMemory(claimed)), held(claimed)
+    sentence = r"what comes up to the block at byte \d+ takes more than 268435456 bytes decoded; if it is sound, raise "
+    for ask in (lambda: made.survey(found, "a"), lambda: read(made, found, pa.schema([]))):
+        with pytest.raises(CorruptDataError, match=f"^s3://data/x cannot be read: {sentence}maxDecompressedBytes$"):
+            ask()
+
+
+def test_a_batch_of_rows_that_arrow_makes_large_has_few_of_them() -> None:
+    content = avro([{"f": None}] * 100, f=["null", {"type": "fixed", "name": "f", "size": 1 << 20}])
+    made, found = AvroFormat(InMemory(content)), held(content)
+    schema = pa.schema([("f", pa.binary(1 << 20))])
+    batches = [*made.read(chunk(found), schema)]
+    assert sum(batch.num_rows for batch in batches) == 100
+    assert max(batch.nbytes for batch in batches) < 32 << 20
+    with pytest.raises(CorruptDataError, match=r"a row of the block at byte .* bytes decoded"):
+        read(AvroFormat(InMemory(content), most_bytes=1 << 20), found, schema)
+
+
+def test_a_short_schema_that_stands_for_a_long_one_is_none() -> None:
+    inner: object = _record("r0", a="int")
+    for level in range(1, 40):
+        inner = _record(f"r{level}", a=inner, b=f"r{level - 1}")
+    content = _with_header(inner)
+    with pytest.raises(CorruptDataError, match=r"its schema has more than 100000 types$"):
+        AvroFormat(InMemory(content)).infer([held(content)])

@@ -1,0 +1,93 @@
+"""How much memory decoded Avro takes: a few bytes may stand for many objects, which are bounded before they are made.
+
+What a value takes follows from its type, but for two things: bytes and texts, which take about as much as their
+encoding, and arrays and maps, whose items are counted.  As an item of a few bytes may be a large record, what counts is
+the memory of an item for each *part*: a number, a length, a block of bytes, the index of a union.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+__all__ = ["Cost", "CountedBytes", "TooManyPartsError", "list_cost", "plain_cost", "record_cost", "union_cost"]
+
+# Bytes that CPython and Arrow, whose buffers double, take for a value at most; measured.
+_NULL = 16
+_PLAIN = 80
+_DECIMAL = 192
+_LIST = 160
+_RECORD = 200
+_FIELD = 56
+_COPIES = 3  # of bytes of a fixed size: one of Python, two of Arrow
+
+
+class Cost(NamedTuple):
+    """What a value of a type takes.
+
+    memory: bytes, without the contents of texts and the items of lists.
+    parts: of its encoding, at least; 0: it may take no bytes.
+    item_memory: bytes of the items of all lists in it, for each part of their encoding, at most.
+    """
+
+    memory: int
+    parts: int
+    item_memory: int = 0
+
+
+def plain_cost(kind: pa.DataType) -> Cost:
+    """Return what a value of a type takes that holds no others."""
+    if pa.types.is_null(kind):
+        return Cost(_NULL, 0)
+    if pa.types.is_decimal(kind):
+        return Cost(_DECIMAL, 1)
+    if pa.types.is_fixed_size_binary(kind):
+        return Cost(_PLAIN + _COPIES * kind.byte_width, min(kind.byte_width, 1))
+    return Cost(_PLAIN, 1)
+
+
+def record_cost(fields: Sequence[Cost]) -> Cost:
+    """Return what a record of these fields takes."""
+    memory = _RECORD + sum(_FIELD + field.memory for field in fields)
+    return Cost(memory, sum(field.parts for field in fields), _dearest(fields))
+
+
+def list_cost(items: Cost) -> Cost:
+    """Return what a list of items takes that take some bytes each; none where they take none."""
+    each = -(-items.memory // items.parts) if items.parts else 0
+    return Cost(_LIST, 1, max(each, items.item_memory))
+
+
+def union_cost(branches: Sequence[Cost], *, is_record: bool) -> Cost:
+    """Return what a union takes; ``is_record``: one with a field for each of its types, as Arrow has it."""
+    memory = record_cost(branches).memory if is_record else max(branch.memory for branch in branches)
+    return Cost(memory, 1 + min(branch.parts for branch in branches), _dearest(branches))
+
+
+def _dearest(costs: Sequence[Cost]) -> int:
+    return max((cost.item_memory for cost in costs), default=0)
+
+
+class TooManyPartsError(Exception):
+    """More parts were read than are allowed."""
+
+
+class CountedBytes:
+    """A stream of bytes, from a position on, of which only so many parts may be read."""
+
+    def __init__(self, data: bytes | memoryview, position: int, most_parts: int) -> None:
+        self._data = memoryview(data)
+        self.position = position
+        self._left = most_parts
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes, fewer at the end; raises TooManyPartsError."""
+        found = self._data[self.position : self.position + size].tobytes()
+        self.position += len(found)
+        if size != 1 or found < b"\x80":  # a number goes on while its bytes are not below
+            self._left -= 1
+            if self._left < 0:
+                raise TooManyPartsError
+        return found
