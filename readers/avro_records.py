@@ -77,11 +77,13 @@ class _Decoder(NamedTuple):
     """How rows are decoded, with some of their fields.
 
     reader: the schema with these fields; None: with all.
+    kind, made: of a row, and what it is before its texts are told from bytes.
     cost: of a row.
     """
 
     reader: Any
     kind: pa.StructType
+    made: pa.StructType
     cost: Cost
 
 
@@ -135,17 +137,17 @@ class AvroRecords:
                 rows.append(row)
                 size += length
                 if len(rows) == most_rows or size >= most_bytes:
-                    yield first, _batch(rows, decoder.kind, block)
+                    yield first, _batch(rows, decoder, block)
                     rows, size = [], 0
         if rows:
-            yield first, _batch(rows, decoder.kind, block)
+            yield first, _batch(rows, decoder, block)
 
     def _decoder(self, names: Collection[str]) -> _Decoder:
         places = [place for place, field in enumerate(self.kind) if field.name in names]
         kind = pa.struct([self.kind[place] for place in places])
         reader = None if len(kind) == len(self.kind) else self._projected(names)
         fields = [self._fields[place] for place in places] if isinstance(self._schema, dict) else [self._cost]
-        return _Decoder(reader, kind, record_cost(fields))
+        return _Decoder(reader, kind, _texts_as_bytes(kind), record_cost(fields))
 
     def _rows(self, block: AvroBlock, decoder: _Decoder) -> Iterator[tuple[Any, int]]:
         """Yield each row, and how many bytes encode it.
@@ -211,13 +213,23 @@ def _out_of_memory(block: AvroBlock) -> OutOfMemoryError:
     return OutOfMemoryError(f"the block at byte {block.start} {OutOfMemoryError()}")
 
 
-def _batch(rows: list[Any], kind: pa.StructType, last: AvroBlock) -> pa.RecordBatch:
+def _batch(rows: list[Any], decoder: _Decoder, last: AvroBlock) -> pa.RecordBatch:
     try:
-        return pa.RecordBatch.from_struct_array(pa.array(rows, kind))
+        return pa.RecordBatch.from_struct_array(pa.array(rows, decoder.made).cast(decoder.kind))
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         raise CorruptDataError(f"a value before byte {last.end} is none of its type") from None
     except MemoryError:
         raise _out_of_memory(last) from None
+
+
+def _texts_as_bytes(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_string(kind):
+        return pa.binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _texts_as_bytes(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(pa.binary(), _texts_as_bytes(kind.item_type))
+    return pa.list_(_texts_as_bytes(kind.value_type)) if pa.types.is_list(kind) else kind
 
 
 class _Conversion:
@@ -258,7 +270,7 @@ class _Conversion:
             name = _full_name(schema, namespace)
             name = name if name in self._defined else schema
             return self._named(self._defined[name], name, path)
-        # Arrow checks and takes bytes as they are; a text of Python may be four times as large.
+        # Arrow checks a column of bytes at once; a text of Python may be four times as large.
         return _plain("bytes" if schema == "string" else schema, known)
 
     def _collection(self, schema: Mapping[str, Any], namespace: str, path: str) -> _Typed:
