@@ -59,8 +59,7 @@ class S3FormatOptions(S3TextOptions):
     ignore_missing_files: skip objects that are gone when they are to be read.
     ignore_corrupt_files: skip objects, or the rest of them, that cannot be decoded.
     max_decompressed_bytes: what a block of avro, or an object that is one row of text, may take decompressed, and what
-        a row of avro may take as objects; how
-        much memory decoding an object of parquet or orc may take beyond 768 MiB.
+        a row of avro may take as objects; how much memory decoding an object of parquet or orc may take beyond 768 MiB.
     """
 
     file_format: Literal["parquet", "json", "avro", "orc", "csv", "text", "binaryFile"] = "parquet"

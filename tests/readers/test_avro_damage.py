@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zlib
 from decimal import Decimal
+from unittest import mock
 
 import fastavro
 import pyarrow as pa
@@ -17,7 +18,8 @@ from hypothesis import strategies as st
 
 from tests.readers.avro_files import CODECS, MARKER, avro, logical, timed
 from tests.readers.object_lab import InMemory, chunk, held, read
-from tidegate.errors import CorruptDataError, ObjectGoneError
+from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError
+from tidegate.readers import avro_records
 from tidegate.readers.avro_format import AvroFormat
 from tidegate.readers.objects import S3Object
 
@@ -197,6 +199,7 @@ import sys
 from pathlib import Path
 from tests.readers.object_lab import InMemory, chunk, held, read
 from tidegate.errors import CorruptDataError
+from tidegate.readers import avro_records
 from tidegate.readers.avro_format import AvroFormat
 
 def resident(name):
@@ -245,15 +248,26 @@ def test_a_row_that_takes_too_much_names_the_option_and_is_read_once_that_is_rai
     assert [*map(len, read(large, found, large.infer([found])).column("v").to_pylist())] == [3, 50_000]
 
 
-@settings(max_examples=100)
-@given(st.lists(st.lists(st.integers(-(2**31), 2**31 - 1), max_size=120), max_size=60), st.sampled_from(["null", "xz"]))
+_ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "v": st.lists(st.fixed_dictionaries({"x": st.integers(-(2**31), 2**31 - 1)}), max_size=120),
+            "b": st.integers(0, 300).map(bytes),
+        }
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=200)
+@given(_ROWS, st.sampled_from(["null", "xz"]))
 def test_rows_are_the_same_however_few_bytes_are_shown_at_a_time(rows, codec) -> None:
-    content = avro([{"v": [{"x": x} for x in row], "n": len(row)} for row in rows], codec, 1 << 20, v=ITEMS, n="int")
+    content = avro(rows, codec, 1 << 20, v=ITEMS, b="bytes")
     found = held(content)
     made = AvroFormat(InMemory(content), most_bytes=60_000)
-    assert read(made, found, made.infer([found])).to_pylist() == [
-        {"v": [{"x": x} for x in row], "n": len(row)} for row in rows
-    ]
+    schema = made.infer([found])
+    assert read(made, found, schema).to_pylist() == rows
+    assert read(made, found, pa.schema([schema.field("v")])).to_pylist() == [{"v": row["v"]} for row in rows]
 
 
 def test_rows_without_bytes_are_no_way_to_claim_time() -> None:
@@ -286,3 +300,22 @@ def test_a_short_schema_that_stands_for_a_long_one_is_none() -> None:
     content = _with_header(inner)
     with pytest.raises(CorruptDataError, match=r"its schema has more than 100000 types$"):
         AvroFormat(InMemory(content)).infer([held(content)])
+
+
+@pytest.mark.parametrize("call", ["fastavro.schemaless_reader", "pa.array"])
+def test_too_little_memory_is_no_damage(call) -> None:
+    content = avro([{"n": 1}], n="int")
+    made, found = AvroFormat(InMemory(content)), held(content)
+    schema = made.infer([found])
+    library, _, name = call.partition(".")
+    of_records = mock.MagicMock(wraps=getattr(avro_records, library), **{f"{name}.side_effect": MemoryError})
+    for each in ("ArrowInvalid", "ArrowTypeError"):
+        setattr(of_records, each, getattr(pa, each))
+    sentence = (
+        r"^s3://data/x cannot be read: the block at byte \d+ takes more memory to decode than this process may have; "
+    )
+    with (
+        mock.patch.object(avro_records, library, of_records),
+        pytest.raises(ConnectorError, match=sentence + r"raise spark.executor.pyspark.memory"),
+    ):
+        read(made, found, schema)
