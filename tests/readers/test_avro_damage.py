@@ -312,10 +312,10 @@ def test_too_little_memory_is_no_damage(call) -> None:
     for each in ("ArrowInvalid", "ArrowTypeError"):
         setattr(of_records, each, getattr(pa, each))
     sentence = (
-        r"^s3://data/x cannot be read: the block at byte \d+ takes more memory to decode than this process may have; "
+        r"^s3://data/x cannot be read: the block at byte \d+ takes more memory to decode than this process may have"
     )
     with (
         mock.patch.object(avro_records, library, of_records),
-        pytest.raises(ConnectorError, match=sentence + r"raise spark.executor.pyspark.memory"),
+        pytest.raises(ConnectorError, match=sentence + r"; raise spark.executor.pyspark.memory"),
     ):
         read(made, found, schema)
