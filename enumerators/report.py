@@ -20,7 +20,7 @@
      "overshoot": ms,                           how far the batch passes the bound, for chunks are read whole
      "secondsToDeletion": {"orders-2": 340},    of unread records, where that can be told
      "unavailableSplits": ["orders-4"],         that nobody can look at now; the first ten, where there are any
-    "divergedSplits": ["orders-5"],            that hold other records than were read, in this run; the first ten
+     "divergedSplits": ["orders-5"],            that hold other records than were read, in this run; the first ten
     "metrics": {"approximateQueueSize": 7},    figures of the connector's own, where it has any
      "planner": "9f1c...",                      names the planner process
      "reads": "orders at kafka:9092",           what is read, for people

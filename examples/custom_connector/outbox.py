@@ -169,7 +169,7 @@ class OutboxReader(SplitReader):
     def read(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
         """Yield the rows of every range, some thousand at a time.  Raises DataLossError for rows that are gone."""
         with closing(Database(self._source.database)) as database:
-            list(database.rows("BEGIN"))  # what is looked at for losses is what is read, whatever is deleted meanwhile
+            list(database.rows("BEGIN"))  # one snapshot for the loss check and the read
             for wanted in task.ranges:
                 yield from self._read(database, wanted)
 
