@@ -8,7 +8,7 @@ next record that is unread.  Positions may have holes: compare them, never count
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 __all__ = ["Extent", "Extents", "Head", "Positions", "SplitId", "SplitRange"]
@@ -43,7 +43,8 @@ class Extent:
         nobody, though the source goes on.
     available: False while nobody can look at the split: ``begin`` and ``end`` are its position then, and
         it holds the others where they are.
-    epoch: another one when unread records may be others than those that were seen (KIP-320: leader epoch).
+    epoch: another one when unread records may be others than those that were seen (KIP-320: leader epoch);
+        extents are equal without it.
     """
 
     begin: int
@@ -51,7 +52,7 @@ class Extent:
     settled: bool = True
     complete: bool = False
     available: bool = True
-    epoch: int | None = None
+    epoch: int | None = field(default=None, compare=False)
 
 
 Extents: TypeAlias = Mapping[SplitId, Extent]

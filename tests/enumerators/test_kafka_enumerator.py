@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from kafka import KafkaProducer
 
+from tests.waiting import await_that
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.splits import Extent, Head, SplitRange
 from tidegate.enumerators.kafka_enumerator import KafkaTimestampEnumerator
@@ -219,9 +220,8 @@ class TestExtents:
         assert enumerator.extents(splits) == {f"{topic}-0": Extent(0, 2, settled=False)}
         producer.commit_transaction()
         producer.close()
-        while not (extent := enumerator.extents(splits)[f"{topic}-0"]).settled:
-            pass
-        assert extent == Extent(0, 4)
+        await_that(lambda: enumerator.extents(splits)[f"{topic}-0"].settled)
+        assert enumerator.extents(splits) == {f"{topic}-0": Extent(0, 4)}
 
 
 class TestTransactionalHistory:
@@ -341,8 +341,7 @@ class TestTimeIndex:
         split = f"{topic}-0"
         enumerator = enumerate_(Subscribe((topic,)), config={"isolation_level": "read_committed"})
         splits = enumerator.discover()
-        while enumerator.extents(splits) != {split: Extent(0, 3)}:
-            pass
+        await_that(lambda: enumerator.extents(splits) == {split: Extent(0, 3)})
         assert enumerator.lookup(150, [split]) == {split: Head(1, 200)}
         assert enumerator.lookup(250, [split])[split].position == 2  # the marker, which carries the wall clock
         assert enumerator.peek({split: 2}) == {split: None}
