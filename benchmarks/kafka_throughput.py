@@ -3,40 +3,62 @@
 Both read the same topic to Spark's noop sink, by turns in one session, each core of which has a
 warm Java and a warm Python worker.
 
-    python -m benchmarks.kafka_throughput [--rows 6000000] [--rounds 7] [--stream]
+    python -m benchmarks.kafka_throughput [--rows 6000000] [--rounds 7]
+        [--stream | --steady | --live] [--value-bytes 100] [--partitions 4] [--headers]
 
-With ``--stream`` the topic is read by streaming queries with Trigger.AvailableNow, whose start is
-part of the time.
+Without a mode the topic is read by batch queries.
+
+--stream: by streaming queries with Trigger.AvailableNow, whose start is part of the time.
+--steady: by streaming queries in batches of 1,000,000 rows; the time is that of a batch, after the first.
+--live: 1,000 rows a second come, for 20 seconds a query; the time is that of a trigger that reads any.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import subprocess
+import sys
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
-from benchmarks.peers import BUILT_IN, TIDEGATE, alternate, session, spread
+import tidegate
+from benchmarks.peers import BUILT_IN, TIDEGATE, alternate, built_in_jars, session, spread
 from tidegate.servers import KafkaServer, write_history
 
-PARTITIONS = 4
-VALUE_BYTES = 100
 CODECS = ("none", "lz4", "zstd")
 BEGIN_MS = 1_700_000_000_000
+STEADY_ROWS = 1_000_000
+LIVE_ROWS_A_SECOND = 1_000
+LIVE_S = 20.0
+
+Options = Mapping[str, str]
 
 
-def fill(servers: str, topic: str, rows: int, codec: str) -> None:
+def fill(servers: str, topic: str, arguments: argparse.Namespace, codec: str) -> None:
     """Write the topic: even partitions, one record per millisecond in each."""
-    each = rows // PARTITIONS
-    for partition in range(PARTITIONS):
+    each = arguments.rows // arguments.partitions
+    for partition in range(arguments.partitions):
         times = BEGIN_MS + np.arange(each, dtype=np.int64)
-        write_history(servers, topic, partition, times, value_size=VALUE_BYTES, compression=codec, seed=partition)
+        write_history(
+            servers,
+            topic,
+            partition,
+            times,
+            value_size=arguments.value_bytes,
+            compression=codec,
+            records_per_batch=max(1, 400_000 // arguments.value_bytes),
+            seed=partition,
+        )
 
 
-def batch_read(spark: SparkSession, source: str, options: dict[str, str]) -> Callable[[], None]:
+def batch_read(spark: SparkSession, source: str, options: Options) -> Callable[[], None]:
     """Return a batch query over the whole topic."""
 
     def run() -> None:
@@ -45,21 +67,107 @@ def batch_read(spark: SparkSession, source: str, options: dict[str, str]) -> Cal
     return run
 
 
-def stream_read(spark: SparkSession, source: str, options: dict[str, str]) -> Callable[[], None]:
+def available_now(spark: SparkSession, source: str, options: Options) -> Callable[[], None]:
     """Return a streaming query over the whole topic, new every time."""
 
     def run() -> None:
-        frame = spark.readStream.format(source).options(**options).option("startingOffsets", "earliest").load()
-        with tempfile.TemporaryDirectory() as checkpoint:
-            query = (
-                frame.writeStream.format("noop")
-                .option("checkpointLocation", checkpoint)
-                .trigger(availableNow=True)
-                .start()
-            )
+        with streaming(spark, source, {**options, "startingOffsets": "earliest"}, availableNow=True) as query:
             query.awaitTermination()
 
     return run
+
+
+def steady_stream(spark: SparkSession, source: str, options: Options, rows: int) -> Callable[[], list[float]]:
+    """Return a streaming query over the whole topic, which gives the seconds of its full batches but the first."""
+    limited = {**options, "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(STEADY_ROWS)}
+
+    def run() -> list[float]:
+        with streaming(spark, source, limited) as query:
+            while sum(progress.numInputRows for progress in query.recentProgress) < rows:
+                time.sleep(0.1)  # nobody tells when a batch ends
+            return seconds_of(query, STEADY_ROWS)[1:]
+
+    return run
+
+
+def live_stream(spark: SparkSession, source: str, options: Options) -> Callable[[], list[float]]:
+    """Return a streaming query over what comes now, which gives the seconds of its triggers but the first."""
+
+    def run() -> list[float]:
+        with streaming(spark, source, options) as query:
+            time.sleep(LIVE_S)  # for so long it is measured
+            return seconds_of(query, 1)[1:]
+
+    return run
+
+
+@contextmanager
+def streaming(spark: SparkSession, source: str, options: Options, **trigger: bool) -> Iterator[StreamingQuery]:
+    """Start a query to the noop sink, and stop it at the end."""
+    frame = spark.readStream.format(source).options(**options).load()
+    with tempfile.TemporaryDirectory() as checkpoint:
+        writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
+        query = (writer.trigger(availableNow=True) if trigger else writer).start()
+        try:
+            yield query
+        finally:
+            query.stop()
+
+
+def seconds_of(query: StreamingQuery, least_rows: int) -> list[float]:
+    """Return how long the batches with so many rows took, from their trigger to their commit."""
+    return [
+        each.durationMs["triggerExecution"] / 1000 for each in query.recentProgress if each.numInputRows >= least_rows
+    ]
+
+
+@contextmanager
+def trickle(servers: str, topic: str, partitions: int) -> Iterator[None]:
+    """Let rows come evenly, from a process of its own."""
+    script = (
+        "import sys, time\n"
+        "from kafka import KafkaProducer\n"
+        "servers, topic, partitions, a_second = *sys.argv[1:3], *map(int, sys.argv[3:])\n"
+        "producer = KafkaProducer(bootstrap_servers=servers, linger_ms=5)\n"
+        "begun, sent = time.monotonic(), 0\n"
+        "while True:\n"
+        "    while sent < (time.monotonic() - begun) * a_second:\n"
+        "        producer.send(topic, bytes(100), partition=sent % partitions)\n"
+        "        sent += 1\n"
+        "    time.sleep(0.005)\n"
+    )
+    arguments = [servers, topic, str(partitions), str(LIVE_ROWS_A_SECOND)]
+    with subprocess.Popen([sys.executable, "-c", script, *arguments]) as producer:
+        try:
+            yield
+        finally:
+            producer.terminate()
+
+
+def by_turns(runs: Mapping[str, Callable[[], list[float]]], rounds: int) -> dict[str, list[float]]:
+    """Return what the runs give in all rounds, after one that does not count."""
+    taken: dict[str, list[float]] = {name: [] for name in runs}
+    for number in range(rounds + 1):
+        for name in runs if number % 2 else reversed(runs):
+            found = runs[name]()
+            if number:
+                taken[name] += found
+    return taken
+
+
+def measured(spark: SparkSession, servers: str, topic: str, arguments: argparse.Namespace) -> dict[str, list[float]]:
+    """Return the seconds of what the mode measures, for both sources."""
+    options = {"kafka.bootstrap.servers": servers, "subscribe": topic}
+    if arguments.headers:
+        options["includeHeaders"] = "true"
+    sources = (BUILT_IN, TIDEGATE)
+    if arguments.live:
+        with trickle(servers, topic, arguments.partitions):
+            return by_turns({s: live_stream(spark, s, options) for s in sources}, arguments.rounds)
+    if arguments.steady:
+        return by_turns({s: steady_stream(spark, s, options, arguments.rows) for s in sources}, arguments.rounds)
+    reading = available_now if arguments.stream else batch_read
+    return alternate({s: reading(spark, s, options) for s in sources}, arguments.rounds)
 
 
 def main() -> None:
@@ -67,19 +175,28 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=6_000_000)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--stream", action="store_true")
+    modes = parser.add_mutually_exclusive_group()
+    for mode in ("stream", "steady", "live"):
+        modes.add_argument(f"--{mode}", action="store_true")
+    parser.add_argument("--value-bytes", type=int, default=100)
+    parser.add_argument("--partitions", type=int, default=4)
+    parser.add_argument("--headers", action="store_true", help="deliver the column of headers, too")
+    parser.add_argument("--plain", action="store_true", help="without tidegate.session_conf()")
     parser.add_argument("--codecs", nargs="+", default=CODECS, choices=("none", "gzip", "snappy", "lz4", "zstd"))
     arguments = parser.parse_args()
-    reading = stream_read if arguments.stream else batch_read
     with KafkaServer() as kafka:
-        spark = session()
-        print(f"{arguments.rows:,} records of {VALUE_BYTES} bytes, {PARTITIONS} partitions, {arguments.rounds} rounds")
-        for codec in arguments.codecs:
+        settings = dict.fromkeys(tidegate.session_conf(), "false") if arguments.plain else tidegate.session_conf()
+        spark = session(settings={**settings, "spark.jars": built_in_jars()})
+        print(
+            f"{arguments.rows:,} records of {arguments.value_bytes} bytes, {arguments.partitions} partitions, "
+            f"{arguments.rounds} rounds"
+        )
+        for codec in arguments.codecs[:1] if arguments.live else arguments.codecs:
             topic = f"throughput-{codec}"
-            kafka.create_topic(topic, PARTITIONS)
-            fill(kafka.bootstrap_servers, topic, arguments.rows, codec)
-            options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic}
-            taken = alternate({s: reading(spark, s, options) for s in (BUILT_IN, TIDEGATE)}, arguments.rounds)
+            kafka.create_topic(topic, arguments.partitions)
+            if not arguments.live:
+                fill(kafka.bootstrap_servers, topic, arguments, codec)
+            taken = measured(spark, kafka.bootstrap_servers, topic, arguments)
             ratio = statistics.median(taken[BUILT_IN]) / statistics.median(taken[TIDEGATE])
             print(
                 f"{codec:7} built-in {spread(taken[BUILT_IN])}   tidegate {spread(taken[TIDEGATE])}   {ratio:.2f}x",

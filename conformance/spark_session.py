@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
+from tidegate.sources.session import session_conf
+
 __all__ = ["configured", "shared_session"]
 
 _SETTINGS: Mapping[str, str] = {
@@ -36,7 +38,7 @@ def shared_session() -> SparkSession:
 def configured(builder: SparkSession.Builder) -> SparkSession:
     """Start a session as the kit wants it: quickly, quietly, and out of nobody's way."""
     builder = builder.appName("tidegate conformance")
-    for name, value in _SETTINGS.items():
+    for name, value in {**session_conf(), **_SETTINGS}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 

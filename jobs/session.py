@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.errors import ServerError, TidegateError
 from tidegate.jobs.failures import cause, is_lost_java, lost_java_forgiven
 from tidegate.servers.java import find_java
+from tidegate.sources.session import session_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +67,7 @@ def _start(
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    conf = SparkConf().setMaster(master).setAppName(name).setAll(list({**_SETTINGS, **settings}.items()))
+    conf = SparkConf().setMaster(master).setAppName(name).setAll([*{**session_conf(), **_SETTINGS, **settings}.items()])
     with log.open("ab") as stderr:
         try:
             gateway = launch_gateway(conf, {"stderr": stderr})  # type: ignore[no-untyped-call]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tidegate.alignment.splits import SplitId
     from tidegate.readers.kafka_old_messages import OldRecords
 
-__all__ = ["RecordBatch", "corruption_named", "split_batches", "visible_batches"]
+__all__ = ["RecordBatch", "corruption_named", "holds_a_batch", "split_batches", "visible_batches"]
 
 # base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base timestamp,
 # max timestamp, producer id, producer epoch, base sequence, record count
@@ -147,6 +147,11 @@ def split_batches(
     if old is not None:
         batches += map(_upgraded, old.take())
     return _in_order(batches)
+
+
+def holds_a_batch(fetched: memoryview) -> bool:
+    """Tell whether a whole batch, or message of an old format, is there."""
+    return len(fetched) >= START.size and LENGTH_END + START.unpack_from(fetched)[1] <= len(fetched)
 
 
 def _in_order(batches: list[RecordBatch]) -> list[RecordBatch]:

@@ -9,7 +9,7 @@ from kafka import errors as kafka_errors
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
 
 from tidegate.errors import CorruptDataError, PositionGoneError
-from tidegate.readers.kafka_batches import corruption_named, split_batches, visible_batches
+from tidegate.readers.kafka_batches import corruption_named, holds_a_batch, split_batches, visible_batches
 from tidegate.readers.kafka_cluster import NO_ERROR, KafkaCluster, LeaderCall
 from tidegate.readers.kafka_config import IsolationLevel, KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka_connection import BrokerTooOldError, decode_response
@@ -269,6 +269,22 @@ class KafkaClient:
             lambda _, fetched: fetched,
             _ids({partition}, {partition.topic: topic_id}),
         )
+
+    def fetch_jointly(
+        self, positions: Mapping[TopicPartition, int], useful_bytes: int, topic_ids: Mapping[str, UUID | None]
+    ) -> dict[TopicPartition, FetchedPartition]:
+        """Fetch record batches of many partitions, by one request for each broker, as ``fetch`` does of one.
+
+        Returns those of which a whole batch came at least: a response may have no room for all.  Their records
+        are valid until the client's next result.
+        """
+        partition_bytes = max(FEW_BYTES, min(useful_bytes, self.config.max_partition_fetch_bytes))
+        found, _ = self._fetch(
+            positions, partition_bytes, 0, lambda _, fetched: fetched, _ids(positions, topic_ids)
+        ).reached()
+        return {
+            partition: each for partition, each in found.items() if each is not None and holds_a_batch(each.records)
+        }
 
     def peek(
         self,

@@ -14,6 +14,7 @@ from tidegate.readers.contract import ReadTask, SplitReader
 from tidegate.readers.kafka_batches import corruption_named, visible_batches
 from tidegate.readers.kafka_cluster import UnknownPartitionError
 from tidegate.readers.kafka_config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka_joint_fetch import FIRST_GUESS_BYTES_PER_RECORD, MARGIN, JointFetch
 from tidegate.readers.kafka_pool import idle_clients
 from tidegate.readers.kafka_schema import EVENT_TIME, EVENT_TIME_FAULT, MICROSECONDS
 from tidegate.readers.retry import TransientError
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["KafkaDetails", "KafkaSplitReader"]
 
 log = logging.getLogger(__name__)
-
-FIRST_GUESS_BYTES_PER_RECORD = 1000.0
-MARGIN = 1.1
 
 
 class KafkaDetails(NamedTuple):
@@ -63,11 +61,11 @@ class KafkaSplitReader(SplitReader):
 
     The details of a task are KafkaDetails; without them the time is that of this machine.
 
-    Whatever the size of a range, a task holds one fetch response (``max_partition_fetch_bytes``),
-    one decompressed record batch and two Arrow batches: the one that is filled and the one that the
-    consumer still has.  The next response waits in the kernel.  Only a record batch or a record
-    that is larger than these sizes takes more, as much as itself; decompressed, a batch is at most
-    ``max_decompressed_bytes``.
+    Whatever the size of a range, a task holds one fetch response (``max_partition_fetch_bytes``), another one
+    of small ranges that are fetched together (``fetch_max_bytes``), one decompressed record batch and two Arrow
+    batches: the one that is filled and the one that the consumer still has.  The next response waits in the
+    kernel.  Only a record batch or a record that is larger than these sizes takes more, as much as itself;
+    decompressed, a batch is at most ``max_decompressed_bytes``.
     """
 
     def __init__(
@@ -90,8 +88,9 @@ class KafkaSplitReader(SplitReader):
         """Yield the records of each range, one range after the other."""
         with idle_clients.lend(self._config) as client:
             all_details = task.details or (KafkaDetails(int(time.time() * 1000)),) * len(task.ranges)
-            for each, details in zip(task.ranges, all_details, strict=True):
-                for batch in self._read_range(client, each, details):
+            beginnings = JointFetch(client, task.ranges, [details.topic_id for details in all_details])
+            for number, (each, details) in enumerate(zip(task.ranges, all_details, strict=True)):
+                for batch in self._read_range(client, each, details, beginnings.take(number)):
                     yield self._with_event_times(batch, details.now_ms)
 
     def _with_event_times(self, batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
@@ -106,7 +105,9 @@ class KafkaSplitReader(SplitReader):
             batch = batch.append_column(EVENT_TIME, column).append_column(EVENT_TIME_FAULT, faults)
         return batch
 
-    def _read_range(self, client: KafkaClient, wanted: SplitRange, details: KafkaDetails) -> Iterator[pa.RecordBatch]:
+    def _read_range(
+        self, client: KafkaClient, wanted: SplitRange, details: KafkaDetails, beginning: FetchedPartition | None
+    ) -> Iterator[pa.RecordBatch]:
         from tidegate.readers.kafka_records import RecordDecoder
 
         partition = TopicPartition.of(wanted.split_id)
@@ -114,14 +115,19 @@ class KafkaSplitReader(SplitReader):
         decoder = RecordDecoder(partition, include_headers=headers, max_batch_bytes=self._max_batch_bytes)
         with corruption_named(wanted.split_id):
             try:
-                for start, batch in self._batches(client, partition, wanted, details):
+                for start, batch in self._batches(client, partition, wanted, details, beginning):
                     yield from decoder.add(batch, start, wanted.end)
             except (PositionGoneError, UnknownPartitionError) as error:
                 self._lose(f"records {wanted.start} to {wanted.end} of {wanted.split_id} are wanted, but {error}")
         yield from decoder.flush()
 
     def _batches(
-        self, client: KafkaClient, partition: TopicPartition, wanted: SplitRange, details: KafkaDetails
+        self,
+        client: KafkaClient,
+        partition: TopicPartition,
+        wanted: SplitRange,
+        details: KafkaDetails,
+        beginning: FetchedPartition | None,
     ) -> Iterator[tuple[int, RecordBatch]]:
         """Yield the visible batches that may hold records of the range, each with where its records count from.
 
@@ -138,8 +144,8 @@ class KafkaSplitReader(SplitReader):
             return client.fetch(partition, position, useful_bytes, details.topic_id)
 
         while position < wanted.end:
-            fetched = (call or fetch()).result()[partition]
-            call = None
+            fetched = beginning or (call or fetch()).result()[partition]
+            beginning = call = None
             if fetched is None:
                 left = self._first_left(client, partition, position, wanted.end)
                 if left == position:

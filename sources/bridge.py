@@ -43,6 +43,7 @@ from tidegate.enumerators.report_note import ReportNote
 from tidegate.enumerators.state_folder import StateFolder
 from tidegate.errors import ContractError, TidegateError
 from tidegate.readers.contract import ReadTask
+from tidegate.readers.worker_memory import freeze_imports
 from tidegate.sources.contract import Source
 
 __all__ = ["END_OF_TIME_MS", "SOURCE_WATERMARK", "Driver", "coordinator_of", "data_source_class", "schema_of"]
@@ -166,6 +167,7 @@ def _group(source: Source, driver: Driver) -> GroupFolder | None:
 
 
 def _read(source: Source, partition: _TaskPartition) -> Iterator[pa.RecordBatch]:
+    freeze_imports()
     with _in_one_sentence():
         if partition.tells_watermark:
             schema = source.arrow_schema

@@ -12,6 +12,7 @@ from tidegate.sources.bridge import Driver, data_source_class
 from tidegate.sources.contract import Source
 from tidegate.sources.kafka import KafkaSource
 from tidegate.sources.s3 import S3Source
+from tidegate.sources.session import use_unix_sockets
 
 __all__ = ["register", "register_source"]
 
@@ -45,10 +46,12 @@ def register_source(spark: SparkSession, source: Source) -> str:
 def _prepare(spark: SparkSession) -> Driver:
     """Return what planners need to know of the session."""
     context = getattr(spark, "sparkContext", None)
+    is_local = context is not None and str(context.master).startswith("local")
+    use_unix_sockets(spark, is_local=is_local)
     if context is None:
         # Spark Connect: the driver is another process, where no listener of ours can leave notes for planners.
         return Driver(_parallelism(spark), str(spark.conf.get("spark.app.id")))
-    if str(context.master).startswith("local"):
+    if is_local:
         # Python workers would take the python3 of the PATH, which need not be this one (trap).
         context.pythonExec = sys.executable
     application_id = str(context.applicationId)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tidegate.sources.progress import SourceProgress, on_progress, progress
     from tidegate.sources.registration import register
     from tidegate.sources.s3 import S3Source
+    from tidegate.sources.session import session_conf
     from tidegate.sources.watermark import with_source_watermark
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "progress",
     "register",
     "report",
+    "session_conf",
     "with_source_watermark",
 ]
 
@@ -73,6 +75,7 @@ _HOMES = {
     "progress": "tidegate.sources.progress",
     "register": "tidegate.sources.registration",
     "report": "tidegate.jobs.report",
+    "session_conf": "tidegate.sources.session",
     "with_source_watermark": "tidegate.sources.watermark",
 }
 

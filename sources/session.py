@@ -1,0 +1,47 @@
+"""Settings of Spark by which Python data sources run faster."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["session_conf", "use_unix_sockets"]
+
+_LOG = logging.getLogger("tidegate")
+_UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
+_hinted = False
+
+
+def session_conf() -> dict[str, str]:
+    """Return settings for ``SparkSession.builder.config(map=...)`` by which Python data sources run faster.
+
+    ``spark.python.unix.domain.socket.enabled``: the rows of a small task come from Python at once.  Over TCP
+    they wait 40 ms for a delayed acknowledgement (Spark 4.1 and newer; empty on Windows).
+
+    ``benchmarks/README.md`` says what it gains.  Spark reads it when executors begin, so a running session
+    cannot be given it; with a local master ``register`` sets it nevertheless.
+    """
+    return {} if sys.platform == "win32" else {_UNIX_SOCKETS: "true"}
+
+
+def use_unix_sockets(spark: SparkSession, *, is_local: bool) -> None:
+    """Set what ``session_conf`` says where it still works, and say once where it does not.
+
+    is_local: the executor is in the driver's process, and has no Python worker before the first task that needs one.
+    """
+    global _hinted  # noqa: PLW0603 - once per process
+    if _UNIX_SOCKETS not in session_conf() or spark.conf.get(_UNIX_SOCKETS, None) is not None:
+        return
+    if is_local:
+        spark.sparkContext._jsc.sc().conf().set(_UNIX_SOCKETS, "true")  # noqa: SLF001 - PySpark gives copies only
+    elif not _hinted:
+        _hinted = True
+        _LOG.warning(
+            "streams are quicker if %s is true, which must be set before the session begins: "
+            "SparkSession.builder.config(map=tidegate.session_conf())",
+            _UNIX_SOCKETS,
+        )

@@ -1,0 +1,80 @@
+"""What a worker has imported is not looked through after every task, and what its tasks leave is freed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+TASKS = 10_000
+
+PRELUDE = """
+import gc, sys, weakref
+from tidegate.readers.worker_memory import freeze_imports
+
+class Node:
+    def __init__(self):
+        self.itself, self.ballast = self, bytearray(20_000)
+
+def resident_mib():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS"))
+
+def end_of_task():  # what pyspark.daemon does
+    gc.collect()
+"""
+
+
+def run(script: str) -> str:
+    """Run what a worker does in a process of its own."""
+    ended = subprocess.run(
+        [sys.executable, "-c", PRELUDE + script], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def test_memory_is_flat_over_ten_thousand_tasks_that_leave_garbage() -> None:
+    script = f"""
+import pyarrow, numpy
+sizes = []
+for task in range({TASKS}):
+    freeze_imports()
+    for _ in range(3):
+        Node()
+    end_of_task()
+    if task % {TASKS // 10} == 99:
+        sizes.append(resident_mib())
+print(max(sizes) - min(sizes))
+"""
+    assert float(run(script)) < 4
+
+
+def test_later_collections_see_nothing_of_what_was_there_before_and_no_garbage_is_kept() -> None:
+    script = """
+import pyarrow, numpy
+before = len(gc.get_objects())
+garbage = weakref.ref(Node())
+freeze_imports()
+assert garbage() is None, "garbage is kept for ever"
+assert len(gc.get_objects()) < before / 20
+"""
+    run(script)
+
+
+def test_imports_of_the_next_tasks_are_kept_out_too_and_then_nothing_more() -> None:
+    script = """
+freeze_imports()
+import decimal, http.client
+freeze_imports()
+import xml.dom.minidom
+freeze_imports()
+frozen = gc.get_freeze_count()
+kept = [Node() for _ in range(100)]
+freeze_imports()
+assert gc.get_freeze_count() == frozen
+gone = weakref.ref(kept[0])
+del kept
+end_of_task()
+assert gone() is None
+"""
+    run(script)
