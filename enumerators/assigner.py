@@ -15,9 +15,9 @@ from tidegate.alignment.splits import SplitRange
 
 __all__ = ["assign"]
 
-# A Spark task with a Python reader costs some 50 ms besides its rows (benchmarks/README.md).
+# A Spark task with a Python reader costs some 15 ms besides its rows, as much as 30,000 rows (benchmarks/README.md).
 _WAVES = 3  # uneven tasks level out, where there is enough to do for several tasks a core
-_LARGE_TASK = 100_000  # rows
+_LARGE_TASK = 500_000  # rows
 _SMALL_TASK = 10_000  # rows; less is not worth a core of its own
 _BYTES_OF_A_ROW = 100  # greater rows count as several
 

@@ -1,23 +1,32 @@
-"""Keeps what a Python worker has imported out of the garbage collection that follows every task."""
+"""Keeps what a Python worker has imported out of the garbage collection that follows every task.
+
+PySpark collects garbage after each task (``pyspark.daemon``), and the next one waits for it: 20 to 60 ms with
+pyarrow, pandas and numba imported.
+"""
 
 from __future__ import annotations
 
 import gc
 
-__all__ = ["freeze_imports"]
+__all__ = ["TASKS", "freeze", "freeze_imports"]
 
-_TASKS = 3  # the first imports the readers, the second may import more, the third finds all there
+TASKS = 3  # the first imports most, the second may import more, the third finds all there
 _begun = 0
 
 
-def freeze_imports() -> None:
-    """Keep all that lives now, and no garbage, out of later collections; in a worker's first tasks only.
+def freeze() -> None:
+    """Keep all that lives now, and no garbage, out of later collections.
 
-    PySpark collects garbage after every task (``pyspark.daemon``), and the next one waits for it: 20 to 60 ms
-    with pyarrow, pandas and numba imported.  Called when a task begins, in the process that runs it.
+    What is freed by its last reference still is; only cycles among what lives now would never be.  So this is for
+    the first tasks of a worker, not for each.
     """
+    gc.collect()
+    gc.freeze()
+
+
+def freeze_imports() -> None:
+    """Freeze when one of the first tasks of this process begins; call it for each."""
     global _begun  # noqa: PLW0603 - of the process, which lives longer than any object of a task
-    if _begun < _TASKS:
+    if _begun < TASKS:
         _begun += 1
-        gc.collect()
-        gc.freeze()
+        freeze()

@@ -13,19 +13,26 @@ __all__ = ["session_conf", "use_unix_sockets"]
 
 _LOG = logging.getLogger("tidegate")
 _UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
+_DAEMON = "spark.python.daemon.module"
 _hinted = False
 
 
 def session_conf() -> dict[str, str]:
-    """Return settings for ``SparkSession.builder.config(map=...)`` by which Python data sources run faster.
+    """Return settings for ``SparkSession.builder.config(map=...)`` by which Python workers answer sooner.
 
     ``spark.python.unix.domain.socket.enabled``: the rows of a small task come from Python at once.  Over TCP
-    they wait 40 ms for a delayed acknowledgement (Spark 4.1 and newer; empty on Windows).
+    they wait 40 ms for a delayed acknowledgement.
+    ``spark.python.daemon.module``: a worker's collection of garbage after each task leaves out what it has
+    imported.  Readers of tidegate do that anyway; this is for pandas functions and the like.  tidegate must
+    be installed where Python workers run, as for reading.
 
-    ``benchmarks/README.md`` says what it gains.  Spark reads it when executors begin, so a running session
-    cannot be given it; with a local master ``register`` sets it nevertheless.
+    ``benchmarks/README.md`` says what each gains.  Spark reads them when executors begin, so a running session
+    cannot be given them; with a local master ``register`` sets the first one nevertheless.  Empty on Windows,
+    which has neither such sockets nor the daemon.
     """
-    return {} if sys.platform == "win32" else {_UNIX_SOCKETS: "true"}
+    if sys.platform == "win32":
+        return {}
+    return {_UNIX_SOCKETS: "true", _DAEMON: "tidegate.sources.worker_daemon"}
 
 
 def use_unix_sockets(spark: SparkSession, *, is_local: bool) -> None:

@@ -51,7 +51,8 @@ def test_small_ranges_share_a_task():
 
 
 def test_a_large_range_is_cut_into_even_tasks():
-    assert lengths_of(assign(ranges_of([600_000]), cores=2)) == [100_000] * 6
+    assert lengths_of(assign(ranges_of([1_000_000]), cores=2)) == [500_000] * 2
+    assert lengths_of(assign(ranges_of([6_000_000]), cores=2)) == [1_000_000] * 6
 
 
 def test_ranges_are_cut_by_what_they_cost_where_positions_differ():

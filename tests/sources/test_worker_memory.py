@@ -5,11 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 TASKS = 10_000
 
 PRELUDE = """
 import gc, sys, weakref
 from tidegate.readers.worker_memory import freeze_imports
+from tidegate.sources import worker_daemon
 
 class Node:
     def __init__(self):
@@ -33,15 +36,16 @@ def run(script: str) -> str:
     return ended.stdout
 
 
-def test_memory_is_flat_over_ten_thousand_tasks_that_leave_garbage() -> None:
+@pytest.mark.parametrize("of_a_task", ["freeze_imports(); tasks(); end_of_task()", "tasks(); worker_daemon.collect()"])
+def test_memory_is_flat_over_ten_thousand_tasks_that_leave_garbage(of_a_task: str) -> None:
     script = f"""
 import pyarrow, numpy
-sizes = []
-for task in range({TASKS}):
-    freeze_imports()
+def tasks():
     for _ in range(3):
         Node()
-    end_of_task()
+sizes = []
+for task in range({TASKS}):
+    {of_a_task}
     if task % {TASKS // 10} == 99:
         sizes.append(resident_mib())
 print(max(sizes) - min(sizes))
