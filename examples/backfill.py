@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 import tidegate
 
 servers, topic, out = sys.argv[1:]
-spark = SparkSession.builder.getOrCreate()
+spark = SparkSession.builder.config(map=tidegate.session_conf()).getOrCreate()
 tidegate.register(spark)
 rows = spark.readStream.format("tidegate_kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
 history = rows.option("startingOffsets", "earliest").option("maxDrift", "1 hour").load()

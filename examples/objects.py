@@ -9,7 +9,7 @@ from pyspark.sql.functions import window
 import tidegate
 
 path, state = sys.argv[1:]
-spark = SparkSession.builder.config("spark.sql.shuffle.partitions", 4).getOrCreate()
+spark = SparkSession.builder.config(map=tidegate.session_conf()).config("spark.sql.shuffle.partitions", 4).getOrCreate()
 tidegate.register(spark)
 rows = spark.readStream.format("tidegate_s3").option("path", path).option("stateLocation", state)
 history = rows.option("eventTime", "column:at").option("maxDrift", "1 hour").load()

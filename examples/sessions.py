@@ -45,7 +45,8 @@ class Sessions(StatefulProcessor):
 servers, topic = sys.argv[1:]
 rocksdb = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 spark = (
-    SparkSession.builder.config("spark.sql.shuffle.partitions", 4)
+    SparkSession.builder.config(map=tidegate.session_conf())
+    .config("spark.sql.shuffle.partitions", 4)
     .config("spark.sql.streaming.stateStore.providerClass", rocksdb)
     .getOrCreate()
 )
