@@ -67,7 +67,12 @@ def _start(
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    conf = SparkConf().setMaster(master).setAppName(name).setAll([*{**session_conf(), **_SETTINGS, **settings}.items()])
+    conf = (
+        SparkConf()
+        .setMaster(master)
+        .setAppName(name)
+        .setAll([(option, str(value)) for option, value in {**session_conf(), **_SETTINGS, **settings}.items()])
+    )
     with log.open("ab") as stderr:
         try:
             gateway = launch_gateway(conf, {"stderr": stderr})  # type: ignore[no-untyped-call]

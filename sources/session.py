@@ -17,7 +17,7 @@ _DAEMON = "spark.python.daemon.module"
 _hinted = False
 
 
-def session_conf() -> dict[str, str]:
+def session_conf() -> dict[str, bool | float | int | str | None]:
     """Return settings for ``SparkSession.builder.config(map=...)`` by which Python workers answer sooner.
 
     ``spark.python.unix.domain.socket.enabled``: the rows of a small task come from Python at once.  Over TCP
