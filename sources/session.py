@@ -17,14 +17,15 @@ _DAEMON = "spark.python.daemon.module"
 _hinted = False
 
 
-def session_conf() -> dict[str, bool | float | int | str | None]:
+def session_conf(*, worker_daemon: bool = False) -> dict[str, bool | float | int | str | None]:
     """Return settings for ``SparkSession.builder.config(map=...)`` by which Python workers answer sooner.
 
     ``spark.python.unix.domain.socket.enabled``: the rows of a small task come from Python at once.  Over TCP
     they wait 40 ms for a delayed acknowledgement.
-    ``spark.python.daemon.module``: a worker's collection of garbage after each task leaves out what it has
-    imported.  Readers of tidegate do that anyway; this is for pandas functions and the like.  tidegate must
-    be installed where Python workers run, as for reading.
+
+    worker_daemon: also ``spark.python.daemon.module``: a worker's collection of garbage after each task leaves out
+        what it has imported.  Readers of tidegate do that anyway; this is for pandas functions and the like.
+        The Python that workers run, such as ``spark.pyspark.python``, must have tidegate: else no task begins.
 
     ``benchmarks/README.md`` says what each gains.  Spark reads them when executors begin, so a running session
     cannot be given them; with a local master ``register`` sets the first one nevertheless.  Empty on Windows,
@@ -32,7 +33,8 @@ def session_conf() -> dict[str, bool | float | int | str | None]:
     """
     if sys.platform == "win32":
         return {}
-    return {_UNIX_SOCKETS: "true", _DAEMON: "tidegate.sources.worker_daemon"}
+    daemon = {_DAEMON: "tidegate.sources.worker_daemon"} if worker_daemon else {}
+    return {_UNIX_SOCKETS: "true", **daemon}
 
 
 def use_unix_sockets(spark: SparkSession, *, is_local: bool) -> None:

@@ -31,6 +31,7 @@ NAMES = {
     "register",
     "with_source_watermark",
     "report",
+    "session_conf",
 }
 
 
