@@ -134,7 +134,7 @@ def trickle(servers: str, topic: str, partitions: int) -> Iterator[None]:
         "    while sent < (time.monotonic() - begun) * a_second:\n"
         "        producer.send(topic, bytes(100), partition=sent % partitions)\n"
         "        sent += 1\n"
-        "    time.sleep(0.005)\n"
+        "    time.sleep(0.005)  # the pace of the rows itself\n"
     )
     arguments = [servers, topic, str(partitions), str(LIVE_ROWS_A_SECOND)]
     with subprocess.Popen([sys.executable, "-c", script, *arguments]) as producer:

@@ -38,7 +38,7 @@ def main(parent: str, prefix: str) -> None:
     deadline = time.monotonic() + KILL_SECONDS
     while os.path.exists(folder) and time.monotonic() < deadline:  # noqa: PTH110 - a quick start matters here
         shutil.rmtree(folder, ignore_errors=True)
-        time.sleep(0.01)
+        time.sleep(0.01)  # it is not our child, so nobody tells when it is gone
 
 
 if __name__ == "__main__":
