@@ -14,6 +14,7 @@ from tidegate.readers.kafka_cluster import NO_ERROR, KafkaCluster, LeaderCall
 from tidegate.readers.kafka_config import IsolationLevel, KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka_connection import BrokerTooOldError, decode_response
 from tidegate.readers.kafka_fetch import ISOLATION_LEVELS, FetchedPartition, fetch_request, read_fetch_response
+from tidegate.readers.kafka_first_record import first_record
 from tidegate.readers.kafka_peeked import PeekedBatches
 from tidegate.readers.retry import Deadline, TransientError
 
@@ -308,7 +309,7 @@ class KafkaClient:
         goes on sending nothing from where there may be records.
         """
         heads: dict[TopicPartition, tuple[int, int] | None] = {}
-        find = find or self._first_record
+        find = find or _first_by_timestamp
         peeked = peeked or PeekedBatches(0)
         for partition, position in positions.items():
             batch = peeked.at(partition, position)
@@ -377,11 +378,6 @@ class KafkaClient:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _first_record(self, _: TopicPartition, batch: RecordBatch, position: int) -> tuple[int, int] | None:
-        from tidegate.readers.kafka_records import first_record
-
-        return first_record(batch, position)
 
     def _look(
         self,
@@ -460,3 +456,7 @@ def _first_offset(_: TopicPartition, fetched: FetchedPartition | None) -> int | 
     """Return the base offset of the first batch, if one was sent."""
     batches = [] if fetched is None else split_batches(fetched.records, check_crc=False)
     return batches[0].base_offset if batches else None
+
+
+def _first_by_timestamp(_: TopicPartition, batch: RecordBatch, position: int) -> tuple[int, int] | None:
+    return first_record(batch, position)

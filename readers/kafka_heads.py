@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.event_time_policy import EventTimePolicy
+from tidegate.readers.kafka_first_record import first_record
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,8 +72,6 @@ class HeadFinder:
                 )
 
     def _by_timestamp(self, partition: TopicPartition, batch: RecordBatch, position: int) -> tuple[int, int] | None:
-        from tidegate.readers.kafka_records import first_record
-
         policy, horizon_ms = self.policy, self._horizon_ms()
         lowest_ms = 0 if policy.bad == "ignore" else None
         highest_ms = horizon_ms if policy.future == "ignore" else None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tidegate.readers.kafka_batches import RecordBatch
     from tidegate.readers.kafka_config import TopicPartition
 
-__all__ = ["RecordDecoder", "first_record"]
+__all__ = ["RecordDecoder", "find_record"]
 
 Bytes: TypeAlias = "npt.NDArray[np.uint8]"
 Ends: TypeAlias = "npt.NDArray[np.int32]"
@@ -57,22 +57,14 @@ VARINT_BITS = 64
 BROKEN = 2**62  # a position past every end
 
 
-def first_record(
-    batch: RecordBatch,
-    position: int,
-    *,
-    lowest_ms: int | None = None,
-    highest_ms: int | None = None,
+def find_record(
+    batch: RecordBatch, records: Bytes, position: int, lowest_ms: int, highest_ms: int
 ) -> tuple[int, int] | None:
-    """Return offset and timestamp (ms) of the first record of a batch at or after ``position``, if any.
+    """Return offset and timestamp (ms) of the first of a batch's records from ``position`` on within the limits.
 
-    Records with a timestamp below ``lowest_ms`` or above ``highest_ms`` are passed over.  Raises
-    CorruptDataError.
+    Raises CorruptDataError.
     """
-    if batch.last_offset < position:
-        return None
-    lowest, highest = (-BROKEN if lowest_ms is None else lowest_ms), (BROKEN if highest_ms is None else highest_ms)
-    found, delta, timestamp_ms = _find(batch.records(), _course(batch, position, batch.last_offset), lowest, highest)
+    found, delta, timestamp_ms = _find(records, _course(batch, position, batch.last_offset), lowest_ms, highest_ms)
     _require_sound(found, batch)
     return None if found == DONE else (batch.base_offset + delta, timestamp_ms)
 

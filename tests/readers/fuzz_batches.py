@@ -23,7 +23,8 @@ from tidegate.errors import CorruptDataError
 from tidegate.readers.kafka_batches import split_batches, visible_batches
 from tidegate.readers.kafka_config import TopicPartition
 from tidegate.readers.kafka_fetch import read_fetch_response
-from tidegate.readers.kafka_records import RecordDecoder, first_record
+from tidegate.readers.kafka_first_record import first_record
+from tidegate.readers.kafka_records import RecordDecoder
 from tidegate.servers.batches import CODECS
 
 ORDERS = TopicPartition("orders", 3)

@@ -18,8 +18,9 @@ from tidegate.readers import kafka_batches
 from tidegate.readers.kafka_batches import RecordBatch, split_batches
 from tidegate.readers.kafka_client import KafkaClient
 from tidegate.readers.kafka_config import TopicPartition
+from tidegate.readers.kafka_first_record import first_record
 from tidegate.readers.kafka_reader import KafkaDetails
-from tidegate.readers.kafka_records import RecordDecoder, first_record
+from tidegate.readers.kafka_records import RecordDecoder
 from tidegate.servers import KafkaServer
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -19,8 +19,12 @@ from tests.readers.lab import HEADER, Record, encode, reseal, rows
 from tidegate.errors import CorruptDataError
 from tidegate.readers.kafka_batches import RecordBatch, split_batches
 from tidegate.readers.kafka_config import TopicPartition
-from tidegate.readers.kafka_records import RecordDecoder, first_record
+from tidegate.readers.kafka_first_record import first_record
+from tidegate.readers.kafka_records import RecordDecoder, find_record
 from tidegate.readers.kafka_schema import LARGEST_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ORDERS = TopicPartition("orders", 3)
 FOREVER = 2**63 - 1
@@ -102,8 +106,20 @@ def check_damaged(body: bytes) -> None:
         with suppress(CorruptDataError):
             assert all(each.num_rows for each in decoder.add(batch, -(2**62), FOREVER))
         assert all(each.num_rows for each in decoder.flush())
-    with suppress(CorruptDataError):
-        first_record(batch, 1)
+    for position in (0, 1):
+        assert outcome(first_record, batch, position) == outcome(by_loop, batch, position)
+
+
+def by_loop(batch: RecordBatch, position: int) -> tuple[int, int] | None:
+    return find_record(batch, batch.records(), position, -(2**62), 2**62)
+
+
+def outcome(function: Callable[[RecordBatch, int], tuple[int, int] | None], batch: RecordBatch, position: int) -> Any:
+    """Return what the function returns, or that the batch is corrupt behind what it was asked for."""
+    try:
+        return function(batch, position)
+    except CorruptDataError:
+        return CorruptDataError
 
 
 def test_small_batches_are_merged_and_large_ones_are_cut() -> None:
@@ -142,6 +158,27 @@ def test_the_first_record_from_a_position_on() -> None:
     assert first_record(batch, 10) is None
     assert first_record(replace(batch, append_time_ms=5), 7) == (7, 5)
     assert first_record(replace(batch, last_offset=20), 15) is None
+
+
+@given(st.lists(records, min_size=1, max_size=4), st.integers(0, 4), st.integers(-(2**40), 2**42), st.booleans())
+def test_the_first_record_is_what_the_loop_finds(
+    written: list[Record], position: int, limit_ms: int, stamped: bool
+) -> None:
+    batch = replace(split(encode(written)), append_time_ms=7 if stamped else None)
+    for lowest_ms, highest_ms in ((limit_ms, 2**62), (-(2**62), limit_ms)):
+        found = first_record(batch, position, lowest_ms=lowest_ms, highest_ms=highest_ms)
+        timed = [(at, 7 if stamped else record.timestamp) for at, record in enumerate(written)]
+        rest = [(at, at_ms) for at, at_ms in timed[position:] if lowest_ms <= at_ms <= highest_ms]
+        assert found == (rest[0] if rest else None)
+
+
+def test_a_look_at_a_batch_s_beginning_loads_no_compiler() -> None:
+    data = encode([Record(5), Record(6)])
+    run(
+        "import sys; from tidegate.readers.kafka_batches import split_batches\n"
+        "from tidegate.readers.kafka_first_record import first_record\n"
+        f"assert first_record(split_batches(memoryview({data!r}))[0], 0) == (0, 5) and 'numba' not in sys.modules"
+    )
 
 
 def run(code: str, **environment: str) -> None:
