@@ -22,6 +22,7 @@ from tidegate.errors import ConnectorError, OptionError
 from tidegate.readers.kafka_frames import FrameSocket, FrameTooLargeError
 from tidegate.readers.kafka_login import NotKafkaError, listener_at, log_in
 from tidegate.readers.kafka_login import decode_response as _decode_response
+from tidegate.readers.kafka_sockets import ProxyError
 from tidegate.readers.kafka_tls import look_at_for
 from tidegate.readers.retry import TransientError
 
@@ -46,8 +47,9 @@ _LOOK_AT: dict[type[Exception], tuple[str, ...]] = {
     kafka_errors.SaslAuthenticationFailedError: ("sasl_plain_username", "sasl_plain_password"),
     FrameTooLargeError: ("security_protocol", "bootstrap_servers"),
     NotKafkaError: ("security_protocol", "bootstrap_servers"),
+    ProxyError: ("proxy_url",),
 }
-"""The options by which a broker refuses us."""
+"""The options by which a broker or a proxy refuses us."""
 
 
 class BrokerTooOldError(ConnectorError):
@@ -55,7 +57,10 @@ class BrokerTooOldError(ConnectorError):
 
 
 class RefusedError(ConnectorError):
-    """A broker turned us away for good: whoever asks again with the same options is told the same, or locked out."""
+    """A broker or a proxy turned us away for good.
+
+    Whoever asks again with the same options is told the same, or locked out.
+    """
 
 
 class BrokerConnection:
@@ -168,6 +173,8 @@ def _failure(address: str, properties: Mapping[str, Any], error: Exception, dead
         return TransientError(f"cannot connect to {address}: {reason}")
     options = _look_at(error)
     hint = f"; look at {_enumerated([_option(name) for name in options])}" if options else ""
+    if isinstance(error, ProxyError):
+        return RefusedError(f"cannot connect to {address}: {reason}{hint}")
     return RefusedError(f"the Kafka broker {address} refused the connection: {reason}{hint}")
 
 
@@ -197,6 +204,8 @@ def _is_of_another_protocol(error: Exception) -> bool:
 
 
 def _may_heal(error: Exception) -> bool:
+    if isinstance(error, ProxyError):
+        return error.may_heal
     if isinstance(error, ssl.SSLError):
         return not look_at_for(error)
     return isinstance(error, OSError) or (isinstance(error, kafka_errors.KafkaError) and error.retriable)

@@ -1,15 +1,11 @@
-"""From an address to a socket that a broker serves us on: TCP, a proxy, TLS, versions and the login.
+"""From an address to a socket that a broker serves us on: TLS, versions and the login.
 
-kafka-python brings the proxies, the SASL mechanisms and the messages.  Its event loop is not used:
+kafka-python brings the SASL mechanisms and the messages.  Its event loop is not used:
 it drops a refusal that arrives together with the close, and writes logins to its log.
 """
 
 from __future__ import annotations
 
-import errno
-import os
-import selectors
-import socket
 import ssl
 import struct
 import time
@@ -18,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka import errors as kafka_errors
 from kafka.cluster import get_ip_port_afi
-from kafka.net.inet import KafkaNetSocket
 from kafka.net.sasl import get_sasl_mechanism
 from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.metadata import ApiVersionsRequest
@@ -26,19 +21,17 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest, SaslH
 from kafka.version import __version__ as kafka_python_version
 
 from tidegate.readers.kafka_frames import LARGEST_FRAME, FrameSocket, remaining_s
+from tidegate.readers.kafka_sockets import connected
 from tidegate.readers.kafka_tls import tls_context, unverified_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 __all__ = ["Listener", "NotKafkaError", "decode_response", "listener_at", "log_in", "open_frames"]
 
 LONGEST_CONNECT_S = 10.0
 LONGEST_LOOK_S = 5.0
-SOCKET_OPTIONS = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
 CORRELATION = struct.Struct(">i")
-_BEING_CONNECTED = {errno.EINPROGRESS, errno.EALREADY}
-_WAITS_FOR_PROXY = {errno.EWOULDBLOCK, errno.EAGAIN}
 _LOGIN_OFFERED = (kafka_errors.NoError.errno, kafka_errors.UnsupportedSaslMechanismError.errno)
 
 
@@ -58,12 +51,11 @@ def open_frames(
 ) -> FrameSocket:
     """Connect to ``host:port``, through ``proxy_url`` if there is one, and with TLS if there is a context.
 
-    Raises OSError, ssl.SSLError among them, ValueError for an address that is none, and kafka-python's
-    errors of proxies.
+    Raises OSError, ssl.SSLError among them, ValueError for an address that is none, and ProxyError.
     """
     deadline = time.monotonic() + timeout_s
     host, port, _ = get_ip_port_afi(address)
-    sock = _connected(host, port, properties.get("proxy_url"), deadline)
+    sock = connected(host, port, properties.get("proxy_url"), deadline)
     try:
         if context is not None:
             name = host.rstrip(".")
@@ -142,56 +134,6 @@ class _Asking:
         with suppress(ConnectionError, ssl.SSLEOFError):
             self.frames.send(sent, deadline)
         return self.frames.receive(deadline, **expected)
-
-
-def _connected(host: str, port: int, proxy_url: str | None, deadline: float) -> socket.socket:
-    # A proxy's class keeps the state of one attempt.
-    make: Callable[[], Any] = lambda: KafkaNetSocket(proxy_url)  # noqa: E731
-    if proxy_url is None:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    else:
-        found = make().dns_lookup(host, port)
-    failed: Exception = ConnectionError("its name is not known")
-    for number, (family, kind, protocol, _, target) in enumerate(found):
-        share = remaining_s(deadline) / (len(found) - number)
-        try:
-            return _connect(make(), family, kind, protocol, target, time.monotonic() + share)
-        except OSError as error:
-            failed = error
-    raise failed
-
-
-def _connect(way: Any, family: int, kind: int, protocol: int, target: Any, deadline: float) -> socket.socket:
-    sock: socket.socket = way.socket(family, kind, protocol)
-    try:
-        sock.settimeout(0)
-        for option in SOCKET_OPTIONS:
-            sock.setsockopt(*option)
-        has_reached_proxy = False
-        while True:
-            try:
-                code = way.connect_ex(sock, target)
-            except BlockingIOError:
-                code = errno.EWOULDBLOCK
-            if code in (0, errno.EISCONN):
-                return sock
-            if code in _BEING_CONNECTED:
-                _await(sock, selectors.EVENT_WRITE, deadline)
-            elif code in _WAITS_FOR_PROXY:
-                has_reached_proxy = True
-                _await(sock, selectors.EVENT_READ, deadline)
-            else:
-                reason = "the proxy does not let us through" if has_reached_proxy else os.strerror(code)
-                raise OSError(code, reason)  # noqa: TRY301 - whatever happens, it is closed
-    except BaseException:
-        sock.close()
-        raise
-
-
-def _await(sock: socket.socket, event: int, deadline: float) -> None:
-    with selectors.DefaultSelector() as selector:
-        selector.register(sock, event)
-        selector.select(remaining_s(deadline))
 
 
 def _versions(ask: _Asking, deadline: float) -> BrokerVersionData:
