@@ -37,7 +37,7 @@ from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.checkpoint import INITIAL_OFFSET
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.coordinator import CoordinatorSettings, SourceCoordinator
-from tidegate.readers import kafka_client, kafka_fetch
+from tidegate.readers import kafka_fetch, kafka_fetch_call
 from tidegate.servers import KafkaServer, write_history
 
 BEGIN_MS = 1_767_225_600_000  # 2026-01-01 00:00 UTC
@@ -206,7 +206,7 @@ def main() -> None:
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(DISORDER).with_watermark_alignment(max_drift=SLICE)
     half_a_slice = Budget(rows=int(arguments.rows * SLICES_PER_BUDGET * (SLICE / timedelta(hours=HOURS))))
     counted = meter.reading(kafka_fetch.read_fetch_response)
-    with KafkaServer() as kafka, patch.object(kafka_client, "read_fetch_response", counted):
+    with KafkaServer() as kafka, patch.object(kafka_fetch_call, "read_fetch_response", counted):
         for partitions in PARTITION_COUNTS:
             topic = f"orders-of-{partitions}"
             kafka.create_topic(topic, partitions)

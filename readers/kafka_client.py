@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from kafka import errors as kafka_errors
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
 
-from tidegate.errors import CorruptDataError, PositionGoneError
+from tidegate.errors import PositionGoneError
 from tidegate.readers.kafka_batches import corruption_named, holds_a_batch, split_batches, visible_batches
 from tidegate.readers.kafka_cluster import NO_ERROR, KafkaCluster, LeaderCall
 from tidegate.readers.kafka_config import IsolationLevel, KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka_connection import BrokerTooOldError, decode_response
-from tidegate.readers.kafka_fetch import ISOLATION_LEVELS, FetchedPartition, fetch_request, read_fetch_response
+from tidegate.readers.kafka_fetch import ISOLATION_LEVELS, FetchedPartition
+from tidegate.readers.kafka_fetch_call import fetch_call
 from tidegate.readers.kafka_first_record import first_record
 from tidegate.readers.kafka_peeked import PeekedBatches
 from tidegate.readers.retry import Deadline, TransientError
@@ -41,14 +42,12 @@ FEW_BYTES = 64 << 10
 CLOCK_S = 2.0
 ISOLATION_SINCE = 2  # the versions of the list-offsets request that brought these
 SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8}
-OUT_OF_RANGE = kafka_errors.OffsetOutOfRangeError.errno
 UNSUPPORTED = kafka_errors.UnsupportedVersionError.errno
-OTHER_TOPIC = {kafka_errors.UnknownTopicIdError.errno, kafka_errors.InconsistentTopicIdError.errno}
 CONSUMER = -1  # as a replica id
 
 
 class ListedOffset(NamedTuple):
-    """What a leader says of a place in its log; -1 stands for what there is not, or what an old broker does not say.
+    """A leader's word on a place in its log; -1 stands for what there is not, or what an old broker does not say.
 
     leader_epoch: of the record; of the leader, where the end of the log was asked for.
     """
@@ -118,8 +117,8 @@ class KafkaClient:
         from the answer, and is not created.  ``deadline_s`` replaces the config's, for a short
         first contact.
 
-        expected: topics that were there before.  One that is unknown now is asked for again until it is
-            certain that it was deleted, since a broker that has just started does not know it yet.
+        expected: topics that were there before.  One that is unknown now is asked for again until it is certain that
+            it was deleted.  For a broker that has just started does not know it yet.
         """
         response = self._cluster.metadata(topics, self._cluster.deadline("list partitions", deadline_s), expected)
         certain = self._cluster.deadline("list partitions")
@@ -263,13 +262,9 @@ class KafkaClient:
         the client's next result.
         """
         partition_bytes = max(FEW_BYTES, min(useful_bytes, self.config.max_partition_fetch_bytes))
-        return self._fetch(
-            {partition: position},
-            partition_bytes,
-            self.config.fetch_max_wait_ms,
-            lambda _, fetched: fetched,
-            _ids({partition}, {partition.topic: topic_id}),
-        )
+        topic_ids = {partition.topic: topic_id}
+        max_wait_ms = self.config.fetch_max_wait_ms
+        return self._fetch({partition: position}, lambda _, fetched: fetched, topic_ids, partition_bytes, max_wait_ms)
 
     def fetch_jointly(
         self, positions: Mapping[TopicPartition, int], useful_bytes: int, topic_ids: Mapping[str, UUID | None]
@@ -280,9 +275,7 @@ class KafkaClient:
         are valid until the client's next result.
         """
         partition_bytes = max(FEW_BYTES, min(useful_bytes, self.config.max_partition_fetch_bytes))
-        found, _ = self._fetch(
-            positions, partition_bytes, 0, lambda _, fetched: fetched, _ids(positions, topic_ids)
-        ).reached()
+        found, _ = self._fetch(positions, lambda _, fetched: fetched, topic_ids, partition_bytes).reached()
         return {
             partition: each for partition, each in found.items() if each is not None and holds_a_batch(each.records)
         }
@@ -304,9 +297,8 @@ class KafkaClient:
         None says that there is none up to the end, which is the last stable offset under
         ``read_committed``.  Reads little: 64 KiB of each partition, one request per broker, then
         on from there where these hold only control records, aborted transactions or holes.
-        Raises PositionGoneError if a position is not within its log, or another topic has taken its
-        topic's place, and DeadlineError if the broker
-        goes on sending nothing from where there may be records.
+        Raises PositionGoneError if a position is not within its log, or another topic has taken its topic's place.
+        Raises DeadlineError if the broker goes on sending nothing from where there may be records.
         """
         heads: dict[TopicPartition, tuple[int, int] | None] = {}
         find = find or _first_by_timestamp
@@ -351,8 +343,8 @@ class KafkaClient:
         """
         ((local, _),) = self.list_offsets({partition: EARLIEST_LOCAL}).values()
         # Asked last: should the leader have changed after the empty answer, then this is the new one's.
-        ids = _ids({partition}, {partition.topic: topic_id})
-        call = self._fetch({partition: position}, FEW_BYTES, 0, _first_offset, ids, "read_uncommitted")
+        config = replace(self.config, isolation_level="read_uncommitted")
+        call = self._fetch({partition: position}, _first_offset, {partition.topic: topic_id}, config=config)
         first = call.result()[partition]
         if first is not None:
             return first >= end
@@ -405,7 +397,7 @@ class KafkaClient:
             alone = len(positions) == 1
             return _Look(position, None, more=position < end, unproven_end=end if alone and position < end else None)
 
-        looks = self._fetch(positions, FEW_BYTES, 0, look, _ids(positions, topic_ids)).result()
+        looks = self._fetch(positions, look, topic_ids).result()
         for partition, position in positions.items():
             if looks[partition] is None:
                 begin, end = self.log_range(partition)
@@ -417,39 +409,16 @@ class KafkaClient:
     def _fetch(
         self,
         positions: Mapping[TopicPartition, int],
-        partition_bytes: int,
-        max_wait_ms: int,
         use: Callable[[TopicPartition, FetchedPartition | None], Answer],
-        topic_ids: Mapping[str, UUID],
-        isolation_level: IsolationLevel | None = None,
+        topic_ids: Mapping[str, UUID | None],
+        partition_bytes: int = FEW_BYTES,
+        max_wait_ms: int = 0,
+        config: KafkaConnectionConfig | None = None,
     ) -> LeaderCall[Answer]:
-        config = self.config if isolation_level is None else replace(self.config, isolation_level=isolation_level)
-        refused: set[str] = set()
-
-        def request(asked: Iterable[TopicPartition]) -> Any:
-            for topic in refused:
-                # A leader may only not know yet of a topic that was just created.
-                if self.topic_ids.get(topic) not in {None, topic_ids[topic]}:
-                    raise PositionGoneError(f"the Kafka topic {topic!r} was deleted and created anew")
-            wanted = {each: positions[each] for each in asked}
-            return fetch_request(config, wanted, partition_bytes, max_wait_ms, topic_ids)
-
-        def read(sent: Any, frame: memoryview) -> Iterator[tuple[TopicPartition, int, Answer]]:
-            for partition, error_code, fetched in read_fetch_response(frame, sent.API_VERSION, topic_ids):
-                if partition not in positions:
-                    raise CorruptDataError(f"a fetch response names {partition.split_id}, which nobody asked for")
-                known = NO_ERROR if error_code == OUT_OF_RANGE else error_code
-                if error_code in OTHER_TOPIC:
-                    refused.add(partition.topic)
-                yield partition, known, use(partition, None if error_code else fetched)
-
-        return LeaderCall(self._cluster, "fetch records", positions, request, read)
-
-
-def _ids(partitions: Iterable[TopicPartition], topic_ids: Mapping[str, UUID | None]) -> dict[str, UUID]:
-    """Return the ids of the topics that have one."""
-    topics = {partition.topic for partition in partitions}
-    return {topic: topic_id for topic in topics if (topic_id := topic_ids.get(topic)) is not None}
+        call_config = config or self.config
+        return fetch_call(
+            self._cluster, call_config, positions, use, topic_ids, partition_bytes, max_wait_ms=max_wait_ms
+        )
 
 
 def _first_offset(_: TopicPartition, fetched: FetchedPartition | None) -> int | None:

@@ -16,7 +16,7 @@ from tidegate.enumerators.kafka_enumerator import KafkaEnumerator
 from tidegate.enumerators.kafka_offsets import OffsetsSpec
 from tidegate.enumerators.kafka_subscription import Subscribe
 from tidegate.errors import DeadlineError
-from tidegate.readers import kafka_client, kafka_connection
+from tidegate.readers import kafka_connection, kafka_fetch_call
 from tidegate.readers.kafka_client import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP, KafkaClient, ListedOffset
 from tidegate.readers.kafka_config import TopicPartition
 from tidegate.servers import KafkaServer
@@ -48,7 +48,7 @@ class Tiers:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, local: int) -> None:
         self.silent_for = self.fetches = 0
-        self._read = kafka_client.read_fetch_response
+        self._read = kafka_fetch_call.read_fetch_response
         list_offsets = KafkaClient._listed_offsets
 
         def list_some_remote(client: KafkaClient, timestamps: Any, level: Any) -> Any:
@@ -57,7 +57,7 @@ class Tiers:
                 p: ListedOffset(local, -1, -1) if timestamps[p] == EARLIEST_LOCAL else at for p, at in found.items()
             }
 
-        monkeypatch.setattr(kafka_client, "read_fetch_response", self.read)
+        monkeypatch.setattr(kafka_fetch_call, "read_fetch_response", self.read)
         monkeypatch.setattr(KafkaClient, "_listed_offsets", list_some_remote)
 
     def read(self, *response: Any) -> Iterator[tuple[TopicPartition, int, FetchedPartition]]:
