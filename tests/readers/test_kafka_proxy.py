@@ -48,13 +48,13 @@ def asked_to_connect(client: socket.socket) -> bytes:
     return asked
 
 
-def connect_proxy(client: socket.socket) -> tuple[str, int] | None:
+def connect_proxy(client: socket.socket, yes: bytes = b"HTTP/1.1 200 OK\r\n\r\n") -> tuple[str, int] | None:
     """HTTP's CONNECT, for one user."""
     asked = asked_to_connect(client)
     if base64.b64encode(f"me:{SECRET}".encode()) not in asked:
         client.sendall(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
         return None
-    client.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+    client.sendall(yes)
     host, _, port = asked.split()[1].decode().partition(":")
     return host, int(port)
 
@@ -63,7 +63,7 @@ def exactly(client: socket.socket, size: int) -> bytes:
     return client.recv(size, socket.MSG_WAITALL)
 
 
-def socks_proxy(client: socket.socket, reply: int = 0) -> tuple[str, int] | None:
+def socks_proxy(client: socket.socket, reply: int = 0, bound: bytes = b"\1" + bytes(6)) -> tuple[str, int] | None:
     """SOCKS 5, for one user, by address or by name."""
     _, count = exactly(client, 2)
     if 2 not in exactly(client, count):
@@ -79,7 +79,7 @@ def socks_proxy(client: socket.socket, reply: int = 0) -> tuple[str, int] | None
     *_, kind = exactly(client, 4)
     host = socket.inet_ntoa(exactly(client, 4)) if kind == 1 else exactly(client, *exactly(client, 1)).decode()
     target = host, *struct.unpack(">H", exactly(client, 2))
-    client.sendall(bytes([5, reply, 0, 1]) + bytes(6))
+    client.sendall(bytes([5, reply, 0]) + bound)
     return None if reply else target
 
 
@@ -132,13 +132,42 @@ def serving(proxy: Answering) -> Iterator[Proxy]:
 PROXIES = [("http", connect_proxy), ("socks5", socks_proxy), ("socks5h", socks_proxy)]
 
 
-@pytest.mark.parametrize(("scheme", "answer"), PROXIES)
+@pytest.mark.parametrize(
+    ("scheme", "answer"),
+    [
+        *PROXIES,
+        ("http", partial(connect_proxy, yes=b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 204\r\nVia: it\r\n\r\n")),
+        ("socks5h", partial(socks_proxy, bound=b"\3\4name" + bytes(2))),
+        ("socks5h", partial(socks_proxy, bound=b"\4" + bytes(18))),
+    ],
+)
 def test_a_broker_is_reached_through_a_proxy(lab: Lab, scheme: str, answer: Answering) -> None:
     topic = lab.new_topic()
     with serving(answer) as proxy:
         config = lab.config(properties={"proxy_url": f"{scheme}://me:{SECRET}@{proxy.address}"}, deadline_s=20)
         with KafkaClient(config) as client:
             assert client.partitions([topic]) == {topic: (0,)}
+
+
+def test_an_address_of_ipv6_is_named_as_one() -> None:
+    asked = []
+
+    def listening(client: socket.socket) -> None:
+        asked.append(asked_to_connect(client).splitlines()[0])
+        client.sendall(b"HTTP/1.1 403 Forbidden\r\n\r\n")
+
+    def socks(client: socket.socket) -> None:
+        exactly(client, 3)
+        client.sendall(b"\5\0")
+        asked.append(exactly(client, 4 + 16 + 2))
+        client.sendall(b"\5\2")
+
+    for scheme, answer in (("http", listening), ("socks5h", socks)):
+        with serving(answer) as proxy:
+            config = KafkaConnectionConfig("[::1]:9092", {"proxy_url": f"{scheme}://{proxy.address}"}, deadline_s=20)
+            with KafkaClient(config) as client, pytest.raises(ConnectorError, match="does not let us through"):
+                client.partitions()
+    assert asked == [b"CONNECT [::1]:9092 HTTP/1.1", b"\5\1\0\4" + bytes(15) + b"\1" + struct.pack(">H", 9092)]
 
 
 @pytest.mark.parametrize(
