@@ -21,7 +21,7 @@ __all__ = [
     "a begin moves with every row that is deleted, and for its own split alone",
     purpose="A begin that lags by one row hides the loss of one, and a begin of another split invents a loss.",
     tested="Of one of two splits the rows are deleted one by one, up to the last.",
-    passes="The begin lies behind the last row that is gone, and not behind the first that is left; the other split "
+    passes="The begin lies behind the last row that is gone, and not behind the first that is left. The other split "
     "begins where it began.",
     look_at=("an off-by-one in the begin", "a query for the first row of all splits, and not of one"),
     needs=(Ability.RETENTION,),
