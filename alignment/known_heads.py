@@ -1,4 +1,4 @@
-"""What peeks have told: where a split's next record to align by stands, and where there is none."""
+"""The answers of peeks: where a split's next record to align by stands, and where there is none."""
 
 from __future__ import annotations
 

@@ -154,9 +154,9 @@ def dropped(
             lost = [key for key in found if key in in_order]
             if lost and watermark is not None:
                 return (
-                    f"Spark drops {_named(lost)} of batch {batch.number}: by the watermark {whose}, which is the "
-                    f"greatest event time of earlier batches less {out_of_orderness_ms:,} ms, {lost[0]} is late by "
-                    f"{watermark - times[lost[0]]:,} ms"
+                    f"Spark drops {_named(lost)} of batch {batch.number}: by the watermark {whose}, {lost[0]} is "
+                    f"late by {watermark - times[lost[0]]:,} ms; that is the greatest earlier time less "
+                    f"{out_of_orderness_ms:,} ms"
                 )
         greatest_ms = max((times[key] - out_of_orderness_ms for key in batch.keys if key in times), default=own_ms)
         before_ms, own_ms = own_ms, greatest_ms if own_ms is None or greatest_ms is None else max(own_ms, greatest_ms)

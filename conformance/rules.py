@@ -100,12 +100,12 @@ class Rule:
 
     @property
     def order(self) -> tuple[int, int]:
-        """What rules are sorted by where they are shown: area and number."""
+        """The order in which rules are shown: by area and number."""
         return list(AREAS).index(self.area), int(self.id.partition("-")[2])
 
     @property
     def turn(self) -> tuple[int, bool, tuple[int, int]]:
-        """What rules are sorted by where they are checked: the quick ones tell first what is wrong."""
+        """The order in which rules are checked: the quick ones tell first what is wrong."""
         return list(Tier).index(self.tier), self.waits, self.order
 
 

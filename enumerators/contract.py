@@ -123,7 +123,7 @@ class SupportsCommit(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """What became of a split that does not hold any more what was read of it.
+    """The fate of a split that does not hold any more what was read of it.
 
     reason: such as "the topic was deleted and created anew", a clause for errors and logs.
     position: where to go on: all that was never read is at or after it.

@@ -51,7 +51,7 @@ _POLL_INTERVAL_S = 0.1  # Spark itself asks about 90 times a second while nothin
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorSettings:
-    """What a source tells its coordinator; see the options of the same names.
+    """The settings that a source gives its coordinator; see the options of the same names.
 
     hold_beyond_ms: further ahead of the wall clock nothing is read.
     options_digest: another one where any option is: what was left out may count now.
@@ -139,8 +139,8 @@ class SourceCoordinator:
             and not in a bounded run.
         """
         for _ in range(_MORE_ATTEMPTS):
-            # Records that are deleted while a plan is made are data loss or none, as their extents say, and
-            # splits that nobody can look at any more are left out of the next one.
+            # Records that are deleted while a plan is made are data loss or none, as their extents say. Splits
+            # that nobody can look at any more are left out of the next plan.
             with suppress(PositionGoneError, UnavailableError):
                 return self._plan_to(start, budget, min_rows)
         return self._plan_to(start, budget, min_rows)

@@ -1,4 +1,4 @@
-"""Which Kafka topics the positions of a query are of: a name may be given to another topic, and a log may be cut.
+"""The Kafka topics of a query's positions: a name may be given to another topic, and a log may be cut.
 
 A topic is its id, not its name (KIP-516).  A position is valid within the leader epoch under which it
 was planned: that leader's log held all before it (KIP-320).  Kept in the snapshot, small:

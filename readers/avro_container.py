@@ -117,8 +117,8 @@ def blocks_of(
 
     bound: of what a block becomes.
 
-    Raises CorruptDataError, which says at which byte, for a block that is cut off, has no marker behind it,
-    cannot be decompressed or becomes too large; what ``fetch`` raises passes.
+    Raises CorruptDataError for a block that is cut off, has no marker behind it, cannot be decompressed or becomes too
+    large.  The error says at which byte.  An error of ``fetch`` passes.
     """
     begin = max(start, header.end) - SYNC_BYTES  # a marker that ends at the start counts
     stop = min(end + LOOK_AHEAD, size)

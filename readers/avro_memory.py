@@ -1,8 +1,8 @@
 """How much memory decoded Avro takes: a few bytes may stand for many objects, which are bounded before they are made.
 
-What a value takes follows from its type, but for two things: bytes and texts, which take about as much as their
-encoding, and arrays and maps, whose items are counted.  As an item of a few bytes may be a large record, what counts is
-the memory of an item for each *part*: a number, a length, a block of bytes, the index of a union.
+The type of a value says what it takes, but for two things.  Bytes and texts take about as much as their encoding, and
+the items of arrays and maps are counted.  An item of a few bytes may be a large record.  So what counts is the memory
+of an item for each *part*: a number, a length, a block of bytes, the index of a union.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COPIES = 3  # of bytes of a fixed size: one of Python, two of Arrow
 
 
 class Cost(NamedTuple):
-    """What a value of a type takes.
+    """The memory that a value of a type takes.
 
     memory: bytes, without the contents of texts and the items of lists.
     parts: of its encoding, at least; 0: it may take no bytes.

@@ -65,7 +65,7 @@ _WIDER = {frozenset(["int", "long"]): pa.int64(), frozenset(["float", "double"])
 
 
 class _Typed(NamedTuple):
-    """What the library decodes by, what Arrow makes of it, and what a value takes, or each field of a record."""
+    """A type, or each field of a record: its schema, what Arrow makes of it, and what a value takes."""
 
     schema: Any
     kind: pa.DataType
@@ -118,8 +118,8 @@ class AvroRecords:
         A batch holds at most MOST_ROWS rows, about what BATCH_BYTES encode, and what takes about BATCH_MEMORY, but for
         a single larger row.
 
-        Raises CorruptDataError, which says at which byte, for a block that the schema does not fit, or with a row that
-        takes more than the bound; OutOfMemoryError.
+        Raises CorruptDataError, which says at which byte, for a block that the schema does not fit, or with a row
+        beyond the bound.  Also raises OutOfMemoryError.
         """
         decoder = self._decoder(names)
         cost = decoder.cost
@@ -203,7 +203,7 @@ class AvroRecords:
 
 
 _MISFITS = (ValueError, TypeError, LookupError, EOFError, ArithmeticError, StructError)
-"""What the library raises; its own sentence may show values."""
+"""The errors of the library; its own sentence may show values."""
 
 
 def _misfit(block: AvroBlock) -> CorruptDataError:

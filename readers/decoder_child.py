@@ -1,4 +1,4 @@
-"""What runs in a decoder process: calls of formats whose libraries may end it.
+"""The work of a decoder process: calls of formats whose libraries may end it.
 
 It opens no connection: the process that started it is asked for what a format reads, and to write what it writes.
 """
@@ -92,7 +92,7 @@ class _NoPandas(MetaPathFinder):
 
 
 class _Asking:
-    """What a call tells the other process, and asks of it, by its number: threads may outlive the call."""
+    """A call's words to the other process and its questions, by its number: threads may outlive the call."""
 
     def __init__(self, channel: Channel, spare: queue.LifoQueue[Channel], number: int, busy_s: float) -> None:
         self._channel, self._spare, self._number, self._busy_s = channel, spare, number, busy_s
@@ -181,8 +181,8 @@ def _outcome(asking: _Asking, made: Iterator[Any]) -> bytes:
 class _Watch(threading.Thread):
     """Ends this process when the other one is gone, or when it has more memory than a call may take.
 
-    Not all libraries outlive being refused memory, and to ask for much and use little of it is harmless; so what
-    counts is what is resident.
+    Not all libraries outlive being refused memory, and to ask for much and use little of it is harmless.  So what
+    counts is the resident memory.
     """
 
     def __init__(self, calls: int) -> None:

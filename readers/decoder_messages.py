@@ -1,4 +1,4 @@
-"""What a decoder process tells the one that started it: JSON, since who decodes hostile bytes may tell anything."""
+"""The messages of a decoder process to its parent: JSON, since who decodes hostile bytes may tell anything."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ __all__ = [
 ]
 
 READY, FETCH, WRITE, BATCH, RETURNS, RAISES = "ready", "fetch", "write", "batch", "returns", "raises"
-"""What a message is about."""
+"""The subjects of messages."""
 
 GIVEN, IN_VAIN = b"given", b"in vain"
-"""What FETCH and WRITE are answered."""
+"""The answers to FETCH and WRITE."""
 
 _SHAPES: dict[str, tuple[type, ...]] = {
     READY: (),
@@ -47,7 +47,7 @@ _SHAPES: dict[str, tuple[type, ...]] = {
 
 
 class Look(NamedTuple):
-    """What a call is to look at.
+    """The object, or the part of one, that a call is to look at.
 
     arguments: of the method.
     begin: a position in the object.

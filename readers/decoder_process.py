@@ -1,7 +1,7 @@
 """Decoder processes: children in which formats run whose libraries may end the process.
 
-Arrow's readers of Parquet and ORC trust what they read: some damaged objects end the process, some ask for
-gigabytes, some keep it busy for ever.  A child is started by exec when it is first needed, and used again.
+Arrow's readers of Parquet and ORC trust what they read.  Some damaged objects end the process, some ask for gigabytes,
+some keep the process busy for ever.  A child is started by exec when it is first needed, and used again.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class DecoderProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the child is gone, such as one that was idle for long."""
+        """True if the child is gone, such as one that was idle for long."""
         return self._process.poll() is not None
 
     def run(self, call: DecoderCall) -> Generator[bytes, None, list[Any]]:

@@ -1,7 +1,7 @@
 """Decompression of a block as a whole, which takes no more memory than it is allowed.
 
 A few bytes may stand for gigabytes, by accident or on purpose.  So every codec writes into room of a bounded size, or
-is stopped there, and a length that a block claims is compared with the bound before it is believed.
+is stopped there.  A length that a block claims is compared with the bound before it is believed.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ def about(subject: str) -> Iterator[None]:
 def decompress(codec: str, block: memoryview, bound: Bound) -> Bytes:
     """Return what a block becomes, as an array that cannot be written.
 
-    codec: ``gzip``, ``lz4`` (frames), ``zstd``, ``snappy`` (one raw block), ``xerial`` (raw blocks in the framing of
-        snappy-java, or one without it), ``deflate`` (without a header), ``bzip2`` or ``xz``.
+    codec: ``gzip``, ``lz4`` (frames), ``zstd``, ``snappy`` (one raw block), ``xerial``, ``deflate`` (without a
+        header), ``bzip2`` or ``xz``.  ``xerial`` is raw blocks in the framing of snappy-java, or one without it.
 
     Raises CorruptDataError, a sentence that lacks its subject, if it is damaged or becomes larger than the bound;
     OutOfMemoryError, which lacks it too.

@@ -221,8 +221,8 @@ class KafkaCluster:
 class _Absences:
     """Since when partitions and topics have been unknown to the brokers.
 
-    A broker that has just started does not know them yet, nor others one that was just created; so
-    they are gone only after a while, which is longer after a broker was away.
+    A broker that has just started does not know them yet, nor others one that was just created.  So they are gone only
+    after a while, which is longer after a broker was away.
     """
 
     def __init__(self, longest_s: float) -> None:

@@ -103,8 +103,8 @@ class BrokerConnection:
 
         The bytes are valid until the next call.  Responses to earlier requests are dropped: who
         asked for them no longer waits.  ``timeout_s`` is for the whole response, however slowly it comes.
-        Raises TransientError if the connection is lost or this response was dropped, and
-        RefusedError if the broker does not serve us, or sends more than we take.
+        Raises TransientError if the connection is lost or this response was dropped.  Raises RefusedError if the
+        broker does not serve us, or sends more than we take.
         """
         if request_id not in self._awaited:
             raise TransientError(f"the response of the Kafka broker {self.address} was dropped for a later one")

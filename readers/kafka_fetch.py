@@ -1,9 +1,9 @@
 """Kafka's fetch request, and its response without a copy of the records.
 
 Versions 4 to 10 name topics by name; brokers since 0.11 speak one of them, and Kafka 4 still speaks
-all.  Version 13 (Kafka 3.1) names them by id (KIP-516), so that a topic that was created anew answers
-with an error, not with its records; version 12 brought lengths and counts of variable size (KIP-482).
-The layout is that of ``FetchResponse.json`` in Apache Kafka.
+all.  Version 13 (Kafka 3.1) names them by id (KIP-516), so that a topic that was created anew answers with an error,
+not with its records.  Version 12 brought lengths and counts of variable size (KIP-482).  The layout is that of
+``FetchResponse.json`` in Apache Kafka.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The first record of a batch to align by, which planners ask of every split.
 
-Most often that is the batch's very first record.  Python reads this one: the compiled loops for the
-others take a third of a second to load, and a query's first plan would wait for them.
+Most often that is the batch's very first record.  Python reads this one.  The compiled loops for the others take a
+third of a second to load, and a query's first plan would wait for them.
 """
 
 from __future__ import annotations

@@ -36,11 +36,11 @@ _LOGIN_OFFERED = (kafka_errors.NoError.errno, kafka_errors.UnsupportedSaslMechan
 
 
 class NotKafkaError(Exception):
-    """What answers does not speak Kafka's protocol."""
+    """The other side does not speak Kafka's protocol."""
 
 
 class Listener(NamedTuple):
-    """What a broker's listener speaks: its protocol, and the SASL mechanisms that it offers."""
+    """The protocol that a broker's listener speaks, and the SASL mechanisms that it offers."""
 
     protocol: str
     mechanisms: tuple[str, ...] = ()

@@ -162,8 +162,8 @@ class OldMessages:
             if message.codec or message.magic != wrapper.magic:
                 raise _impossible(wrapper.offset)
             run.add(message)
-        # Offsets in a wrapper of format 1 count from its first message, and its own is that of its last one; 0 is that
-        # of a producer that did not set it.
+        # Offsets in a wrapper of format 1 count from its first message, and its own is that of its last one. It is 0
+        # if the producer did not set it.
         relative = wrapper.magic > 0 and wrapper.offset > 0
         if not run.count or (run.last_offset > wrapper.offset and (relative or wrapper.magic == 0)):
             raise _impossible(wrapper.offset)

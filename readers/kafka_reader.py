@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class KafkaDetails(NamedTuple):
-    """What a range does not say, and a reader needs to know.
+    """The facts that a reader needs, and that a range does not tell.
 
     now_ms: the time by which the policy tells what is in the future, in ms since the epoch.
     topic_id: of the topic whose records are planned; None: of any that has its name.
@@ -61,11 +61,12 @@ class KafkaSplitReader(SplitReader):
 
     The details of a task are KafkaDetails; without them the time is that of this machine.
 
-    Whatever the size of a range, a task holds one fetch response (``max_partition_fetch_bytes``), another one
-    of small ranges that are fetched together (``fetch_max_bytes``), one decompressed record batch and two Arrow
+    Whatever the size of a range, a task holds two fetch responses.  One has at most ``max_partition_fetch_bytes``.
+    The other is of small ranges that are fetched together (``fetch_max_bytes``).  The task also holds one decompressed
+    record batch and two Arrow batches: the one that is filled and the one that the consumer still has.
     batches: the one that is filled and the one that the consumer still has.  The next response waits in the
-    kernel.  Only a record batch or a record that is larger than these sizes takes more, as much as itself;
-    decompressed, a batch is at most ``max_decompressed_bytes``.
+    kernel.  Only a record batch or a record that is larger than these sizes takes more, as much as itself.
+    Decompressed, a batch is at most ``max_decompressed_bytes``.
     """
 
     def __init__(

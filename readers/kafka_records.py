@@ -35,7 +35,7 @@ Texts: TypeAlias = "tuple[Ends, Bytes, Bytes]"
 Buffers travel in plain tuples: Numba takes named ones only by a detour of 0.3 ms a call.
 """
 Course: TypeAlias = Longs
-"""What a loop is to know of a batch, and how far it is: one array, which Numba takes at less cost than as many numbers.
+"""The state of a loop over a batch: one array, which Numba takes at less cost than as many numbers.
 
 0 to 2: how far it is: in bytes, in records, and the offset delta of the last record.
 3 to 4: how many records there are, and the greatest offset delta.

@@ -15,7 +15,7 @@ _TIME = struct.Struct("@ll")  # seconds and microseconds, as the system has them
 
 
 class MalformedMessageError(Exception):
-    """What arrives is no message that the other process sends by itself: something overwrote its memory."""
+    """The other process sent no message of its own: something overwrote its memory."""
 
 
 class Channel:

@@ -61,10 +61,11 @@ class KafkaServer(Server):
     ``brokers`` is their number; their node ids are 1, 2, ... and the first is also the only
     controller, so the others may be killed while the cluster goes on.  ``properties`` are added to
     ``server.properties`` and win over the defaults, which keep every record for ever and accept
-    every timestamp; ``listeners`` among them, such as ``SSL://127.0.0.1:9093``, come besides ours, and
-    are for one broker.  ``security`` brings listeners that ask for TLS or a login on every broker; see
-    :meth:`servers_of`.  ``folder`` keeps the data after :meth:`stop`, for a later server with the same
-    number of brokers; without it the data is in a temporary folder that goes with the server.
+    every timestamp.  ``listeners`` among them, such as ``SSL://127.0.0.1:9093``, come besides ours,
+    and are for one broker.  ``security`` brings listeners that ask for TLS or a login on every
+    broker; see :meth:`servers_of`.  ``folder`` keeps the data after :meth:`stop`, for a later server
+    with the same number of brokers.  Without it the data is in a temporary folder that goes with the
+    server.
 
     The jars come from Maven Central on first use, or from the folder that ``KAFKA_LIBS`` names.
     No process, port or temporary folder is left behind, however our own process ends.

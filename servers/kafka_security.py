@@ -1,4 +1,4 @@
-"""What a Kafka broker asks of its clients: TLS, a certificate, a login."""
+"""The demands of a Kafka broker on its clients: TLS, a certificate, a login."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class KafkaSecurity:
 
     @property
     def format_arguments(self) -> list[str]:
-        """What formats a storage in which SCRAM's users are known."""
+        """The arguments that format a storage in which SCRAM's users are known."""
         return [
             argument
             for mechanism in PASSWORD_MECHANISMS[1:]

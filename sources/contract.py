@@ -54,8 +54,8 @@ class Source(BaseModel, ABC):
     late_splits: what becomes of a split that comes during the run, or wakes from idle, with records
         older than the watermark: ``admit`` reads it at once, and its rows are late; ``catch-up`` lets
         the others wait for it; ``fail`` ends the query.
-    fail_on_data_loss: end the query when records that were never read are gone, or when a split holds others
-        than were read of it; else go on.
+    fail_on_data_loss: whether the query ends when unread records are gone, or when a split holds others than were read
+        of it.
     min_partitions: at least so many tasks for a batch.
     bad_event_time: what becomes of a row whose event time is missing or unparsable, or negative where that
         means that there is none: ``fail``

@@ -70,8 +70,8 @@ class SourceProgress:
     group_bound: what the others of the group leave to this source; None: they set no bound.
     splits: how many splits are in which state, by the names of ``SplitDetail.state``.
     spread: the next event times of the slowest split, the median, and the fastest; None: none is known.
-    planned_rows: of the batch, as far as is known before it is read: of Kafka the offsets, which holes count among;
-        of objects the rows, which are estimates in JSON, CSV, Avro and text.
+    planned_rows: of the batch, as far as is known before it is read.  Of Kafka these are the offsets, holes among
+        them.  Of objects these are the rows, which are estimates in JSON, CSV, Avro and text.
     rows_remaining: of all splits: readable, and not planned yet.
     num_files_outstanding, num_bytes_outstanding: the same in objects and their bytes; 0 for a source of no objects.
     event_time_lag: wall clock minus the oldest unread event time; 0: none is unread.

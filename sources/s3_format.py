@@ -58,8 +58,9 @@ class S3FormatOptions(S3TextOptions):
     event_time_unit: of a column of numbers or text: ``s``, ``ms``, ``us`` or ``iso8601``.
     ignore_missing_files: skip objects that are gone when they are to be read.
     ignore_corrupt_files: skip objects, or the rest of them, that cannot be decoded.
-    max_decompressed_bytes: what a block of avro, or an object that is one row of text, may take decompressed, and what
-        a row of avro may take as objects; how much memory decoding an object of parquet or orc may take beyond 768 MiB.
+    max_decompressed_bytes: the most that a block of avro, or an object that is one row of text, takes decompressed.
+        Also the most that a row of avro takes as objects.  Decoding an object of parquet or orc takes at most so
+        much memory beyond 768 MiB.
     """
 
     file_format: Literal["parquet", "json", "avro", "orc", "csv", "text", "binaryFile"] = "parquet"

@@ -358,9 +358,9 @@ class World:
     def _judge_by_spark(self, planned: Plan) -> None:
         """Judge that a delay as long as the disorder, and at the live edge the drift, lets Spark drop no row.
 
-        Promised to splits that were there from the beginning: of such as always had unread records, whatever the
-        others did; of others, as long as they held the bound.  Probing is right up to the disorder, so that counts
-        twice.
+        Promised to splits that were there from the beginning.  A split that always had unread records has the promise
+        whatever the others did.  Any other split has it as long as it held the bound.  Probing is right up to the
+        disorder, so that counts twice.
         """
         self.always_unread &= {s for s in self.logs if self.limits.aligned} - self.late
         self.always_holding &= {s for s in self.logs if self._holds(s, self.progress)} - self.late

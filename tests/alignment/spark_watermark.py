@@ -1,8 +1,8 @@
-"""What Spark would drop: its watermark, computed from what was delivered and from nothing else.
+"""The rows that Spark would drop: its watermark, computed from what was delivered and from nothing else.
 
 Spark drops a row whose event time is at or before its watermark, the greatest event time delivered so far minus
-a delay.  Batch N is filtered by what was delivered up to batch N - 1, or, where a query may hold several stateful
-operators (``spark.sql.streaming.statefulOperator.allowMultiple``, the default), up to batch N - 2.
+a delay.  Batch N is filtered by what was delivered up to batch N - 1.  Where a query may hold several stateful
+operators (``spark.sql.streaming.statefulOperator.allowMultiple``, the default), it is up to batch N - 2.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Spark drops of runs whose delay is as long as the disorder: nothing that is in order."""
+"""Spark drops nothing that is in order, of runs whose delay is as long as the disorder."""
 
 from __future__ import annotations
 

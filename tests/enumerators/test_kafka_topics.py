@@ -1,4 +1,4 @@
-"""What is remembered of topics, without a broker."""
+"""The memory of topics, without a broker."""
 
 import json
 from uuid import UUID
@@ -23,7 +23,7 @@ def met(epochs, ids=None):
 
 
 def found(topics, epochs, positions, ids=None, begins=None, ends=None):
-    """What a plan finds that sees these leader epochs now; ends: what the logs say of the epochs."""
+    """Return the findings of a plan that sees these leader epochs now; ends: what the logs say of the epochs."""
     ids = {"a": ONE, "b": ONE} if ids is None else ids
     topics.observe(epochs, ids)
     asked = {}

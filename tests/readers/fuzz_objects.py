@@ -1,4 +1,4 @@
-"""Whether damaged objects end, fill or stop a process that reads them.
+"""Damaged objects: do they end, fill or stop a process that reads them?
 
     python -m tests.readers.fuzz_objects --format orc --mutants 20000 [--first 0] [--without-guard] [--keep FOLDER]
 

@@ -59,7 +59,7 @@ def wrapper(
 
 
 def row(topic: str, partition: int, magic: int, offset: int, message: Message, stamped_ms: int | None = None) -> Any:
-    """What Spark's own source makes of it."""
+    """Return the row that Spark's own source makes of it."""
     timestamp = message.timestamp if stamped_ms is None else stamped_ms
     return {
         "key": message.key,

@@ -1,4 +1,4 @@
-"""What decoder processes tell: whatever else arrives is no message, and nothing of it is believed."""
+"""The messages of decoder processes: whatever else arrives is no message, and nothing of it is believed."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Secured(NamedTuple):
 
 
 def refusal(servers: str, properties: dict[str, str]) -> str:
-    """What is told of a refusal, with all but the server's name."""
+    """Return what is told of a refusal, without the server's name."""
     with KafkaClient(connection_config(servers, properties)) as client, pytest.raises(ConnectorError) as raised:
         client.partitions()
     assert not isinstance(raised.value, DeadlineError)

@@ -1,4 +1,4 @@
-"""What a worker has imported is not looked through after every task, and what its tasks leave is freed."""
+"""Imports of a worker are not looked through after every task, and what its tasks leave is freed."""
 
 from __future__ import annotations
 
