@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from tidegate.readers.kafka_frames import remaining_s
 
@@ -137,7 +137,8 @@ class _Proxy(NamedTuple):
             raise malformed from None  # this error would show the URL with its password
         if split.scheme not in {"http", "socks5", "socks5h"} or not host or not port:
             raise malformed
-        return cls(split.scheme, host, port, split.username or None, split.password or "")
+        user, password = unquote(split.username or ""), unquote(split.password or "")
+        return cls(split.scheme, host, port, user or None, password)
 
     def connect(self, target: tuple[str, int], deadline: float) -> socket.socket:
         try:

@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 
     Answering: TypeAlias = Callable[[socket.socket], tuple[str, int] | None]
 
-SECRET = "hunter2"  # noqa: S105 - of a proxy that lives for seconds
+SECRET = "hunter/2@home"  # noqa: S105 - of a proxy that lives for seconds
+SECRET_IN_URL = "hunter%2F2%40home"  # noqa: S105
 
 
 class Proxy(NamedTuple):
     address: str
     clients: list[socket.socket]
 
-    def config(self, scheme: str, login: str = f"me:{SECRET}@", deadline_s: float = 20) -> KafkaConnectionConfig:
+    def config(self, scheme: str, login: str = f"me:{SECRET_IN_URL}@", deadline_s: float = 20) -> KafkaConnectionConfig:
         return KafkaConnectionConfig(
             "broker.test:9092", {"proxy_url": f"{scheme}://{login}{self.address}"}, deadline_s=deadline_s
         )
@@ -144,7 +145,7 @@ PROXIES = [("http", connect_proxy), ("socks5", socks_proxy), ("socks5h", socks_p
 def test_a_broker_is_reached_through_a_proxy(lab: Lab, scheme: str, answer: Answering) -> None:
     topic = lab.new_topic()
     with serving(answer) as proxy:
-        config = lab.config(properties={"proxy_url": f"{scheme}://me:{SECRET}@{proxy.address}"}, deadline_s=20)
+        config = lab.config(properties={"proxy_url": f"{scheme}://me:{SECRET_IN_URL}@{proxy.address}"}, deadline_s=20)
         with KafkaClient(config) as client:
             assert client.partitions([topic]) == {topic: (0,)}
 
@@ -183,7 +184,7 @@ def test_an_address_of_ipv6_is_named_as_one() -> None:
         (
             "socks5h",
             partial(socks_proxy, reply=2),
-            f"me:{SECRET}@",
+            f"me:{SECRET_IN_URL}@",
             "the proxy does not let us through (its rules forbid it)",
         ),
         ("http", lambda client: client.sendall(b"\5\xff"), "", "the proxy does not speak HTTP"),
@@ -234,6 +235,7 @@ def test_a_proxy_that_does_not_reach_the_broker_now_is_asked_again(scheme: str, 
             client.partitions()
         assert f"cannot connect to broker.test:9092: the proxy does not reach it {reason}" in str(raised.value)
         assert SECRET not in str(raised.value)
+        assert SECRET_IN_URL not in str(raised.value)
         assert len(proxy.clients) > 1
 
 
@@ -244,7 +246,7 @@ def test_a_proxy_that_is_away_for_a_moment_costs_nothing_but_time(lab: Lab) -> N
         return http_status(failures.pop(), client) if failures else connect_proxy(client)
 
     with serving(recovering) as proxy:
-        config = lab.config(properties={"proxy_url": f"http://me:{SECRET}@{proxy.address}"}, deadline_s=20)
+        config = lab.config(properties={"proxy_url": f"http://me:{SECRET_IN_URL}@{proxy.address}"}, deadline_s=20)
         with KafkaClient(config) as client:
             assert client.partitions([topic]) == {topic: (0,)}
 
