@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,9 @@ __all__ = ["session_conf", "use_unix_sockets"]
 
 _LOG = logging.getLogger("tidegate")
 _UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
+_SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
 _DAEMON = "spark.python.daemon.module"
+_LONGEST_FOLDER = 60  # bytes: the path of a socket has 104 at most (macOS), of which its name takes 43
 _hinted = False
 
 
@@ -28,8 +31,8 @@ def session_conf(*, worker_daemon: bool = False) -> dict[str, bool | float | int
         The Python that workers run, such as ``spark.pyspark.python``, must have tidegate: else no task begins.
 
     ``benchmarks/README.md`` says what each gains.  Spark reads them when executors begin, so a running session
-    cannot be given them; with a local master ``register`` sets the first one nevertheless.  Empty on Windows,
-    which has neither such sockets nor the daemon.
+    cannot be given them; with a local master ``register`` sets the first one nevertheless, where Java's temporary
+    folder has a short path.  Empty on Windows, which has neither such sockets nor the daemon.
     """
     if sys.platform == "win32":
         return {}
@@ -46,7 +49,8 @@ def use_unix_sockets(spark: SparkSession, *, is_local: bool) -> None:
     if _UNIX_SOCKETS not in session_conf() or spark.conf.get(_UNIX_SOCKETS, None) is not None:
         return
     if is_local:
-        spark.sparkContext._jsc.sc().conf().set(_UNIX_SOCKETS, "true")  # noqa: SLF001 - PySpark gives copies only
+        if len(os.fsencode(_socket_folder(spark))) <= _LONGEST_FOLDER:
+            spark.sparkContext._jsc.sc().conf().set(_UNIX_SOCKETS, "true")  # noqa: SLF001 - PySpark gives copies only
     elif not _hinted:
         _hinted = True
         _LOG.warning(
@@ -54,3 +58,9 @@ def use_unix_sockets(spark: SparkSession, *, is_local: bool) -> None:
             "SparkSession.builder.config(map=tidegate.session_conf())",
             _UNIX_SOCKETS,
         )
+
+
+def _socket_folder(spark: SparkSession) -> str:
+    """Return where Spark's Java makes Unix sockets, and Python workers theirs."""
+    java = spark.sparkContext._jvm.System  # type: ignore[union-attr]  # noqa: SLF001 - only Java knows
+    return str(spark.conf.get(_SOCKET_FOLDER, None) or java.getProperty("java.io.tmpdir"))
