@@ -29,6 +29,7 @@ from tidegate.readers.avro_memory import (
     record_cost,
     union_cost,
 )
+from tidegate.readers.conform import retyped
 from tidegate.readers.decompression import Bound, OutOfMemoryError, about
 
 __all__ = ["AvroRecords"]
@@ -216,7 +217,11 @@ def _out_of_memory(block: AvroBlock) -> OutOfMemoryError:
 
 def _batch(rows: list[Any], decoder: _Decoder, last: AvroBlock) -> pa.RecordBatch:
     try:
-        return pa.RecordBatch.from_struct_array(pa.array(rows, decoder.made).cast(decoder.kind))
+        made = pa.array(rows, decoder.made)
+        if decoder.made != decoder.kind:
+            made = retyped(made, decoder.kind)
+            made.validate(full=True)  # texts are UTF-8
+        return pa.RecordBatch.from_struct_array(made)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         raise CorruptDataError(f"a value before byte {last.end} is none of its type") from None
     except MemoryError:

@@ -8,6 +8,7 @@ instant and one without is a TimestampNTZ.  Nanoseconds, which Spark refuses, ar
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ __all__ = [
     "plain",
     "plain_type",
     "position_of",
+    "retyped",
     "spark_schema",
     "surely_fits",
     "surplus_of",
@@ -295,6 +297,26 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
             return kind
 
 
+def retyped(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return an array as one of another type whose values lie in memory alike: texts are bytes, maps are lists.
+
+    ``view`` and ``cast`` do so, too, but give nulls within lists the length of the outer array.
+    """
+    return pa.array(_Retyped(values, kind))
+
+
+@dataclass(frozen=True)
+class _Retyped:
+    values: pa.Array
+    kind: pa.DataType
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        """See Arrow's PyCapsule interface: of an array, what its type is and where its values are."""
+        del requested_schema
+        _, values = self.values.__arrow_c_array__()
+        return self.kind.__arrow_c_schema__(), values
+
+
 def _field(columns: Sequence[pa.Array], names: Sequence[str], field: pa.Field, path: str, rows: int) -> pa.Array:
     index = position_of(field.name, names)
     return pa.nulls(rows, field.type) if index is None else _converted(columns[index], field.type, path)
@@ -309,7 +331,7 @@ def _converted(values: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
         return _struct(values, wanted, path)
     if kinds.is_map(wanted) and kinds.is_map(given):
         entry = pa.struct([given.key_field, given.item_field])
-        values = values.view(pa.list_(pa.field("entries", entry, nullable=False)))
+        values = retyped(values, pa.list_(pa.field("entries", entry, nullable=False)))
         entries = values.flatten()
         keys = _converted(entries.field(0), wanted.key_type, f"{path}.key")
         items = _converted(entries.field(1), wanted.item_type, f"{path}.value")

@@ -222,6 +222,31 @@ def test_what_spark_reads_is_what_is_read(spark, tmp_path) -> None:
     assert read(made, found, schema).to_pylist() == frame.toArrow().to_pylist()
 
 
+_NOTHING_AND_TEXT = {
+    "type": "record",
+    "name": "item",
+    "fields": [{"name": "nothing", "type": "null"}, {"name": "text", "type": "string"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "wanted"),
+    [
+        ({"type": "array", "items": ["null"]}, [None] * 3, None),
+        ({"type": "map", "values": "null"}, {"a": None, "b": None}, pa.map_(pa.string(), pa.int64())),
+        ({"type": "array", "items": _NOTHING_AND_TEXT}, [{"nothing": None, "text": "ä"}] * 3, None),
+    ],
+)
+def test_each_null_within_a_list_is_there(kind, value, wanted) -> None:
+    content = avro([{"c": value}, {"c": type(value)()}, {"c": value}], c=kind)
+    made, found = AvroFormat(InMemory(content)), held(content)
+    schema = made.infer([found]) if wanted is None else pa.schema([("c", wanted)])
+    table = read(made, found, schema)
+    table.validate(full=True)
+    expected = [*value.items()] if isinstance(value, dict) else value
+    assert table.column("c").to_pylist() == [expected, [], expected]
+
+
 def test_what_spark_wrote_is_read(spark, tmp_path) -> None:
     frame = spark.sql(
         "select id, timestamp_millis(id) at, cast(id as decimal(9, 2)) d, array(named_struct('a', id)) s from range(50)"
