@@ -272,13 +272,11 @@ class KafkaClient:
         """Fetch record batches of many partitions, by one request for each broker, as ``fetch`` does of one.
 
         Returns those of which a whole batch came at least: a response may have no room for all.  Their records
-        are valid until the client's next result.
+        stay valid.
         """
         partition_bytes = max(FEW_BYTES, min(useful_bytes, self.config.max_partition_fetch_bytes))
-        found, _ = self._fetch(positions, lambda _, fetched: fetched, topic_ids, partition_bytes).reached()
-        return {
-            partition: each for partition, each in found.items() if each is not None and holds_a_batch(each.records)
-        }
+        found, _ = self._fetch(positions, _kept, topic_ids, partition_bytes).reached()
+        return {partition: each for partition, each in found.items() if each is not None}
 
     def peek(
         self,
@@ -419,6 +417,16 @@ class KafkaClient:
         return fetch_call(
             self._cluster, call_config, positions, use, topic_ids, partition_bytes, max_wait_ms=max_wait_ms
         )
+
+
+def _kept(_: TopicPartition, fetched: FetchedPartition | None) -> FetchedPartition | None:
+    """Return what was fetched with a copy of its records: the connection's next response takes the place of this one.
+
+    There is a next one before all is fetched, where a leader has moved.  None: no whole batch came.
+    """
+    if fetched is None or not holds_a_batch(fetched.records):
+        return None
+    return replace(fetched, records=memoryview(bytes(fetched.records)))
 
 
 def _first_offset(_: TopicPartition, fetched: FetchedPartition | None) -> int | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import PositionGoneError
@@ -64,10 +63,8 @@ class JointFetch:
         if len(positions) < 2:
             return
         try:
-            found = self._client.fetch_jointly(positions, int(most), topic_ids)
+            self._fetched = self._client.fetch_jointly(positions, int(most), topic_ids)
         except PositionGoneError:  # of one topic, and the others know nothing of it
             return
-        # The next response takes the place of this one.
-        self._fetched = {p: replace(each, records=memoryview(bytes(each.records))) for p, each in found.items()}
-        if size := sum(len(each.records) for each in found.values()):
+        if size := sum(len(each.records) for each in self._fetched.values()):
             self._bytes_per_record = MARGIN * size / records

@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as Partition
+from kafka.errors import NotLeaderForPartitionError
 
 from tests.readers.lab import Lab, Record, encode, rows
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import DataLossError
+from tidegate.readers import kafka_client
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka_client import KafkaClient
 from tidegate.readers.kafka_config import TopicPartition
+from tidegate.readers.kafka_fetch import read_fetch_response
 from tidegate.readers.kafka_reader import KafkaSplitReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 @pytest.fixture
@@ -77,6 +80,26 @@ def test_a_batch_that_is_cut_short_among_others_is_asked_for_alone(lab: Lab) -> 
     ranges = fill(lab, [2, 2, 2], value=b"x" * 200_000)
     found = read(lab, ranges)
     assert [(row["partition"], row["offset"]) for row in found] == [(p, o) for p in range(3) for o in range(2)]
+
+
+def test_what_came_is_kept_while_the_leader_of_another_one_is_looked_for(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranges = fill(lab, [30, 30, 30])
+    moved: list[TopicPartition] = []
+
+    def with_a_leader_that_moved(*response: Any) -> Iterator[tuple[TopicPartition, int, Any]]:
+        *others, (last, error_code, fetched) = read_fetch_response(*response)
+        yield from others
+        has_moved = not moved
+        moved.append(last)
+        yield last, NotLeaderForPartitionError.errno if has_moved else error_code, fetched
+
+    monkeypatch.setattr(kafka_client, "read_fetch_response", with_a_leader_that_moved)
+    found = read(lab, ranges)
+    assert moved[:2] == [moved[0]] * 2  # it was asked for again
+    assert [(row["partition"], row["offset"]) for row in found] == [(p, o) for p in range(3) for o in range(30)]
+    assert all(row["value"].startswith(b"%d:%d" % (row["partition"], row["offset"])) for row in found)
 
 
 def test_one_that_is_gone_is_told_by_itself_and_the_others_are_read(lab: Lab) -> None:
