@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tidegate.errors import ConnectorError
     from tidegate.readers.kafka_batches import RecordBatch
 
-__all__ = ["EARLIEST", "EARLIEST_LOCAL", "LATEST", "MAX_TIMESTAMP", "KafkaClient", "ListedOffset"]
+__all__ = ["EARLIEST", "EARLIEST_LOCAL", "FEW_BYTES", "LATEST", "MAX_TIMESTAMP", "KafkaClient", "ListedOffset"]
 
 LATEST = -1
 EARLIEST = -2

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidegate.errors import PositionGoneError
+from tidegate.readers.kafka_client import FEW_BYTES
 from tidegate.readers.kafka_config import TopicPartition
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class JointFetch:
 
     def _ask_from(self, number: int) -> None:
         """Fetch the range and those behind it that are small, too, as many as one response has room for."""
-        room = min(self._client.config.max_partition_fetch_bytes, self._client.config.fetch_max_bytes)
+        all_bytes = self._client.config.fetch_max_bytes
+        room = min(self._client.config.max_partition_fetch_bytes, all_bytes)
         positions: dict[TopicPartition, int] = {}
         topic_ids: dict[str, UUID | None] = {}
         most, left, records = 0.0, float(room), 0
@@ -56,6 +58,9 @@ class JointFetch:
             partition, start, end = self._ranges[place]
             needed = (end - start) * self._bytes_per_record
             if needed > min(left, room * _SMALL) or partition in positions:
+                break
+            # A broker keeps to all_bytes by itself, but knows nothing of the others.
+            if (len(positions) + 1) * max(most, needed, FEW_BYTES) > all_bytes:
                 break
             positions[partition], topic_ids[partition.topic] = start, self._topic_ids[place]
             most, left, records = max(most, needed), left - needed, records + end - start

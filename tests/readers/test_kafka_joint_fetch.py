@@ -15,7 +15,7 @@ from tidegate.alignment.splits import SplitRange
 from tidegate.errors import DataLossError
 from tidegate.readers import kafka_client
 from tidegate.readers.contract import ReadTask
-from tidegate.readers.kafka_client import KafkaClient
+from tidegate.readers.kafka_client import FEW_BYTES, KafkaClient
 from tidegate.readers.kafka_config import TopicPartition
 from tidegate.readers.kafka_fetch import read_fetch_response
 from tidegate.readers.kafka_reader import KafkaSplitReader
@@ -38,8 +38,8 @@ def fetches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def read(lab: Lab, ranges: list[SplitRange], **options: Any) -> list[dict[str, Any]]:
-    return rows(KafkaSplitReader(lab.config(), **options).read(ReadTask(tuple(ranges))))
+def read(lab: Lab, ranges: list[SplitRange], fetch_max_bytes: int = 50 << 20, **options: Any) -> list[dict[str, Any]]:
+    return rows(KafkaSplitReader(lab.config(fetch_max_bytes=fetch_max_bytes), **options).read(ReadTask(tuple(ranges))))
 
 
 def fill(lab: Lab, sizes: list[int], value: bytes = b"x" * 50) -> list[SplitRange]:
@@ -56,6 +56,14 @@ def test_many_small_ranges_take_a_few_fetches(lab: Lab, fetches: list[int]) -> N
     assert [(row["partition"], row["offset"]) for row in found] == [(p, o) for p in range(200) for o in range(30)]
     assert len(fetches) <= 4
     assert sum(fetches) == 200
+
+
+def test_no_more_is_asked_for_than_one_fetch_may_bring_however_many_brokers_answer(
+    lab: Lab, fetches: list[int]
+) -> None:
+    found = read(lab, fill(lab, [1] * 20), fetch_max_bytes=5 * FEW_BYTES)
+    assert [row["partition"] for row in found] == [*range(20)]
+    assert fetches == [5] * 4
 
 
 def test_ranges_within_partitions_and_large_ones_among_small_ones_are_read_exactly(
