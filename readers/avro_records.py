@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import fastavro
 import pyarrow as pa
+from fastavro.read import LOGICAL_READERS
 from fastavro.schema import SchemaParseException
 
 from tidegate.errors import CorruptDataError, OptionError, TidegateError
@@ -40,6 +41,8 @@ MOST_ROWS = 16_384
 MOST_TYPES = 100_000  # of a schema: as a type may be named many times, a short one may stand for more
 NEVER_THERE = 2**31 - 1  # bytes of a value that no block holds
 MOST_DIGITS = 38  # of a Spark decimal
+MOST_DECIMAL_BYTES = 64  # behind bytes that only repeat the sign; more than any of MOST_DIGITS needs
+_OUR_DECIMAL = "tidegate-decimal"  # as the library calls a type that it does not know itself
 
 _PRIMITIVE = {
     "null": pa.null(),
@@ -63,6 +66,17 @@ _LOGICAL = {
 _NAMED = ("record", "error", "enum", "fixed")
 _COLLECTIONS = ("array", "map")
 _WIDER = {frozenset(["int", "long"]): pa.int64(), frozenset(["float", "double"]): pa.float64()}
+
+
+def _read_decimal(data: bytes, schema: Any, _: Any = None) -> Any:
+    """Return a decimal as the library does, which takes hours for one of megabytes; ValueError for that."""
+    rest, last = data[:-MOST_DECIMAL_BYTES], data[-MOST_DECIMAL_BYTES:]
+    if rest.strip(b"\xff" if last >= b"\x80" else b"\x00"):
+        raise ValueError
+    return LOGICAL_READERS["bytes-decimal"](last, schema, schema)
+
+
+LOGICAL_READERS.update(dict.fromkeys([f"bytes-{_OUR_DECIMAL}", f"fixed-{_OUR_DECIMAL}"], _read_decimal))
 
 
 class _Typed(NamedTuple):
@@ -352,7 +366,7 @@ def _digits(schema: Mapping[str, Any], path: str) -> dict[str, Any] | None:
         return None
     if precision > MOST_DIGITS:
         raise OptionError(f"the column {path!r} is a decimal of {precision} digits; Spark's have {MOST_DIGITS} at most")
-    return {"logicalType": "decimal", "precision": precision, "scale": scale}
+    return {"logicalType": _OUR_DECIMAL, "precision": precision, "scale": scale}
 
 
 def _decimal(digits: Mapping[str, Any]) -> pa.DataType:

@@ -13,6 +13,7 @@ from unittest import mock
 import fastavro
 import pyarrow as pa
 import pytest
+from fastavro.read import LOGICAL_READERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -280,6 +281,26 @@ def test_rows_without_bytes_are_no_way_to_claim_time() -> None:
     for ask in (lambda: made.survey(found, "a"), lambda: read(made, found, pa.schema([]))):
         with pytest.raises(CorruptDataError, match=f"^s3://data/x cannot be read: {sentence}maxDecompressedBytes$"):
             ask()
+
+
+@pytest.mark.parametrize("sign", [b"\x00", b"\xff"])
+def test_a_decimal_with_more_digits_than_any_is_no_way_to_claim_time(sign, monkeypatch) -> None:
+    library, lengths = LOGICAL_READERS["bytes-decimal"], []
+
+    def counted(data, *schemas):
+        lengths.append(len(data))  # its time grows with the square
+        return library(data, *schemas)
+
+    monkeypatch.setitem(LOGICAL_READERS, "bytes-decimal", counted)
+    kind = logical("bytes", "decimal", precision=5, scale=2)
+    schema = pa.schema([("d", pa.decimal128(5, 2))])
+    long = avro([{"d": sign * 10_000 + b"\xfe"}, {"d": b""}], d=kind)
+    expected = Decimal(int.from_bytes(sign + b"\xfe", "big", signed=True)).scaleb(-2)
+    assert read(AvroFormat(InMemory(long)), held(long), schema).to_pylist() == [{"d": expected}, {"d": Decimal(0)}]
+    huge = avro([{"d": b"\x01" + sign * 10_000}], d=kind)
+    with pytest.raises(CorruptDataError, match=r"^s3://data/x cannot be read: its schema does not fit the block at"):
+        read(AvroFormat(InMemory(huge)), held(huge), schema)
+    assert max(lengths) < 100
 
 
 def test_a_batch_of_rows_that_arrow_makes_large_has_few_of_them() -> None:
