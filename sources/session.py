@@ -54,8 +54,8 @@ def use_unix_sockets(spark: SparkSession, *, is_local: bool) -> None:
     elif not _hinted:
         _hinted = True
         _LOG.warning(
-            "streams are quicker if %s is true, which must be set before the session begins: "
-            "SparkSession.builder.config(map=tidegate.session_conf())",
+            "streams are quicker if %s is true, which must be set where Spark begins, "
+            "such as by SparkSession.builder.config(map=tidegate.session_conf())",
             _UNIX_SOCKETS,
         )
 
