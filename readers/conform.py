@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.objects import S3Object
+from tidegate.readers.text_values import decimals
 
 __all__ = [
     "check_levels",
@@ -386,6 +387,8 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
         if (numbers.fill_null(0).to_numpy() % _PER_DAY[given.unit]).any():
             raise pa.ArrowInvalid("a date has no time of day")
         return numbers.view(pa.timestamp(given.unit)).cast(wanted)
+    if kinds.is_decimal(wanted) and (kinds.is_string(given) or kinds.is_large_string(given)):
+        return decimals(values, wanted)
     # From decimals Arrow rounds the last place wrongly; as a text, a double is the shortest decimal that it stands for.
     by_text = kinds.is_decimal(given) and kinds.is_floating(wanted)
     made = (values.cast(pa.string()) if by_text else values).cast(wanted)

@@ -16,13 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import OptionError
-from tidegate.readers.text_values import date_of, decimal_of, timestamp_of, timestamps
+from tidegate.readers.text_values import LONG_FRACTION, date_of, decimal_of, timestamp_of, timestamps
 
 __all__ = ["Converter", "converter_of", "inferred_type"]
 
 Converter: TypeAlias = Callable[[pa.StringArray], tuple[pa.Array, npt.NDArray[np.bool_] | None]]
 """Returns texts as values, with null for those that do not fit, and which these are; None: all fit."""
 
+_LONG_FRACTION = re.compile(LONG_FRACTION.encode())
 _WHOLE = re.compile("[+-]?[0-9]{1,99}")
 _REAL = re.compile("[+-]?(?:NaN|Infinity|(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?)")
 _INFINITE = {"Inf": float("inf"), "-Inf": float("-inf")}  # Spark: positiveInf, negativeInf
@@ -47,7 +48,7 @@ def converter_of(name: str, kind: pa.DataType) -> Converter:  # noqa: PLR0911 - 
         return partial(_converted, kind, partial(_cast, kind, b"01"), _boolean)
     if types.is_decimal(kind):
         return partial(
-            _converted, kind, partial(_cast, kind, b"xX"), lambda text: decimal_of(text.replace(",", ""), kind)
+            _converted, kind, partial(_cast_decimals, kind), lambda text: decimal_of(text.replace(",", ""), kind)
         )
     if types.is_date32(kind):
         return partial(_converted, kind, partial(_cast, kind, b""), date_of)
@@ -78,6 +79,13 @@ def _cast(kind: pa.DataType, differing: bytes, texts: pa.StringArray) -> pa.Arra
     if any(bytes([character]) in held for character in differing):
         raise pa.ArrowInvalid("Spark might read it otherwise")
     return texts.cast(kind)
+
+
+def _cast_decimals(kind: pa.DataType, texts: pa.StringArray) -> pa.Array:
+    """Cast at once; raises ArrowInvalid as ``_cast`` does, and for what Arrow must not be given."""
+    if _LONG_FRACTION.search(texts.buffers()[2].to_pybytes()):
+        raise pa.ArrowInvalid("Arrow might not survive it")
+    return _cast(kind, b"xX", texts)
 
 
 def _whole(bits: int, text: str) -> int | None:

@@ -6,6 +6,7 @@ cannot read as Spark does, or would read wrongly, is taken line by line, to the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from tidegate.readers.json_values import (
     record_converter,
 )
 from tidegate.readers.line_ranges import LineBlock, lines_of
-from tidegate.readers.text_values import timestamps
+from tidegate.readers.text_values import LONG_FRACTION, timestamps
 
 if TYPE_CHECKING:
     from tidegate.readers.json_columns import FlatLines
@@ -34,6 +35,8 @@ __all__ = ["BATCH_BYTES", "JsonLines"]
 BATCH_BYTES = 16 << 20
 _CAREFUL_BYTES = 64 << 10
 _LARGE_BYTES = 2 << 20  # text for which it pays to import Numba, 0.3 s
+# As a value of its own, also in quotes, and written with escapes; identifiers such as 1e-20 of a UUID are none.
+_LONG_FRACTION = re.compile(rf"""(?:{LONG_FRACTION})[0-9]*[\s,}}\]"eE]|\\u00(?:2[dDeE]|3[0-9]|[46]5)""".encode())
 _NEWLINE, _RETURN, _OPENING, _CLOSING = b"\n\r{}"
 
 
@@ -53,6 +56,7 @@ class JsonLines:
         self._surplus = surplus
         self._flat_lines: FlatLines | None = None
         raw = [(field.name, _raw(field.type)) for field in self._fields]
+        self._has_decimals = any(_holds_decimals(field.type) for field in self._fields)
         self._raw = None if any(kind is None for _, kind in raw) else pa.schema(raw)
 
     def batches(self, records: ChunkRecords, block: LineBlock) -> Iterator[pa.RecordBatch]:
@@ -102,7 +106,7 @@ class JsonLines:
 
     def _quick(self, data: bytes) -> pa.RecordBatch | None:
         """Return the rows as whole columns; None: some line has to be looked at by itself."""
-        if self._raw is None or not _is_utf8(data):
+        if self._raw is None or (self._has_decimals and _LONG_FRACTION.search(data)) or not _is_utf8(data):
             return None
         try:
             table = self._flat(data, self._raw)
@@ -227,6 +231,11 @@ def _bounded(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield from _bounded(batch.slice(half))
     else:
         yield batch
+
+
+def _holds_decimals(kind: pa.DataType) -> bool:
+    inner = [kind.field(number).type for number in range(kind.num_fields)]
+    return pa.types.is_decimal(kind) or any(map(_holds_decimals, inner))
 
 
 def _nullable(kind: pa.DataType) -> pa.DataType:

@@ -11,9 +11,22 @@ from decimal import ROUND_HALF_UP, Context, Decimal, DecimalException
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-__all__ = ["date_of", "decimal_of", "timestamp_of", "timestamps"]
+__all__ = [
+    "LONG_FRACTION",
+    "date_of",
+    "decimal_of",
+    "decimals",
+    "timestamp_of",
+    "timestamps",
+]
 
+LONG_FRACTION = r"[.][0-9]{20}|[0-9.][eE]-0*(?:19|[2-9][0-9]|[1-9][0-9]{2,})"
+"""Numbers that may have more than 38 digits after the point: as a decimal, Arrow looks past the end of its table of
+powers of ten for these, and some end the process (``1e-10000000``)."""
+
+_MOST_PLACES = 38  # of any decimal
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 _CYCLE_YEARS, _CYCLE = 400, timedelta(days=146_097)  # after which the calendar is the same again
@@ -37,6 +50,26 @@ def decimal_of(text: str, kind: pa.DataType) -> Decimal | None:
     except DecimalException:
         return None
     return None if abs(rounded) >= Decimal(10) ** (kind.precision - kind.scale) else rounded
+
+
+def decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Cast texts to decimals; raises ArrowInvalid where one is none, or would be rounded."""
+    are_long = pc.match_substring_regex(texts, LONG_FRACTION)
+    if pc.any(are_long).as_py():
+        pairs = zip(texts.to_pylist(), are_long.to_pylist(), strict=True)
+        texts = pa.array([_shortened(text) if is_long else text for text, is_long in pairs], pa.string())
+    return texts.cast(kind)
+
+
+def _shortened(text: str) -> str:
+    """Return a number without zeros at its end."""
+    sign, digits, exponent = Decimal(text).as_tuple() if _DECIMAL.fullmatch(text) else (0, (), "")
+    figures = "".join(map(str, digits)).lstrip("0")
+    shorter = figures.rstrip("0") or "0"
+    places = int(exponent or 0) + len(figures) - len(shorter) if figures else 0
+    if not digits or places < -_MOST_PLACES:
+        raise pa.ArrowInvalid("it is no decimal, or would be rounded")
+    return f"{'-' if sign else ''}{shorter}e{places}"
 
 
 def date_of(text: str) -> int | None:
