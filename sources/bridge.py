@@ -144,7 +144,7 @@ def coordinator_of(
             discovery_interval_s=source.discovery_interval.total_seconds(),
             min_tasks=source.min_partitions,
             max_trigger_delay_s=source.max_trigger_delay.total_seconds(),
-            options_digest=f"{crc32(repr(source).encode()):08x}",  # a secret is not in it
+            options_digest=f"{crc32(repr(source).encode()):08x}",  # of the fields that repr() shows, so of no secret
         ),
         driver.cores,
         group=group,

@@ -13,7 +13,7 @@ from kafka.errors import NotLeaderForPartitionError
 from tests.readers.lab import Lab, Record, encode, rows
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import DataLossError
-from tidegate.readers import kafka_client
+from tidegate.readers import kafka_fetch_call
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka_client import FEW_BYTES, KafkaClient
 from tidegate.readers.kafka_config import TopicPartition
@@ -103,7 +103,7 @@ def test_what_came_is_kept_while_the_leader_of_another_one_is_looked_for(
         moved.append(last)
         yield last, NotLeaderForPartitionError.errno if has_moved else error_code, fetched
 
-    monkeypatch.setattr(kafka_client, "read_fetch_response", with_a_leader_that_moved)
+    monkeypatch.setattr(kafka_fetch_call, "read_fetch_response", with_a_leader_that_moved)
     found = read(lab, ranges)
     assert moved[:2] == [moved[0]] * 2  # it was asked for again
     assert [(row["partition"], row["offset"]) for row in found] == [(p, o) for p in range(3) for o in range(30)]
