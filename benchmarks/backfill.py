@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.peers import BUILT_IN, TIDEGATE, alternate, session, spread
 from tidegate import KafkaSource, WatermarkStrategy
-from tidegate.jobs.demo import skewed_history
-from tidegate.jobs.windowed_count import CountRun, count_by_window
+from tidegate.jobs.demo.run import skewed_history
+from tidegate.jobs.demo.windowed_count import CountRun, count_by_window
 from tidegate.servers import KafkaServer, write_history
 
 TOPIC = "orders"

@@ -23,11 +23,11 @@ from benchmarks.measured import mebibytes
 from benchmarks.s3_throughput import table
 from tidegate.alignment.splits import SplitRange
 from tidegate.readers.contract import ReadTask
-from tidegate.readers.object_store import ObjectStore
-from tidegate.readers.objects import Chunk
-from tidegate.readers.parquet_format import ParquetFormat
-from tidegate.readers.s3_config import S3ConnectionConfig
-from tidegate.readers.s3_reader import S3SplitReader
+from tidegate.readers.formats.parquet.format import ParquetFormat
+from tidegate.readers.objects.values import Chunk
+from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.readers.s3.reader import S3SplitReader
+from tidegate.readers.s3.store import ObjectStore
 from tidegate.servers import S3Server
 
 BUCKET, KEY = "large", "events.parquet"

@@ -20,12 +20,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tidegate.enumerators.chunk_sorter import ChunkSorter
-from tidegate.enumerators.manifest import Manifest
-from tidegate.enumerators.object_listing import ListingRules, ObjectListing
-from tidegate.enumerators.seen_objects import SeenObjects
-from tidegate.readers.objects import CHUNK_SCHEMA, Chunk, S3Object
-from tidegate.readers.s3_config import S3ConnectionConfig
+from tidegate.enumerators.s3.discovery.listing import ListingRules, ObjectListing
+from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
+from tidegate.enumerators.s3.manifests.manifest import Manifest
+from tidegate.enumerators.s3.state.seen_objects import SeenObjects
+from tidegate.readers.objects.values import CHUNK_SCHEMA, Chunk, S3Object
+from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.servers import S3Server
 
 SIMULATED = 1_000_000

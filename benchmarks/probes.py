@@ -34,10 +34,11 @@ from benchmarks.measured import print_table
 from tidegate import KafkaSource, WatermarkStrategy
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.splits import SplitId
-from tidegate.enumerators.checkpoint import INITIAL_OFFSET
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.coordinator import CoordinatorSettings, SourceCoordinator
-from tidegate.readers import kafka_fetch, kafka_fetch_call
+from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
+from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.readers.kafka import fetch as kafka_fetch
+from tidegate.readers.kafka import fetch_call as kafka_fetch_call
 from tidegate.servers import KafkaServer, write_history
 
 BEGIN_MS = 1_767_225_600_000  # 2026-01-01 00:00 UTC

@@ -35,7 +35,7 @@ from pyspark.sql import functions as f
 from benchmarks.measured import Measured, mebibytes, most, print_table, run_to_end
 from benchmarks.peers import BUILT_IN, session, spread
 from tidegate import KafkaSource, WatermarkStrategy
-from tidegate.jobs.demo import skewed_history
+from tidegate.jobs.demo.run import skewed_history
 from tidegate.servers import KafkaServer, write_history
 
 TOPIC = "orders"

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from tidegate.conformance import trial as trials
 from tidegate.conformance.errors import ConformanceError, NotApplicableError, NotExercisedError, SkippedError
-from tidegate.conformance.explain import told
 from tidegate.conformance.harness import HarnessFactory, name_of
-from tidegate.conformance.lab import PATIENCE_S, Lab
+from tidegate.conformance.lab import trial as trials
+from tidegate.conformance.lab.explain import told
+from tidegate.conformance.lab.lab import PATIENCE_S, Lab
+from tidegate.conformance.lab.planning import OpenRun, open_coordinator
+from tidegate.conformance.lab.trial import Trial
 from tidegate.conformance.opting_out import OptedOut, opted_out
-from tidegate.conformance.planning import OpenRun, open_coordinator
 from tidegate.conformance.rules import Rule, Tier, rule_named, rules_of
-from tidegate.conformance.trial import Trial
 from tidegate.conformance.verdicts import Report, Status, Verdict, in_order
 from tidegate.errors import OptionError
 

@@ -9,8 +9,8 @@ from tidegate.alignment.index import SupportsTimeIndex
 from tidegate.conformance.abilities import Ability, OptOut
 from tidegate.conformance.errors import ConformanceError
 from tidegate.conformance.harness import Harness, HarnessFactory, Writer, name_of
-from tidegate.conformance.lab import Lab
-from tidegate.conformance.trial import Trial
+from tidegate.conformance.lab.lab import Lab
+from tidegate.conformance.lab.trial import Trial
 
 __all__ = ["OptedOut", "opted_out"]
 

@@ -57,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def _checked(config: pytest.Config, tiers: list[str], files: list[str]) -> list[Path]:
     if not tiers and not files:
         return []
-    from tidegate.conformance.report_files import report_file
+    from tidegate.conformance.report.files import report_file
     from tidegate.conformance.rules import tier_named
     from tidegate.errors import OptionError
 
@@ -118,8 +118,8 @@ class _Conformance:
             for file in self._files:
                 terminalreporter.line(f"no conformance report, for no connector was tested: {file}", yellow=True)
             return
-        from tidegate.conformance.report_files import write_reports
-        from tidegate.conformance.summary import area_lines, notes
+        from tidegate.conformance.report.files import write_reports
+        from tidegate.conformance.report.summary import area_lines, notes
 
         reports = []
         for (suite, connector), verdicts in self._verdicts.items():
@@ -135,7 +135,7 @@ class _Conformance:
 
     def _report(self, key: tuple[str, str], verdicts: list[dict[str, Any]]) -> Report:
         from tidegate.conformance.opting_out import OptedOut
-        from tidegate.conformance.report_json import opted_out_from, verdict_from
+        from tidegate.conformance.report.json import opted_out_from, verdict_from
         from tidegate.conformance.verdicts import Report, in_order
 
         told = self._opted_out.get(key)

@@ -17,7 +17,7 @@ from tidegate.conformance.harness import HarnessFactory
 from tidegate.errors import OptionError, did_you_mean
 
 if TYPE_CHECKING:
-    from tidegate.conformance.lab import Lab
+    from tidegate.conformance.lab.lab import Lab
 
 __all__ = ["AREAS", "Level", "Rule", "Tier", "all_rules", "rule", "rule_named", "rules_of", "tier_named"]
 

@@ -22,11 +22,11 @@ from typing_extensions import Self
 from tidegate.alignment.budget import Budget
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.errors import ConformanceError
-from tidegate.conformance.explain import difference, told
 from tidegate.conformance.harness import HarnessFactory, Row
-from tidegate.conformance.lab import BEGIN_MS, PATIENCE_S, SECOND_MS, Lab, Split
-from tidegate.conformance.planning import OpenRun, open_coordinator
-from tidegate.conformance.query import Batch, Query
+from tidegate.conformance.lab.explain import difference, told
+from tidegate.conformance.lab.lab import BEGIN_MS, PATIENCE_S, SECOND_MS, Lab, Split
+from tidegate.conformance.lab.planning import OpenRun, open_coordinator
+from tidegate.conformance.lab.query import Batch, Query
 
 __all__ = ["IDLE_S", "Scenario"]
 

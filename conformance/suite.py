@@ -24,7 +24,7 @@ from tidegate.conformance.factories import factory_from
 from tidegate.conformance.harness import HarnessFactory
 from tidegate.conformance.opting_out import opted_out
 from tidegate.conformance.pytest_plugin import OPTED_OUT, VERDICT
-from tidegate.conformance.report_json import opted_out_told, verdict_told
+from tidegate.conformance.report.json import opted_out_told, verdict_told
 from tidegate.conformance.rules import Rule, Tier, rules_of
 from tidegate.conformance.verdicts import Status
 from tidegate.errors import OptionError, did_you_mean

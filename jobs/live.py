@@ -18,9 +18,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from tidegate.enumerators.contract import Json
+from tidegate.enumerators.notes.folder import applications
+from tidegate.enumerators.notes.report import REPORTS
 from tidegate.enumerators.process_identity import runs
-from tidegate.enumerators.report_note import REPORTS
-from tidegate.enumerators.state_folder import applications
 from tidegate.jobs.figures import count, span
 from tidegate.sources.progress import SourceProgress
 

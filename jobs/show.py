@@ -7,11 +7,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Column, Table
 
-from tidegate.conformance.report_files import writable
-from tidegate.jobs.arguments import BackfillArguments
-from tidegate.jobs.backfill import backfill
-from tidegate.jobs.demo import Demo, run_demo
-from tidegate.jobs.page import COLUMNS, page, row
+from tidegate.conformance.report.files import writable
+from tidegate.jobs.backfill.arguments import BackfillArguments
+from tidegate.jobs.backfill.run import backfill
+from tidegate.jobs.demo.page import COLUMNS, page, row
+from tidegate.jobs.demo.run import Demo, run_demo
 
 __all__ = ["show_backfill", "show_demo"]
 

@@ -13,9 +13,9 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tidegate.enumerators.checkpoint import Checkpoint
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.ledger_folder import LedgerFolder
+from tidegate.enumerators.planning.checkpoint import Checkpoint
+from tidegate.enumerators.s3.state.folder import LedgerFolder
 
 __all__ = ["LoggedBatch", "SparkCheckpoint"]
 

@@ -15,8 +15,8 @@ from pyspark.sql.streaming.listener import (
 )
 
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.pace import BATCHES, batch_note
-from tidegate.enumerators.state_folder import StateFolder
+from tidegate.enumerators.notes.folder import StateFolder
+from tidegate.enumerators.planning.pace import BATCHES, batch_note
 from tidegate.errors import ConnectorError
 from tidegate.sources.listeners import add_listener
 

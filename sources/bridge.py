@@ -33,14 +33,14 @@ from pyspark.sql.types import StructType
 
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.strategy import milliseconds
-from tidegate.enumerators.checkpoint import INITIAL_OFFSET
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.coordinator import CoordinatorSettings, SourceCoordinator
-from tidegate.enumerators.group_folder import GroupFolder
-from tidegate.enumerators.pace import BATCHES, BatchPace
-from tidegate.enumerators.report_note import ReportNote
-from tidegate.enumerators.state_folder import StateFolder
+from tidegate.enumerators.notes.folder import StateFolder
+from tidegate.enumerators.notes.group import GroupFolder
+from tidegate.enumerators.notes.report import ReportNote
+from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
+from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.planning.pace import BATCHES, BatchPace
 from tidegate.errors import ContractError, TidegateError
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.worker_memory import freeze_imports

@@ -22,8 +22,8 @@ from tidegate.alignment.strategy import StrategyError, WatermarkStrategy, millis
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.errors import CorruptDataError, OptionError, did_you_mean
 from tidegate.readers.contract import SplitReader
-from tidegate.readers.event_time import BadEventTime
-from tidegate.readers.event_time_policy import FutureEventTime
+from tidegate.readers.event_time.assigners import BadEventTime
+from tidegate.readers.event_time.policy import FutureEventTime
 from tidegate.sources.options import Duration, option_names, parse_duration, sentence
 
 __all__ = ["Source"]

@@ -1,6 +1,6 @@
 """What a running query says of its sources, typed: for a program that follows it.
 
-Spark carries the report of every source (``enumerators/report.py``) in its progress.
+Spark carries the report of every source (``enumerators/planning/report.py``) in its progress.
 """
 
 from __future__ import annotations

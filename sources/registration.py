@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from tidegate.sources.batch_listener import listen_to_batches
 from tidegate.sources.bridge import Driver, data_source_class
 from tidegate.sources.contract import Source
-from tidegate.sources.kafka import KafkaSource
-from tidegate.sources.s3 import S3Source
+from tidegate.sources.kafka.source import KafkaSource
+from tidegate.sources.s3.source import S3Source
 from tidegate.sources.session import use_unix_sockets
 
 __all__ = ["register", "register_source"]

@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 
 import tidegate
 from benchmarks.peers import built_in_jars
-from tests import class_archive
-from tests.buckets import Bucket
-from tests.queues import Queue, QueueServer
-from tidegate.readers.s3_config import S3ConnectionConfig
+from tests.support import class_archive
+from tests.support.buckets import Bucket
+from tests.support.queues import Queue, QueueServer
+from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.servers import KafkaServer, S3Server
 
 # A machine that is busy is no failure, and the same code passes or fails the same each time.
@@ -41,7 +41,7 @@ START_PROGRAMS = {"examples", "jobs", "servers"}
 # Tests of ten seconds and more, which wait or start Sparks of their own: they come first, for one of them at the
 # end is what a worker waits for that has nothing left to do.
 LONG = (
-    "test_s3_kills.py",
+    "s3/test_kills.py",
     "killed",
     "[SPARK-10 ",
     "[SPARK-11 ",
@@ -50,7 +50,7 @@ LONG = (
     "TestS3::test_conforms[WHOLE-",
     "test_at_the_live_edge",
     "test_connect.py",
-    "test_demo.py",
+    "demo/test_run.py",
 )
 
 
@@ -69,7 +69,7 @@ def pytest_collection_modifyitems(items):
     """
     groups = {"programs": [], "session": [], "others": []}
     for item in sorted(items, key=lambda item: not any(name in item.nodeid for name in LONG)):
-        starts_programs = item.path.parent.name in START_PROGRAMS
+        starts_programs = item.nodeid.split("/")[1] in START_PROGRAMS
         group = "session" if "spark" in item.fixturenames else "programs" if starts_programs else "others"
         groups[group].append(item)
     fill = max(0, len(items) // 2 - len(groups["programs"]))

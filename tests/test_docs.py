@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tidegate import KafkaSource, S3Source
 from tidegate.conformance.rules import all_rules
-from tidegate.sources.kafka_properties import known
+from tidegate.sources.kafka.properties import known
 
 ROOT = Path(__file__).parents[1]
 
@@ -75,7 +75,7 @@ def test_every_test_that_a_guarantee_names_exists():
     assert len(named) > 60
     assert [name for name in named if not exists(name)] == []
     assert not exists("tests/test_docs.py::test_that_nobody_wrote")
-    assert exists("tests/sources/test_kafka_event_time.py::TestFutureTimes::test_fail_names_it")
+    assert exists("tests/sources/kafka/test_event_time.py::TestFutureTimes::test_fail_names_it")
 
 
 def test_every_rule_that_a_guarantee_names_exists():

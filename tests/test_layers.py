@@ -60,9 +60,9 @@ def test_no_module_imports_upwards():
     [
         ("alignment", "from tidegate.readers.contract import ReadTask"),
         ("alignment", "import pyspark.sql"),
-        ("readers", "from tidegate.enumerators import coordinator"),
+        ("readers", "from tidegate.enumerators.planning import coordinator"),
         ("enumerators", "from pyspark.sql import SparkSession"),
-        ("enumerators", "def f():\n    from tidegate.sources.kafka import KafkaSource"),
+        ("enumerators", "def f():\n    from tidegate.sources.kafka.source import KafkaSource"),
         ("sources", "from tidegate.servers import KafkaServer"),
         ("sources", "from tidegate import KafkaSource"),
         ("servers", "import tidegate.alignment.planner"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidegate.conformance.errors import SkippedError
-from tidegate.conformance.lab import Lab
+from tidegate.conformance.lab.lab import Lab
 from tidegate.conformance.rules import Tier, rule
 
 __all__ = ["check_whatever_happens_every_row_comes_once", "check_whatever_happens_splits_stay_aligned"]
@@ -57,7 +57,7 @@ def check_whatever_happens_splits_stay_aligned(lab: Lab) -> None:
 
 def _live(lab: Lab, drifts_s: tuple[int | None, ...]) -> None:
     try:
-        from tidegate.conformance.machine import live_many_lives
+        from tidegate.conformance.lab.machine import live_many_lives
     except ModuleNotFoundError:
         raise SkippedError("Hypothesis is not installed: pip install tidegate[conformance]") from None
     live_many_lives(lab, drifts_s, _SECONDS)

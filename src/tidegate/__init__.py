@@ -28,13 +28,13 @@ if TYPE_CHECKING:
         ServerError,
         TidegateError,
     )
-    from tidegate.jobs.report import report
+    from tidegate.jobs.pages.report import report
     from tidegate.sources.contract import Source
-    from tidegate.sources.kafka import KafkaSource
+    from tidegate.sources.kafka.source import KafkaSource
     from tidegate.sources.observed import observe_event_times
     from tidegate.sources.progress import SourceProgress, on_progress, progress
     from tidegate.sources.registration import register
-    from tidegate.sources.s3 import S3Source
+    from tidegate.sources.s3.source import S3Source
     from tidegate.sources.session import session_conf
     from tidegate.sources.watermark import with_source_watermark
 
@@ -65,8 +65,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "KafkaSource": "tidegate.sources.kafka",
-    "S3Source": "tidegate.sources.s3",
+    "KafkaSource": "tidegate.sources.kafka.source",
+    "S3Source": "tidegate.sources.s3.source",
     "Source": "tidegate.sources.contract",
     "SourceProgress": "tidegate.sources.progress",
     "WatermarkStrategy": "tidegate.alignment.strategy",
@@ -74,7 +74,7 @@ _HOMES = {
     "on_progress": "tidegate.sources.progress",
     "progress": "tidegate.sources.progress",
     "register": "tidegate.sources.registration",
-    "report": "tidegate.jobs.report",
+    "report": "tidegate.jobs.pages.report",
     "session_conf": "tidegate.sources.session",
     "with_source_watermark": "tidegate.sources.watermark",
 }

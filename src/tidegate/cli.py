@@ -105,7 +105,7 @@ def backfill(  # noqa: PLR0913 - parameters are options
 
     A TIME is ISO 8601, in UTC where it names no zone, or milliseconds since 1970.
     """
-    from tidegate.jobs.backfill_command import backfill_arguments
+    from tidegate.jobs.backfill.command import backfill_arguments
     from tidegate.jobs.show import show_backfill
 
     arguments = backfill_arguments(
@@ -206,7 +206,7 @@ def ledger(  # noqa: PLR0913 - parameters are options
 
     What is read again is delivered twice, on purpose.
     """
-    from tidegate.jobs.ledger_command import RereadArguments, run_ledger
+    from tidegate.jobs.ledger.command import RereadArguments, run_ledger
 
     run_ledger(
         state_location,
@@ -254,7 +254,7 @@ def conformance(
 
     The exit code is 1 when it breaks a rule that must or should hold.
     """
-    from tidegate.jobs.conformance_command import check_conformance, list_rules
+    from tidegate.jobs.conformance.command import check_conformance, list_rules
 
     if listed:
         list_rules(tier or [], rule or [])

@@ -13,11 +13,11 @@ from typing import ClassVar
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from pyspark.sql.types import StructType
 
-from tests.buckets import Bucket
-from tests.readers.lab import Lab as Topics
-from tests.readers.lab import Record, encode
-from tests.sources.test_s3_faults import Impatient, faulty
-from tests.waiting import await_that
+from tests.sources.s3.test_faults import Impatient, faulty
+from tests.support.buckets import Bucket
+from tests.support.kafka.lab import Lab as Topics
+from tests.support.kafka.lab import Record, encode
+from tests.support.waiting import await_that
 from tidegate import KafkaSource
 from tidegate.conformance import Abilities, Ability, Fault, Harness, Writer
 

@@ -4,7 +4,7 @@ import time
 
 from tests.conformance.mutants.mutant import sinful
 from tidegate.alignment.budget import Cost
-from tidegate.conformance.memory import MemoryEnumerator
+from tidegate.conformance.memory.reference import MemoryEnumerator
 
 
 class WholeEnumerator(MemoryEnumerator):

@@ -16,8 +16,8 @@ from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.conformance.checker import check_connector, enforce, judge
 from tidegate.conformance.errors import ConformanceError, NotExercisedError, SkippedError
 from tidegate.conformance.harness import Fault
-from tidegate.conformance.lab import PATIENCE_S, Lab
-from tidegate.conformance.memory import MemoryEnumerator, MemoryHarness
+from tidegate.conformance.lab.lab import PATIENCE_S, Lab
+from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryHarness
 from tidegate.conformance.rules import Level, Tier, rules_of
 from tidegate.conformance.verdicts import Status
 from tidegate.errors import OptionError
@@ -377,7 +377,7 @@ def test_the_first_verdict_on_a_connector_that_finds_nothing_does_not_wait_for_r
 FIRST_VERDICT = """
 import sys
 from tidegate.conformance import check_connector
-from tidegate.conformance.memory import MemoryEnumerator, MemoryHarness
+from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryHarness
 check_connector(MemoryHarness, on_verdict=lambda verdict: sys.exit("pandas" in sys.modules))
 """
 

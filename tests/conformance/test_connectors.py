@@ -11,7 +11,7 @@ from harness import OutboxHarness
 
 from tests.conformance.harnesses import KafkaHarness, S3Harness
 from tidegate.conformance import ConnectorSuite
-from tidegate.conformance.memory import MemoryHarness
+from tidegate.conformance.memory.reference import MemoryHarness
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import tidegate.conformance
-from tidegate.conformance.memory import MemoryHarness
+from tidegate.conformance.memory.reference import MemoryHarness
 from tidegate.conformance.rules import all_rules
 
 

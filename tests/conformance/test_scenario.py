@@ -9,8 +9,8 @@ import pytest
 from tests.conformance.mutants.mutant import sinful
 from tidegate.conformance.checker import judge
 from tidegate.conformance.errors import ConformanceError
-from tidegate.conformance.memory import MemoryEnumerator, MemoryHarness, MemoryReader
-from tidegate.conformance.planning import open_coordinator
+from tidegate.conformance.lab.planning import open_coordinator
+from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryHarness, MemoryReader
 from tidegate.conformance.rules import rule_named
 from tidegate.conformance.scenario import Scenario
 from tidegate.conformance.verdicts import Status

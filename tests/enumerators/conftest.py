@@ -4,10 +4,14 @@ import tempfile
 
 import pytest
 
-from tests.enumerators import s3_queries, told_queries
-from tests.enumerators.objects import Store
-from tidegate.enumerators import held_messages, notification_queue, s3_enumerator, source_cleaning
-from tidegate.enumerators.notification_queue import NotificationQueue
+from tests.enumerators.s3 import queries as s3_queries
+from tests.enumerators.s3 import told_queries
+from tests.enumerators.s3.objects import Store
+from tidegate.enumerators.s3 import enumerator as s3_enumerator
+from tidegate.enumerators.s3.cleaning import background as source_cleaning
+from tidegate.enumerators.s3.notifications import held_messages
+from tidegate.enumerators.s3.notifications import queue as notification_queue
+from tidegate.enumerators.s3.notifications.queue import NotificationQueue
 
 
 @pytest.fixture(scope="session")

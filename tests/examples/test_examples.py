@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyarrow import dataset
 
-from tests.sources.streams import HOUR, NOON, even_times, new_topic
+from tests.support.streams import HOUR, NOON, even_times, new_topic
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ROWS = 3_600

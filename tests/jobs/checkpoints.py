@@ -3,7 +3,7 @@
 import json
 
 from tidegate.alignment.plan import Progress
-from tidegate.enumerators.checkpoint import Checkpoint
+from tidegate.enumerators.planning.checkpoint import Checkpoint
 
 
 def log_batch(folder, number, positions, *, source="kafka", state=None, committed=True, version=1, others=()):

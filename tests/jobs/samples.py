@@ -1,8 +1,8 @@
 """Made-up progress for the pure parts."""
 
+from tidegate.jobs.demo.windowed_count import CountRun
 from tidegate.jobs.survey import Stretch
 from tidegate.jobs.watch import BatchProgress, SplitProgress
-from tidegate.jobs.windowed_count import CountRun
 
 HOUR = 3_600_000
 HISTORY = {"orders-0": Stretch(0, 100, 0, 4 * HOUR), "orders-1": Stretch(0, 50, 2 * HOUR, 4 * HOUR)}

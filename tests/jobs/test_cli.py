@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.sources.streams import NOON, new_topic
+from tests.support.streams import NOON, new_topic
 from tidegate.jobs.failures import cause
 from tidegate.jobs.watch import watch
 

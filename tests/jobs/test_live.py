@@ -10,10 +10,10 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from rich.console import Console
 
-from tests.jobs.progresses import HOUR, NOON, report
+from tests.support.progresses import HOUR, NOON, report
 from tidegate.enumerators import process_identity
-from tidegate.enumerators.report_note import ReportNote
-from tidegate.enumerators.state_folder import StateFolder
+from tidegate.enumerators.notes.folder import StateFolder
+from tidegate.enumerators.notes.report import ReportNote
 from tidegate.jobs.live import live_sources, live_table
 
 AT_NOON = datetime.fromtimestamp(NOON / 1000, timezone.utc)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import tidegate
-from tests.jobs.command import await_while_running, finish, started
-from tests.sources.streams import HOUR, NOON, even_times, kafka_source, new_topic, running, start
+from tests.support.command import await_while_running, finish, started
+from tests.support.streams import HOUR, NOON, even_times, kafka_source, new_topic, running, start
 from tidegate import OptionError, WatermarkStrategy
 
 

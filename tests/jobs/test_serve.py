@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobs.command import await_while_running, finish, started
+from tests.support.command import await_while_running, finish, started
 
 
 def processes_in(folder):

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 
-from tests.waiting import await_that
+from tests.support.waiting import await_that
 
 _SESSION = """
 import sys, time

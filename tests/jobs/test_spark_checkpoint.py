@@ -5,10 +5,10 @@ import pytest
 
 import tidegate
 from tests.jobs.checkpoints import log_batch
-from tidegate.enumerators.ledger_folder import open_folder
+from tidegate.enumerators.s3.state.folder import open_folder
 from tidegate.errors import CheckpointError
 from tidegate.jobs.spark_checkpoint import SparkCheckpoint
-from tidegate.readers.s3_config import S3ConnectionConfig
+from tidegate.readers.s3.config import S3ConnectionConfig
 
 
 def of(folder, source="s3"):

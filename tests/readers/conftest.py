@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.readers.lab import Lab
-from tests.readers.object_lab import Recorded
+from tests.support.kafka.lab import Lab
+from tests.support.objects.lab import Recorded
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tidegate.readers.s3_config import S3ConnectionConfig
+    from tidegate.readers.s3.config import S3ConnectionConfig
     from tidegate.servers import KafkaServer, S3Server
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.servers.test_process import is_free, is_gone
-from tests.waiting import await_that
+from tests.support.waiting import await_that
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.waiting import await_that
+from tests.support.waiting import await_that
 from tidegate.errors import ServerError
 from tidegate.servers.process import Sandbox
 

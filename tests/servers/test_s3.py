@@ -16,8 +16,8 @@ import pytest
 from botocore.exceptions import ClientError
 from pyarrow.fs import FileSelector
 
-from tests.jobs.command import finish, started
 from tests.servers.test_process import is_free
+from tests.support.command import finish, started
 from tidegate.errors import OptionError, ServerError
 from tidegate.jobs.serve import _create_bucket
 from tidegate.servers import S3Server

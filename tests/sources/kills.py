@@ -15,8 +15,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.sources.streams import HOUR, NOON, even_times, every, new_topic
-from tests.waiting import await_that
+from tests.support.streams import HOUR, NOON, even_times, every, new_topic
+from tests.support.waiting import await_that
 from tidegate.servers import KafkaServer
 
 COUNTS = (20_000, 20_000, 4_000)

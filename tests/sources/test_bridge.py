@@ -11,8 +11,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 
 import tidegate
 from tests.sources.memory import MemorySource, append
-from tests.sources.streams import running
-from tests.waiting import await_that
+from tests.support.streams import running
+from tests.support.waiting import await_that
 from tidegate import WatermarkStrategy
 from tidegate.errors import ContractError, OptionError
 from tidegate.sources.bridge import Driver, data_source_class

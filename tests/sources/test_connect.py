@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-from tests.sources.streams import HOUR, NOON, even_times, every, new_topic
+from tests.support.streams import HOUR, NOON, even_times, every, new_topic
 
 
 def test_a_spark_connect_client_reads_aligned_and_sizes_its_batches_without_a_listener(kafka, tmp_path):

@@ -5,13 +5,13 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from tests.jobs.progresses import HOUR, MINUTE, NOON, progress, report, source
+from tests.support.progresses import HOUR, MINUTE, NOON, progress, report, source
 from tidegate import SourceProgress
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.plan import Plan, Progress, SplitPlan
 from tidegate.alignment.splits import SplitRange
 from tidegate.alignment.states import SplitState
-from tidegate.enumerators.report import Reporter
+from tidegate.enumerators.planning.report import Reporter
 from tidegate.sources.progress import MostBehind, SplitDetail, report_in
 
 START = datetime(2023, 11, 15, 12, tzinfo=timezone.utc)

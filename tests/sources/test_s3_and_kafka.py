@@ -5,7 +5,7 @@ from datetime import timedelta
 from pyspark.sql.functions import expr
 
 import tidegate
-from tests.sources.streams import HOUR, MINUTE, NOON, even_times, finish, kafka_source, milliseconds, new_topic, parsed
+from tests.support.streams import HOUR, MINUTE, NOON, even_times, finish, kafka_source, milliseconds, new_topic, parsed
 from tidegate import WatermarkStrategy
 
 DRIFT = timedelta(hours=1)

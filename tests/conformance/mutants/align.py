@@ -20,7 +20,7 @@ from tests.conformance.mutants.time import (
     WatermarkGoesBack,
 )
 from tidegate.alignment.budget import UNLIMITED, Cost
-from tidegate.conformance.memory import MemoryEnumerator, MemorySource
+from tidegate.conformance.memory.reference import MemoryEnumerator, MemorySource
 from tidegate.errors import DataLossError
 
 SECOND_MS = 1_000

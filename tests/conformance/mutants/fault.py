@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 
 from tests.conformance.mutants.mutant import Mutant, sinful
-from tidegate.conformance.memory import MemoryEnumerator, MemoryReader, MemorySource
-from tidegate.conformance.memory_store import MemoryStore, StoreClient
+from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader, MemorySource
+from tidegate.conformance.memory.store import MemoryStore, StoreClient
 from tidegate.errors import ConnectorError
 from tidegate.readers.retry import TransientError
 

@@ -15,7 +15,7 @@ from tests.conformance.mutants.mutant import Mutant, sinful
 from tests.conformance.references import WholeEnumerator
 from tidegate.alignment.budget import Cost
 from tidegate.conformance.abilities import Abilities, Ability
-from tidegate.conformance.memory import MemoryEnumerator, MemoryHarness, MemoryReader, MemorySource
+from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryHarness, MemoryReader, MemorySource
 from tidegate.errors import ConnectorError, DataLossError
 from tidegate.readers.contract import ReadTask
 

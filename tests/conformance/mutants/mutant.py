@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidegate.conformance.harness import HarnessFactory
-from tidegate.conformance.memory import MemoryEnumerator, MemoryHarness, MemoryReader, MemorySource
-from tidegate.conformance.planning import OpenRun, open_coordinator
+from tidegate.conformance.lab.planning import OpenRun, open_coordinator
+from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryHarness, MemoryReader, MemorySource
 
 
 @dataclass(frozen=True)

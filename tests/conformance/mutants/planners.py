@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from tidegate.conformance.planning import open_coordinator
+from tidegate.conformance.lab.planning import open_coordinator
 
 
 class Around:

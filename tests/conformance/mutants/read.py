@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tidegate.alignment.splits import SplitRange
-from tidegate.conformance.memory import MemoryEnumerator, MemoryReader
+from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader
 from tidegate.errors import DataLossError, DeadlineError
 from tidegate.readers.contract import ReadTask
 

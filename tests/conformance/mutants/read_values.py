@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tests.conformance.mutants.read import Batches
-from tidegate.conformance.memory import MemoryReader, MemorySource
+from tidegate.conformance.memory.reference import MemoryReader, MemorySource
 
 
 class Values(Batches):

@@ -10,8 +10,8 @@ from pydantic import PrivateAttr
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tests.conformance.mutants.planners import Around
 from tidegate.alignment.budget import Cost
-from tidegate.conformance.memory import MemoryEnumerator, MemoryReader, MemorySource
-from tidegate.conformance.memory_store import MemoryStore
+from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader, MemorySource
+from tidegate.conformance.memory.store import MemoryStore
 
 KEPT_OPEN = []
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from tests.conformance.mutants.mutant import Mutant, sinful
-from tidegate.conformance.memory import MemoryEnumerator, MemoryReader
-from tidegate.conformance.planning import open_coordinator
+from tidegate.conformance.lab.planning import open_coordinator
+from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader
 from tidegate.errors import DataLossError
 
 

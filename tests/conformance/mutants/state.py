@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tidegate.alignment.splits import Extent
-from tidegate.conformance.memory import MemoryEnumerator, MemoryReader
-from tidegate.conformance.planning import open_coordinator
-from tidegate.enumerators.checkpoint import INITIAL_OFFSET
+from tidegate.conformance.lab.planning import open_coordinator
+from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader
+from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
 from tidegate.errors import CheckpointError, ConnectorError
 from tidegate.readers.contract import ReadTask
 

@@ -11,7 +11,7 @@ from tests.conformance.mutants.planners import (
     with_strategy,
 )
 from tidegate.alignment.splits import Head
-from tidegate.conformance.memory import MemoryEnumerator, MemoryReader, MemorySource
+from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader, MemorySource
 
 SECOND_MS = 1_000
 

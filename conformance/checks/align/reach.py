@@ -1,0 +1,277 @@
+"""ALIGN: how far a batch reads, whatever the splits, the budget and the index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from tidegate.alignment.budget import Budget
+from tidegate.conformance.abilities import Ability
+from tidegate.conformance.lab.blind import Blind
+from tidegate.conformance.lab.judging import backward, late, past_the_bound, pauses, split_of, starved
+from tidegate.conformance.lab.lab import SECOND_MS, Lab, after
+from tidegate.conformance.lab.query import Query
+from tidegate.conformance.rules import rule
+from tidegate.sources.contract import Source
+
+__all__ = [
+    "check_a_gap_in_time_stops_nobody",
+    "check_a_restart_stays_aligned",
+    "check_a_row_limit_is_held",
+    "check_a_split_in_disorder_is_cut_at_the_bound",
+    "check_many_splits_are_kept_together",
+    "check_no_row_past_the_bound_is_read",
+    "check_no_split_is_starved_by_a_row_limit",
+    "check_peek_alone_is_enough_to_align",
+    "check_without_alignment_everything_is_read",
+]
+
+_DRIFT_MS = 10 * SECOND_MS
+# What is read to its end holds the others for the idle timeout, which these rules are not about.
+_DRIFT = {"maxDrift": "10 seconds", "idleTimeout": "1 second"}
+_ALIGNMENT = "FLIP-182, FLIP-217"
+_RULES = "docs/architecture.md: The rules of a plan"
+
+
+@rule(
+    "ALIGN-1",
+    "no row past the bound is read",
+    purpose="A row that is read too early moves Spark's watermark, and makes all others late.",
+    tested="Two splits, one 60 s behind the other, are read with a max drift of 10 s.",
+    passes="In each batch every row lies less than 10 s past the oldest row that was unread before it; the split that "
+    "is ahead is seen to wait, and then to go on.",
+    look_at=("lookup(): the first row at or after the time", "peek(): the first row at or after the position"),
+    needs=(Ability.MANY_SPLITS,),
+    witness=("a pause", "a resumption"),
+    source=_ALIGNMENT,
+)
+def check_no_row_past_the_bound_is_read(lab: Lab) -> None:
+    """Read two splits that are a minute apart."""
+    lab.split(*after(*range(0, 80, 5)))
+    lab.split(*after(*range(60, 100, 5)))
+    query = Query(lab, lab.source(**_DRIFT))
+    query.run_until_read(lab.rows)
+    lab.refuse(past_the_bound(lab.written, lab.times, query.batches, _DRIFT_MS))
+    _witness_pauses(lab, query)
+    lab.compare(query.delivered)
+
+
+@rule(
+    "ALIGN-2",
+    "a gap in time stops nobody",
+    purpose="A night without rows is longer than any drift: a query that waits for it to be filled hangs for ever.",
+    tested="All splits have a gap of an hour, and are read with a max drift of 10 s.",
+    passes="All rows come, and none past the bound.",
+    look_at=("peek(): the first row at or after the position, however far in time", "lookup(): likewise"),
+    witness=("a row after the gap",),
+    source=_RULES,
+)
+def check_a_gap_in_time_stops_nobody(lab: Lab) -> None:
+    """Read over a gap that is longer than the drift."""
+    lab.split(*after(0, 5, 3_600, 3_605))
+    if lab.can(Ability.MANY_SPLITS):
+        lab.split(*after(2, 3_601, 7_200))
+    query = Query(lab, lab.source(**_DRIFT))
+    query.run_until_read(lab.rows)
+    lab.saw("a row after the gap")
+    lab.refuse(past_the_bound(lab.written, lab.times, query.batches, _DRIFT_MS))
+    lab.compare(query.delivered)
+
+
+@rule(
+    "ALIGN-3",
+    "many splits are kept together",
+    purpose="What is asked for many splits at once is often answered in pages: those beyond the first are forgotten.",
+    tested="20 splits, each some seconds later than the one before, are read with a max drift of 10 s.",
+    passes="All rows of all splits come, and none past the bound.",
+    look_at=("limits of one request: of splits, of keys, of rows of the answer",),
+    needs=(Ability.MANY_SPLITS,),
+    witness=("a pause",),
+    source="SupportsPeek.peek: for many splits at once",
+)
+def check_many_splits_are_kept_together(lab: Lab) -> None:
+    """Read 20 splits."""
+    for number in range(20):
+        lab.split(*after(number * 1.5, 40 + number))
+    query = Query(lab, lab.source(**_DRIFT))
+    query.run_until_read(lab.rows)
+    lab.refuse(past_the_bound(lab.written, lab.times, query.batches, _DRIFT_MS))
+    if any(pauses(lab.written, query.batches)):
+        lab.saw("a pause")
+    lab.compare(query.delivered)
+
+
+@rule(
+    "ALIGN-4",
+    "a split in disorder is cut at the bound",
+    purpose="Rows behind one that is past the bound may wait; rows past it may not come.",
+    tested="Splits whose rows lie up to 4 s behind others before them are read with a max drift of 10 s.",
+    passes="All rows come; none past the bound by an index, and none further past it than the disorder without one.",
+    look_at=("lookup(): the first row by position, of all at or after the time",),
+    needs=(Ability.DISORDER,),
+    witness=("a batch that leaves rows",),
+    source=_RULES,
+)
+def check_a_split_in_disorder_is_cut_at_the_bound(lab: Lab) -> None:
+    """Read rows that go back and forth."""
+    _write_in_disorder(lab)
+    query = Query(lab, lab.source(**_DRIFT))
+    query.run_until_read(lab.rows)
+    if len(query.batches) > 1:
+        lab.saw("a batch that leaves rows")
+    disorder_ms = 0 if lab.can(Ability.TIME_INDEX) else 4 * SECOND_MS
+    lab.refuse(past_the_bound(lab.written, lab.times, query.batches, _DRIFT_MS, disorder_ms=disorder_ms))
+    lab.compare(query.delivered, in_order=lab.can(Ability.ROW_POSITIONS))
+
+
+@rule(
+    "ALIGN-5",
+    "peek alone is enough to align",
+    purpose="Where an index goes blind the planner searches by peeks, and so it does without an index.",
+    tested="Splits in order are read with a max drift of 10 s, by an enumerator whose lookup() is hidden.",
+    passes="All rows come, and none past the bound.",
+    look_at=("peek(): from any position that there is, not only from where the last batch ended",),
+    witness=("a batch that leaves rows",),
+    source="enumerators.probing",
+)
+def check_peek_alone_is_enough_to_align(lab: Lab) -> None:
+    """Read without the index."""
+    lab.split(*after(*range(0, 45, 3)))
+    if lab.can(Ability.MANY_SPLITS):
+        lab.split(*after(*range(25, 50, 5)))
+    query = Query(lab, cast("Source", Blind(lab.source(**_DRIFT))))
+    query.run_until_read(lab.rows)
+    if len(query.batches) > 1:
+        lab.saw("a batch that leaves rows")
+    lab.refuse(past_the_bound(lab.written, lab.times, query.batches, _DRIFT_MS))
+    lab.compare(query.delivered)
+
+
+@rule(
+    "ALIGN-6",
+    "a restart stays aligned",
+    purpose="After a restart a paused split would run ahead, and make the rows of all others late.",
+    tested="Two splits are read, and the planner is killed after every plan, while one of them is paused, too.",
+    passes="No batch reads a row past the bound, the watermark never goes back, and every row comes once.",
+    look_at=("snapshot() and what is made of it", "an answer that depends on what was asked before"),
+    needs=(Ability.MANY_SPLITS,),
+    witness=("a pause", "a restart"),
+    source="enumerators.planning.checkpoint",
+)
+def check_a_restart_stays_aligned(lab: Lab) -> None:
+    """Kill the planner whenever it has planned."""
+    lab.split(*after(*range(0, 40, 5)))
+    lab.split(*after(*range(30, 50, 5)))
+    query = Query(lab, lab.source(**_DRIFT))
+    wanted = {row.key for row in lab.rows}
+
+    def killed() -> bool:
+        if query.plan():
+            query.crash()
+            query.start()
+            lab.saw("a restart")
+        return wanted <= set(query.delivered)
+
+    query.run_until(killed, f"{len(wanted)} rows were written and not all delivered")
+    lab.refuse(past_the_bound(lab.written, lab.times, query.batches, _DRIFT_MS))
+    lab.refuse(backward(query.batches))
+    if any(pauses(lab.written, query.batches)):
+        lab.saw("a pause")
+    lab.compare(query.delivered)
+
+
+@rule(
+    "ALIGN-7",
+    "a row limit is held",
+    purpose="Who limits a batch does so because more does not fit into memory, or into the time that there is.",
+    tested="Splits with rows of different times, and of one time, are read with at most 4 rows a batch.",
+    passes="No batch has more than 4 rows, and all rows come.",
+    look_at=(
+        "cost(): of the ranges that it is given, in rows",
+        "positions that hold several rows: opt out of ROW_POSITIONS",
+    ),
+    needs=(Ability.ROW_POSITIONS, Ability.COUNTED_POSITIONS),
+    witness=("a batch that leaves rows",),
+    source="SupportsCost",
+)
+def check_a_row_limit_is_held(lab: Lab) -> None:
+    """Read at most four rows at a time."""
+    lab.split().append(*after(0, 1, 2, 3, *[10] * 9, 11))
+    if lab.can(Ability.MANY_SPLITS):
+        lab.split().append(*after(0, 2, *[10] * 3, 40))
+    query = Query(lab, lab.source(**_DRIFT))
+    query.run_until_read(lab.rows, Budget(rows=4))
+    for batch in query.batches:
+        lab.expect(len(batch.keys) <= 4, f"batch {batch.number} has {len(batch.keys)} rows, but 4 are allowed")
+        lab.saw("a batch that leaves rows")
+    lab.compare(query.delivered)
+
+
+@rule(
+    "ALIGN-8",
+    "no split is starved by a row limit",
+    purpose="A small split beside large ones would wait until these are read, which may be never.",
+    tested="A split with many rows of one time and two with a few are read with at most 6 rows a batch.",
+    passes="No split gives nothing to 3 batches in a row while its next row is no younger than what they read.",
+    look_at=("cost(): more for a small range than for a large one",),
+    needs=(Ability.MANY_SPLITS, Ability.ROW_POSITIONS, Ability.COUNTED_POSITIONS),
+    witness=("a batch that leaves rows",),
+    source=_RULES,
+)
+def check_no_split_is_starved_by_a_row_limit(lab: Lab) -> None:
+    """Read a large split and small ones."""
+    _write_large_and_small(lab)
+    _expect_fair(lab, _DRIFT)
+
+
+@rule(
+    "ALIGN-9",
+    "without alignment everything is read",
+    purpose="Who turns alignment off wants all that is there, of every split its share.",
+    tested="With alignment=none, splits that are far apart in time are read, with a row limit if rows have positions.",
+    passes="All rows come, none of them late by the source's watermark, and no split is starved.",
+    look_at=("peek(): it is asked for the watermark still",),
+    needs=(Ability.COUNTED_POSITIONS,),
+    witness=("a batch that leaves rows",),
+    source="sources.contract.Source: alignment",
+)
+def check_without_alignment_everything_is_read(lab: Lab) -> None:
+    """Read by backlog."""
+    if lab.can(Ability.ROW_POSITIONS) and lab.can(Ability.MANY_SPLITS):
+        _write_large_and_small(lab)
+        _expect_fair(lab, {"alignment": "none"})
+        return
+    lab.split(*after(0, 5, 600))
+    query = Query(lab, lab.source(alignment="none"))
+    query.run_until_read(lab.rows)
+    lab.saw("a batch that leaves rows")
+    lab.refuse(late(lab.times, query.batches))
+    lab.compare(query.delivered)
+
+
+def _write_in_disorder(lab: Lab) -> None:
+    lab.split(*after(0, 4, 1, 5, 9, 5.5, 12, 8, 10, 14, 18, 15, 20))
+    if lab.can(Ability.MANY_SPLITS):
+        lab.split(*after(12, 16, 13, 22, 18, 26))
+
+
+def _write_large_and_small(lab: Lab) -> None:
+    for size in (60, 1, 4):
+        lab.split().append(*after(*[0] * size))
+
+
+def _expect_fair(lab: Lab, options: Mapping[str, str]) -> None:
+    query = Query(lab, lab.source(**options))
+    query.run_until_read(lab.rows, Budget(rows=6))
+    if len(query.batches) > 1:
+        lab.saw("a batch that leaves rows")
+    lab.refuse(starved(lab.written, lab.times, query.batches, patience=3))
+    lab.refuse(late(lab.times, query.batches))
+    lab.compare(query.delivered)
+
+
+def _witness_pauses(lab: Lab, query: Query) -> None:
+    for number, split in pauses(lab.written, query.batches):
+        lab.saw("a pause")
+        if any(split_of(key) == split for batch in query.batches[number:] for key in batch.keys):
+            lab.saw("a resumption")

@@ -1,0 +1,250 @@
+"""ALIGN: splits that lose rows, go, come late, or hold times that cannot be right."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from tidegate.conformance.abilities import Ability
+from tidegate.conformance.checks.time.bad import IN_THE_YEAR_2200_MS, expect_as_if_without, expect_watermark_within
+from tidegate.conformance.lab.judging import backward, past_the_bound
+from tidegate.conformance.lab.lab import SECOND_MS, Lab, Split, after
+from tidegate.conformance.lab.planning import Clock
+from tidegate.conformance.lab.query import Query
+from tidegate.conformance.rules import Level, rule
+from tidegate.enumerators.clocks import Clocks
+from tidegate.errors import TidegateError
+
+__all__ = [
+    "check_a_late_split_ends_the_query_under_fail",
+    "check_a_late_split_is_read_and_counted_under_admit",
+    "check_a_row_from_the_future_is_held_alone",
+    "check_a_row_from_the_future_stops_nobody_under_ignore",
+    "check_a_row_that_is_held_comes_once_its_time_has_come",
+    "check_a_split_that_is_gone_stops_nobody",
+    "check_lost_rows_stop_nobody",
+    "check_others_wait_for_a_late_split_under_catch_up",
+]
+
+_DRIFT = {"maxDrift": "10 seconds", "idleTimeout": "1 second"}
+_CLOCKS_DIFFER_S = 0.2
+_LATE = "sources.contract.Source: late_splits"
+_FUTURE = "sources.contract.Source: future_event_time"
+_LOSS = "sources.contract.Source: fail_on_data_loss"
+
+
+@rule(
+    "ALIGN-19",
+    "lost rows stop nobody",
+    purpose="With failOnDataLoss=false the user wants the rest: a split that waits for what is gone hangs the query.",
+    tested="Two of three rows of the slower split are deleted before they are read; the other one is a minute ahead.",
+    passes="All rows that are left come.",
+    look_at=("extents(): begin, which moves when rows are deleted", "peek(): from a position that is gone"),
+    needs=(Ability.MANY_SPLITS, Ability.RETENTION),
+    witness=("a loss",),
+    source=_LOSS,
+)
+def check_lost_rows_stop_nobody(lab: Lab) -> None:
+    """Delete unread rows of the slower of two splits."""
+    slow = lab.split(*after(0, 15, 20, 40))
+    ahead = lab.split(*after(1, 60))
+    query = Query(lab, lab.source(failOnDataLoss="false", **_DRIFT))
+    query.run_until_read([slow.rows[0], ahead.rows[0]])
+    slow.trim(3)
+    lab.saw("a loss")
+    query.run_until_read([slow.rows[3], ahead.rows[1]])
+
+
+@rule(
+    "ALIGN-20",
+    "a split that is gone stops nobody",
+    purpose="With failOnDataLoss=false the user wants the rest: nobody should wait for a split that is no more.",
+    tested="The slower of two splits is deleted before it is read; the other one is a minute ahead.",
+    passes="All rows of the other one come.",
+    look_at=("discover(): without what is gone", "extents(): without what is gone, and no error"),
+    needs=(Ability.REMOVABLE_SPLITS,),
+    witness=("a loss",),
+    source=_LOSS,
+)
+def check_a_split_that_is_gone_stops_nobody(lab: Lab) -> None:
+    """Delete the slower of two splits."""
+    slow = lab.split(*after(0, 20, 40))
+    ahead = lab.split(*after(1, 60))
+    query = Query(lab, lab.source(failOnDataLoss="false", **_DRIFT))
+    query.run_until_read([slow.rows[0], ahead.rows[0]])
+    slow.remove()
+    lab.saw("a loss")
+    query.run_until_read(ahead.rows)
+
+
+@rule(
+    "ALIGN-21",
+    "a late split is read at once and counted under admit",
+    purpose="Late rows are dropped by Spark: who runs the query must be told, and nobody else may wait.",
+    tested="A split with rows behind the watermark appears, and one with rows ahead.",
+    passes="All rows come, the watermark does not go back, and the report counts the late ones.",
+    look_at=("starts() with first=False", "peek() of a split that has just been found"),
+    needs=(Ability.LATE_SPLITS, Ability.COUNTED_POSITIONS),
+    witness=("a late split",),
+    source=_LATE,
+)
+def check_a_late_split_is_read_and_counted_under_admit(lab: Lab) -> None:
+    """Let a split with old rows appear."""
+    query, late = _with_late_split(lab, lateSplits="admit")
+    query.start()
+    counted = 0
+
+    def all_are_read() -> bool:
+        nonlocal counted
+        counted = max(counted, int((query.running.report() or {}).get("lateRowsTotal", 0)))
+        return set(lab.times) <= set(query.delivered)
+
+    query.run_until(all_are_read, f"{len(lab.times)} rows were written and not all delivered")
+    lab.saw("a late split")
+    lab.refuse(backward(query.batches))
+    lab.compare(query.delivered)
+    expected = 3 if lab.can(Ability.ROW_POSITIONS) else max(1, min(counted, 3))
+    lab.expect(
+        counted == expected,
+        f"the report counts {counted} late rows, but {', '.join(late.keys[:3])} lie behind the watermark",
+    )
+
+
+@rule(
+    "ALIGN-22",
+    "the others wait for a late split under catch-up",
+    purpose="The user wants no more rows to be late than must be, so nobody may run ahead meanwhile.",
+    tested="With lateSplits=catch-up, a split with rows behind the watermark appears, and one with rows ahead.",
+    passes="No row is read 10 s or more past the oldest unread one, the late ones included; all rows come.",
+    look_at=("peek() of a split that has just been found", "lookup(): likewise"),
+    needs=(Ability.LATE_SPLITS,),
+    witness=("a late split",),
+    source=_LATE,
+)
+def check_others_wait_for_a_late_split_under_catch_up(lab: Lab) -> None:
+    """Let a split with old rows appear, and others wait for it."""
+    query, _ = _with_late_split(lab, lateSplits="catch-up")
+    known = len(query.batches)
+    since = {key: known for key in lab.times if key not in query.delivered}
+    query.run_until_read(lab.rows)
+    lab.saw("a late split")
+    lab.refuse(past_the_bound(lab.written, lab.times, query.batches, 10 * SECOND_MS, since=since, catch_up=True))
+    lab.refuse(backward(query.batches))
+    lab.compare(query.delivered)
+
+
+@rule(
+    "ALIGN-23",
+    "a late split ends the query under fail",
+    level=Level.SHOULD,
+    purpose="The user asked for no late row at all: a query that goes on has lost some.",
+    tested="With lateSplits=fail, a split with rows behind the watermark appears.",
+    passes="The query ends with a TidegateError, and none of the late rows is delivered.",
+    look_at=("peek() of a split that has just been found",),
+    needs=(Ability.LATE_SPLITS,),
+    witness=("a late split",),
+    source=_LATE,
+)
+def check_a_late_split_ends_the_query_under_fail(lab: Lab) -> None:
+    """Let a split with old rows appear, and the query end."""
+    query, late = _with_late_split(lab, lateSplits="fail")
+    try:
+        query.run_until_read(late.rows)
+    except TidegateError as refusal:
+        lab.tell(f"the query ends: {type(refusal).__name__}")
+        lab.saw("a late split")
+        return
+    raise lab.fail(f"the row {late.keys[0]} comes behind the watermark with lateSplits=fail, and the query goes on")
+
+
+@rule(
+    "ALIGN-24",
+    "a row from the future stops nobody under ignore",
+    purpose="One clock that is wrong would park its split, and drag the watermark to where all other rows are late.",
+    tested="With futureEventTime=ignore, a row of the year 2200 stands between others.",
+    passes="All rows come, the others as if it had been without that one: within the bound, and none late.",
+    look_at=("peek(): it steps over such rows", "latest(): it does not count them", "figures of a file or a page"),
+    witness=("a row from the future",),
+    source=_FUTURE,
+)
+def check_a_row_from_the_future_stops_nobody_under_ignore(lab: Lab) -> None:
+    """Ignore rows of the year 2200."""
+    lab.split(*after(0), IN_THE_YEAR_2200_MS, *after(12, 30), IN_THE_YEAR_2200_MS)
+    if lab.can(Ability.MANY_SPLITS):
+        lab.split(*after(5, 14, 34), IN_THE_YEAR_2200_MS)
+    query = Query(lab, lab.source(futureEventTime="ignore", maxDrift="10 seconds"))
+    query.run_until_read(lab.rows)
+    query.rest()
+    lab.saw("a row from the future")
+    lab.compare(query.delivered, in_order=lab.can(Ability.ROW_POSITIONS))
+    expect_as_if_without(lab, query, IN_THE_YEAR_2200_MS)
+    expect_watermark_within(lab, query, *after(0, 34))
+
+
+@rule(
+    "ALIGN-25",
+    "a row from the future is held alone",
+    purpose="It is to wait until its time has come; the rows of all other splits are not.",
+    tested="With futureEventTime=hold, a split ends with a row of the year 2200, and others go on.",
+    passes="All other rows come, and the row from the future does not; the watermark stays behind the others' last.",
+    look_at=("peek(): under hold such a row counts by its time", "latest(): it is not read, so it does not count"),
+    witness=("a row that is held",),
+    source=_FUTURE,
+)
+def check_a_row_from_the_future_is_held_alone(lab: Lab) -> None:
+    """Hold a row of the year 2200."""
+    held = lab.split(*after(0, 12), IN_THE_YEAR_2200_MS)
+    if lab.can(Ability.MANY_SPLITS):
+        lab.split(*after(5, 14, 34))
+    query = Query(lab, lab.source(futureEventTime="hold", **_DRIFT))
+    query.run_until_read([row for row in lab.rows if row.event_time_ms != IN_THE_YEAR_2200_MS])
+    query.pass_time(5)
+    lab.saw("a row that is held")
+    lab.expect(held.keys[2] not in query.delivered, f"the row {held.keys[2]} is delivered before its time has come")
+    expect_as_if_without(lab, query, IN_THE_YEAR_2200_MS)
+
+
+@rule(
+    "ALIGN-26",
+    "a row that is held comes once its time has come",
+    level=Level.SHOULD,
+    purpose="A row that is held for longer is late by then; one that is held for less was not held.",
+    tested="With futureEventTime=hold and no skew allowed, a row is a second and a half ahead of the clock.",
+    passes="It is delivered then, and not before.",
+    look_at=("wall_clock(): seconds since the epoch, and on the move", "the unit of event times"),
+    witness=("a row that came",),
+    source=f"{_FUTURE}; enumerators.contract.SupportsClock",
+)
+def check_a_row_that_is_held_comes_once_its_time_has_come(lab: Lab) -> None:
+    """Hold a row for a second and a half of real time."""
+    due_s = time.time() + 1.5
+    split = lab.split(round(due_s * 1000) - 2 * SECOND_MS, round(due_s * 1000))
+    query = Query(lab, lab.source(futureEventTime="hold", maxFutureSkew="0 ms"), clock=_OfToday())
+    query.run_until_read(split.rows)
+    early_s = due_s - time.time()
+    lab.expect(early_s < _CLOCKS_DIFFER_S, f"the row {split.keys[1]} is delivered {early_s:.1f} s before its time")
+    lab.saw("a row that came")
+    lab.compare(query.delivered)
+
+
+class _OfToday(Clock):
+    """A clock by which it is as late as it is."""
+
+    @property
+    def clocks(self) -> Clocks:
+        return replace(super().clocks, wall=time.time)
+
+
+def _with_late_split(lab: Lab, **options: str) -> tuple[Query, Split]:
+    """Return a query that has read up to +61 s and is stopped, and a split with older rows that it does not know.
+
+    Another split, as new, goes on from there.
+    """
+    first = lab.split(*after(60, 61))
+    query = Query(lab, lab.source(**_DRIFT, **options))
+    query.run_until_read(first.rows)
+    query.rest()
+    query.stop()  # so that what is written now is found by one look, and not bit by bit
+    late = lab.split(*after(1, 20, 40, 61.5))
+    lab.split(*after(62, 69, 90))
+    return query, late

@@ -1,0 +1,276 @@
+"""ALIGN: whom a split holds up, and for how long."""
+
+from __future__ import annotations
+
+from tidegate.conformance.abilities import Ability
+from tidegate.conformance.lab.lab import Lab, after
+from tidegate.conformance.lab.query import Query
+from tidegate.conformance.rules import Level, rule
+
+__all__ = [
+    "check_a_bounded_run_reads_all_there_was_at_its_start_and_no_more",
+    "check_a_finished_split_lets_the_others_go_on",
+    "check_a_paused_split_never_becomes_idle",
+    "check_a_split_at_its_end_holds_nobody_in_a_bounded_run",
+    "check_a_split_that_ends_in_holes_is_read_to_its_end",
+    "check_a_split_that_never_had_a_row_holds_nobody",
+    "check_a_split_that_wakes_holds_the_others_again",
+    "check_an_idle_split_is_idle_after_a_restart",
+    "check_an_idle_split_lets_the_others_go_on_after_the_timeout",
+]
+
+_NEVER_IDLE = {"maxDrift": "10 seconds", "idleTimeout": "1 day"}
+_IDLE_IN_30_S = {"maxDrift": "10 seconds", "idleTimeout": "30 seconds"}
+_STATES = "alignment.states"
+_RULES = "docs/architecture.md: The rules of a plan"
+_GROWING = (Ability.MANY_SPLITS, Ability.GROWING_SPLITS)
+
+
+@rule(
+    "ALIGN-10",
+    "a finished split lets the others go on",
+    purpose="A split that is over would stop all others for ever.",
+    tested="One split is read and finished; another one has rows minutes later, with a max drift of 10 s.",
+    passes="The rows of the other one wait until the first is finished, and then come without any timeout.",
+    look_at=("extents(): complete, once nothing can come any more",),
+    needs=(Ability.MANY_SPLITS, Ability.FINITE_SPLITS),
+    witness=("a finished split",),
+    source="alignment.splits.Extent; FLINK-28357",
+)
+def check_a_finished_split_lets_the_others_go_on(lab: Lab) -> None:
+    """Finish the slower of two splits."""
+    slow = lab.split(*after(0, 5))
+    lab.split(*after(1, 60, 120))
+    query = Query(lab, lab.source(**_NEVER_IDLE))
+    query.run_until_read(slow.rows)
+    slow.finish()
+    lab.saw("a finished split")
+    query.run_until_read(lab.rows)
+    lab.compare(query.delivered)
+
+
+@rule(
+    "ALIGN-11",
+    "a split at its end holds nobody in a bounded run",
+    purpose="A bounded run that waits for rows it will not read never ends, or ends with rows left.",
+    tested="Two splits are read by Trigger.AvailableNow, one of them minutes ahead, with a max drift of 10 s.",
+    passes="The run ends, and all rows have come.",
+    look_at=("extents(): an end that is never reached by reading", "peek(): a row behind the end"),
+    needs=(Ability.MANY_SPLITS,),
+    witness=("a bounded run",),
+    source=_RULES,
+)
+def check_a_split_at_its_end_holds_nobody_in_a_bounded_run(lab: Lab) -> None:
+    """Read splits that end minutes apart."""
+    lab.split(*after(0, 5))
+    lab.split(*after(1, 60, 120))
+    query = Query(lab, lab.source(**_NEVER_IDLE))
+    query.finish()
+    lab.saw("a bounded run")
+    lab.compare(query.delivered)
+
+
+@rule(
+    "ALIGN-12",
+    "an idle split lets the others go on after the timeout, and not before",
+    purpose="One quiet split would stop all others for ever; one let go too early has late rows when it goes on.",
+    tested="One split is quiet; another one has rows a minute later, with a max drift of 10 s, idleTimeout of 30 s.",
+    passes="For 29 s the other one waits; after 31 s its rows come.",
+    look_at=("extents(): settled, which is true where nothing is hidden", "extents(): an end that moves without rows"),
+    needs=_GROWING,
+    witness=("a split that holds", "a split that is idle"),
+    source="FLIP-126; FLIP-217",
+)
+def check_an_idle_split_lets_the_others_go_on_after_the_timeout(lab: Lab) -> None:
+    """Let the slower of two splits be quiet."""
+    quiet = lab.split(*after(0, 5))
+    ahead = lab.split(*after(1, 60, 120))
+    query = Query(lab, lab.source(**_IDLE_IN_30_S))
+    query.run_until_read([*quiet.rows, ahead.rows[0]])
+    query.rest()
+    query.pass_time(29)
+    _expect_waiting(lab, query, ahead.keys[1], f"split {quiet.number} is quiet for 29 s only, of 30 s")
+    lab.saw("a split that holds")
+    query.clock.sleep(2)
+    query.run_until_read(lab.rows)
+    lab.saw("a split that is idle")
+    lab.compare(query.delivered)
+
+
+@rule(
+    "ALIGN-13",
+    "a paused split never becomes idle",
+    purpose="It has rows, and only waits: were it idle, the watermark would pass them, and they would be late.",
+    tested="A split is paused for 2 minutes, with an idleTimeout of 30 s, while rows trickle in another one.",
+    passes="No offset names it idle, the watermark does not pass it, and its rows come once the other one is idle.",
+    look_at=("extents(): the end of a split that is not read just now",),
+    needs=_GROWING,
+    witness=("a long pause",),
+    source="FLINK-35886, FLINK-36751",
+)
+def check_a_paused_split_never_becomes_idle(lab: Lab) -> None:
+    """Let a split be paused for longer than the idle timeout."""
+    slow = lab.split(*after(0))
+    paused = lab.split(*after(1, 300, 301))
+    query = Query(lab, lab.source(**_IDLE_IN_30_S))
+    query.run_until_read([*slow.rows, paused.rows[0]])
+    for second in range(1, 7):
+        query.pass_time(20)
+        query.run_until_read(slow.append_each(*after(second)))
+        query.rest()
+        idle = [split for batch in query.batches for split in batch.end.get("idle", ())]
+        lab.expect(
+            not idle, f"{', '.join(map(repr, sorted(set(idle))))} became idle, though it has rows or just had some"
+        )
+        _expect_waiting(lab, query, paused.keys[1], f"split {slow.number} stands at +{second} s, and is not idle")
+    lab.saw("a long pause")
+    query.clock.sleep(31)
+    query.run_until_read(lab.rows)
+    lab.compare(query.delivered)
+
+
+@rule(
+    "ALIGN-14",
+    "an idle split is idle after a restart, too",
+    level=Level.SHOULD,
+    purpose="After every restart all splits would wait again for the quiet one.",
+    tested="One of two splits becomes idle; the planner is killed, and the other split gets rows a minute later.",
+    passes="Its rows come before the idle timeout is over once more.",
+    look_at=("extents(): an end behind the position that was read up to",),
+    needs=_GROWING,
+    witness=("a restart",),
+    source="alignment.plan.Progress: idle",
+)
+def check_an_idle_split_is_idle_after_a_restart(lab: Lab) -> None:
+    """Kill the planner while a split is idle."""
+    lab.split(*after(0))
+    busy = lab.split(*after(1, 5))
+    query = Query(lab, lab.source(**_IDLE_IN_30_S))
+    query.run_until_read(lab.rows)
+    query.rest()
+    query.pass_time(31)
+    query.crash()
+    lab.saw("a restart")
+    more = busy.append_each(*after(120, 180))
+    begun_s = query.clock.now_s
+    query.run_until_read(more)
+    waited_s = query.clock.now_s - begun_s
+    lab.expect(waited_s < 30, f"after the restart the rows of split {busy.number} wait for {waited_s:.0f} s")
+
+
+@rule(
+    "ALIGN-15",
+    "a split that wakes holds the others again",
+    purpose="Rows that come in it next would be late, were the others to run ahead.",
+    tested="A split becomes idle, then gets rows that are in time; another one gets rows beyond the drift.",
+    passes="The other one waits until the split that woke is idle once more.",
+    look_at=("extents(): an end that does not move when rows come",),
+    needs=_GROWING,
+    witness=("a split that is idle", "a split that woke"),
+    source=_STATES,
+)
+def check_a_split_that_wakes_holds_the_others_again(lab: Lab) -> None:
+    """Wake a split."""
+    quiet = lab.split(*after(0))
+    busy = lab.split(*after(1, 5))
+    query = Query(lab, lab.source(**_IDLE_IN_30_S))
+    query.run_until_read(lab.rows)
+    query.rest()
+    query.pass_time(31)
+    lab.saw("a split that is idle")
+    woken = quiet.append_each(*after(61, 63))
+    ahead = busy.append_each(*after(62, 90))
+    query.run_until_read([*woken, ahead[0]])
+    query.pass_time(25)
+    _expect_waiting(lab, query, ahead[1].key, f"split {quiet.number} woke, and stands at +63 s")
+    lab.saw("a split that woke")
+    query.clock.sleep(31)
+    query.run_until_read(lab.rows)
+    lab.compare(query.delivered)
+
+
+@rule(
+    "ALIGN-16",
+    "a split that never had a row holds nobody",
+    purpose="An empty split would stop all others before their first row.",
+    tested="One split is empty; another one has rows that are further apart than the max drift of 10 s.",
+    passes="All rows come without any timeout.",
+    look_at=("latest() of an empty split: None, not 0 or -1",),
+    needs=(Ability.MANY_SPLITS,),
+    witness=("an empty split",),
+    source=_RULES,
+)
+def check_a_split_that_never_had_a_row_holds_nobody(lab: Lab) -> None:
+    """Leave a split empty."""
+    lab.split()
+    lab.split(*after(0, 60, 120))
+    lab.saw("an empty split")
+    query = Query(lab, lab.source(**_NEVER_IDLE))
+    query.run_until_read(lab.rows)
+    lab.compare(query.delivered)
+
+
+@rule(
+    "ALIGN-17",
+    "a split that ends in holes is read to its end",
+    purpose="A split that ends in an aborted transaction would never be at its end, and stop all others for ever.",
+    tested="One split ends in holes; another one has rows a minute later, with a max drift of 10 s.",
+    passes="The rows of the other one wait for the idle timeout, then come, and then there is nothing to do.",
+    look_at=("peek(): None where no row is left up to the end", "latest(): the last row before the holes"),
+    needs=(Ability.MANY_SPLITS, Ability.HOLES),
+    witness=("a hole at the end",),
+    source=_RULES,
+)
+def check_a_split_that_ends_in_holes_is_read_to_its_end(lab: Lab) -> None:
+    """Leave holes at the end of the slower of two splits."""
+    slow = lab.split(*after(0, 5))
+    slow.leave_hole()
+    slow.leave_hole()
+    ahead = lab.split(*after(1, 60))
+    query = Query(lab, lab.source(**_IDLE_IN_30_S))
+    query.run_until_read([*slow.rows, ahead.rows[0]])
+    query.rest()
+    _expect_waiting(lab, query, ahead.keys[1], f"split {slow.number} stands at +5 s, and is not idle")
+    lab.saw("a hole at the end")
+    query.pass_time(31)
+    query.run_until_read(lab.rows)
+    query.rest()
+    lab.compare(query.delivered)
+
+
+@rule(
+    "ALIGN-18",
+    "a bounded run reads all there was at its start, and no more",
+    purpose="A run that goes on with what comes meanwhile may never end; less is not what was asked for.",
+    tested="Trigger.AvailableNow reads aligned splits; after its first batch more rows come.",
+    passes="The run ends with all rows that were there, and none of the later ones; the next run reads these.",
+    look_at=("extents(): an end at the start of a run that leaves rows out",),
+    witness=("a bounded run",),
+    source=_RULES,
+)
+def check_a_bounded_run_reads_all_there_was_at_its_start_and_no_more(lab: Lab) -> None:
+    """Let rows come during a bounded run."""
+    first = lab.split(*after(0, 5, 20, 40))
+    if lab.can(Ability.MANY_SPLITS):
+        lab.split(*after(2, 30, 90))
+    query = Query(lab, lab.source(**_NEVER_IDLE))
+    query.start(bounded=True)
+    query.step()
+    later = set[str]()
+    if lab.can(Ability.GROWING_SPLITS):
+        later = {row.key for row in first.append_each(*after(41, 95))}
+    elif lab.can(Ability.LATE_SPLITS):
+        later = set(lab.split(*after(41, 95)).keys)
+    query.rest()
+    query.stop()
+    lab.saw("a bounded run")
+    too_early = later.intersection(query.delivered)
+    lab.expect(not too_early, f"the run reads {', '.join(sorted(too_early))}, written after it had begun")
+    left = lab.times.keys() - later - set(query.delivered)
+    lab.expect(not left, f"the run ends without {', '.join(sorted(left))}, which were there when it began")
+    query.finish()
+    lab.compare(query.delivered)
+
+
+def _expect_waiting(lab: Lab, query: Query, key: str, why: str) -> None:
+    lab.expect(key not in query.delivered, f"the row {key} is read past the bound: {why}")

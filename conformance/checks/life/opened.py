@@ -1,0 +1,274 @@
+"""LIFE: what is opened, what is closed, and what travels to other processes."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import TypeVar
+
+from pyspark import cloudpickle
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from tidegate.conformance.lab.explain import ordered_difference
+from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
+from tidegate.conformance.lab.query import Query
+from tidegate.conformance.lab.resources import Resources, acts
+from tidegate.conformance.rules import Level, rule
+from tidegate.enumerators.contract import Json, SplitEnumerator
+from tidegate.sources.contract import Source
+
+__all__ = [
+    "check_a_reader_leaves_nothing_open",
+    "check_a_run_leaves_nothing_open",
+    "check_a_source_cannot_be_changed",
+    "check_a_source_travels",
+    "check_a_task_travels",
+    "check_close_may_come_at_any_time",
+    "check_constructors_open_nothing",
+]
+
+_Made = TypeVar("_Made")
+_WARM_UP = 2
+_CYCLES = 3
+
+
+@rule(
+    "LIFE-1",
+    "constructors open nothing",
+    purpose="Spark makes sources and readers in many processes, copies them, and throws them away unclosed: "
+    "what they open stays open, and a server that is away fails what needs no server.",
+    tested="A source, enumerators with and without a state, and readers are made, and what the process holds and does "
+    "meanwhile is watched.",
+    passes="No connection is made, no host is looked up, and no thread, process, socket or file is there that was not.",
+    look_at=(
+        "clients that connect when they are made: make them when something is asked for",
+        "pools and executors in __init__",
+        "arrow_schema, where enumerator() or reader() ask for it after with_schema()",
+    ),
+    source="Source: it opens nothing itself; SplitEnumerator: the constructor opens nothing; SplitReader",
+)
+def check_constructors_open_nothing(lab: Lab) -> None:
+    """Watch constructors."""
+    lab.split(BEGIN_MS)
+    source = lab.source()
+    # As Spark's data source does: then nothing is looked up any more.
+    source = source.with_schema(from_arrow_schema(source.arrow_schema))
+    _expect_quiet(lab, "a source", lab.source)
+    stream = source.as_stream()
+    _expect_quiet(lab, "a reader", lambda: stream.reader(None))
+    first = _expect_quiet(lab, "an enumerator", lambda: stream.enumerator(None))
+    first.close()
+    state = _state_of(lab, source)
+    _expect_quiet(lab, "a reader with a state", lambda: stream.reader(state))
+    _expect_quiet(lab, "an enumerator with a state", lambda: stream.enumerator(state)).close()
+
+
+@rule(
+    "LIFE-2",
+    "a run leaves nothing open",
+    purpose="Drivers live for months and start query after query: what each leaves open adds up until none is left.",
+    tested=f"A query is started, read and stopped {_WARM_UP} times, and then {_CYCLES} times more.",
+    passes="After the last stop there are no more threads, processes, sockets and files than after the first ones; "
+    "what a pool keeps for the process may stay.",
+    look_at=(
+        "close() of the enumerator: every client, pool and thread that it made",
+        "what is opened again when close() came before",
+        "clients that are thrown away after an error",
+    ),
+    source="SplitEnumerator.close: free what is held",
+)
+def check_a_run_leaves_nothing_open(lab: Lab) -> None:
+    """Start and stop a query several times."""
+    split = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
+
+    def run() -> None:
+        query = Query(lab, lab.source())
+        query.run_until_read(split.rows)
+        query.stop()
+
+    _expect_no_growth(lab, "runs of a query", run)
+
+
+@rule(
+    "LIFE-3",
+    "a reader leaves nothing open",
+    purpose="Executors run thousands of tasks in one process, and Spark gives many up in the middle.",
+    tested=f"A range is read {_WARM_UP + _CYCLES} times, each time to its end by one reader, and by another one only "
+    "up to the first batch.",
+    passes="There are no more threads, processes, sockets and files at the end than after the first times.",
+    look_at=(
+        "what is closed behind a loop that yields: it needs a with or a finally",
+        "files and clients of a batch that was not asked for any more",
+    ),
+    witness=("a reader that is given up",),
+    source="SplitReader: connections that outlive the task belong to the worker process",
+)
+def check_a_reader_leaves_nothing_open(lab: Lab) -> None:
+    """Read, and give up reading."""
+    lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(4)))
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    task = lab.task(lab.everything(enumerator), enumerator)
+    state = enumerator.snapshot()
+
+    def read() -> None:
+        for _ in source.reader(state).read(task):
+            pass
+        batches = iter(source.reader(state).read(task))
+        if next(batches, None) is not None:
+            lab.saw("a reader that is given up")
+        del batches  # as Spark's worker does, when a task is killed
+
+    _expect_no_growth(lab, "tasks", read)
+
+
+@rule(
+    "LIFE-4",
+    "close() may come at any time",
+    level=Level.SHOULD,
+    purpose="close() is called where other things went wrong: an error of its own hides theirs.",
+    tested="Enumerators are closed before they were asked anything, after it, and twice.",
+    passes="Nothing is raised.",
+    look_at=("attributes that only the first discover() sets", "clients that cannot be closed twice"),
+    source="SplitEnumerator.close: perhaps twice",
+    waits=False,
+)
+def check_close_may_come_at_any_time(lab: Lab) -> None:
+    """Close unused enumerators, and used ones twice."""
+    lab.split(BEGIN_MS)
+    stream = lab.source().as_stream()
+    for moment, used in (("before it was asked anything", False), ("after discover()", True)):
+        enumerator = stream.enumerator(None)
+        if used:
+            enumerator.extents(enumerator.discover())
+        _close(lab, enumerator, moment)
+        _close(lab, enumerator, f"{moment}, for the second time")
+
+
+@rule(
+    "LIFE-5",
+    "a source travels to other processes",
+    purpose="Spark pickles it for the planner and for every executor; with a client in it that ends in an error which "
+    "names nothing.",
+    tested="A source is pickled by PySpark's cloudpickle, before it was used and after it; the copy reads.",
+    passes="The copies are equal to the source, and read the same rows.",
+    look_at=(
+        "clients, locks and caches that a source keeps after its first use",
+        "private attributes, which pickling leaves out or chokes on",
+        "__eq__ of what fields hold",
+    ),
+    source="Source: immutable and picklable",
+)
+def check_a_source_travels(lab: Lab) -> None:
+    """Pickle a source."""
+    lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
+    source = lab.source(maxDrift="10 seconds")
+    copy = _travelled(lab, "a source", source)
+    enumerator = lab.enumerator(source)
+    ranges = lab.everything(enumerator)
+    rows = lab.keys(lab.read(source, ranges, enumerator))
+    _travelled(lab, "a source that was used", source)
+    wrong = ordered_difference("read by a source, and by its copy", rows, lab.keys(lab.read(copy, ranges, enumerator)))
+    lab.expect(wrong is None, wrong or "")
+
+
+@rule(
+    "LIFE-6",
+    "a task travels to other processes",
+    purpose="A task is pickled on the driver and unpickled on an executor, with details and snapshot.",
+    tested="The details of ranges, the snapshot and the Arrow batches that are read are pickled and unpickled.",
+    passes="The copies are equal.",
+    look_at=("open files, clients and functions in details", "classes of details without __eq__: use a NamedTuple"),
+    source="SupportsDetails.details: picklable",
+)
+def check_a_task_travels(lab: Lab) -> None:
+    """Pickle tasks."""
+    lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    task = lab.task(lab.everything(enumerator), enumerator)
+    _pickled(lab, "a task", task)
+    _pickled(lab, "a snapshot", enumerator.snapshot())
+    rows = lab.keys(source.reader(enumerator.snapshot()).read(pickle.loads(pickle.dumps(task))))  # noqa: S301 - its own
+    lab.compare(rows)
+
+
+@rule(
+    "LIFE-7",
+    "a source cannot be changed",
+    level=Level.SHOULD,
+    purpose="A source that changes while it is used differs from the copies that travelled before.",
+    tested="Each field of a source is set; a source is used.",
+    passes="Setting a field raises, and after its use the source is equal to one that was just made.",
+    look_at=("model_config of the subclass: frozen must stay True", "fields that are set in enumerator() or reader()"),
+    source="Source: immutable",
+)
+def check_a_source_cannot_be_changed(lab: Lab) -> None:
+    """Try to change a source."""
+    lab.split(BEGIN_MS)
+    source = lab.source()
+    for name in type(source).model_fields:
+        try:
+            setattr(source, name, getattr(source, name))
+        except Exception:  # noqa: BLE001, S112 - any will do
+            continue
+        raise lab.fail(f"the field {name!r} of a {type(source).__name__} can be set")
+    enumerator = lab.enumerator(source)
+    lab.read(source, lab.everything(enumerator), enumerator)
+    lab.expect(source == lab.source(), f"a {type(source).__name__} that was used is not equal to one that is new")
+
+
+def _close(lab: Lab, enumerator: SplitEnumerator, moment: str) -> None:
+    try:
+        enumerator.close()
+    except Exception as error:
+        raise lab.fail(f"close() {moment} raises {type(error).__name__}: {error}") from error
+
+
+def _state_of(lab: Lab, source: Source) -> Json | None:
+    enumerator = lab.enumerator(source)
+    lab.discovered(enumerator)
+    state = enumerator.snapshot()
+    enumerator.close()
+    return state
+
+
+def _expect_quiet(lab: Lab, what: str, make: Callable[[], _Made]) -> _Made:
+    before = Resources.now()
+    with acts() as done:
+        made = make()
+    grown = Resources.now().beyond(before)
+    lab.expect(not done, f"making {what} {' and '.join(dict.fromkeys(done))}")
+    lab.expect(grown is None, f"making {what} leaves {grown}")
+    return made
+
+
+def _expect_no_growth(lab: Lab, what: str, cycle: Callable[[], None]) -> None:
+    """Raise ConformanceError if what the process holds grows by repeating something."""
+    for _ in range(_WARM_UP):
+        cycle()
+    before = Resources.now()
+    for _ in range(_CYCLES):
+        cycle()
+    # What ends by itself may take a moment.
+    lab.until(
+        lambda: True if Resources.now().beyond(before) is None else None,
+        lambda: f"after {_CYCLES} more {what} there are {Resources.now().beyond(before)}",
+    )
+
+
+def _travelled(lab: Lab, what: str, source: Source) -> Source:
+    try:
+        copy: Source = pickle.loads(cloudpickle.dumps(source))  # type: ignore[no-untyped-call] # noqa: S301 - its own
+    except Exception as error:
+        raise lab.fail(f"{what} cannot be pickled: {type(error).__name__}: {error}") from error
+    lab.expect(copy == source, f"{what} is not equal to its copy from another process")
+    return copy
+
+
+def _pickled(lab: Lab, what: str, made: object) -> None:
+    try:
+        copy = pickle.loads(pickle.dumps(made))  # noqa: S301 - its own
+    except Exception as error:
+        raise lab.fail(f"{what} cannot be pickled: {type(error).__name__}: {error}") from error
+    lab.expect(copy == made, f"{what} is not equal to its copy from another process: {copy!r} instead of {made!r}")

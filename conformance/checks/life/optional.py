@@ -1,0 +1,265 @@
+"""LIFE: the protocols that an enumerator may have on top."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tidegate.alignment.budget import Cost
+from tidegate.alignment.splits import Positions, SplitRange
+from tidegate.conformance.abilities import Ability
+from tidegate.conformance.errors import NotApplicableError
+from tidegate.conformance.harness import Fault
+from tidegate.conformance.lab.explain import ordered_difference
+from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
+from tidegate.conformance.lab.resources import acts
+from tidegate.conformance.rules import Level, rule
+from tidegate.enumerators.contract import (
+    SplitEnumerator,
+    SupportsClock,
+    SupportsCommit,
+    SupportsCost,
+    SupportsDetails,
+    SupportsMetrics,
+)
+from tidegate.readers.contract import ReadTask
+
+__all__ = [
+    "check_commit_may_be_repeated",
+    "check_costs_add_up",
+    "check_details_lead_to_the_same_rows",
+    "check_metrics_have_names_of_spark",
+    "check_the_clock_is_of_this_time",
+]
+
+_MOST_METRICS = 20
+_DAY_S = 86_400
+_AT_ONCE_S = 0.5
+
+
+@rule(
+    "LIFE-14",
+    "metrics are few numbers with the names of Spark",
+    level=Level.SHOULD,
+    purpose="They stand in every progress of the query; other names and types are not found by dashboards.",
+    tested="metrics() is called before and after splits were looked at.",
+    passes=f"At most {_MOST_METRICS} names in camelCase, each with an int; the source is not asked for them.",
+    look_at=("numbers of NumPy, floats and truths", "names with underscores", "a figure for each split: sum them up"),
+    source="SupportsMetrics.metrics",
+)
+def check_metrics_have_names_of_spark(lab: Lab) -> None:
+    """Look at metrics."""
+    enumerator = _opened(lab)
+    if not isinstance(enumerator, SupportsMetrics):
+        raise _lacks(enumerator, SupportsMetrics.__name__)
+    looked = [("before discover()", enumerator.metrics())]
+    lab.discovered(enumerator)
+    looked.append(("after discover()", _quietly(lab, "metrics()", enumerator.metrics)))
+    for when, found in looked:
+        lab.expect(len(found) <= _MOST_METRICS, f"there are {len(found)} metrics {when}")
+        for name, value in found.items():
+            lab.expect(re.fullmatch("[a-z][A-Za-z0-9]*", name), f"the metric {name!r} {when} is not in camelCase")
+            lab.expect(type(value) is int, f"the metric {name!r} {when} is {value!r}, which is no int")
+
+
+@rule(
+    "LIFE-15",
+    "the other side's clock tells this time",
+    level=Level.SHOULD,
+    purpose="What is in the future is told by it: milliseconds taken for seconds hold or drop every row.",
+    tested="wall_clock() is called until it has gone on.",
+    passes="It returns seconds since 1970, within a day of this machine's, and goes on, never back; nobody is asked.",
+    look_at=(
+        "milliseconds instead of seconds",
+        "a time in another zone",
+        "a request for each call: keep the difference",
+    ),
+    source="SupportsClock.wall_clock",
+)
+def check_the_clock_is_of_this_time(lab: Lab) -> None:
+    """Look at the clock."""
+    enumerator = _opened(lab)
+    if not isinstance(enumerator, SupportsClock):
+        raise _lacks(enumerator, SupportsClock.__name__)
+    lab.discovered(enumerator)
+    first: float = _quietly(lab, "wall_clock()", enumerator.wall_clock)
+    lab.expect(abs(first - time.time()) < _DAY_S, f"wall_clock() says {first!r}, and this machine's {time.time():.0f}")
+
+    def gone_on() -> bool:
+        now = enumerator.wall_clock()
+        lab.expect(now >= first, f"wall_clock() goes back, from {first!r} to {now!r}")
+        return now > first
+
+    lab.until(lambda: gone_on() or None, f"wall_clock() says {first!r}, again and again")
+
+
+@rule(
+    "LIFE-16",
+    "commit() may be repeated and may be missing",
+    purpose="It is called before every plan, often with the same positions, and never for the last batch of a run.",
+    tested="commit() is called with the same positions again and again, while nothing and while all is read; a run in "
+    "which it was not called is followed by another one.",
+    passes="What is not committed can still be found and read; repeating changes nothing.",
+    look_at=("what is freed that the positions do not cover", "counters that add what was committed before"),
+    witness=("rows that are not committed",),
+    source="SupportsCommit.commit",
+)
+def check_commit_may_be_repeated(lab: Lab) -> None:
+    """Commit again and again."""
+    lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(4)))
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    _commit(enumerator, {})
+    ranges = lab.everything(enumerator)
+    rows = lab.keys(lab.read(source, ranges, enumerator))
+    begin = {each.split_id: each.start for each in ranges}
+    end = {each.split_id: each.end for each in ranges}
+    state = enumerator.snapshot()
+    for number in range(3):
+        _commit(enumerator, begin)
+        again = _there(enumerator)
+        lab.expect(
+            again == ranges, f"after commit number {number + 1} of what is not read, there are {again}, not {ranges}"
+        )
+    enumerator.close()
+    lab.saw("rows that are not committed")
+    # The run after one that ended before the offset of its last batch was committed.
+    for number in range(2):
+        enumerator = lab.enumerator(source, state, begin)
+        found = lab.keys(lab.read(source, _there(enumerator), enumerator))
+        lab.expect(sorted(found) == sorted(rows), f"run {number + 2} finds {len(found)} of {len(rows)} unread rows")
+        if number:
+            for _ in range(3):
+                _commit(enumerator, end)
+                enumerator.extents(enumerator.discover())
+        enumerator.close()
+
+
+@rule(
+    "LIFE-17",
+    "details lead to the same rows",
+    purpose="A batch is planned once and read often, also with the details of another planner.",
+    tested="Every part of every split is read with the details that an enumerator gives, with those that it gives "
+    "later, and with those of one that was restored; pickled, as they travel.",
+    passes="The rows are the same.",
+    look_at=("a clock or a random id in details", "what only the run that discovered a split knows"),
+    source="SupportsDetails.details: the same rows for the same range",
+)
+def check_details_lead_to_the_same_rows(lab: Lab) -> None:
+    """Ask for details again and again."""
+    lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(3)))
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    _details(enumerator, ())
+    whole = lab.everything(enumerator)
+    parts = [*whole, *(part for each in whole for part in _halves(each))]
+    first, asked_ms = _details(enumerator, parts), _now_ms()
+    lab.until(lambda: _now_ms() > asked_ms or None, "the millisecond does not end")
+    second = _details(enumerator, parts)
+    restored = lab.restarted(source, enumerator, {each.split_id: each.start for each in whole})
+    third = _details(restored, parts)
+    reader_state = enumerator.snapshot()
+    for part, *answers in zip(parts, first, second, third, strict=True):
+        tasks = [pickle.loads(pickle.dumps(ReadTask((part,), (each,)))) for each in answers]  # noqa: S301 - its own
+        one, two, three = (lab.keys(source.reader(reader_state).read(task)) for task in tasks)
+        for other, when in ((two, "later"), (three, "after a restart")):
+            wrong = ordered_difference(f"{part} read with details, and with those given {when}", one, other)
+            if wrong is not None:
+                raise lab.fail(wrong)
+
+
+@rule(
+    "LIFE-18",
+    "costs add up",
+    level=Level.SHOULD,
+    purpose="Batches are cut by bisecting costs: where a part costs more than the whole, limits are not held.",
+    tested="cost() is asked for nothing, for splits alone and together, and for parts of them.",
+    passes="Nothing costs nothing; splits together cost what they cost alone, up to rounding; a part costs no more "
+    "than the whole, and its parts together no less; with positions_are_rows, rows are positions. Nobody is asked.",
+    look_at=("rounding for each range instead of once", "costs of what is shared by ranges", "end exclusive"),
+    source="SupportsCost.cost: no I/O",
+)
+def check_costs_add_up(lab: Lab) -> None:
+    """Ask for costs of parts."""
+    for _ in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
+        lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(4)))
+    enumerator = lab.enumerator(lab.source())
+    if not isinstance(enumerator, SupportsCost):
+        raise _lacks(enumerator, SupportsCost.__name__)
+    cost_of, positions_are_rows = enumerator.cost, enumerator.positions_are_rows
+    whole = lab.everything(enumerator)
+
+    def cost(*ranges: SplitRange) -> Cost:
+        return cost_of({each.split_id: each for each in ranges})
+
+    together = _quietly(lab, "cost()", lambda: cost(*whole))
+    lab.expect(cost() == Cost(), f"nothing costs {cost()}")
+    alone = [cost(each) for each in whole]
+    for unit in ("rows", "bytes", "files"):
+        total, parts = getattr(together, unit), sum(getattr(each, unit) for each in alone)
+        # Each may have been rounded.
+        lab.expect(abs(total - parts) <= len(alone), f"splits cost {parts} {unit} alone, and {total} together")
+        for each, of_all in zip(whole, alone, strict=True):
+            halves = [getattr(cost(half), unit) for half in _halves(each)]
+            of_whole = getattr(of_all, unit)
+            lab.expect(
+                max(halves) <= of_whole <= sum(halves) + 1,
+                f"{each} costs {of_whole} {unit}, and its halves {' and '.join(map(str, halves))}",
+            )
+    for part in [half for each in whole for half in _halves(each)] if positions_are_rows else []:
+        rows, positions = cost(part).rows, part.end - part.start
+        lab.expect(rows == positions, f"{part} costs {rows} rows, but has {positions} positions")
+
+
+def _there(enumerator: SplitEnumerator) -> list[SplitRange]:
+    """Return a range for each split that holds anything."""
+    extents = enumerator.extents(enumerator.discover())
+    return [SplitRange(s, each.begin, each.end) for s, each in sorted(extents.items()) if each.begin < each.end]
+
+
+def _opened(lab: Lab) -> SplitEnumerator:
+    lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
+    return lab.enumerator(lab.source())
+
+
+def _lacks(enumerator: SplitEnumerator, protocol: str) -> NotApplicableError:
+    return NotApplicableError(f"{type(enumerator).__name__} has no {protocol}, which is optional")
+
+
+def _commit(enumerator: SplitEnumerator, positions: Positions) -> None:
+    if not isinstance(enumerator, SupportsCommit):
+        raise _lacks(enumerator, SupportsCommit.__name__)
+    enumerator.commit(positions)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _details(enumerator: SplitEnumerator, ranges: Iterable[SplitRange]) -> list[Any]:
+    if not isinstance(enumerator, SupportsDetails):
+        raise _lacks(enumerator, SupportsDetails.__name__)
+    return [enumerator.details(each) for each in ranges]
+
+
+def _quietly(lab: Lab, what: str, call: Callable[[], Any]) -> Any:
+    """Return what a call returns that must not ask the source."""
+    with acts() as done:
+        found = call()
+    lab.expect(not done, f"{what} {' and '.join(dict.fromkeys(done))}, but must not ask anyone")
+    if lab.can(Ability.FAULT_SLOW):
+        with lab.harness.fault(Fault.SLOW):
+            begun = time.monotonic()
+            call()
+            took_s = time.monotonic() - begun
+        lab.expect(took_s < _AT_ONCE_S, f"{what} takes {took_s:.1f} s while the source is slow, but must not ask it")
+    return found
+
+
+def _halves(whole: SplitRange) -> list[SplitRange]:
+    """Return a range in two parts, of which one may be empty."""
+    middle = (whole.start + whole.end) // 2
+    return [SplitRange(whole.split_id, whole.start, middle), SplitRange(whole.split_id, middle, whole.end)]

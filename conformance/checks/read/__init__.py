@@ -1,0 +1,19 @@
+"""READ: what a range gives."""
+
+from __future__ import annotations
+
+from tidegate.conformance.checks.read import (
+    again,
+    batches,
+    deleted,
+    ranges,
+    values,
+)
+
+__all__ = [
+    "again",
+    "batches",
+    "deleted",
+    "ranges",
+    "values",
+]

@@ -1,0 +1,174 @@
+"""READ: what becomes of rows that are deleted before they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from tidegate.alignment.splits import SplitId, SplitRange
+from tidegate.conformance.abilities import Ability
+from tidegate.conformance.lab.explain import listed
+from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
+from tidegate.conformance.rules import rule
+from tidegate.enumerators.contract import Json
+from tidegate.errors import DataLossError
+from tidegate.readers.contract import ReadTask
+from tidegate.sources.contract import Source
+
+__all__ = [
+    "check_deleted_rows_are_data_loss",
+    "check_rows_that_are_deleted_while_they_are_read_are_data_loss",
+    "check_the_loss_of_one_row_is_noticed_in_every_range",
+    "check_without_fail_on_data_loss_the_rest_is_read",
+]
+
+_RAISES = "SplitReader.read: raises DataLossError"
+_TRIMMED = 3
+_LARGE = 500_000
+_LARGE_ROWS = 12
+
+
+@rule(
+    "READ-13",
+    "deleted rows are data loss",
+    purpose="Rows that were promised and are gone must not be passed over in silence.",
+    tested=f"Ranges are planned; the first {_TRIMMED} rows are deleted; the ranges are read.",
+    passes="The reader raises DataLossError, and does so every time.",
+    look_at=("a reader that begins at the first row that is left", "an error of the client that is not mapped"),
+    needs=(Ability.RETENTION,),
+    source=_RAISES,
+)
+def check_deleted_rows_are_data_loss(lab: Lab) -> None:
+    """Delete rows between plan and reading."""
+    source = lab.source()
+    task, state = _task_of_trimmed_rows(lab, source)
+    for _ in range(2):
+        lab.tell("read what was planned")
+        with suppress(DataLossError):
+            read = lab.keys(source.reader(state).read(task))
+            raise lab.fail(f"{_TRIMMED} rows of the range are gone, but the reader gives {len(read)} rows and no error")
+
+
+@rule(
+    "READ-14",
+    "without failOnDataLoss the rest is read",
+    purpose="Who accepts the loss wants all that is left, and no more than that.",
+    tested="As READ-13, with failOnDataLoss=false, and once more when all rows are deleted.",
+    passes="What is left comes once and in order, and then nothing.",
+    look_at=("reading that goes on at the wrong row after the gap", "waiting for rows that are gone"),
+    needs=(Ability.RETENTION,),
+    source="Source.fail_on_data_loss",
+)
+def check_without_fail_on_data_loss_the_rest_is_read(lab: Lab) -> None:
+    """Delete rows, and go on."""
+    source = lab.source(failOnDataLoss="false")
+    task, state = _task_of_trimmed_rows(lab, source)
+    lab.compare(lab.keys(source.reader(state).read(task)))
+    lab.splits[0].trim(len(lab.rows))
+    lab.compare(lab.keys(source.reader(state).read(task)))
+
+
+def _task_of_trimmed_rows(lab: Lab, source: Source) -> tuple[ReadTask, Json | None]:
+    split = lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(_TRIMMED + 3)))
+    enumerator = lab.enumerator(source)
+    ranges = lab.everything(enumerator)
+    planned = lab.task(ranges, enumerator), enumerator.snapshot()
+    split.trim(_TRIMMED)
+    return planned
+
+
+@rule(
+    "READ-27",
+    "the loss of one row is noticed, whichever range it is in",
+    purpose="Retention runs row by row: most often just the first rows of one range are gone.",
+    tested="Two splits are read; of one of them one row is deleted, then a third one. Ranges that begin at, before and "
+    "behind the last row that is gone are read, alone and in one task with the other split.",
+    passes="The reader raises DataLossError exactly where a row of the task is gone, and gives all rows otherwise.",
+    look_at=(
+        "an off-by-one where the start of a range is compared with the first row that is left",
+        "a look at the first range of a task only, or at the first rows of all splits",
+        "a look that needs a row that is left: ranges, and splits, of which nothing is left",
+    ),
+    needs=(Ability.RETENTION, Ability.ROW_POSITIONS),
+    witness=("a range that lost its first row only", "a range that lost nothing", "a range that lost everything"),
+    source=_RAISES,
+)
+def check_the_loss_of_one_row_is_noticed_in_every_range(lab: Lab) -> None:
+    """Delete one row, and a third one, and read around them."""
+    for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
+        lab.split(*after(*(number + n for n in range(5))))
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    placed = lab.placed(source, enumerator)
+    for trimmed in (1, 3, 5):
+        tasks = [lab.task(ranges, enumerator) for ranges in _around(placed, lab.splits[-1].rows[trimmed - 1].key)]
+        lab.splits[-1].trim(trimmed)
+        for task in tasks:
+            wanted = [key for each in task.ranges for key in _keys_of(placed, each)]
+            gone = [key for key in wanted if not any(key in split.keys for split in lab.splits)]
+            _expect_loss_or_all(lab, source, enumerator.snapshot(), task, wanted, gone)
+
+
+@rule(
+    "READ-28",
+    "rows that are deleted while they are read are not passed over",
+    purpose="A task may read for minutes: what retention deletes before it comes there is lost in silence.",
+    tested=f"A range of {_LARGE_ROWS} values of {_LARGE // 1_000} KB is read; after its first batch all are deleted.",
+    passes="The reader gives all the rows, or raises DataLossError.",
+    look_at=("a range that is looked at once, and fetched in pages", "an empty page that is taken for the end"),
+    needs=(Ability.RETENTION,),
+    source=_RAISES,
+)
+def check_rows_that_are_deleted_while_they_are_read_are_data_loss(lab: Lab) -> None:
+    """Delete everything after the first batch."""
+    split = lab.split()
+    split.append(*after(*range(_LARGE_ROWS)), values=[f"{number:02}" * (_LARGE // 2) for number in range(_LARGE_ROWS)])
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    task = lab.task(lab.everything(enumerator), enumerator)
+    wanted = split.keys
+    reading = iter(source.reader(enumerator.snapshot()).read(task))
+    found = lab.keys([next(reading)])
+    split.trim(_LARGE_ROWS)
+    try:
+        found += lab.keys(reading)
+    except DataLossError:
+        return
+    lab.expect(found == wanted, f"{len(wanted) - len(found)} rows are deleted after the first batch, and left out")
+
+
+def _around(placed: Mapping[SplitId, Mapping[int, Sequence[str]]], key: str) -> Iterator[list[SplitRange]]:
+    """Yield the ranges of tasks: such as have to do with a row, and whole other splits."""
+    (split,) = (name for name, rows in placed.items() if any(key in keys for keys in rows.values()))
+    others = [SplitRange(name, min(rows), max(rows) + 1) for name, rows in placed.items() if name != split]
+    (at,) = (position for position, keys in placed[split].items() if key in keys)
+    begin, end = min(placed[split]), max(placed[split]) + 1
+    lost = SplitRange(split, at, end)
+    yield from ([lost], [*others, lost], [lost, *others], others)
+    yield [SplitRange(split, at, at + 1)]
+    yield [SplitRange(split, begin, at + 1)]
+    yield [SplitRange(split, at + 1, end)]
+
+
+def _keys_of(placed: Mapping[SplitId, Mapping[int, Sequence[str]]], wanted: SplitRange) -> list[str]:
+    positions = placed[wanted.split_id]
+    return [key for at in range(wanted.start, wanted.end) for key in positions.get(at, ())]
+
+
+def _expect_loss_or_all(
+    lab: Lab, source: Source, state: Json | None, task: ReadTask, wanted: Sequence[str], gone: Sequence[str]
+) -> None:
+    asked = listed([f"{each.split_id} from {each.start} to {each.end}" for each in task.ranges])
+    if not gone:
+        lab.saw("a range that lost nothing")
+    elif len(gone) == len(wanted):
+        lab.saw("a range that lost everything")
+    elif len(gone) == 1:
+        lab.saw("a range that lost its first row only")
+    try:
+        found = lab.keys(source.reader(state).read(task))
+    except DataLossError:
+        lab.expect(gone, f"nothing is gone of {asked}, but the reader raises DataLossError")
+        return
+    lab.expect(not gone, f"{listed(gone)} is gone of {asked}, but the reader gives {len(found)} rows and no error")
+    lab.expect(sorted(found) == sorted(wanted), f"{asked} gives {listed(found)}, and not {listed(wanted)}")

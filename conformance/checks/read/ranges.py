@@ -1,0 +1,269 @@
+"""READ: which rows a range gives, and in which order."""
+
+from __future__ import annotations
+
+from tidegate.alignment.splits import SplitRange
+from tidegate.conformance.abilities import Ability
+from tidegate.conformance.lab.explain import counted, difference, listed, ordered_difference
+from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
+from tidegate.conformance.rules import rule
+from tidegate.readers.contract import ReadTask
+
+__all__ = [
+    "check_a_range_gives_no_row_of_its_neighbours",
+    "check_a_task_reads_all_its_ranges",
+    "check_empty_ranges_give_nothing",
+    "check_every_cut_of_a_range_gives_the_same_rows",
+    "check_holes_cost_no_rows",
+    "check_many_rows_come_as_one",
+    "check_nothing_but_holes_gives_nothing",
+    "check_rows_come_once_and_in_order",
+]
+
+_CONTRACT = "SplitReader.read"
+_MANY = 10_500  # more than the pages of most systems
+_PAGE = 2_100
+
+
+@rule(
+    "READ-1",
+    "rows come once and in order",
+    purpose="A row that is missing or comes twice is wrong data that nobody notices.",
+    tested="Two splits of several rows are read from begin to end by one task.",
+    passes="Every row comes once, and those of a split in the order of their positions.",
+    look_at=("the end of a range, which is exclusive", "the order of the query that fetches rows", "paging"),
+    source=_CONTRACT,
+)
+def check_rows_come_once_and_in_order(lab: Lab) -> None:
+    """Read everything that two splits hold."""
+    for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
+        lab.split(*(BEGIN_MS + n * SECOND_MS + number for n in range(7)))
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    lab.compare(lab.keys(lab.read(source, lab.everything(enumerator), enumerator)))
+
+
+@rule(
+    "READ-2",
+    "every cut of a range gives the same rows",
+    purpose="Batches are cut anywhere, by budget and by time: a row at a cut must come once.",
+    tested="A split is read whole, and again cut in two at every position that there is.",
+    passes="Both readings give the same rows in the same order.",
+    look_at=("whether start is inclusive and end exclusive", "whether reading begins at start or behind it"),
+    witness=("a cut between two rows",),
+    source=_CONTRACT,
+)
+def check_every_cut_of_a_range_gives_the_same_rows(lab: Lab) -> None:
+    """Cut a split at every position."""
+    lab.split(*after(*range(6)))
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    for whole in lab.everything(enumerator):
+        split, rows = whole.split_id, lab.keys(lab.read(source, [whole], enumerator))
+        for cut in range(whole.start + 1, whole.end):
+            halves = [SplitRange(split, whole.start, cut), SplitRange(split, cut, whole.end)]
+            first, second = (lab.keys(lab.read(source, [half], enumerator)) for half in halves)
+            if first and second:
+                lab.saw("a cut between two rows")
+            wrong = ordered_difference(f"{split} read whole, and cut at {cut}", rows, first + second)
+            if wrong is not None:
+                raise lab.fail(wrong)
+
+
+@rule(
+    "READ-3",
+    "a range gives no row of its neighbours",
+    purpose="A row that comes with its neighbour's range comes twice, or past the bound.",
+    tested="Every position of a split is read by itself, and then every range from one position to another.",
+    passes="A position gives the row that was appended there, and a range gives the rows of its positions.",
+    look_at=(
+        "a limit that is the end, and not the end less the start",
+        "a start of 0 or a count of 0 that means: none was given",
+        "pages, blocks or row groups that are not cut at start and end",
+    ),
+    witness=("a row at each side of a range",),
+    source=f"{_CONTRACT}: never yields a record outside the range",
+)
+def check_a_range_gives_no_row_of_its_neighbours(lab: Lab) -> None:
+    """Read every range that there is."""
+    lab.split(*after(*range(5)))
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    for split, rows in lab.placed(source, enumerator).items():
+        for position, keys in rows.items():
+            lab.expect(
+                len(keys) < 2, f"each row was appended by itself, but position {position} of {split} has {listed(keys)}"
+            )
+        for start in rows:
+            for end in [at + 1 for at in rows if at >= start]:
+                expected = [key for at in range(start, end) for key in rows.get(at, [])]
+                delivered = lab.keys(lab.read(source, [SplitRange(split, start, end)], enumerator))
+                what = f"the positions from {start} to {end} of {split} by themselves, and as one range"
+                wrong = ordered_difference(what, expected, delivered)
+                if wrong is not None:
+                    raise lab.fail(wrong)
+                if any(rows.get(at) for at in range(start)) and rows.get(end):
+                    lab.saw("a row at each side of a range")
+
+
+@rule(
+    "READ-4",
+    "a task reads all its ranges, whatever their order",
+    purpose="Spark gets fewer tasks than there are splits, so that a task has many ranges.",
+    tested="Tasks have several ranges: of two splits, of one split with gaps between them, and the last one first.",
+    passes="Every row of every range comes once, in order within its range, and no row of a gap.",
+    look_at=("ranges that are kept by their split", "ranges that are joined to one from first start to last end"),
+    witness=("a gap",),
+    source=f"{_CONTRACT}; ReadTask",
+)
+def check_a_task_reads_all_its_ranges(lab: Lab) -> None:
+    """Read several ranges by one task."""
+    for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
+        lab.split(*(BEGIN_MS + n * SECOND_MS + number for n in range(7)))
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    pieces, left_out = [], []
+    for each in lab.everything(enumerator):
+        third = (each.end - each.start) // 3
+        first, last = each.start + third, each.end - third
+        pieces += [SplitRange(each.split_id, each.start, first), SplitRange(each.split_id, last, each.end)]
+        left_out.append(SplitRange(each.split_id, first, last))
+    expected = {number: lab.keys(lab.read(source, [piece], enumerator)) for number, piece in enumerate(pieces)}
+    if lab.keys(lab.read(source, left_out, enumerator)):
+        lab.saw("a gap")
+    orders = {"the last one first": list(reversed(pieces)), "in order": pieces}
+    for name, order in orders.items():
+        lab.tell(f"read {len(order)} ranges by one task, {name}")
+        delivered = lab.keys(lab.read(source, order, enumerator))
+        wrong = difference(expected, delivered, part="range", wanted="asked for")
+        if wrong is not None:
+            raise lab.fail(f"{len(order)} ranges in one task, {name}: {wrong}")
+
+
+@rule(
+    "READ-5",
+    "many rows come as one",
+    purpose="What is fetched in pages loses or doubles rows where two pages meet.",
+    tested=f"A split of {_MANY:,} rows is read by one range.",
+    passes="Every row comes once and in order.",
+    look_at=(
+        "only the first page is fetched",
+        "the next page begins at the last row of this one",
+        "a limit of a client",
+    ),
+    source=_CONTRACT,
+)
+def check_many_rows_come_as_one(lab: Lab) -> None:
+    """Read more rows than a page has."""
+    split = lab.split()
+    for first in range(0, _MANY, _PAGE):
+        split.append(*(BEGIN_MS + n for n in range(first, first + _PAGE)))
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    lab.compare(lab.keys(lab.read(source, lab.everything(enumerator), enumerator)))
+
+
+@rule(
+    "READ-6",
+    "empty ranges give nothing, and no ranges neither",
+    purpose="A task may come without rows; one that reads everything instead doubles them.",
+    tested="Ranges that end where they start are read, at begin, middle and end; so is a task without ranges.",
+    passes="No row comes, and no error.",
+    look_at=("a limit of 0 that means no limit", "the first or last of no batches"),
+    source=_CONTRACT,
+)
+def check_empty_ranges_give_nothing(lab: Lab) -> None:
+    """Read nothing."""
+    lab.split(*after(*range(4)))
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    for each in lab.everything(enumerator):
+        for at in sorted({each.start, (each.start + each.end) // 2, each.end}):
+            lab.tell(f"read {each.split_id} from {at} to {at}")
+            found = lab.keys(lab.read(source, [SplitRange(each.split_id, at, at)], enumerator))
+            lab.expect(not found, f"{each.split_id} from {at} to {at} gives {counted(len(found), 'row')}")
+    lab.tell("read a task without ranges")
+    found = lab.keys(source.reader(enumerator.snapshot()).read(ReadTask(())))
+    lab.expect(not found, f"a task without ranges gives {counted(len(found), 'row')}")
+
+
+@rule(
+    "READ-7",
+    "holes cost no rows",
+    purpose="Positions are compared, never counted: who counts loses the rows behind a hole.",
+    tested="A split has holes before, between and behind its rows, also several in a row; it is cut everywhere.",
+    passes="Every row comes once and in order, wherever the range is cut.",
+    look_at=(
+        "a number of rows that is taken for a number of positions",
+        "reading that ends at the first empty answer",
+        "waiting for a row at the last position",
+    ),
+    needs=(Ability.HOLES,),
+    witness=("a hole",),
+    source=f"{_CONTRACT}: a position at which there is no record is skipped",
+)
+def check_holes_cost_no_rows(lab: Lab) -> None:
+    """Read past holes."""
+    split = lab.split()
+    split.leave_hole()
+    holes = (0, 2, 1, 1)
+    for number, behind in enumerate(holes):
+        split.append(BEGIN_MS + number * SECOND_MS)
+        for _ in range(behind):
+            split.leave_hole()
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    # What is before the first row may be left out of the extent.
+    ranges = lab.everything(enumerator, len(split.rows) + sum(holes))
+    lab.compare(lab.keys(lab.read(source, ranges, enumerator)))
+    for whole in ranges:
+        if whole.end - whole.start > len(split.rows):
+            lab.saw("a hole")
+        for position in range(whole.start, whole.end):
+            found = lab.keys(lab.read(source, [SplitRange(whole.split_id, position, position + 1)], enumerator))
+            head = lab.peeking(enumerator).peek({whole.split_id: position})[whole.split_id]
+            due = int(head is not None and head.position == position)
+            lab.expect(
+                len(found) == due,
+                f"position {position} of {whole.split_id} gives {listed(found)}, though peek() says that "
+                f"{'a row stands' if due else 'no row stands'} there",
+            )
+        for cut in range(whole.start + 1, whole.end):
+            halves = [SplitRange(whole.split_id, whole.start, cut), SplitRange(whole.split_id, cut, whole.end)]
+            rows = [key for half in halves for key in lab.keys(lab.read(source, [half], enumerator))]
+            wrong = difference(lab.written, rows)
+            if wrong is not None:
+                raise lab.fail(f"cut at {cut}: {wrong}")
+
+
+@rule(
+    "READ-8",
+    "nothing but holes gives nothing",
+    purpose="A task that waits for rows that will never come hangs the query.",
+    tested="What lies between two rows is read, which is nothing but holes.",
+    passes="No row comes, and reading ends.",
+    look_at=("an empty answer that is asked for again until a row comes", "a null row in place of a hole"),
+    needs=(Ability.HOLES,),
+    witness=("a hole",),
+    source=f"{_CONTRACT}: a position at which there is no record is skipped",
+)
+def check_nothing_but_holes_gives_nothing(lab: Lab) -> None:
+    """Read holes alone."""
+    split = lab.split(BEGIN_MS)
+    for _ in range(2):
+        split.leave_hole()
+    split.append(BEGIN_MS + SECOND_MS)
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    for whole in lab.everything(enumerator, 4):
+        peek = lab.peeking(enumerator).peek
+        first = peek({whole.split_id: whole.start})[whole.split_id]
+        last = None if first is None else peek({whole.split_id: first.position + 1})[whole.split_id]
+        if first is None or last is None:
+            raise lab.fail(f"peek() finds no two rows in {whole.split_id}")
+        rest = SplitRange(whole.split_id, first.position + 1, last.position)
+        lab.saw("a hole")
+        found = lab.keys(lab.read(source, [rest], enumerator))
+        lab.expect(
+            not found, f"{rest.split_id} holds nothing from {rest.start} to {rest.end}, but gives {listed(found)}"
+        )

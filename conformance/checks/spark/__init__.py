@@ -1,0 +1,15 @@
+"""SPARK: as Spark runs it."""
+
+from __future__ import annotations
+
+from tidegate.conformance.checks.spark import (
+    elsewhere,
+    planning,
+    queries,
+)
+
+__all__ = [
+    "elsewhere",
+    "planning",
+    "queries",
+]

@@ -1,0 +1,75 @@
+"""SPARK: drivers of Spark in processes of their own."""
+
+from __future__ import annotations
+
+from pyspark.errors import PySparkException
+
+from tidegate.conformance.abilities import Ability
+from tidegate.conformance.errors import SkippedError
+from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
+from tidegate.conformance.lab.spark.driver import Delivered, another_driver, read_by_connect, read_on_cluster
+from tidegate.conformance.lab.spark.stream import folder
+from tidegate.conformance.rules import Level, Tier, rule
+
+__all__ = ["check_a_cluster_reads_it_also_when_tasks_fail", "check_spark_connect_reads_it"]
+
+
+def _written(lab: Lab) -> None:
+    for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
+        lab.split(*(BEGIN_MS + n * SECOND_MS + number for n in range(6)))
+
+
+@rule(
+    "SPARK-10",
+    "a cluster reads it, also when tasks fail",
+    tier=Tier.SPARK,
+    purpose="On a cluster tasks run in processes that the driver shares nothing with, and are tried again when they "
+    "fail, often elsewhere.",
+    tested="A new driver with two executors streams, and every task fails after its first rows and is tried again.",
+    passes="Every row comes once.",
+    look_at=(
+        "what the source holds: only what can be pickled, such as options, and nothing that is open",
+        "what the reader takes from the process that planned: files, environment, module variables",
+        "a reader that takes away or marks what it reads",
+    ),
+    witness=("a task that was tried again",),
+    source="Source: it travels to the planner process and to every executor; SplitReader.read: after a failure",
+)
+def check_a_cluster_reads_it_also_when_tasks_fail(lab: Lab) -> None:
+    """Stream on two executors."""
+    _written(lab)
+    source = lab.source(minPartitions="2")
+    lab.tell("stream on two executors, where every first attempt of a task fails")
+    with another_driver(lab) as driver:
+        found: Delivered = driver.call(read_on_cluster, source, lab.harness.key_column, str(folder(lab)))
+    if found.retries:
+        lab.saw("a task that was tried again")
+    lab.tell(f"{len(found.keys)} rows came from {found.executors} executors")
+    lab.compare(found.keys, in_order=False)
+
+
+@rule(
+    "SPARK-11",
+    "Spark Connect reads it",
+    level=Level.SHOULD,
+    tier=Tier.SPARK,
+    purpose="Notebooks and managed Sparks are clients without Java, where no source works that needs SparkContext.",
+    tested="A client of Spark Connect, with a server of its own, streams with Trigger.AvailableNow.",
+    passes="Every row comes once.",
+    look_at=("what the source holds: it goes from the client to the server by pickle", "any use of sparkContext"),
+    source="Source: it travels to the planner process and to every executor",
+)
+def check_spark_connect_reads_it(lab: Lab) -> None:
+    """Stream through Spark Connect."""
+    try:
+        from pyspark.sql.connect import session  # noqa: F401 - says what is not installed
+    except (ImportError, PySparkException) as missing:
+        raise SkippedError(f"Spark Connect is not installed: {missing}") from None
+    _written(lab)
+    source = lab.source()
+    lab.tell("stream through Spark Connect")
+    with another_driver(lab) as client:
+        keys: list[str] = client.call(
+            read_by_connect, source, lab.harness.key_column, str(folder(lab)), str(folder(lab))
+        )
+    lab.compare(keys, in_order=False)

@@ -1,0 +1,119 @@
+"""SPARK: what Spark's planner process is asked, without a session of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    ReadMaxRows,
+    ReadMinRows,
+)
+
+from tidegate.conformance.abilities import Ability
+from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
+from tidegate.conformance.lab.planning import Clock
+from tidegate.conformance.lab.spark.planner import CORES, PlannedBatch, stream_by_limit
+from tidegate.conformance.rules import Tier, rule
+from tidegate.enumerators.contract import SupportsCost
+from tidegate.readers.contract import ReadTask
+
+__all__ = ["check_every_read_limit_is_kept", "check_partitions_are_the_same_whenever_they_are_asked_for"]
+
+_MAX_ROWS = 3
+
+
+def _written(lab: Lab) -> int:
+    """Write rows, and return how many; all can be discovered when it returns."""
+    for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
+        lab.split(*(BEGIN_MS + n * SECOND_MS + number for n in range(5)))
+    with closing(lab.source().as_stream().enumerator(None)) as enumerator:
+        lab.discovered(enumerator)
+    return len(lab.rows)
+
+
+@rule(
+    "SPARK-8",
+    "every read limit of Spark is kept",
+    tier=Tier.SPARK,
+    purpose="A batch that is greater than what was asked for does not fit into memory; one that never reads anything, "
+    "because its limit is small, hangs.",
+    tested="A stream of ten rows is planned and read under each ReadLimit that Spark knows; those in bytes and files "
+    "where the enumerator has cost().",
+    passes="Under each limit all rows come once; with ReadMaxRows no batch has more, with ReadAllAvailable there is "
+    "one batch, and ReadMinRows does not keep back what is enough.",
+    look_at=("cost(): what ranges are said to cost", "positions_are_rows, which must be true only where it is"),
+    source="SupportsCost.cost; pyspark.sql.streaming.datasource",
+)
+def check_every_read_limit_is_kept(lab: Lab) -> None:
+    """Plan under each limit."""
+    rows = _written(lab)
+    source = lab.source()
+    limits: list[ReadLimit] = [ReadAllAvailable(), ReadMaxRows(_MAX_ROWS), ReadMinRows(1)]
+    with closing(source.as_stream().enumerator(None)) as enumerator:
+        if isinstance(enumerator, SupportsCost):
+            limits += [ReadMaxBytes(1), ReadMaxFiles(1)]
+    with closing(lab.elsewhere()) as planner:
+        for limit in limits:
+            lab.tell(f"plan and read with {limit}")
+            batches: list[PlannedBatch] = planner.call(stream_by_limit, source, limit, rows)
+            keys = [lab.keys(batch.read) for batch in batches]
+            lab.compare([key for batch in keys for key in batch], in_order=lab.can(Ability.ROW_POSITIONS))
+            most = max(map(len, keys))
+            if isinstance(limit, ReadMaxRows) and lab.can(Ability.ROW_POSITIONS):
+                lab.expect(
+                    most <= _MAX_ROWS, f"a batch has {most} rows, though no more than {_MAX_ROWS} were asked for"
+                )
+            if isinstance(limit, ReadAllAvailable):
+                lab.expect(most == rows, f"ReadAllAvailable is to read {rows} rows in one batch, and reads {most}")
+
+
+@rule(
+    "SPARK-9",
+    "partitions are the same whenever they are asked for",
+    tier=Tier.SPARK,
+    purpose="Spark asks for the partitions of a batch again after a restart; others than before give other rows, which "
+    "are lost or doubled.",
+    tested="The partitions of each batch are asked for twice, and again in another process that planned nothing; they "
+    "are pickled on the way, as Spark does.  The first process has ended when they are read again.",
+    passes="All three are equal, their rows come once, and a batch of nothing has no partitions.",
+    look_at=(
+        "cost(): anything that depends on what was asked before, for it decides how a batch is divided",
+        "details() that cannot be pickled, or that mean something only in the process that made them",
+    ),
+    source="SupportsDetails.details; SplitReader.read: also when the process that planned it is gone",
+)
+def check_partitions_are_the_same_whenever_they_are_asked_for(lab: Lab) -> None:
+    """Ask for partitions again."""
+    _written(lab)
+    source = lab.source(minPartitions="3")
+    with closing(lab.elsewhere()) as planner:
+        batches: list[PlannedBatch] = planner.call(stream_by_limit, source, ReadMaxRows(_MAX_ROWS))
+    lab.compare([key for batch in batches for key in lab.keys(batch.read)], in_order=False)
+    with closing(lab.open_run(source.as_stream(), Clock().clocks, CORES)) as run:
+        for number, batch in enumerate(batches):
+            _expect_same(lab, f"the partitions of batch {number}, asked for twice", batch.tasks, batch.again)
+            now = run.tasks(batch.start, batch.end)
+            _expect_same(lab, f"the partitions of batch {number}, asked for in two processes", batch.tasks, now)
+            empty = run.tasks(batch.end, batch.end)
+            lab.expect(not empty, f"between an offset and itself there are {len(empty)} partitions: {empty}")
+            state = batch.end.get("enumerator")
+            read = [each for task in now for each in source.reader(state).read(task)]
+            first, again = sorted(lab.keys(batch.read)), sorted(lab.keys(read))
+            lab.expect(first == again, f"batch {number} reads {first}, and when its planner has ended, {again}")
+            nothing = lab.keys(source.reader(state).read(ReadTask(())))
+            lab.expect(not nothing, f"a task without ranges gives the rows {nothing[:3]}")
+
+
+def _expect_same(lab: Lab, what: str, first: Sequence[ReadTask], second: Sequence[ReadTask]) -> None:
+    # What details lead to is seen by reading.
+    one, other = ([task.ranges for task in tasks] for tasks in (first, second))
+    if one == other:
+        return
+    number = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), -1)
+    shown = f"{one[number]} and {other[number]}" if number >= 0 else f"{len(one)} and {len(other)} of them"
+    raise lab.fail(f"{what}, are not the same: {shown}")

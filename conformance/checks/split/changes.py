@@ -1,0 +1,332 @@
+"""SPLIT: what becomes of splits: they grow, end, lose rows and go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+
+from tidegate.alignment.splits import Extent, SplitId
+from tidegate.conformance.abilities import Ability
+from tidegate.conformance.lab.explain import difference, listed
+from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split
+from tidegate.conformance.lab.query import Query
+from tidegate.conformance.rules import rule
+from tidegate.enumerators.contract import SplitEnumerator
+from tidegate.errors import DataLossError
+from tidegate.sources.contract import Source
+
+__all__ = [
+    "check_a_removed_split_is_missing_and_harms_no_other",
+    "check_a_split_begins_where_its_rows_do",
+    "check_a_split_is_complete_only_once_nothing_comes",
+    "check_an_empty_split_waits_for_its_first_row",
+    "check_an_end_never_goes_back",
+    "check_rows_that_go_with_a_split_are_data_loss",
+    "check_starts_and_stops_answer_for_every_split",
+    "check_what_is_appended_later_is_read",
+    "check_without_fail_on_data_loss_the_others_go_on",
+]
+
+
+@rule(
+    "SPLIT-11",
+    "an end never goes back",
+    purpose="A position past the end is taken for data loss, or its rows are skipped when they come again.",
+    tested="A split is empty, then grows row by row; extents() is asked several times after each.",
+    passes="Begin and end are ints, the begin is not past the end, and neither ever goes back.",
+    look_at=("an end that is asked from a replica that lags behind", "an extent of an empty split", "numbers of NumPy"),
+    source="SplitEnumerator.extents",
+)
+def check_an_end_never_goes_back(lab: Lab) -> None:
+    """Watch the extents of a split that grows."""
+    split = lab.split()
+    enumerator = lab.enumerator(lab.source())
+    before = dict(enumerator.extents(enumerator.discover()))
+    _expect_sane(lab, before, before)
+    for number in range(5):
+        split.append(BEGIN_MS + number * SECOND_MS)
+        splits = lab.discovered(enumerator)
+        for _ in range(3):
+            now = enumerator.extents(splits)
+            _expect_sane(lab, before, now)
+            before |= now
+
+
+@rule(
+    "SPLIT-12",
+    "starts and stops are there for every split",
+    purpose="A split without a start is never read; one with a wrong start loses its first rows.",
+    tested="starts() and stops() are asked for splits with rows and without; all rows are read from the starts on.",
+    passes="There is one answer for every split, an int or for stops perhaps None, and no row lies before a start.",
+    look_at=("splits that are empty", "a start that is the last row instead of the next"),
+    source="SplitEnumerator.starts and stops",
+)
+def check_starts_and_stops_answer_for_every_split(lab: Lab) -> None:
+    """Ask where every split begins and ends."""
+    for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
+        lab.split(BEGIN_MS + number, BEGIN_MS + SECOND_MS)
+    if lab.can(Ability.MANY_SPLITS):
+        lab.split()
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    splits = lab.discovered(enumerator)
+    stops = enumerator.stops(splits)
+    _expect_answers(lab, "stops()", splits, stops)
+    extents = enumerator.extents(splits)
+    for first in (True, False):
+        starts = enumerator.starts(splits, first=first)
+        _expect_answers(lab, f"starts(first={first})", splits, starts)
+        for split, start in starts.items():
+            lab.expect(isinstance(start, int), f"starts(first={first}) says {start!r} for {split!r}, which is no int")
+            begin = extents[split].begin
+            lab.expect(start >= begin, f"starts(first={first}) says {start} for {split!r}, which begins at {begin}")
+        ranges = lab.ranges({s: Extent(starts[s], extents[s].end) for s in splits})
+        lab.tell(f"read everything from starts(first={first}) on")
+        lab.compare(lab.keys(lab.read(source, ranges, enumerator)))
+
+
+@rule(
+    "SPLIT-13",
+    "what is appended later is read, too",
+    purpose="A query that has come to the end must go on when rows come.",
+    tested="A query reads all there is; three times, a row is appended and the query goes on.",
+    passes="Every row is delivered, once.",
+    look_at=("stops(), which must be None unless an end is configured", "extents() from a cache", "Extent.complete"),
+    source="SplitEnumerator.extents: called before every plan",
+)
+def check_what_is_appended_later_is_read(lab: Lab) -> None:
+    """Append while a query runs."""
+    split = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
+    query = Query(lab, lab.source())
+    query.run_until_read(split.rows)
+    for number in range(2, 5):
+        query.rest()
+        query.run_until_read(split.append(BEGIN_MS + number * SECOND_MS))
+    wrong = query.missing()
+    if wrong is not None:
+        raise lab.fail(wrong)
+
+
+@rule(
+    "SPLIT-14",
+    "a split is complete only once nothing can come",
+    purpose="A complete split holds nobody, so rows that come after it are late; one that never is holds all others.",
+    tested="A split is looked at while it is empty and while it grows, finished, and looked at again.",
+    passes="One that can grow is complete after the finish, not before; a complete one never grows, and has all rows.",
+    look_at=(
+        "the order in which end and completeness are asked: completeness first",
+        "a finish that is never looked for",
+        "a split without rows, which is not over for that",
+    ),
+    needs=(Ability.FINITE_SPLITS,),
+    witness=("a split that is complete",),
+    source="Extent.complete",
+)
+def check_a_split_is_complete_only_once_nothing_comes(lab: Lab) -> None:
+    """Finish a split."""
+    split = lab.split()
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    ends: dict[SplitId, int] = {}
+
+    def look() -> Mapping[SplitId, Extent]:
+        extents = enumerator.extents(enumerator.discover())
+        for name, extent in extents.items():
+            if name in ends:
+                lab.expect(extent.complete, f"{name!r} was complete, and is not any more")
+                lab.expect(extent.end == ends[name], f"{name!r} was complete at {ends[name]}; it ends at {extent.end}")
+            elif extent.complete:
+                ends[name] = extent.end
+        return extents
+
+    for number in range(4):
+        lab.discovered(enumerator)
+        extents = look()
+        early = [name for name, extent in extents.items() if extent.complete]
+        if lab.can(Ability.GROWING_SPLITS):
+            lab.expect(not early, f"{listed(early)} is complete, though rows can still come")
+        split.append(BEGIN_MS + number * SECOND_MS)
+    split.finish()
+    lab.until(lambda: all(e.complete for e in look().values()) or None, "the split is finished, but never complete")
+    look()
+    lab.saw("a split that is complete")
+    lab.compare(lab.keys(lab.read(source, lab.everything(enumerator), enumerator)))
+
+
+@rule(
+    "SPLIT-15",
+    "an empty split waits for its first row",
+    purpose="A split that is found before its first row begins where that row will be.",
+    tested="A query looks at a split without rows; then its first rows come.",
+    passes="They are delivered, the very first included.",
+    look_at=("starts() of an empty split", "extents() of an empty split: begin and end are the next position"),
+    source="SplitEnumerator.starts",
+)
+def check_an_empty_split_waits_for_its_first_row(lab: Lab) -> None:
+    """Let the first rows come late."""
+    split = lab.split()
+    query = Query(lab, lab.source())
+    query.rest()
+    query.run_until_read(split.append_each(BEGIN_MS, BEGIN_MS + SECOND_MS))
+    lab.compare(query.delivered)
+
+
+@rule(
+    "SPLIT-16",
+    "a removed split is missing from the answer, and harms no other",
+    purpose="A planner that fails because a split vanished fails all others with it.",
+    tested="One of two splits is deleted; discover(), and extents() of both, are asked; what is left is read.",
+    passes="The deleted one is not discovered any more, extents() does not fail, and the other's rows are all there.",
+    look_at=("extents() of a split that has just vanished: leave it out", "discover() from a cache"),
+    needs=(Ability.REMOVABLE_SPLITS,),
+    source="SplitEnumerator.discover and extents",
+)
+def check_a_removed_split_is_missing_and_harms_no_other(lab: Lab) -> None:
+    """Delete one of two splits."""
+    kept, gone = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS), lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    before = lab.discovered(enumerator)
+    names = _only_of(lab, source, enumerator, gone)
+    gone.remove()
+    lab.tell("ask for the extents of both")
+    extents = enumerator.extents(before)
+    lab.expect(set(extents) <= set(before), f"extents() says something of {listed(sorted(set(extents) - set(before)))}")
+    now = lab.until(
+        lambda: None if set(names) & (found := set(enumerator.discover())) else found,
+        f"{listed(names)} is deleted, but still discovered",
+    )
+    lab.expect(now, "a split is deleted, and the other is not discovered any more either")
+    left = lab.keys(lab.read(source, lab.ranges(enumerator.extents(sorted(now))), enumerator))
+    wrong = difference({kept.number: kept.keys}, left)
+    if wrong is not None:
+        raise lab.fail(f"what is left after the deletion: {wrong}")
+
+
+@rule(
+    "SPLIT-17",
+    "rows that go with a removed split are data loss",
+    purpose="Rows that were never read are gone, and nobody would know.",
+    tested="One of two splits is deleted before it was read; forget() and lost() are asked, and a query goes on.",
+    passes="forget() does not name it, lost() does, and the query ends with a DataLossError that names it.",
+    look_at=(
+        "forget(), which may name only what is read to its end",
+        "lost(), which must ask whether the split exists",
+    ),
+    needs=(Ability.REMOVABLE_SPLITS,),
+    source="SplitEnumerator.forget and lost",
+)
+def check_rows_that_go_with_a_split_are_data_loss(lab: Lab) -> None:
+    """Delete a split with unread rows."""
+    lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
+    gone = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
+    source = lab.source()
+    query = Query(lab, source)
+    query.run_until_read(lab.rows)
+    query.rest()
+    query.stop()
+    with closing(lab.enumerator(source)) as enumerator:
+        names = _only_of(lab, source, enumerator, gone)
+        starts = enumerator.starts(names, first=True)
+        gone.append(BEGIN_MS + 2 * SECOND_MS)
+        gone.remove()
+        lab.until(
+            lambda: None if set(names) & set(enumerator.discover()) else True,
+            f"{listed(names)} is deleted, but still discovered",
+        )
+        forgotten = sorted(enumerator.forget(starts))
+        lab.expect(not forgotten, f"forget() names {listed(forgotten)}, whose rows were never read")
+        lost = sorted(enumerator.lost(starts))
+        lab.expect(lost == names, f"{listed(names)} is deleted, but lost() names {listed(lost) or 'nothing'}")
+    query.start()
+    try:
+        query.rest()
+    except DataLossError as found:
+        error = found
+    else:
+        raise lab.fail(f"{listed(names)} is deleted with an unread row, and the query goes on")
+    named = [name for name in names if name in str(error)]
+    lab.expect(named, f"the error names none of the deleted splits, {listed(names)}: {error}")
+
+
+@rule(
+    "SPLIT-18",
+    "without failOnDataLoss the others go on when a split is removed",
+    purpose="Who accepts the loss wants the rest, and a split that is gone must not hold the others.",
+    tested="The older of two splits is deleted while the younger waits for it; failOnDataLoss is false.",
+    passes="All rows of the other are delivered.",
+    look_at=("a reader or an enumerator that raises in spite of the option", "a cache that still has the split"),
+    needs=(Ability.REMOVABLE_SPLITS,),
+    witness=("a split that waits",),
+    source="Source.fail_on_data_loss",
+)
+def check_without_fail_on_data_loss_the_others_go_on(lab: Lab) -> None:
+    """Delete a split that holds another."""
+    gone = lab.split(BEGIN_MS)
+    kept = lab.split(BEGIN_MS, *(BEGIN_MS + (60 + n) * SECOND_MS for n in range(3)))
+    query = Query(lab, lab.source(failOnDataLoss="false", maxDrift="10 seconds"))
+    query.run_until_read([*gone.rows, kept.rows[0]])
+    query.rest()
+    if kept.keys[-1] not in query.delivered:
+        lab.saw("a split that waits")
+    gone.remove()
+    query.clock.sleep(1.0)
+    query.run_until_read(kept.rows)
+    wrong = difference({gone.number: gone.keys, kept.number: kept.keys}, query.delivered)
+    if wrong is not None:
+        raise lab.fail(wrong)
+
+
+@rule(
+    "SPLIT-19",
+    "a split begins where its rows do",
+    purpose="By the begin a planner knows that rows are gone before anything tries to read them.",
+    tested="The first rows of a split are deleted, then all of them.",
+    passes="The begin moves past what was deleted, no further than the first row that is left, and never past the end.",
+    look_at=("a begin that is always 0", "a begin of a split whose rows are all deleted: it is the end"),
+    needs=(Ability.RETENTION,),
+    source="Extent.begin",
+)
+def check_a_split_begins_where_its_rows_do(lab: Lab) -> None:
+    """Delete rows from the beginning."""
+    split = lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(4)))
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    before = {each.split_id: Extent(each.start, each.end) for each in lab.everything(enumerator)}
+    for trimmed in (2, 4):
+        begins = {name: extent.begin for name, extent in before.items()}
+        split.trim(trimmed)
+
+        def moved(old: Mapping[SplitId, int] = begins) -> Mapping[SplitId, Extent] | None:
+            extents = enumerator.extents(enumerator.discover())
+            return extents if any(extents[s].begin > at for s, at in old.items() if s in extents) else None
+
+        extents = lab.until(moved, f"the first {trimmed} rows are deleted, but no split begins later than before")
+        _expect_sane(lab, before, extents)
+        before |= extents
+        lab.compare(lab.keys(lab.read(source, lab.ranges(extents), enumerator)))
+
+
+def _expect_sane(lab: Lab, before: Mapping[SplitId, Extent], now: Mapping[SplitId, Extent]) -> None:
+    for split, extent in now.items():
+        for name, at in (("begin", extent.begin), ("end", extent.end)):
+            lab.expect(type(at) is int, f"the {name} of {split!r} is {at!r}, which is no int but {type(at).__name__}")
+            was = getattr(before.get(split, extent), name)
+            lab.expect(at >= was, f"the {name} of {split!r} went back from {was} to {at}")
+        lab.expect(extent.begin <= extent.end, f"{split!r} begins at {extent.begin}, past its end {extent.end}")
+
+
+def _expect_answers(lab: Lab, method: str, splits: list[SplitId], answers: Mapping[SplitId, object]) -> None:
+    lacking, others = sorted(set(splits) - set(answers)), sorted(set(answers) - set(splits))
+    lab.expect(not lacking, f"{method} says nothing of {listed(lacking)}")
+    lab.expect(not others, f"{method} was not asked for {listed(others)}")
+
+
+def _only_of(lab: Lab, source: Source, enumerator: SplitEnumerator, wanted: Split) -> list[SplitId]:
+    """Return the splits that hold rows of one of the kit's splits."""
+    keys = set(wanted.keys)
+    return [
+        each.split_id
+        for each in lab.everything(enumerator)
+        if keys.intersection(lab.keys(lab.read(source, [each], enumerator)))
+    ]

@@ -1,0 +1,79 @@
+"""SPLIT: where splits begin whose first rows are deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidegate.alignment.splits import Extent
+from tidegate.conformance.abilities import Ability
+from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
+from tidegate.conformance.lab.query import Query
+from tidegate.conformance.rules import rule
+
+__all__ = [
+    "check_a_begin_moves_with_every_row_that_is_deleted",
+    "check_a_query_begins_with_the_rows_that_are_left",
+]
+
+
+@rule(
+    "SPLIT-20",
+    "a begin moves with every row that is deleted, and for its own split alone",
+    purpose="A begin that lags by one row hides the loss of one, and a begin of another split invents a loss.",
+    tested="Of one of two splits the rows are deleted one by one, up to the last.",
+    passes="The begin lies behind the last row that is gone, and not behind the first that is left. The other split "
+    "begins where it began.",
+    look_at=("an off-by-one in the begin", "a query for the first row of all splits, and not of one"),
+    needs=(Ability.RETENTION,),
+    source="Extent.begin",
+)
+def check_a_begin_moves_with_every_row_that_is_deleted(lab: Lab) -> None:
+    """Delete one row after the other."""
+    if lab.can(Ability.MANY_SPLITS):
+        lab.split(*after(0, 1))
+    split = lab.split(*after(0, 1, 2))
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    placed = lab.placed(source, enumerator)
+    before = enumerator.extents(sorted(placed))
+    stands = {key: (name, at) for name, rows in placed.items() for at, keys in rows.items() for key in keys}
+    others = before.keys() - {stands[key][0] for key in split.keys}
+    for trimmed, row in enumerate(split.rows, 1):
+        split.trim(trimmed)
+        name, gone_at = stands[row.key]
+
+        def moved(name: str = name, gone_at: int = gone_at) -> Mapping[str, Extent] | None:
+            found = enumerator.extents(enumerator.discover())
+            return found if name not in found or found[name].begin > gone_at else None
+
+        extents = lab.until(moved, f"the row at {gone_at} of {name!r} is deleted, but it does not begin behind it")
+        for key in split.keys:
+            where, at = stands[key]
+            begin = extents[where].begin
+            lab.expect(begin <= at, f"{where!r} begins at {begin}, but its row {key} at {at} is still there")
+        for other in others:
+            was, begin = before[other].begin, extents[other].begin
+            lab.expect(was == begin, f"{other!r} began at {was}, and at {begin} since rows of {name!r} are gone")
+
+
+@rule(
+    "SPLIT-21",
+    "a query begins with the rows that are left",
+    purpose="Of an old split the first rows are gone before a query comes: that is no loss, and nothing to wait for.",
+    tested="First rows of a split are deleted; a query begins; another split comes whose first row is deleted, too.",
+    passes="All rows that are left come, in both, and failOnDataLoss has nothing to say.",
+    look_at=("starts(): the begin, and not 0", "starts() with first=False: likewise"),
+    needs=(Ability.RETENTION,),
+    source="SplitEnumerator.starts",
+)
+def check_a_query_begins_with_the_rows_that_are_left(lab: Lab) -> None:
+    """Delete rows before a query begins."""
+    old = lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(4)))
+    old.trim(2)
+    query = Query(lab, lab.source())
+    query.run_until_read(old.rows[2:])
+    if lab.can(Ability.LATE_SPLITS):
+        late = lab.split(*after(4, 5))
+        late.trim(1)
+        query.run_until_read(late.rows[1:])
+    lab.compare(query.delivered)

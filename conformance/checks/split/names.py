@@ -1,0 +1,309 @@
+"""SPLIT: which splits there are, and what they are called."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from contextlib import closing
+
+from tidegate.alignment.splits import Positions, SplitId
+from tidegate.conformance.abilities import Ability
+from tidegate.conformance.lab.explain import listed, ordered_difference
+from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
+from tidegate.conformance.lab.query import Query
+from tidegate.conformance.rules import rule
+from tidegate.enumerators.contract import Json, SupportsCommit
+from tidegate.sources.contract import Source
+
+__all__ = [
+    "check_a_late_split_is_read_from_its_beginning",
+    "check_a_late_split_is_read_though_the_stream_begins_at_the_end",
+    "check_a_restart_finds_the_same_splits",
+    "check_a_split_keeps_its_name",
+    "check_another_process_finds_the_same_splits",
+    "check_each_row_is_in_one_split",
+    "check_looking_again_changes_nothing",
+    "check_names_outlive_a_checkpoint",
+    "check_no_row_is_assigned_twice",
+    "check_the_first_look_finds_every_split",
+]
+
+_SPLIT_ID = "SplitId: names a split for ever"
+
+
+@rule(
+    "SPLIT-1",
+    "a late split is read from its beginning",
+    purpose="The first rows of a split that comes during a run are lost otherwise.",
+    tested="A query reads one split; a second one with rows appears; the query goes on.",
+    passes="All rows of the second split are delivered, the first one included.",
+    look_at=("starts() with first=False", "discover(), which must look again each time"),
+    needs=(Ability.LATE_SPLITS,),
+    witness=("a split that came late",),
+    source="SplitEnumerator.starts; FLINK-29319",
+)
+def check_a_late_split_is_read_from_its_beginning(lab: Lab) -> None:
+    """Let a split appear while a query runs."""
+    first = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
+    query = Query(lab, lab.source())
+    query.run_until_read(first.rows)
+    late = lab.split(BEGIN_MS + 2 * SECOND_MS, BEGIN_MS + 3 * SECOND_MS)
+    query.run_until_read(late.rows)
+    lab.saw("a split that came late")
+    lab.compare(query.delivered)
+
+
+@rule(
+    "SPLIT-2",
+    "a late split is read from its beginning, though the stream begins at the end",
+    purpose="Who skips what is there at the start does not want to lose what comes later.",
+    tested="A query that begins at the end has looked once; then a split with rows appears.",
+    passes="All rows of the late split are delivered, and none that was there before.",
+    look_at=("starts() with first=False, which must not heed the option", "a start that is looked up again later"),
+    needs=(Ability.LATE_SPLITS, Ability.START_AT_END),
+    source="SplitEnumerator.starts",
+)
+def check_a_late_split_is_read_though_the_stream_begins_at_the_end(lab: Lab) -> None:
+    """Begin at the end, and let a split appear."""
+    old = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
+    query = Query(lab, lab.source_at_end())
+    query.rest()
+    late = lab.split(BEGIN_MS + 2 * SECOND_MS, BEGIN_MS + 3 * SECOND_MS)
+    query.run_until_read(late.rows)
+    skipped = {row.key for row in old.rows}
+    again = [key for key in query.delivered if key in skipped]
+    lab.expect(not again, f"rows that were there before the query began are delivered: {listed(again)}")
+
+
+@rule(
+    "SPLIT-3",
+    "the first look finds every split",
+    purpose="A bounded run (Trigger.AvailableNow) reads what its first look finds, and nothing else.",
+    tested="Five splits are made, each with a row; a new enumerator looks once, and what it finds is read.",
+    passes="The rows of all five are there.",
+    look_at=("a list that comes in pages", "a look that goes on in the background and is not waited for"),
+    needs=(Ability.MANY_SPLITS,),
+    source="SplitEnumerator.discover: all splits there are now",
+)
+def check_the_first_look_finds_every_split(lab: Lab) -> None:
+    """Look once at several splits."""
+    for number in range(5):
+        lab.split(BEGIN_MS + number * SECOND_MS)
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    extents = enumerator.extents(enumerator.discover())
+    lab.compare(lab.keys(lab.read(source, lab.ranges(extents), enumerator)))
+
+
+@rule(
+    "SPLIT-4",
+    "names are text that a checkpoint keeps",
+    purpose="Positions are stored by name, as JSON: a number comes back as a text, and is another split.",
+    tested="Every name that discover() returns is written to JSON and read again.",
+    passes="Each is a text with something in it, and comes back as it was.",
+    look_at=("names that are numbers or tuples", "names made of bytes that are no UTF-8"),
+    source="SplitId",
+)
+def check_names_outlive_a_checkpoint(lab: Lab) -> None:
+    """Look at every name."""
+    for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
+        lab.split(BEGIN_MS + number)
+    enumerator = lab.enumerator(lab.source())
+    for split in lab.until(lambda: list(enumerator.discover()) or None, "discover() never finds a split"):
+        lab.expect(isinstance(split, str), f"the split {split!r} is named by {type(split).__name__}, not by text")
+        lab.expect(split, "a split is named by an empty text")
+        try:
+            kept = json.loads(json.dumps({split: 0}).encode())
+            split.encode()
+        except UnicodeEncodeError:
+            raise lab.fail(f"the name {split!r} cannot be written as UTF-8") from None
+        lab.expect(split in kept, f"the name {split!r} is {next(iter(kept))!r} when it comes back from JSON")
+
+
+@rule(
+    "SPLIT-5",
+    "a split keeps its name while it grows and others come",
+    purpose="A split with another name is a new split: its rows are read again.",
+    tested="A split is looked at; then rows are appended and others come, again and again, with a look each time.",
+    passes="Every name that was there is there again, from the same begin on, and its first range holds the same rows.",
+    look_at=("names that hold a size, a time or a number in a list", "a cache that is renewed with other names"),
+    source=_SPLIT_ID,
+)
+def check_a_split_keeps_its_name(lab: Lab) -> None:
+    """Let a split grow, and others come."""
+    grows = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    known = lab.everything(enumerator)
+    first = lab.keys(lab.read(source, known, enumerator))
+    for number in range(2, 5):
+        grows.append(BEGIN_MS + number * SECOND_MS)
+        if lab.can(Ability.LATE_SPLITS):
+            lab.split(BEGIN_MS + number * SECOND_MS)
+        splits = lab.discovered(enumerator)
+        extents = enumerator.extents(splits)
+        for each in known:
+            lab.expect(
+                each.split_id in splits,
+                f"the split {each.split_id!r} is not found any more; there are {listed(splits)}",
+            )
+            begin = extents[each.split_id].begin
+            lab.expect(begin == each.start, f"{each.split_id!r} began at {each.start}, and now begins at {begin}")
+    wrong = ordered_difference("the first range of what grows", first, lab.keys(lab.read(source, known, enumerator)))
+    if wrong is not None:
+        raise lab.fail(wrong)
+
+
+@rule(
+    "SPLIT-6",
+    "a restart finds the same splits by the same names",
+    purpose="Positions are stored by name: a split with another name after a restart is read from its beginning again.",
+    tested="An enumerator looks and is closed; the next one gets its snapshot and positions, and looks.",
+    passes="Both name the same splits, with the same extents.",
+    look_at=("names that an enumerator makes up", "a snapshot without what names are made from"),
+    source=_SPLIT_ID,
+)
+def check_a_restart_finds_the_same_splits(lab: Lab) -> None:
+    """Look, restart and look again."""
+    for number in range(3 if lab.can(Ability.MANY_SPLITS) else 1):
+        lab.split(BEGIN_MS + number, BEGIN_MS + SECOND_MS)
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    splits = lab.discovered(enumerator)
+    extents = enumerator.extents(splits)
+    restarted = lab.restarted(source, enumerator, enumerator.starts(splits, first=True))
+    _expect_same_names(lab, "after a restart", splits, lab.discovered(restarted))
+    now = restarted.extents(splits)
+    for split in splits:
+        lab.expect(
+            extents[split] == now.get(split), f"{split!r} was {extents[split]} and is {now.get(split)} after a restart"
+        )
+
+
+@rule(
+    "SPLIT-7",
+    "another process finds the same splits by the same names",
+    purpose="A query that is started again on another machine knows its splits by nothing but their names.",
+    tested="As SPLIT-6, but the second enumerator is in a fresh Python process, from the pickled source.",
+    passes="Both name the same splits.",
+    look_at=("hash(), which differs in every process", "id() or the order of a set in a name", "a cache in a module"),
+    source=f"{_SPLIT_ID}; Source: picklable",
+)
+def check_another_process_finds_the_same_splits(lab: Lab) -> None:
+    """Look here, and in another process."""
+    for number in range(3 if lab.can(Ability.MANY_SPLITS) else 1):
+        lab.split(BEGIN_MS + number, BEGIN_MS + SECOND_MS)
+    source = lab.source()
+    with closing(lab.enumerator(source)) as enumerator:
+        splits = lab.discovered(enumerator)
+        positions = dict(enumerator.starts(splits, first=True))
+        state = enumerator.snapshot()
+    lab.tell("look in another process")
+    with closing(lab.elsewhere()) as process:
+        _expect_same_names(lab, "in another process", splits, process.call(splits_of, source, state, positions))
+
+
+def splits_of(source: Source, state: Json | None, positions: Positions) -> list[SplitId]:
+    """Return what the enumerator of a run finds that goes on from these positions."""
+    with closing(source.as_stream().enumerator(state)) as enumerator:
+        if isinstance(enumerator, SupportsCommit):
+            enumerator.commit(positions)
+        return sorted(enumerator.discover())
+
+
+@rule(
+    "SPLIT-8",
+    "each row is in one split",
+    purpose="A row that lies in two splits is delivered twice, and nothing else will notice.",
+    tested="Splits come and grow, with a look after each step; at the end all that was found is read whole.",
+    passes="Every row comes once.",
+    look_at=("two names for one thing, such as with and without a slash", "a split made anew by every look"),
+    source="alignment.splits: the unit of discovery",
+)
+def check_each_row_is_in_one_split(lab: Lab) -> None:
+    """Read all splits that several looks found."""
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    for number in range(3 if lab.can(Ability.LATE_SPLITS) else 1):
+        lab.split(BEGIN_MS + number * SECOND_MS)
+        lab.discovered(enumerator)
+        for split in lab.splits:
+            split.append(BEGIN_MS + (number + 1) * SECOND_MS)
+        lab.discovered(enumerator)
+    ranges = lab.everything(enumerator)
+    # Without positions of rows, splits are ordered against each other by nothing.
+    lab.compare(lab.keys(lab.read(source, ranges, enumerator)), in_order=lab.can(Ability.ROW_POSITIONS))
+
+
+@rule(
+    "SPLIT-9",
+    "no row is assigned twice, and none is forgotten",
+    purpose="Between discovery and tasks a split may be lost, or given to two tasks.",
+    tested="A query reads splits that come and grow while it runs, some rows at a time.",
+    passes="Every row is in one task of one batch.",
+    look_at=("SPLIT-8 and READ-2 first", "discover(), which must return all splits, not only new ones"),
+    source="Coordinator.tasks; FLIP-27: SplitEnumerator",
+)
+def check_no_row_is_assigned_twice(lab: Lab) -> None:
+    """Read splits that come and grow."""
+    query = Query(lab, lab.source())
+    for number in range(3 if lab.can(Ability.LATE_SPLITS) else 1):
+        lab.split(BEGIN_MS + number * SECOND_MS)
+        query.run_until_read(lab.rows)
+        for split in lab.splits:
+            split.append(BEGIN_MS + (number + 1) * SECOND_MS)
+    query.run_until_read(lab.rows)
+    query.rest()
+    wrong = query.missing()
+    if wrong is not None:
+        raise lab.fail(wrong)
+
+
+@rule(
+    "SPLIT-10",
+    "looking again changes nothing",
+    purpose="What differs without a reason is a new offset, so that a query makes batch after batch of nothing.",
+    tested="An enumerator looks several times while nothing comes; so does a query that has read everything.",
+    passes="Splits, extents, stops and snapshot stay what they are, and the query has nothing to do.",
+    look_at=(
+        "a time or a counter in snapshot()",
+        "an extent that is estimated",
+        "discover() that returns only new splits",
+    ),
+    source="SplitEnumerator.snapshot: equal as long as nothing changed",
+)
+def check_looking_again_changes_nothing(lab: Lab) -> None:
+    """Look several times at the same."""
+    for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
+        lab.split(BEGIN_MS + number, BEGIN_MS + SECOND_MS)
+    source = lab.source()
+    with closing(lab.enumerator(source)) as enumerator:
+
+        def said(splits: list[SplitId]) -> dict[str, object]:
+            return {
+                "discover()": splits,
+                "extents()": dict(sorted(enumerator.extents(splits).items())),
+                "stops()": dict(sorted(enumerator.stops(splits).items())),
+                "snapshot()": json.dumps(enumerator.snapshot(), sort_keys=True),
+            }
+
+        first = said(lab.discovered(enumerator))
+        for look in range(2, 5):
+            now = said(sorted(set(enumerator.discover())))
+            changed = [method for method in first if first[method] != now[method]]
+            lab.expect(not changed, f"nothing came, but {listed(changed)} changed by look {look}")
+    query = Query(lab, source)
+    query.run_until_read(lab.rows)
+    for _ in range(2):  # what is read to its end may be forgotten, after one more look
+        query.pass_time(1.0)
+    for look in range(1, 4):
+        query.clock.sleep(1.0)
+        lab.expect(not query.plan(), f"the query has read everything, but look {look} after that makes a new offset")
+
+
+def _expect_same_names(lab: Lab, when: str, before: Collection[SplitId], after: Collection[SplitId]) -> None:
+    gone, new = sorted(set(before) - set(after)), sorted(set(after) - set(before))
+    lab.expect(
+        not gone, f"{when} there is no split {listed(gone)} any more; instead there is {listed(new) or 'nothing'}"
+    )
+    lab.expect(not new, f"{when} there is another split, {listed(new)}, though nothing came")

@@ -1,0 +1,334 @@
+"""STATE: what a snapshot is like, and what becomes of one that is not as it was written."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from tidegate.alignment.splits import Positions, SplitId, SplitRange
+from tidegate.conformance.abilities import Ability
+from tidegate.conformance.errors import NotApplicableError
+from tidegate.conformance.lab.elsewhere import snapshot_of
+from tidegate.conformance.lab.explain import listed
+from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split
+from tidegate.conformance.lab.query import Query
+from tidegate.conformance.lab.refusals import refusal
+from tidegate.conformance.rules import Level, rule
+from tidegate.enumerators.contract import Json, SplitEnumerator
+from tidegate.errors import CheckpointError, TidegateError
+from tidegate.sources.contract import Source
+
+__all__ = [
+    "check_a_broken_snapshot_is_refused",
+    "check_a_checkpoint_of_another_place_loses_no_rows",
+    "check_a_snapshot_is_small",
+    "check_a_snapshot_of_another_version_is_heeded_or_refused",
+    "check_a_snapshot_stays_the_same_while_nothing_changes",
+    "check_a_snapshot_survives_json",
+    "check_the_same_state_is_the_same_text",
+]
+
+_MOST_BYTES = 4_096
+_MOST_GROWTH = 1_024
+_ROWS = 500
+_SPLITS = 6
+_LOOKS = 3
+_MOST_VARIANTS = 24
+
+
+@rule(
+    "STATE-10",
+    "a snapshot survives JSON",
+    purpose="Spark stores an offset as JSON: what is another value after it is another state after a restart.",
+    tested="Snapshots before the first look, and after it, are written as JSON and read, and pickled for tasks.",
+    passes="A snapshot is a dict of texts, whole numbers, truths, lists and dicts, and equal after both ways; or None.",
+    look_at=(
+        "tuples, which become lists, and keys that are no texts",
+        "sets, bytes, datetimes, numbers of NumPy",
+        "NaN and infinity, which are no JSON",
+    ),
+    source="SplitEnumerator.snapshot",
+)
+def check_a_snapshot_survives_json(lab: Lab) -> None:
+    """Write snapshots and read them."""
+    lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
+    enumerator = lab.enumerator(lab.source())
+    _expect_json(lab, "the snapshot before discover()", enumerator.snapshot())
+    lab.discovered(enumerator)
+    _expect_json(lab, "the snapshot after discover()", enumerator.snapshot())
+
+
+@rule(
+    "STATE-11",
+    "a snapshot stays the same while nothing changes",
+    purpose="It is a part of the offset, and for Spark another offset is another batch.",
+    tested="An enumerator looks at splits to which nothing comes, again and again, until the second has changed.",
+    passes="Every snapshot is the same text.",
+    look_at=("a clock or a counter in it", "sets, whose order changes", "ids that are made anew by each look"),
+    source="SplitEnumerator.snapshot: equal as long as nothing changed",
+)
+def check_a_snapshot_stays_the_same_while_nothing_changes(lab: Lab) -> None:
+    """Look again and again."""
+    for _ in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
+        lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
+    enumerator = lab.enumerator(lab.source())
+    first = (lab.discovered(enumerator), _text(enumerator.snapshot()))
+    looks = count(1)
+
+    def look() -> int:
+        number = next(looks)
+        splits = sorted(enumerator.discover())
+        enumerator.extents(splits)
+        text = _text(enumerator.snapshot())
+        lab.expect(splits == first[0], f"look {number} finds {listed(splits)}, and the first one {listed(first[0])}")
+        lab.expect(
+            text == first[1], f"though nothing came, the snapshot is {first[1]} first and {text} at look {number}"
+        )
+        return number
+
+    second = int(time.time())
+
+    def look_in_a_later_second() -> bool | None:
+        later = int(time.time()) > second  # before the look, which then is of that second
+        return (look() >= _LOOKS and later) or None
+
+    # A clock in a snapshot may count seconds.
+    lab.until(look_in_a_later_second, "the second does not end")
+
+
+@rule(
+    "STATE-12",
+    "the same state is the same text",
+    purpose="What a restart does not write as it found it costs a batch that reads nothing at every start; and states "
+    "that nobody can compare hide real changes.",
+    tested="A snapshot is given to a new enumerator here, and to one in another process, where sets have another "
+    "order; both look at splits to which nothing came.",
+    passes="All three snapshots are the same text.",
+    look_at=(
+        "the order of sets: sort them",
+        "what the constructor does not take from the state",
+        "run ids and start times",
+    ),
+    source="SplitEnumerator.snapshot: given back to Source.enumerator by the next run",
+)
+def check_the_same_state_is_the_same_text(lab: Lab) -> None:
+    """Restore a snapshot twice."""
+    found = _stored(lab)
+    again = lab.enumerator(found.source, found.state, found.positions)
+    again.extents(again.discover())
+    text = _text(again.snapshot())
+    again.close()
+    lab.expect(text == found.text, f"the snapshot is {found.text}, and that of an enumerator restored from it {text}")
+    elsewhere = lab.elsewhere()
+    text = _text(elsewhere.call(snapshot_of, found.source, found.state, found.positions))
+    lab.expect(text == found.text, f"the snapshot is {found.text}, and in another process it becomes {text}")
+
+
+@rule(
+    "STATE-13",
+    "a snapshot is small",
+    level=Level.SHOULD,
+    purpose="Spark keeps the last 100 offsets, writes one for every batch, and shows them in every progress.",
+    tested=f"{_SPLITS} splits are made, where there can be so many; then one gets {_ROWS} rows.",
+    passes=f"The snapshot has at most {_MOST_BYTES:,} bytes, and {_ROWS} rows add at most {_MOST_GROWTH:,}.",
+    look_at=(
+        "what is listed for each row or object: keep it where the source is, and name that",
+        "positions, which need not be in it: the offset has them",
+    ),
+    source="SplitEnumerator.snapshot: small",
+)
+def check_a_snapshot_is_small(lab: Lab) -> None:
+    """Let splits grow."""
+    splits = [lab.split(BEGIN_MS + n) for n in range(_SPLITS if lab.can(Ability.MANY_SPLITS) else 1)]
+    enumerator = lab.enumerator(lab.source())
+    lab.discovered(enumerator)
+    before = len(_text(enumerator.snapshot()))
+    lab.expect(before <= _MOST_BYTES, f"the snapshot has {before:,} bytes for {len(splits)} splits of one row each")
+    splits[0].append(*(BEGIN_MS + n for n in range(_ROWS)))
+    lab.discovered(enumerator)
+    after = len(_text(enumerator.snapshot()))
+    lab.expect(
+        after - before <= _MOST_GROWTH,
+        f"the snapshot grows from {before:,} to {after:,} bytes by {_ROWS} rows that are added to a split",
+    )
+
+
+@rule(
+    "STATE-14",
+    "a snapshot of another version is heeded or refused",
+    purpose="Who goes back to the version before, or forward by two, must not read something else without a word.",
+    tested="An enumerator gets a snapshot with a field that nobody knows, and snapshots that each lack a field.",
+    passes="It goes on with the same splits and rows, or raises CheckpointError.",
+    look_at=(
+        "the constructor and the first discover(): what they read of the state must be checked",
+        "a version number in the snapshot",
+    ),
+    source="SplitEnumerator.snapshot: given back to Source.enumerator; CheckpointError",
+)
+def check_a_snapshot_of_another_version_is_heeded_or_refused(lab: Lab) -> None:
+    """Give back snapshots of other versions."""
+    found = _stored(lab)
+    _expect_heeded_or_refused(lab, found, "an unknown field", {**found.state, "of a newer version": {"v": 2}})
+    for name in found.state:
+        without = {key: value for key, value in found.state.items() if key != name}
+        if without:  # an empty snapshot is none of any version
+            _expect_heeded_or_refused(lab, found, f"no field {name!r}", without)
+
+
+@rule(
+    "STATE-15",
+    "a broken snapshot is refused in one sentence",
+    level=Level.SHOULD,
+    purpose="A damaged checkpoint is found out at three in the morning: a KeyError says nothing about it.",
+    tested="An enumerator gets snapshots of which one value has another type or is cut in half, one after the other.",
+    passes="It raises CheckpointError, in one sentence, or goes on with the same splits and rows.",
+    look_at=("types that are trusted: check the state as a whole where it comes in", "errors of other libraries"),
+    source="SplitEnumerator.snapshot: given back to Source.enumerator; CheckpointError",
+)
+def check_a_broken_snapshot_is_refused(lab: Lab) -> None:
+    """Give back broken snapshots."""
+    found = _stored(lab)
+    for number, (what, state) in enumerate(_broken(found.state)):
+        if number < _MOST_VARIANTS:
+            _expect_heeded_or_refused(lab, found, what, state)
+
+
+@rule(
+    "STATE-16",
+    "a checkpoint of another place loses no rows",
+    level=Level.SHOULD,
+    purpose="Who changes the address and keeps the checkpoint skips as many rows of the new place as were read of the "
+    "old one, if its splits have the same names.",
+    tested="A query reads a place and is stopped; it is started with the same checkpoint on another place, which has "
+    "more rows.",
+    passes="It ends with an error of tidegate, or delivers all rows of the other place.",
+    look_at=(
+        "a name of the place in the snapshot, and in the constructor or discover() a look whether it is the same",
+    ),
+    witness=("rows of the first place",),
+    source="CheckpointError: a checkpoint of another source",
+)
+def check_a_checkpoint_of_another_place_loses_no_rows(lab: Lab) -> None:
+    """Go on at another place."""
+    here = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
+    other = lab.make()
+    lab.at_close(other.close)
+    lab.tell("make another place")
+    there = Split(len(lab.splits), other.create_split(), lab.tell)
+    there.append_each(*(BEGIN_MS + n * SECOND_MS for n in range(4)))
+    query = Query(lab, lab.source())
+    query.run_until_read(here.rows)
+    query.stop()
+    lab.saw("rows of the first place")
+
+    def go_on() -> None:
+        query.start(source=other.source({"discoveryInterval": "50 ms"}))
+        query.run_until_read(there.rows)
+
+    refusal(lab, "with the checkpoint of another place", go_on, TidegateError)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A snapshot that is not None, the positions beside it, and what can be read with it."""
+
+    source: Source
+    state: Json
+    positions: Positions
+    splits: list[SplitId]
+    keys: list[str]
+
+    @property
+    def text(self) -> str:
+        return _text(self.state)
+
+
+def _stored(lab: Lab) -> _Stored:
+    """Write rows and look at them.  Raises NotApplicableError where a snapshot is None."""
+    for _ in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
+        lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    ranges = lab.everything(enumerator)
+    state = enumerator.snapshot()
+    if not state:
+        raise NotApplicableError(f"the snapshot is {state}")
+    keys = lab.keys(lab.read(source, ranges, enumerator))
+    splits = sorted(enumerator.discover())
+    enumerator.close()
+    return _Stored(source, json.loads(_text(state)), {each.split_id: each.start for each in ranges}, splits, keys)
+
+
+def _expect_heeded_or_refused(lab: Lab, found: _Stored, what: str, state: Json) -> None:
+    lab.tell(f"restore a snapshot with {what}")
+    opened: list[SplitEnumerator] = []
+
+    def go_on() -> tuple[list[SplitId], list[str]]:
+        opened.append(lab.enumerator(found.source, json.loads(json.dumps(state)), found.positions))
+        splits = sorted(opened[0].discover())
+        extents = opened[0].extents(splits)
+        ranges = [SplitRange(split, extents[split].begin, extents[split].end) for split in splits]
+        return splits, lab.keys(lab.read(found.source, ranges, opened[0]))
+
+    answers: list[tuple[list[SplitId], list[str]]] = []
+    refusal(lab, f"restored from a snapshot with {what}", lambda: answers.append(go_on()), CheckpointError)
+    for each in opened:
+        each.close()
+    for splits, keys in answers:
+        lab.expect(
+            splits == found.splits and sorted(keys) == sorted(found.keys),
+            f"restored from a snapshot with {what}, it says nothing and reads {len(keys)} rows of {listed(splits)} "
+            f"instead of {len(found.keys)} rows of {listed(found.splits)}",
+        )
+
+
+def _broken(state: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Json]]:
+    """Yield copies in which one value is wrong, each with what that is; also one level deeper."""
+    for name, value in state.items():
+        for what, wrong in _wrong(value):
+            yield f"{what} as {within}{name!r}", {**state, name: wrong}
+    for name, value in state.items():
+        if isinstance(value, dict) and not within:
+            for what, broken in _broken(value, f"{name!r}, "):
+                yield what, {**state, name: broken}
+
+
+def _wrong(value: Any) -> Iterator[tuple[str, Any]]:
+    if value is None:
+        return  # nobody knows what it may be
+    if isinstance(value, str) and len(value) > 1:
+        yield "half of a text", value[: len(value) // 2]
+    for what, wrong in (("a text", "broken"), ("a number", -5), ("a list", [[]]), ("a dict", {"": []})):
+        if type(wrong) is not type(value):
+            yield what, wrong
+
+
+def _expect_json(lab: Lab, what: str, state: Json | None) -> None:
+    lab.expect(state is None or isinstance(state, dict), f"{what} is {state!r}: neither a dict nor None")
+    try:
+        again = json.loads(json.dumps(state, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise lab.fail(f"{what} is no JSON: {error}") from error
+    lab.expect(_same(again, state), f"{what} is {state!r}, and after JSON {again!r}")
+    copy = pickle.loads(pickle.dumps(state))  # noqa: S301 - its own
+    lab.expect(copy == state, f"{what} is {state!r}, and {copy!r} when it was pickled")
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Tell whether two values are equal, and of the same types: a tuple is no list."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)
+
+
+def _text(state: Json | None) -> str:
+    return json.dumps(state, sort_keys=True)

@@ -1,0 +1,17 @@
+"""TIME: watermark and event time."""
+
+from __future__ import annotations
+
+from tidegate.conformance.checks.time import (
+    bad,
+    index,
+    left_out,
+    watermark,
+)
+
+__all__ = [
+    "bad",
+    "index",
+    "left_out",
+    "watermark",
+]

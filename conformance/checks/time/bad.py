@@ -1,0 +1,213 @@
+"""TIME: rows whose event time is missing, before 1970, or in the future."""
+
+from __future__ import annotations
+
+from tidegate.conformance.abilities import Ability
+from tidegate.conformance.lab.judging import late, past_the_bound
+from tidegate.conformance.lab.lab import SECOND_MS, Lab, after, said
+from tidegate.conformance.lab.query import Query
+from tidegate.conformance.rules import rule
+from tidegate.errors import TidegateError
+
+__all__ = [
+    "IN_THE_YEAR_2200_MS",
+    "check_a_row_before_1970_is_delivered_and_left_out_under_ignore",
+    "check_a_row_before_1970_is_refused_or_counts_under_fail",
+    "check_a_row_before_1970_takes_its_own_timestamp",
+    "check_a_row_from_the_future_ends_the_query_under_fail",
+    "check_a_row_without_a_time_ends_the_query_under_fail",
+    "check_a_row_without_a_time_is_delivered_and_left_out_under_ignore",
+    "check_a_row_without_a_time_takes_its_own_timestamp",
+    "expect_as_if_without",
+    "expect_watermark_within",
+]
+
+_BEFORE_1970_MS = -86_400 * SECOND_MS
+IN_THE_YEAR_2200_MS = 7_258_118_400 * SECOND_MS
+_OPTIONS = "sources.contract.Source: bad_event_time, future_event_time"
+
+
+@rule(
+    "TIME-18",
+    "a row without a time ends the query under fail",
+    purpose="The user asked to be told; a row that is skipped or misplaced in silence is wrong data.",
+    tested="With badEventTime=fail, a split has a row without event time between others.",
+    passes="The query ends with a TidegateError, and the row is not delivered.",
+    look_at=("the default of badEventTime, which is fail", "a time that stands in for a missing one, such as 0"),
+    needs=(Ability.MISSING_TIMES,),
+    witness=("a refusal",),
+    source=_OPTIONS,
+)
+def check_a_row_without_a_time_ends_the_query_under_fail(lab: Lab) -> None:
+    """Refuse a row without a time."""
+    _refuse(lab, None, badEventTime="fail")
+
+
+@rule(
+    "TIME-19",
+    "a row without a time is delivered, and left out of planning, under ignore",
+    purpose="One such row would park its split, stop all others, or move the watermark to anywhere.",
+    tested="With badEventTime=ignore, rows without event time stand before, between and behind others.",
+    passes="All rows come, the others as if it had been without these: within the bound, and none late.",
+    look_at=("peek(): it steps over such rows", "latest(): it does not count them", "lookup(): it does not find them"),
+    needs=(Ability.MISSING_TIMES,),
+    witness=("rows that are left out",),
+    source=_OPTIONS,
+)
+def check_a_row_without_a_time_is_delivered_and_left_out_under_ignore(lab: Lab) -> None:
+    """Ignore rows without a time."""
+    _leave_out(lab, None)
+
+
+@rule(
+    "TIME-20",
+    "a row without a time takes its own timestamp under record-timestamp",
+    purpose="The user asked for all rows to take part; one that is lost, or moves the others' watermark, is wrong.",
+    tested="With badEventTime=record-timestamp, a row without event time comes last in its split.",
+    passes="All rows come and no other is late; or the query ends with a TidegateError, where a row has no timestamp.",
+    look_at=("the same time in peek(), lookup() and latest()",),
+    needs=(Ability.MISSING_TIMES,),
+    witness=("a row that counts by its own timestamp, or is refused",),
+    source=_OPTIONS,
+)
+def check_a_row_without_a_time_takes_its_own_timestamp(lab: Lab) -> None:
+    """Let another timestamp stand in for a missing one."""
+    _stand_in(lab, None)
+
+
+@rule(
+    "TIME-21",
+    "a row before 1970 is refused, or counts like any other, under fail",
+    purpose="The user asked to be told of bad times: one that is left out in silence is wrong data.",
+    tested="With badEventTime=fail, a split begins with a row before 1970; the max drift is 10 s.",
+    passes="The query ends with a TidegateError, or the row holds the others, as its time says, and all rows come.",
+    look_at=("the sign of the time, in peek and in the reader alike",),
+    needs=(Ability.NEGATIVE_TIMES,),
+    witness=("a row that is refused, or counts",),
+    source=f"{_OPTIONS}; alignment.splits.Head",
+)
+def check_a_row_before_1970_is_refused_or_counts_under_fail(lab: Lab) -> None:
+    """Refuse a row before 1970, or count it."""
+    lab.split(_BEFORE_1970_MS, *after(0, 12))
+    if lab.can(Ability.MANY_SPLITS):
+        lab.split(*after(5, 14))
+    query = Query(lab, lab.source(badEventTime="fail", maxDrift="10 seconds", idleTimeout="1 second"))
+    try:
+        query.run_until_read(lab.rows)
+    except TidegateError as refusal:
+        lab.tell(f"the query ends: {type(refusal).__name__}")
+    else:
+        lab.refuse(past_the_bound(lab.written, lab.times, query.batches, 10 * SECOND_MS))
+        lab.refuse(late(lab.times, query.batches))
+        lab.compare(query.delivered)
+    lab.saw("a row that is refused, or counts")
+
+
+@rule(
+    "TIME-22",
+    "a row before 1970 is delivered, and left out of planning, under ignore",
+    purpose="One such row would hold all other splits back, or count as late for ever.",
+    tested="With badEventTime=ignore, rows with a time before 1970 stand before, between and behind others.",
+    passes="All rows come, the others as if it had been without these: within the bound, and none late.",
+    look_at=("peek(): it steps over such rows", "figures of a file or a page, where they count such rows"),
+    needs=(Ability.NEGATIVE_TIMES,),
+    witness=("rows that are left out",),
+    source=_OPTIONS,
+)
+def check_a_row_before_1970_is_delivered_and_left_out_under_ignore(lab: Lab) -> None:
+    """Ignore rows before 1970."""
+    _leave_out(lab, _BEFORE_1970_MS)
+
+
+@rule(
+    "TIME-23",
+    "a row before 1970 takes its own timestamp under record-timestamp",
+    purpose="The user asked for all rows to take part; one that is lost, or moves the others' watermark, is wrong.",
+    tested="With badEventTime=record-timestamp, a row with a time before 1970 comes last in its split.",
+    passes="All rows come and no other is late; or the query ends with a TidegateError, where a row has no timestamp.",
+    look_at=("the same time in peek(), lookup() and latest()",),
+    needs=(Ability.NEGATIVE_TIMES,),
+    witness=("a row that counts by its own timestamp, or is refused",),
+    source=_OPTIONS,
+)
+def check_a_row_before_1970_takes_its_own_timestamp(lab: Lab) -> None:
+    """Let another timestamp stand in for a negative one."""
+    _stand_in(lab, _BEFORE_1970_MS)
+
+
+@rule(
+    "TIME-24",
+    "a row from the future ends the query under fail",
+    purpose="The user asked to be told of times that cannot be right.",
+    tested="With futureEventTime=fail, a split has a row of the year 2200 between others.",
+    passes="The query ends with a TidegateError, and the row is not delivered.",
+    look_at=("maxFutureSkew, in peek and in the reader alike",),
+    witness=("a refusal",),
+    source=_OPTIONS,
+)
+def check_a_row_from_the_future_ends_the_query_under_fail(lab: Lab) -> None:
+    """Refuse a row of the year 2200."""
+    _refuse(lab, IN_THE_YEAR_2200_MS, futureEventTime="fail")
+
+
+def _refuse(lab: Lab, bad_ms: int | None, **options: str) -> None:
+    """Expect a query to end at a row."""
+    split = lab.split(*after(0, 1), bad_ms, *after(2))
+    bad = split.keys[2]
+    try:
+        query = Query(lab, lab.source(**options))
+        query.run_until(lambda: bad in query.delivered, f"neither is the row {bad} delivered, nor does the query end")
+    except TidegateError as refusal:
+        lab.tell(f"the query ends: {type(refusal).__name__}")
+        lab.saw("a refusal")
+        return
+    given = ", ".join(f"{name}={value}" for name, value in options.items())
+    raise lab.fail(f"the row {bad} is delivered with {given}, and the query goes on")
+
+
+def _leave_out(lab: Lab, bad_ms: int | None) -> None:
+    """Expect rows to be delivered, and to change nothing for others."""
+    lab.split(bad_ms, *after(0), bad_ms, *after(12, 30), bad_ms)
+    if lab.can(Ability.MANY_SPLITS):
+        lab.split(*after(5, 14, 34), bad_ms)
+        lab.split(bad_ms)
+    query = Query(lab, lab.source(badEventTime="ignore", maxDrift="10 seconds"))
+    query.run_until_read(lab.rows)
+    query.rest()
+    lab.saw("rows that are left out")
+    lab.compare(query.delivered, in_order=lab.can(Ability.ROW_POSITIONS))
+    expect_as_if_without(lab, query, bad_ms)
+    expect_watermark_within(lab, query, after(0)[0], after(34)[0])
+
+
+def _stand_in(lab: Lab, bad_ms: int | None) -> None:
+    """Expect a row to be delivered by another time, or to be refused."""
+    lab.split(*after(0, 12, 30), bad_ms)
+    if lab.can(Ability.MANY_SPLITS):
+        lab.split(*after(5, 14, 34))
+    try:
+        query = Query(lab, lab.source(badEventTime="record-timestamp", maxDrift="10 seconds", idleTimeout="1 second"))
+        query.run_until_read(lab.rows)
+    except TidegateError as refusal:
+        lab.tell(f"the query ends: {type(refusal).__name__}")
+    else:
+        lab.compare(query.delivered, in_order=lab.can(Ability.ROW_POSITIONS))
+        expect_as_if_without(lab, query, bad_ms)
+    lab.saw("a row that counts by its own timestamp, or is refused")
+
+
+def expect_as_if_without(lab: Lab, query: Query, bad_ms: int | None) -> None:
+    """Expect the rows of other times to be read within a drift of 10 s, and none of them late."""
+    good = {key: at_ms for key, at_ms in lab.times.items() if at_ms != bad_ms}
+    lab.refuse(past_the_bound(lab.written, good, query.batches, 10 * SECOND_MS))
+    lab.refuse(late(good, query.batches))
+
+
+def expect_watermark_within(lab: Lab, query: Query, first_ms: int, last_ms: int) -> None:
+    """Expect the watermark to be where the rows to align by stand, from the first to the last of them."""
+    found = query.batches[-1].watermark_ms
+    lab.expect(
+        found is not None and first_ms - 1 <= found < last_ms,
+        f"the watermark is {said(found)}, where no row to align by stands: they are from {said(first_ms)} to "
+        f"{said(last_ms)}",
+    )

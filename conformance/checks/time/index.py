@@ -1,0 +1,298 @@
+"""TIME: what an enumerator says of event times, compared with what a reader delivers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from tidegate.alignment.index import SupportsPeek, SupportsTimeIndex
+from tidegate.alignment.splits import Head, SplitId
+from tidegate.conformance.abilities import Ability
+from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, said
+from tidegate.conformance.rules import Level, rule
+
+__all__ = [
+    "check_latest_is_exact_where_rows_are_in_order",
+    "check_latest_is_exact_where_rows_are_out_of_order",
+    "check_latest_is_never_too_great",
+    "check_lookup_finds_the_first_row_at_or_after_a_time",
+    "check_lookup_skips_no_row_of_a_split_in_disorder",
+    "check_peek_finds_the_first_row_at_or_after_a_position",
+    "check_peek_steps_over_holes",
+    "check_peek_steps_over_rows_without_a_usable_time",
+]
+
+_HOUR_MS = 3_600 * SECOND_MS
+_PEEK = "SupportsPeek.peek"
+_LATEST = "SupportsPeek.latest"
+_LOOKUP = "SupportsTimeIndex.lookup"
+
+
+@rule(
+    "TIME-1",
+    "peek finds the first row at or after a position",
+    purpose="Batches are cut at what peek says: a row that it does not see is read too early, or never.",
+    tested="Splits are peeked at every position from their begin to their end, all splits by one call.",
+    passes="Each answer is the row that a reader yields first from there, with its event time; None at the end.",
+    look_at=(
+        "whether the position itself counts: it does",
+        "the unit of the time: milliseconds since 1970, UTC",
+        "that there is an answer for every split that was asked for",
+    ),
+    witness=("a row", "an end"),
+    source=_PEEK,
+)
+def check_peek_finds_the_first_row_at_or_after_a_position(lab: Lab) -> None:
+    """Peek everywhere."""
+    lab.split(*_at(0, 1, 2_500, 2_500, 60_000))
+    if lab.can(Ability.MANY_SPLITS):
+        lab.split(*_at(7, 8_999))
+    _expect_peeks(lab)
+
+
+@rule(
+    "TIME-2",
+    "peek steps over holes",
+    purpose="A split that stands before a hole would look as if nothing were left in it, and hang.",
+    tested="A split has holes between its rows and at its end, and is peeked at every position.",
+    passes="At a hole the answer is the next row; at holes with no row behind them it is None.",
+    look_at=("whether peek goes on where the first answer of the other side holds no row",),
+    needs=(Ability.HOLES,),
+    witness=("a hole", "a row", "an end"),
+    source=_PEEK,
+)
+def check_peek_steps_over_holes(lab: Lab) -> None:
+    """Peek at holes."""
+    split = lab.split(*_at(0))
+    split.leave_hole()
+    split.leave_hole()
+    split.append_each(*_at(1_000))
+    split.leave_hole()
+    _expect_peeks(lab)
+
+
+@rule(
+    "TIME-3",
+    "peek steps over rows without a usable time",
+    purpose="A row without a time would park its split, or move the watermark to anywhere.",
+    tested="With badEventTime=ignore, a split has rows without event time, and is peeked at every position.",
+    passes="The rows without a time are delivered by a reader, and peek answers with the next row that has one.",
+    look_at=("what stands for a missing time, such as 0 or -1", "whether peek looks at more than one row"),
+    needs=(Ability.MISSING_TIMES,),
+    witness=("a row to leave out", "a row", "an end"),
+    source=_PEEK,
+)
+def check_peek_steps_over_rows_without_a_usable_time(lab: Lab) -> None:
+    """Peek at rows without a time."""
+    lab.split(None, BEGIN_MS, None, None, BEGIN_MS + SECOND_MS, None)
+    _expect_peeks(lab, badEventTime="ignore")
+
+
+@rule(
+    "TIME-4",
+    "latest is never too great",
+    purpose="The watermark of a split that is read comes from it: what is too great makes rows late that come next.",
+    tested="A split whose greatest times do not come last is asked for every end that it can have.",
+    passes="No answer is greater than the greatest event time before the end; None only where there is no row before.",
+    look_at=("a row at the end, which is exclusive", "figures of the whole split, where only a part is asked for"),
+    witness=("a time", "no row"),
+    source=_LATEST,
+)
+def check_latest_is_never_too_great(lab: Lab) -> None:
+    """Ask for the latest time before every end."""
+    lab.split(*_at(0, 9_000, 3_000, 20_000, 5_000) if lab.can(Ability.DISORDER) else _at(0, 3_000, 9_000))
+    enumerator, placed = _placed(lab)
+    for split, heads in _heads(lab, placed).items():
+        for end in [*sorted(placed[split]), max(placed[split], default=-1) + 1]:
+            before = [head.event_time_ms for head in heads if head.position < end]
+            found = lab.latest(enumerator, {split: end})[split]
+            lab.saw("a time" if before else "no row")
+            said = f"latest() of {split!r} before {end} says {found}, "
+            lab.expect(before or found is None, f"{said}but there is no row before it")
+            lab.expect(not before or found is not None, f"{said}but there are rows before it")
+            if found is not None:
+                lab.expect(found <= max(before), f"{said}but the greatest event time before it is {max(before)}")
+
+
+@rule(
+    "TIME-5",
+    "latest is exact where rows are in order",
+    level=Level.SHOULD,
+    purpose="A watermark that stays behind holds back the last results for as long as nothing comes.",
+    tested="Splits with rows in order are asked for the latest time before their ends.",
+    passes="Each answer is the event time of the last row.",
+    look_at=("an off-by-one at the end", "figures of the whole split that are not up to date"),
+    witness=("a time",),
+    source=_LATEST,
+)
+def check_latest_is_exact_where_rows_are_in_order(lab: Lab) -> None:
+    """Ask for the latest time of whole splits."""
+    lab.split(*_at(0, 1_000, 61_001))
+    _expect_greatest(lab)
+
+
+@rule(
+    "TIME-25",
+    "latest is exact where rows are out of order",
+    level=Level.SHOULD,
+    purpose="The last row need not be the youngest. Were its time taken, a split that was read to its end would hold "
+    "the watermark and all other splits back.",
+    tested="Splits whose greatest event time comes first, in the middle, and twice are asked for the latest time before"
+    " their ends.",
+    passes="Each answer is the greatest event time.",
+    look_at=("the last row, taken for the youngest: ask for the maximum", "an order by position instead of by time"),
+    needs=(Ability.TIME_INDEX, Ability.DISORDER),
+    witness=("a time",),
+    source=_LATEST,
+)
+def check_latest_is_exact_where_rows_are_out_of_order(lab: Lab) -> None:
+    """Ask for the latest time of whole splits that are in disorder."""
+    for times_ms in [(9_000, 0, 3_000), (0, 9_000, 8_999), (5_000, 7_000, 1_000, 7_000, 6_000)]:
+        if lab.can(Ability.MANY_SPLITS) or not lab.splits:
+            lab.split(*_at(*times_ms))
+    _expect_greatest(lab)
+
+
+@rule(
+    "TIME-6",
+    "lookup finds the first row at or after a time",
+    purpose="Batches are cut at what lookup says: rows that it skips are read before their time.",
+    tested="Splits are asked for each of their times, 1 ms less and more, and times before and after all of them.",
+    passes="Each answer is the first row of that time or a greater one, of equal ones the first; None after the last.",
+    look_at=(
+        "whether the time itself counts: it does",
+        "which of several rows of one time is found: the first",
+        "the unit of the time: whole milliseconds, not seconds",
+    ),
+    needs=(Ability.TIME_INDEX,),
+    witness=("a row", "one of equal times", "a time after all"),
+    source=_LOOKUP,
+)
+def check_lookup_finds_the_first_row_at_or_after_a_time(lab: Lab) -> None:
+    """Look for all times that matter."""
+    lab.split(*_at(0, 1, 999, 2_500, 2_500, 2_500, 60_000))
+    if lab.can(Ability.MANY_SPLITS):
+        lab.split(*_at(2_499, 2_501))
+    enumerator, heads = _looked_up(lab)
+    for time_ms in _times_to_try(heads):
+        found = enumerator.lookup(time_ms, list(heads))
+        for split, there in heads.items():
+            first = next((head for head in there if head.event_time_ms >= time_ms), None)
+            lab.expect(split in found, f"lookup() was asked for split {split!r} and answered only for others")
+            lab.expect(
+                found[split] == first,
+                f"lookup() in {split!r} of {said(time_ms)} says {_head(found[split])}, "
+                f"but the first row at or after it is {_head(first)}",
+            )
+            lab.saw("a time after all" if first is None else "a row")
+            if sum(head.event_time_ms == time_ms for head in there) > 1:
+                lab.saw("one of equal times")
+
+
+@rule(
+    "TIME-7",
+    "lookup skips no row of a split in disorder",
+    purpose="A row that is skipped is read before its time, and moves Spark's watermark too far.",
+    tested="A split whose event times go up and down is asked for each of them, and for others.",
+    passes="No answer lies behind the first position whose row has that time or a greater one.",
+    look_at=("a binary search over times that are not sorted: search over their running maximum",),
+    needs=(Ability.TIME_INDEX, Ability.DISORDER),
+    witness=("a row",),
+    source=_LOOKUP,
+)
+def check_lookup_skips_no_row_of_a_split_in_disorder(lab: Lab) -> None:
+    """Look for times in a split that is in disorder."""
+    lab.split(*_at(5_000, 30_000, 1_000, 8_000, 2_000, 40_000, 10_000))
+    enumerator, heads = _looked_up(lab)
+    for time_ms in _times_to_try(heads):
+        found = enumerator.lookup(time_ms, list(heads))
+        for split, there in heads.items():
+            first = next((head for head in there if head.event_time_ms >= time_ms), None)
+            answer = found[split]
+            if first is None:
+                continue
+            lab.saw("a row")
+            lab.expect(
+                answer is not None and answer.position <= first.position,
+                f"lookup() in {split!r} of {said(time_ms)} says {_head(answer)}, and skips {_head(first)}",
+            )
+
+
+def _at(*times_ms: int) -> list[int]:
+    return [BEGIN_MS + time_ms for time_ms in times_ms]
+
+
+def _placed(lab: Lab, **options: str) -> tuple[SupportsPeek, dict[SplitId, dict[int, list[str]]]]:
+    """Return an enumerator, and what its positions hold."""
+    source = lab.source(**options)
+    enumerator = lab.enumerator(source)
+    placed = lab.placed(source, enumerator)
+    return lab.peeking(enumerator), placed
+
+
+def _looked_up(lab: Lab) -> tuple[SupportsTimeIndex, dict[SplitId, list[Head]]]:
+    enumerator, placed = _placed(lab)
+    if not isinstance(enumerator, SupportsTimeIndex):
+        raise lab.fail(f"{type(enumerator).__name__} has no lookup(), but TIME_INDEX is not opted out of")
+    return enumerator, _heads(lab, placed)
+
+
+def _heads(lab: Lab, placed: Mapping[SplitId, Mapping[int, Collection[str]]]) -> dict[SplitId, list[Head]]:
+    """Return the positions that hold rows to align by; rows that share one count by their least time."""
+    times = lab.times
+    found = {}
+    for split, positions in placed.items():
+        known = {at: [times[key] for key in keys if key in times] for at, keys in positions.items()}
+        found[split] = [Head(at, min(times_ms)) for at, times_ms in sorted(known.items()) if times_ms]
+    return found
+
+
+def _expect_greatest(lab: Lab) -> None:
+    """Raise ConformanceError unless latest() of whole splits is their greatest event time."""
+    enumerator, placed = _placed(lab)
+    ends = {split: max(positions) + 1 for split, positions in placed.items() if positions}
+    found = lab.latest(enumerator, ends)
+    times = lab.times
+    for split, positions in placed.items():
+        counted = [times[key] for keys in positions.values() for key in keys if key in times]
+        if counted:
+            lab.saw("a time")
+            said = f"latest() of {split!r} before {ends[split]} says {found.get(split)}"
+            lab.expect(found[split] == max(counted), f"{said}, but the greatest time before it is {max(counted)}")
+
+
+def _expect_peeks(lab: Lab, **options: str) -> None:
+    """Raise ConformanceError unless peeks agree everywhere with what is read from there."""
+    enumerator, placed = _placed(lab, **options)
+    heads = _heads(lab, placed)
+    begins = {split: min(positions) for split, positions in placed.items() if positions}
+    ends = {split: max(positions) + 1 for split, positions in placed.items() if positions}
+    for step in range(1 + max(ends[split] - begins[split] for split in begins)):
+        asked = {split: min(begin + step, ends[split]) for split, begin in begins.items()}
+        found = enumerator.peek(asked)
+        for split, position in asked.items():
+            first = next((head for head in heads[split] if head.position >= position), None)
+            lab.expect(split in found, f"peek() was asked for split {split!r} and answered only for others")
+            lab.expect(
+                found[split] == first,
+                f"peek() of {split!r} at {position} says {_head(found[split])}, but a reader that begins there "
+                f"yields {_head(first)} first, of those to align by",
+            )
+            _witness(lab, placed[split], position, first)
+
+
+def _witness(lab: Lab, placed: Mapping[int, Collection[str]], position: int, first: Head | None) -> None:
+    lab.saw("an end" if first is None else "a row")
+    if position in placed and not placed[position]:
+        lab.saw("a hole")
+    elif position in placed and (first is None or first.position != position):
+        lab.saw("a row to leave out")
+
+
+def _times_to_try(heads: Mapping[SplitId, Collection[Head]]) -> list[int]:
+    times = {head.event_time_ms for there in heads.values() for head in there}
+    around = {time_ms + by for time_ms in times for by in (-1, 0, 1)}
+    return sorted(around | {min(times) - _HOUR_MS, max(times) + _HOUR_MS})
+
+
+def _head(head: Head | None) -> str:
+    return "none" if head is None else f"position {head.position} of {said(head.event_time_ms)}"

@@ -1,0 +1,322 @@
+"""TIME: the watermark of a source, judged by the rows that are read and unread."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from tidegate.conformance.abilities import Ability
+from tidegate.conformance.lab.judging import backward, late, watermark_ms, watermarks
+from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after, said
+from tidegate.conformance.lab.query import Query
+from tidegate.conformance.rules import Level, rule
+
+__all__ = [
+    "check_a_complete_split_stops_holding_the_watermark",
+    "check_a_split_that_never_had_a_row_holds_no_watermark",
+    "check_a_split_that_wakes_holds_the_watermark_again",
+    "check_an_idle_split_stops_holding_the_watermark_after_the_timeout",
+    "check_no_row_comes_at_or_before_the_watermark",
+    "check_the_slowest_split_holds_the_watermark",
+    "check_the_watermark_follows_the_next_unread_rows",
+    "check_the_watermark_never_goes_back",
+    "check_the_watermark_reaches_the_last_event_times",
+    "check_times_are_exact_to_the_millisecond",
+]
+
+_FORMULA = "docs/architecture.md: The rules of a plan"
+_IDLENESS = "FLIP-126; alignment.states"
+
+
+@rule(
+    "TIME-8",
+    "the watermark follows the next unread rows",
+    purpose="A watermark that is too great makes rows late; one that is too small keeps state for ever.",
+    tested="Splits with rows at different times are read in batches of 10 s, with an out-of-orderness of 3 s.",
+    passes="After each batch that leaves rows unread it is min(T, next event time) - 3 s - 1 ms, least of all splits.",
+    look_at=("peek(): the time of the row where a batch ends", "lookup(): the time that it answers with"),
+    witness=("a watermark before unread rows",),
+    source=_FORMULA,
+)
+def check_the_watermark_follows_the_next_unread_rows(lab: Lab) -> None:
+    """Compare the watermark of a back-fill with the formula."""
+    lab.split(*after(*(n * 4 for n in range(10))))
+    if lab.can(Ability.MANY_SPLITS):
+        lab.split(*after(*(1.5 + n * 7 for n in range(6))))
+    query = Query(lab, lab.source(maxDrift="10 seconds", maxOutOfOrderness="3 seconds"))
+    query.run_until_read(lab.rows)
+    read = set[str]()
+    for batch, expected_ms in watermarks(lab.written, lab.times, query.batches, out_of_orderness_ms=3 * SECOND_MS):
+        read.update(batch.keys)
+        if not batch.keys or any(read.issuperset(keys) for keys in lab.written.values()):
+            continue
+        lab.saw("a watermark before unread rows")
+        # Who cuts by probing may leave the exact time of the next row open.
+        reached_ms = expected_ms if lab.can(Ability.TIME_INDEX) else min(batch.watermark_ms or 0, expected_ms or 0)
+        lab.expect(
+            batch.watermark_ms == reached_ms,
+            f"after batch {batch.number} the watermark is {said(batch.watermark_ms)}, but by the rows that are unread "
+            f"it is {said(expected_ms)}",
+        )
+
+
+@rule(
+    "TIME-9",
+    "no row comes at or before the watermark",
+    purpose="Such a row is late: Spark drops it, and says nothing.",
+    tested="Splits whose rows lie up to 4 s behind others before them are read with maxOutOfOrderness of 4 s.",
+    passes="No batch holds a row at or before the watermark of an earlier batch.",
+    look_at=("latest(): never too great", "peek(): the first row by position, not by time"),
+    needs=(Ability.DISORDER,),
+    witness=("a row out of order", "a watermark that moved"),
+    source=_FORMULA,
+)
+def check_no_row_comes_at_or_before_the_watermark(lab: Lab) -> None:
+    """Read splits that are in disorder."""
+    lab.split(*after(0, 4, 1, 5, 9, 5.5, 12, 8, 10, 14, 18, 15, 20))
+    if lab.can(Ability.MANY_SPLITS):
+        lab.split(*after(12, 16, 13, 22, 18, 26))
+    query = Query(lab, lab.source(maxDrift="6 seconds", maxOutOfOrderness="4 seconds", idleTimeout="1 second"))
+    query.run_until_read(lab.rows)
+    times = lab.times
+    if any(times[second] < times[first] for keys in lab.written.values() for first, second in pairwise(keys)):
+        lab.saw("a row out of order")
+    if len({batch.watermark_ms for batch in query.batches}) > 2:
+        lab.saw("a watermark that moved")
+    lab.refuse(late(lab.times, query.batches))
+    lab.compare(query.delivered, in_order=lab.can(Ability.ROW_POSITIONS))
+
+
+@rule(
+    "TIME-10",
+    "the watermark never goes back",
+    purpose="Spark has fired what the greater watermark allowed: what then comes is lost all the same.",
+    tested="A source is read, a split with older rows appears, and the query is killed and started again.",
+    passes="No batch has a smaller watermark than the one before it, and none is without it once there was one.",
+    look_at=("latest(): a time that becomes smaller without rows being deleted",),
+    needs=(Ability.LATE_SPLITS,),
+    witness=("a watermark", "older rows"),
+    source=_FORMULA,
+)
+def check_the_watermark_never_goes_back(lab: Lab) -> None:
+    """Do what might move the watermark back."""
+    query = Query(lab, lab.source())
+    query.run_until_read(lab.split(*after(60, 61)).rows)
+    query.rest()
+    if query.batches[-1].watermark_ms is not None:
+        lab.saw("a watermark")
+    query.crash()
+    query.run_until_read(lab.split(*after(1, 2)).rows)
+    query.crash()
+    query.pass_time(1)
+    lab.saw("older rows")
+    lab.refuse(backward(query.batches))
+
+
+@rule(
+    "TIME-11",
+    "the slowest split holds the watermark",
+    purpose="By the maximum of splits, all rows that the slower ones are still to give are late.",
+    tested="Two splits that may grow are read to their ends, which are a minute apart.",
+    passes="The watermark is never greater than the last event time of the slower one, less 1 ms.",
+    look_at=("latest(): for each split, not of all", "extents(): complete, for a split that may grow"),
+    needs=(Ability.MANY_SPLITS, Ability.GROWING_SPLITS),
+    witness=("a watermark",),
+    source=_FORMULA,
+)
+def check_the_slowest_split_holds_the_watermark(lab: Lab) -> None:
+    """Read two splits to their ends."""
+    slow = lab.split(*after(0, 5))
+    lab.split(*after(1, 65))
+    query = Query(lab, lab.source())
+    query.run_until_read(lab.rows)
+    query.rest()
+    for batch, limit_ms in watermarks(lab.written, lab.times, query.batches, out_of_orderness_ms=0):
+        if batch.watermark_ms is None or limit_ms is None:
+            continue
+        lab.saw("a watermark")
+        lab.expect(
+            batch.watermark_ms <= limit_ms,
+            f"after batch {batch.number} the watermark is {said(batch.watermark_ms)}, but split {slow.number} may "
+            f"go on after {said(limit_ms)}",
+        )
+
+
+@rule(
+    "TIME-12",
+    "an idle split stops holding the watermark after the timeout",
+    purpose="One quiet split would keep all results of the others back for ever; one let go too early loses rows.",
+    tested="With idleTimeout of 30 s, one split is quiet while rows come in another.",
+    passes="For 29 s the watermark stays at the quiet split's last row; after 31 s it follows the other one.",
+    look_at=("extents(): settled, which is true where nothing is hidden", "extents(): an end that moves without rows"),
+    needs=(Ability.MANY_SPLITS, Ability.GROWING_SPLITS),
+    witness=("a split that holds", "a split that is idle"),
+    source=_IDLENESS,
+)
+def check_an_idle_split_stops_holding_the_watermark_after_the_timeout(lab: Lab) -> None:
+    """Let one of two splits be quiet."""
+    quiet = lab.split(*after(0, 5))
+    busy = lab.split(*after(1, 65))
+    query = Query(lab, lab.source(idleTimeout="30 seconds"))
+    _until_idle(lab, query, quiet.number, busy.number)
+
+
+@rule(
+    "TIME-13",
+    "a split that wakes holds the watermark again",
+    purpose="Rows that come in it next would be late otherwise.",
+    tested="A split becomes idle, gets rows again that are in time, and another one runs ahead of it.",
+    passes="The watermark stays at or before the last row of the split that woke, and none of its rows is late.",
+    look_at=("extents(): an end that does not move when rows come",),
+    needs=(Ability.MANY_SPLITS, Ability.GROWING_SPLITS),
+    witness=("a split that is idle", "a split that woke"),
+    source=_IDLENESS,
+)
+def check_a_split_that_wakes_holds_the_watermark_again(lab: Lab) -> None:
+    """Let a split fall asleep and wake."""
+    quiet = lab.split(*after(0, 5))
+    busy = lab.split(*after(1, 65))
+    query = Query(lab, lab.source(idleTimeout="30 seconds"))
+    _until_idle(lab, query, quiet.number, busy.number)
+    woken = quiet.append_each(*after(200, 201))
+    query.run_until_read([*woken, *busy.append_each(*after(300, 400))])
+    query.pass_time(5)
+    lab.saw("a split that woke")
+    found, limit_ms = query.batches[-1].watermark_ms, _past(201)
+    lab.expect(
+        found is not None and found <= limit_ms,
+        f"the watermark is {said(found)}, but split {quiet.number} woke and stands at {said(limit_ms)}",
+    )
+    lab.refuse(late(lab.times, query.batches))
+
+
+@rule(
+    "TIME-14",
+    "a complete split stops holding the watermark",
+    purpose="A split that ends would keep all results of the others back, for nothing.",
+    tested="One of two splits is finished; the other has rows a minute later.",
+    passes="Before the idle timeout is over, the watermark is at the last row of the other split.",
+    look_at=("extents(): complete, once nothing can come any more",),
+    needs=(Ability.MANY_SPLITS, Ability.FINITE_SPLITS),
+    witness=("a complete split",),
+    source="alignment.splits.Extent",
+)
+def check_a_complete_split_stops_holding_the_watermark(lab: Lab) -> None:
+    """Finish one of two splits."""
+    ended = lab.split(*after(0, 5))
+    lab.split(*after(1, 65))
+    ended.finish()
+    query = Query(lab, lab.source(idleTimeout="1 hour"))
+    query.run_until_read(lab.rows)
+    lab.saw("a complete split")
+    query.run_until(
+        lambda: query.batches[-1].watermark_ms == _past(65),
+        f"the watermark does not come to {said(_past(65))}, though split {ended.number} is finished",
+    )
+
+
+@rule(
+    "TIME-15",
+    "the watermark reaches the last event times",
+    level=Level.SHOULD,
+    purpose="What is short of it holds back the last results: the last window, and the last sessions.",
+    tested="Splits are read to their ends by a bounded run, with an out-of-orderness of 2 s.",
+    passes="The watermark is the last event time of the slowest split that may go on, or of all if none may, "
+    "less 2 s and 1 ms.",
+    look_at=("latest(): too small", "extents(): complete"),
+    witness=("a bounded run",),
+    source=_FORMULA,
+)
+def check_the_watermark_reaches_the_last_event_times(lab: Lab) -> None:
+    """Read all there is by a bounded run."""
+    lab.split(*after(0, 30))
+    if lab.can(Ability.MANY_SPLITS):
+        lab.split(*after(1, 40))
+    query = Query(lab, lab.source(maxOutOfOrderness="2 seconds", maxDrift="10 seconds"))
+    query.finish()
+    lab.compare(query.delivered)
+    lab.saw("a bounded run")
+    released = [] if lab.can(Ability.GROWING_SPLITS) else list(lab.written)
+    expected_ms = watermark_ms(
+        lab.written, lab.times, query.delivered, cut_ms=None, out_of_orderness_ms=2 * SECOND_MS, released=released
+    )
+    found = query.batches[-1].watermark_ms
+    lab.expect(found == expected_ms, f"at the end the watermark is {said(found)}, and not {said(expected_ms)}")
+
+
+@rule(
+    "TIME-16",
+    "a split that never had a row holds no watermark",
+    purpose="An empty split would keep all results back for ever.",
+    tested="One split is empty, another one has rows.",
+    passes="There is a watermark, at the last row that was read.",
+    look_at=("latest() of an empty split: None, not 0 or -1",),
+    needs=(Ability.MANY_SPLITS,),
+    witness=("an empty split",),
+    source="Beam issue 20908",
+)
+def check_a_split_that_never_had_a_row_holds_no_watermark(lab: Lab) -> None:
+    """Leave a split empty."""
+    lab.split()
+    lab.split(*after(0, 5))
+    query = Query(lab, lab.source())
+    query.run_until_read(lab.rows)
+    query.rest()
+    lab.saw("an empty split")
+    found = query.batches[-1].watermark_ms
+    lab.expect(found == _past(5), f"the watermark is {said(found)}, and not {said(_past(5))}")
+
+
+@rule(
+    "TIME-17",
+    "times are exact to the millisecond",
+    purpose="Where times are rounded, rows are read past the bound, and a watermark passes rows that are to come.",
+    tested="Rows at .000, .001, .500, .998 and .999 of a second are read with a max drift of 1 ms.",
+    passes="Every batch holds the rows of one millisecond, and its watermark lies 1 ms before the next one.",
+    look_at=("conversions by way of seconds or of floating point", "timestamps of seconds, of ms and of us mixed up"),
+    witness=("a batch of one millisecond",),
+    source="alignment.splits.Head",
+)
+def check_times_are_exact_to_the_millisecond(lab: Lab) -> None:
+    """Read rows that are a millisecond apart."""
+    split = lab.split(*(BEGIN_MS + by for by in (0, 1, 500, 998, 999)))
+    query = Query(lab, lab.source(maxDrift="1 ms"))
+    query.run_until_read(split.rows)
+    times = lab.times
+    for batch in (batch for batch in query.batches if batch.keys):
+        read = sorted({times[key] for key in batch.keys})
+        lab.expect(len(read) == 1, f"batch {batch.number} holds rows of {len(read)} times: {', '.join(batch.keys)}")
+        lab.saw("a batch of one millisecond")
+        unread = [at_ms for at_ms in times.values() if at_ms > read[0]]
+        limit_ms = min(unread, default=read[0]) - 1
+        found = batch.watermark_ms
+        lab.expect(
+            found is not None and found <= limit_ms,
+            f"after batch {batch.number} the watermark is {said(found)}, but a row of {said(limit_ms + 1)} may come",
+        )
+
+
+def _until_idle(lab: Lab, query: Query, quiet: int, busy: int) -> None:
+    """Let 31 s pass, in which only one of two splits gets rows, and expect the other one to let go of the watermark."""
+    query.run_until_read(lab.rows)
+    query.rest()
+    query.pass_time(29)
+    query.run_until_read(lab.splits[busy].append_each(*after(66)))
+    held_ms = _past(5)
+    found = query.batches[-1].watermark_ms
+    lab.expect(
+        found is not None and found <= held_ms,
+        f"the watermark is {said(found)} before the idle timeout is over, but split {quiet} stands at {said(held_ms)}",
+    )
+    lab.saw("a split that holds")
+    query.clock.sleep(2)
+    query.run_until(
+        lambda: query.batches[-1].watermark_ms == _past(66),
+        f"the watermark does not come to {said(_past(66))}, though split {quiet} has nothing to read for longer "
+        "than the idle timeout",
+    )
+    lab.saw("a split that is idle")
+
+
+def _past(seconds: float) -> int:
+    """Return the watermark of what is read up to a row, where nothing is out of order."""
+    return after(seconds)[0] - 1

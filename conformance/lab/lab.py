@@ -1,0 +1,413 @@
+"""Where one rule is tested: a harness of its own, what was done with it, and what was seen."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import TypeVar
+
+import pyarrow as pa
+from typing_extensions import Self
+
+from tidegate.alignment.index import SupportsPeek, TimeIndex
+from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, SplitRange
+from tidegate.conformance.abilities import Abilities, Ability
+from tidegate.conformance.errors import ConformanceError, NotApplicableError
+from tidegate.conformance.harness import Harness, HarnessFactory, Row, Writer, name_of
+from tidegate.conformance.lab.elsewhere import Elsewhere
+from tidegate.conformance.lab.explain import difference
+from tidegate.conformance.lab.planning import OpenRun, open_coordinator
+from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCommit, SupportsDetails
+from tidegate.errors import ContractError
+from tidegate.readers.contract import ReadTask
+from tidegate.sources.contract import Source
+
+__all__ = ["BEGIN_MS", "PATIENCE_S", "SECOND_MS", "Lab", "Split", "after", "said"]
+
+_Found = TypeVar("_Found")
+BEGIN_MS = 1_767_225_600_000
+"""2026-01-01 in UTC: where the event times of scenarios begin."""
+SECOND_MS = 1_000
+PATIENCE_S = 20.0
+_POLL_S = 0.01  # what is looked at belongs to another system, which tells nobody that it has changed
+
+# Rules wait for what they did themselves, so it is looked for at once.
+_OPTIONS = {"discoveryInterval": "50 milliseconds"}
+
+
+def after(*seconds: float) -> list[int]:
+    """Return event times so many seconds after the begin of scenarios, in ms."""
+    return [BEGIN_MS + round(each * SECOND_MS) for each in seconds]
+
+
+def said(time_ms: int | None) -> str:
+    """Return an event time as people read it in a scenario: seconds after its begin."""
+    return "none" if time_ms is None else f"{(time_ms - BEGIN_MS) / SECOND_MS:+.10g} s"
+
+
+class Split:
+    """A split that the kit fills, and all that was ever appended to it.
+
+    appends: the rows of each call of the writer's ``append``.
+    """
+
+    def __init__(self, number: int, writer: Writer, tell: Callable[[str], None]) -> None:
+        self.number, self._writer, self._tell = number, writer, tell
+        self.appends: list[list[Row]] = []
+        self.trimmed = 0
+
+    @property
+    def rows(self) -> list[Row]:
+        """All rows that were ever appended, in order."""
+        return [row for rows in self.appends for row in rows]
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of all rows that are still there."""
+        return [row.key for row in self.rows[self.trimmed :]]
+
+    def append(self, *event_times_ms: int | None, values: Sequence[str | None] | None = None) -> list[Row]:
+        """Append one row for each event time, all by one call; ``values`` are theirs, or made up."""
+        first = len(self.rows)
+        rows = [
+            Row(self.number, first + n, at_ms, f"value {first + n}" if values is None else values[n])
+            for n, at_ms in enumerate(event_times_ms)
+        ]
+        self._tell(f"split {self.number}: append {_counted(rows)} at {_times(event_times_ms)}")
+        self._append(rows)
+        return rows
+
+    def append_each(self, *event_times_ms: int | None) -> list[Row]:
+        """Append one row for each event time, each by a call of its own."""
+        first = len(self.rows)
+        rows = [Row(self.number, first + n, at_ms, f"value {first + n}") for n, at_ms in enumerate(event_times_ms)]
+        self._tell(f"split {self.number}: append {_counted(rows)} at {_times(event_times_ms)}, one by one")
+        for row in rows:
+            self._append([row])
+        return rows
+
+    def _append(self, rows: list[Row]) -> None:
+        self._writer.append(rows)
+        self.appends.append(rows)
+
+    def finish(self) -> None:
+        """Say that nothing will come any more."""
+        self._tell(f"split {self.number}: finish")
+        self._writer.finish()
+
+    def leave_hole(self) -> None:
+        """Leave a position without a row."""
+        self._tell(f"split {self.number}: leave a hole")
+        self._writer.leave_hole()
+
+    def trim(self, count: int) -> None:
+        """Delete the first ``count`` rows of all."""
+        self._tell(f"split {self.number}: delete the first {count} rows")
+        self._writer.trim(count)
+        self.trimmed = count
+
+    def remove(self) -> None:
+        """Delete the split."""
+        self._tell(f"split {self.number}: delete it")
+        self._writer.remove()
+
+
+class Lab:
+    """One scenario for one rule.
+
+    A rule writes rows through ``split``, reads them through ``source``, says what it sees by ``saw``,
+    and complains by ``expect`` and ``fail``.  What it opens here is closed with the lab.
+
+    open_run: makes a planner; another than Spark's where the kit itself is tested.
+    patience_s: for how long, in real time, something that must come is waited for.
+    """
+
+    def __init__(
+        self, make: HarnessFactory, open_run: OpenRun = open_coordinator, patience_s: float = PATIENCE_S
+    ) -> None:
+        self.harness = _made(Harness, f"{make!r}", make())
+        _made(Abilities, f"{name_of(self.harness)}.abilities", self.harness.abilities)
+        self.make, self.open_run, self.patience_s = make, open_run, patience_s
+        self.splits: list[Split] = []
+        self.story: list[str] = []
+        self.seen: set[str] = set()
+        self._closers: list[Callable[[], object]] = [self.harness.close]
+
+    def tell(self, step: str) -> None:
+        """Add a step to the story that a failure tells."""
+        self.story.append(step)
+
+    def saw(self, what: str) -> None:
+        """Witness that what the rule is about has happened; in the words of the rule's ``witness``."""
+        self.seen.add(what)
+
+    def can(self, ability: Ability) -> bool:
+        """Tell whether the connector has an ability."""
+        return ability in self.harness.abilities
+
+    def fail(self, complaint: str) -> ConformanceError:
+        """Return the error that says what is wrong; to be raised."""
+        return ConformanceError(complaint)
+
+    def expect(self, truth: object, complaint: str) -> None:
+        """Raise a ConformanceError unless something is true."""
+        if not truth:
+            raise self.fail(complaint)
+
+    def refuse(self, complaint: str | None) -> None:
+        """Raise a ConformanceError if there is a complaint."""
+        if complaint is not None:
+            raise self.fail(complaint)
+
+    def at_close(self, close: Callable[[], object]) -> None:
+        """Have something called when the lab is closed; the last first."""
+        self._closers.append(close)
+
+    @property
+    def rows(self) -> list[Row]:
+        """All rows that were ever written."""
+        return [row for split in self.splits for row in split.rows]
+
+    @property
+    def times(self) -> dict[str, int]:
+        """The event time of every row that has one, by its key."""
+        return {row.key: row.event_time_ms for row in self.rows if row.event_time_ms is not None}
+
+    @property
+    def written(self) -> dict[int, list[str]]:
+        """The keys of all rows that are there, by the number of their split."""
+        return {split.number: split.keys for split in self.splits}
+
+    def split(self, *event_times_ms: int | None) -> Split:
+        """Make a new split, with rows if there are event times; each row is appended by itself."""
+        number = len(self.splits)
+        self.tell(f"split {number}: create")
+        made = Split(number, self.writer(), self.tell)
+        self.splits.append(made)
+        if event_times_ms:
+            made.append_each(*event_times_ms)
+        return made
+
+    def writer(self) -> Writer:
+        """Make a new split that belongs to no scenario."""
+        return _made(Writer, f"{name_of(self.harness)}.create_split()", self.harness.create_split())
+
+    def source(self, **options: str) -> Source:
+        """Return a source of what is written here, with more options of Spark by their names."""
+        if options:
+            self.tell("source: " + ", ".join(f"{name}={value}" for name, value in options.items()))
+        return _made(Source, f"{name_of(self.harness)}.source()", self.harness.source({**_OPTIONS, **options}))
+
+    def source_at_end(self) -> Source:
+        """Return a source that begins behind what is written here."""
+        options = self.harness.start_at_end
+        if not options:
+            raise ContractError(f"{name_of(self.harness)} has no start_at_end, but START_AT_END is not opted out of")
+        return self.source(**options)
+
+    def enumerator(
+        self, source: Source, state: Json | None = None, positions: Positions | None = None
+    ) -> SplitEnumerator:
+        """Return a new enumerator of a source, as a stream has it.
+
+        state, positions: of the offset that it goes on from.
+        """
+        made = source.as_stream().enumerator(state)
+        self.at_close(made.close)
+        if positions is not None and isinstance(made, SupportsCommit):
+            made.commit(positions)
+        return made
+
+    def elsewhere(self) -> Elsewhere:
+        """Start another process, which is killed with the lab if it still runs."""
+        made = Elsewhere()
+        self.at_close(made.kill)
+        return made
+
+    def peeking(self, enumerator: SplitEnumerator) -> SupportsPeek:
+        """Return the enumerator as one that can be planned with."""
+        if not isinstance(enumerator, SupportsPeek):
+            raise self.fail(f"{type(enumerator).__name__} has no peek() and latest(), so that nothing can be planned")
+        return enumerator
+
+    def latest(self, peeking: SupportsPeek, ends: Positions) -> dict[SplitId, int | None]:
+        """Return for each split what a planner learns of its greatest event time before an end."""
+        return TimeIndex(peeking).latest({split: Extent(min(0, end), end) for split, end in ends.items()})
+
+    def restarted(self, source: Source, enumerator: SplitEnumerator, positions: Positions) -> SplitEnumerator:
+        """End the run of an enumerator, and return that of the next, which goes on from these positions."""
+        self.tell("restart the enumerator")
+        state = json.loads(json.dumps(enumerator.snapshot()))
+        enumerator.close()
+        return self.enumerator(source, state, positions)
+
+    def discovered(self, enumerator: SplitEnumerator, rows: int | None = None) -> list[SplitId]:
+        """Return all splits, once what was written can be seen in them.
+
+        rows: how many rows must be there, where rows have positions; None: all that were written.
+        """
+        wanted = sum(len(split.rows) - split.trimmed for split in self.splits) if rows is None else rows
+
+        def seen() -> list[SplitId] | None:
+            splits = sorted(set(enumerator.discover()))
+            extents = enumerator.extents(splits)
+            there = sum(extent.end - extent.begin for extent in extents.values())
+            full = there >= wanted if self.can(Ability.ROW_POSITIONS) else (there > 0) == (wanted > 0)
+            return splits if full else None
+
+        return self.until(seen, f"{wanted} rows that were written are never found by discover() and extents()")
+
+    def everything(self, enumerator: SplitEnumerator, rows: int | None = None) -> list[SplitRange]:
+        """Return a range for each split that holds anything, from its begin to its end; see ``discovered``."""
+        return self.ranges(enumerator.extents(self.discovered(enumerator, rows)))
+
+    def ranges(self, extents: Extents) -> list[SplitRange]:
+        """Return all that extents hold."""
+        return [SplitRange(s, held.begin, held.end) for s, held in sorted(extents.items()) if held.begin < held.end]
+
+    def until(self, look: Callable[[], _Found | None], complaint: str | Callable[[], str]) -> _Found:
+        """Return what a look gives once it gives something; raises ConformanceError if it never does."""
+        deadline = time.monotonic() + self.patience_s
+        while True:
+            found = look()
+            if found is not None:
+                return found
+            if time.monotonic() > deadline:
+                said = complaint if isinstance(complaint, str) else complaint()
+                raise self.fail(f"{said} (waited {self.patience_s:g} s)")
+            time.sleep(_POLL_S)
+
+    def read(
+        self, source: Source, ranges: Iterable[SplitRange], enumerator: SplitEnumerator | None = None
+    ) -> list[pa.RecordBatch]:
+        """Read ranges as one task, by a reader of its own.
+
+        enumerator: whose snapshot and details go with the task.
+        """
+        state = None if enumerator is None else enumerator.snapshot()
+        return list(source.reader(state).read(self.task(ranges, enumerator)))
+
+    def task(self, ranges: Iterable[SplitRange], enumerator: SplitEnumerator | None = None) -> ReadTask:
+        """Return a task with what the enumerator adds to it."""
+        wanted = tuple(ranges)
+        supports = enumerator if isinstance(enumerator, SupportsDetails) else None
+        return ReadTask(wanted, () if supports is None else tuple(map(supports.details, wanted)))
+
+    def placed(self, source: Source, enumerator: SplitEnumerator) -> dict[SplitId, dict[int, list[str]]]:
+        """Return the keys of the rows at every position of every split: what a reader gives for it alone.
+
+        A position that gives none has an empty list.  Waits until all rows can be seen.
+        """
+        wanted = {key for keys in self.written.values() for key in keys}
+
+        def seen() -> dict[SplitId, dict[int, list[str]]] | None:
+            found: dict[SplitId, dict[int, list[str]]] = {}
+            for split, extent in enumerator.extents(self.discovered(enumerator)).items():
+                alone = (SplitRange(split, at, at + 1) for at in range(extent.begin, extent.end))
+                found[split] = {each.start: self.keys(self.read(source, [each], enumerator)) for each in alone}
+            keys = {key for positions in found.values() for there in positions.values() for key in there}
+            return found if wanted <= keys else None
+
+        return self.until(seen, "not all rows are found by reading every position by itself")
+
+    def keys(self, batches: Iterable[pa.RecordBatch]) -> list[str]:
+        """Return the keys of the kit's rows, in order."""
+        return [str(key) for key in self._texts(batches, "key_column")]
+
+    def values(self, batches: Iterable[pa.RecordBatch]) -> list[str | None]:
+        """Return the values of the kit's rows, in order."""
+        return self._texts(batches, "value_column")
+
+    def expect_event_times(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Raise ConformanceError unless every row has the event time that it was written with."""
+        wanted = {row.key: row.event_time_ms for row in self.rows}
+        for batch in batches:
+            for key, found_ms in zip(self.keys([batch]), self._event_times_ms(batch), strict=True):
+                wrong = _time_difference(wanted.get(key), found_ms)
+                written = _milliseconds(wanted.get(key))
+                self.expect(wrong is None, f"row {key} was written with the event time {written}, and {wrong}")
+
+    def compare(self, delivered: Sequence[str], *, in_order: bool = True) -> None:
+        """Raise ConformanceError unless what was delivered is what is written."""
+        self.refuse(difference(self.written, delivered, in_order=in_order))
+
+    def skip_without(self, needs: Iterable[Ability]) -> None:
+        """Raise NotApplicableError if the connector lacks an ability."""
+        for ability in sorted(needs, key=lambda each: each.name):
+            why = self.harness.abilities.lacking(ability)
+            if why is not None:
+                raise NotApplicableError(f"{name_of(self.harness)} has no {ability.name}: it {why}")
+
+    def close(self) -> None:
+        """Close all that was opened, the last first.  Raises, when all is closed, the first error of doing so."""
+        errors: list[BaseException] = []
+        while self._closers:
+            try:
+                self._closers.pop()()
+            except BaseException as error:  # noqa: BLE001, PERF203 - it must not keep open what was opened before
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except Exception:
+            if error is None:  # else that is what went wrong first
+                raise
+
+    def _texts(self, batches: Iterable[pa.RecordBatch], attribute: str) -> list[str | None]:
+        values = [value for batch in batches for value in self._column(batch, attribute).to_pylist()]
+        return [value.decode() if isinstance(value, bytes) else value for value in values]
+
+    def _event_times_ms(self, batch: pa.RecordBatch) -> list[float | None]:
+        name = self.harness.event_time_column
+        column = self._column(batch, "event_time_column")
+        if pa.types.is_integer(column.type):
+            return list(column.to_pylist())
+        if not pa.types.is_timestamp(column.type):
+            raise self.fail(f"the column {name!r} is {column.type}: event times are timestamps, or in milliseconds")
+        in_microseconds = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64())
+        return [None if at is None else at / 1_000 for at in in_microseconds.to_pylist()]
+
+    def _column(self, batch: pa.RecordBatch, attribute: str) -> pa.Array:
+        name = getattr(self.harness, attribute)
+        if name not in batch.schema.names:
+            there = ", ".join(batch.schema.names)
+            raise self.fail(f"the reader yields no column {name!r}, only {there}: let {attribute} name it")
+        return batch.column(name)
+
+
+def _made(kind: type, maker: str, made: _Found) -> _Found:
+    if not isinstance(made, kind):
+        raise ContractError(f"{maker} gives a {type(made).__name__}, which is no {kind.__name__}")
+    return made
+
+
+def _counted(rows: Sequence[Row]) -> str:
+    return "1 row" if len(rows) == 1 else f"{len(rows)} rows"
+
+
+def _time_difference(wanted_ms: float | None, found_ms: float | None) -> str | None:
+    """Say how an event time that was read differs from the one that was written; None: it does not."""
+    if wanted_ms == found_ms:
+        return None
+    if wanted_ms is None or found_ms is None:
+        return f"read with {_milliseconds(found_ms)}"
+    return f"read with one {_milliseconds(abs(found_ms - wanted_ms))} {'later' if found_ms > wanted_ms else 'earlier'}"
+
+
+def _milliseconds(number: float | None) -> str:
+    return "none" if number is None else f"{number:,.3f}".removesuffix(".000") + " ms"
+
+
+def _times(event_times_ms: Sequence[int | None]) -> str:
+    texts = ["no time" if at is None else said(at) for at in event_times_ms]
+    return ", ".join(texts) if len(texts) <= 8 else f"{texts[0]} to {texts[-1]}"

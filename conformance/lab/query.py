@@ -1,0 +1,224 @@
+"""A query without Spark: calls a coordinator exactly as Spark's MicroBatchExecution does, on a clock of its own.
+
+An offset is logged before its batch is read, and a batch is committed after it.  A new run reads the
+last batch that was logged and not committed again, and only then plans.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import cycle
+
+from tidegate.alignment.budget import UNLIMITED, Budget
+from tidegate.conformance.abilities import Ability
+from tidegate.conformance.harness import Row
+from tidegate.conformance.lab.explain import difference, ordered_difference
+from tidegate.conformance.lab.lab import Lab
+from tidegate.conformance.lab.planning import Clock, Run
+from tidegate.enumerators.contract import Json
+from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
+from tidegate.readers.contract import ReadTask
+from tidegate.sources.contract import Source
+
+__all__ = ["Batch", "Query"]
+
+_PAUSE_S = 0.01  # of real time, for what a connector does beside its plans; the query's clock goes on by itself
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One batch that was read.
+
+    number: from 0.
+    start, end: its offsets.
+    keys: of its rows, in the order of its tasks.
+    """
+
+    number: int
+    start: Json
+    end: Json
+    keys: list[str]
+
+    @property
+    def watermark_ms(self) -> int | None:
+        """The source's watermark at its end."""
+        found: int | None = self.end.get("watermark")
+        return found
+
+    @property
+    def bound_ms(self) -> int | None:
+        """Where it was cut."""
+        found: int | None = self.end.get("bound")
+        return found
+
+
+@dataclass
+class Query:
+    """One query with its checkpoint, started and ended again and again.
+
+    lab: where it reads, and which planner it runs.
+    """
+
+    lab: Lab
+    source: Source
+    clock: Clock = field(default_factory=Clock)
+    cores: int = 2
+    offsets: list[str] = field(default_factory=list)
+    batches: list[Batch] = field(default_factory=list)
+    run: Run | None = None
+
+    def start(self, *, bounded: bool = False, source: Source | None = None) -> None:
+        """Begin a run, and read a batch again that the last one did not commit."""
+        if source is not None:
+            self.source = source
+        self.lab.tell("start the query" + (" with Trigger.AvailableNow" if bounded else ""))
+        opened = self.lab.open_run(self.source.as_stream(), self.clock.clocks, self.cores)
+        self.lab.at_close(opened.close)
+        self.run = opened
+        if bounded:
+            opened.bound_run()
+        if len(self.offsets) > len(self.batches):
+            self.commit(self.read())
+
+    def crash(self) -> None:
+        """Forget the run without a word, as SIGKILL does; the checkpoint stays."""
+        self.lab.tell("kill the planner")
+        self.run = None
+
+    def stop(self) -> None:
+        """End the run in order."""
+        self.lab.tell("stop the query")
+        if self.run is not None:
+            self.run.close()
+        self.run = None
+
+    @property
+    def running(self) -> Run:
+        """The run that goes on."""
+        if self.run is None:
+            self.start()
+        assert self.run is not None  # noqa: S101 - start() has just set it
+        return self.run
+
+    @property
+    def last_offset(self) -> Json:
+        """The offset that was logged last, as a restart finds it."""
+        return _parsed(self.offsets[-1]) if self.offsets else dict(INITIAL_OFFSET)
+
+    def plan(self, budget: Budget = UNLIMITED) -> bool:
+        """Plan a batch and log its offset; False: there is nothing to do."""
+        run = self.running
+        start = self.last_offset
+        text = json.dumps(run.latest_offset(start, budget))
+        if self.offsets and text == self.offsets[-1]:
+            return False
+        self.offsets.append(text)
+        return True
+
+    def read(self) -> Batch:
+        """Read the batch that was logged last."""
+        end = self.last_offset
+        start = _parsed(self.offsets[-2]) if len(self.offsets) > 1 else dict(INITIAL_OFFSET)
+        keys = [key for task in self.running.tasks(start, end) for key in self._keys_of(task, end)]
+        self.lab.tell(f"batch {len(self.offsets) - 1}: {_listed(keys)}")
+        return Batch(len(self.offsets) - 1, start, end, keys)
+
+    def commit(self, batch: Batch) -> None:
+        """Note that a batch is written."""
+        self.batches.append(batch)
+
+    def step(self, budget: Budget = UNLIMITED) -> Batch | None:
+        """Plan, read and commit a batch; None: there is nothing to do."""
+        if not self.plan(budget):
+            return None
+        batch = self.read()
+        self.commit(batch)
+        return batch
+
+    def steps(self, most: int = 1_000, budget: Budget = UNLIMITED) -> Iterator[Batch]:
+        """Yield batches until there is nothing to do; raises ConformanceError if that never comes."""
+        for _ in range(most):
+            batch = self.step(budget)
+            if batch is None:
+                return
+            yield batch
+        raise self.lab.fail(f"the query makes one batch after the other, {most:,} by now, though nothing comes")
+
+    def rest(self) -> None:
+        """Make batches until there is nothing to do."""
+        for _ in self.steps():
+            pass
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass on the query's clock, and make the batches that come of it."""
+        self.lab.tell(f"{seconds:g} s pass")
+        self.clock.sleep(seconds)
+        self.rest()
+
+    def run_until(self, condition: Callable[[], object], complaint: str, *budgets: Budget) -> None:
+        """Make batches until a condition holds; raises ConformanceError when it does not, and no more rows come.
+
+        budgets: of the batches, in turn; none: unlimited.
+        """
+        limits = cycle(budgets or [UNLIMITED])
+        deadline = time.monotonic() + self.lab.patience_s
+        while not condition():
+            batch = self.step(next(limits))
+            if batch is not None and batch.keys:
+                deadline = time.monotonic() + self.lab.patience_s
+            elif time.monotonic() > deadline:
+                raise self.lab.fail(f"{complaint} (waited {self.lab.patience_s:g} s)\n{self.missing() or ''}".rstrip())
+            elif batch is None:
+                time.sleep(_PAUSE_S)
+
+    def run_until_read(self, rows: Iterable[Row], *budgets: Budget) -> None:
+        """Make batches, each with the next of the budgets, until all of some rows are there."""
+        wanted = {row.key for row in rows}
+        complaint = f"{len(wanted)} rows were written and not all delivered"
+        self.run_until(lambda: wanted <= set(self.delivered), complaint, *budgets)
+
+    def finish(self) -> None:
+        """Begin a bounded run (Trigger.AvailableNow) and make its batches; all that is there must come."""
+        self.start(bounded=True)
+        self.rest()
+        self.stop()
+
+    @property
+    def delivered(self) -> list[str]:
+        """The keys of all rows of committed batches, in order."""
+        return [key for batch in self.batches for key in batch.keys]
+
+    def missing(self) -> str | None:
+        """Say what of all that was written is not delivered, or twice, or out of order; None: nothing."""
+        # What lies in one position may be sorted by time against other positions of the split.
+        in_order = self.lab.can(Ability.ROW_POSITIONS)
+        return difference(self.lab.written, self.delivered, in_order=in_order)
+
+    def expect_same(self, first: Batch, second: Batch, what: str) -> None:
+        """Raise ConformanceError unless two readings of a batch gave the same rows, each split in the same order."""
+        # Tasks may come in another order.  Within a split, see missing().
+        by = _split_of if self.lab.can(Ability.ROW_POSITIONS) else None
+        wrong = ordered_difference(what, sorted(first.keys, key=by), sorted(second.keys, key=by))
+        if wrong is not None:
+            raise self.lab.fail(wrong)
+
+    def _keys_of(self, task: ReadTask, end: Json) -> list[str]:
+        return self.lab.keys(self.source.reader(end.get("enumerator")).read(task))
+
+
+def _split_of(key: str) -> str:
+    return key.partition("#")[0]
+
+
+def _parsed(text: str) -> Json:
+    found: Json = json.loads(text)
+    return found
+
+
+def _listed(keys: list[str]) -> str:
+    return (
+        "no rows" if not keys else ", ".join(keys) if len(keys) <= 8 else f"{len(keys)} rows, {keys[0]} to {keys[-1]}"
+    )

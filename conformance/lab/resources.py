@@ -1,0 +1,120 @@
+"""What this process holds: threads, child processes, sockets, files; and what a call does to get at the outside."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tidegate.conformance.lab.processes import children, command
+
+__all__ = ["Resources", "acts"]
+
+_DESCRIPTORS = next((path for path in (Path("/proc/self/fd"), Path("/dev/fd")) if path.exists()), None)
+_OUTWARD = {
+    "socket.connect": "connects a socket",
+    "socket.bind": "binds a socket",
+    "socket.getaddrinfo": "looks up a host",
+    "socket.sendto": "sends a message",
+    "socket.sendmsg": "sends a message",
+    "subprocess.Popen": "starts a process",
+    "os.fork": "forks a process",
+    "os.posix_spawn": "starts a process",
+    "os.system": "starts a process",
+    "os.mkdir": "makes a folder",
+    "os.remove": "deletes a file",
+    "os.rmdir": "deletes a folder",
+    "os.rename": "renames a file",
+    "os.link": "links a file",
+    "os.symlink": "links a file",
+    "os.truncate": "writes a file",
+    "open": "writes a file",
+}
+_OF_FILES = frozenset({"os.mkdir", "os.remove", "os.rename", "open"})
+_listeners: dict[int, list[str]] = {}  # by thread
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a process held at a moment, by kind: for each thing its name.
+
+    Where the system does not show children or what a descriptor is, those are left out.
+    """
+
+    kinds: Mapping[str, Mapping[object, str]]
+
+    @classmethod
+    def now(cls) -> Resources:
+        """Look."""
+        kinds: dict[str, dict[object, str]] = {
+            "thread": {thread.ident: thread.name for thread in threading.enumerate()},
+            "child process": {pid: command(pid) for pid in children().get(os.getpid(), ())},
+        }
+        for number, what in _descriptors().items():
+            kind = what.partition(":")[0] if not what.startswith("/") else "file"
+            kinds.setdefault(kind, {})[number, what] = what
+        return cls(kinds)
+
+    def beyond(self, before: Resources) -> str | None:
+        """Say of what there is more than before; None: of nothing.
+
+        Counted by kind, for what a pool holds may be another one than before.
+        """
+        grown = []
+        for kind, now in self.kinds.items():
+            then = before.kinds.get(kind, {})
+            if len(now) > len(then):
+                names = sorted({name for key, name in now.items() if key not in then})
+                grown.append(f"{len(now) - len(then)} more of the kind {kind!r} than before, such as {names[-1]!r}")
+        return " and ".join(grown) or None
+
+
+@contextmanager
+def acts() -> Iterator[list[str]]:
+    """Note what this thread does to reach other processes or to change files, as far as Python sees it (PEP 578)."""
+    _install()
+    done = _listeners[threading.get_ident()] = []
+    try:
+        yield done
+    finally:
+        del _listeners[threading.get_ident()]
+
+
+@cache
+def _install() -> None:
+    sys.addaudithook(_notice)  # there is no way to take one away
+
+
+def _notice(event: str, arguments: tuple[Any, ...]) -> None:
+    if _listeners and event in _OUTWARD:
+        done = _listeners.get(threading.get_ident())
+        if done is not None and not (event in _OF_FILES and _harmless(event, arguments)):
+            done.append(f"{_OUTWARD[event]} ({event}{_target(event, arguments)})")
+
+
+def _harmless(event: str, arguments: tuple[Any, ...]) -> bool:
+    """Tell whether a file is only read, or is what Python itself keeps of a module that is imported first now."""
+    path = arguments[0]
+    opened = isinstance(path, int)  # a descriptor, of what was noticed when it was opened
+    reads = event == "open" and not arguments[2] & (os.O_WRONLY | os.O_RDWR)
+    return opened or reads or (sys.pycache_prefix or "__pycache__") in str(path)
+
+
+def _target(event: str, arguments: tuple[Any, ...]) -> str:
+    return f" {arguments[1]!r}" if event in {"socket.connect", "socket.bind"} else ""
+
+
+def _descriptors() -> dict[int, str]:
+    found: dict[int, str] = {}
+    if _DESCRIPTORS is None:
+        return found
+    for name in os.listdir(_DESCRIPTORS):  # noqa: PTH208 - names alone are wanted
+        with suppress(OSError):  # the one that listed them is gone by now
+            found[int(name)] = os.readlink(_DESCRIPTORS / name) if _DESCRIPTORS.parts[1] == "proc" else "descriptor"  # noqa: PTH115
+    return found

@@ -1,0 +1,1 @@
+"""Sessions, streams and processes of Spark, for rules that need the real one."""

@@ -1,0 +1,168 @@
+"""A streaming query of Spark with its checkpoint, started again and again, and what each batch of it gave."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from tidegate.conformance.errors import ConformanceError
+from tidegate.conformance.lab.lab import Lab
+from tidegate.conformance.lab.spark.session import shared_session
+from tidegate.sources.bridge import SOURCE_WATERMARK
+from tidegate.sources.contract import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["SparkBatch", "SparkStream", "folder", "gist", "keys_in"]
+
+_DEADLINE_S = 120
+_ENOUGH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class SparkBatch:
+    """What one call of foreachBatch got.
+
+    number: the batch's id; one that is read again has the same.
+    keys: of its rows.
+    again: the same, by a second action on the batch.
+    watermarks_ms: the values of the column ``source_watermark``; empty without one.
+    """
+
+    number: int
+    keys: list[str]
+    again: list[str]
+    watermarks_ms: frozenset[int | None]
+
+
+class SparkStream:
+    """One stream.  What is delivered is the last reading of every batch, as a sink keeps it that knows batch ids.
+
+    checkpoint: None: a new folder, which goes with the lab.
+    twice: with two actions on every batch.
+    """
+
+    def __init__(self, lab: Lab, source: Source, checkpoint: Path | None = None, *, twice: bool = False) -> None:
+        self.lab, self.source, self._twice = lab, source, twice
+        self.checkpoint = folder(lab) if checkpoint is None else checkpoint
+        self.batches: list[SparkBatch] = []
+        self.offsets: dict[int, dict[str, Any]] = {}
+
+    def run(self) -> list[SparkBatch]:
+        """Read all there is (Trigger.AvailableNow), and return the batches of this run."""
+        before = len(self.batches)
+        self.lab.tell("start the stream with Trigger.AvailableNow")
+        query = self._start(availableNow=True)
+        try:
+            with self._told():
+                ended = query.awaitTermination(_DEADLINE_S)
+            self.lab.expect(ended, f"a stream with Trigger.AvailableNow did not end within {_DEADLINE_S} s")
+        finally:
+            query.stop()
+        self.offsets |= {p.batchId: json.loads(p.sources[0].endOffset) for p in query.recentProgress}
+        return self.batches[before:]
+
+    def failure(self) -> str | None:
+        """Read all there is, and return what Spark says when that fails; None: it does not."""
+        try:
+            self.run()
+        except ConformanceError as error:
+            if isinstance(error.__cause__, PySparkException):
+                return str(error.__cause__)
+            raise
+        return None
+
+    @contextmanager
+    def running(self) -> Iterator[StreamingQuery]:
+        """Let it run with Spark's own trigger until the context is left."""
+        self.lab.tell("start the stream")
+        query = self._start()
+        try:
+            yield query
+        finally:
+            self.lab.tell("stop the stream")
+            query.stop()
+
+    def await_rows(self, query: StreamingQuery) -> None:
+        """Wait until a running query has delivered all rows that are written."""
+        wanted = {key for split in self.lab.splits for key in split.keys}
+
+        def look() -> bool | None:
+            with self._told():
+                query.processAllAvailable()
+            return wanted <= set(self.delivered) or None
+
+        self.lab.until(look, f"a running stream has not delivered all of {len(wanted)} rows")
+
+    def forget_last_commit(self) -> int:
+        """Let the checkpoint be as if the last batch had not been committed, and return its number."""
+        last = max((path for path in (self.checkpoint / "commits").iterdir() if path.name.isdecimal()), key=_number)
+        self.lab.tell(f"forget that batch {last.name} was committed")
+        last.unlink()
+        last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+        return _number(last)
+
+    @property
+    def delivered(self) -> list[str]:
+        """The keys of all rows, each batch by its last reading."""
+        last = {batch.number: batch.keys for batch in list(self.batches)}
+        return [key for _, keys in sorted(last.items()) for key in keys]
+
+    def _start(self, **trigger: bool) -> StreamingQuery:
+        with self._told():
+            frame = self.source.read_stream(shared_session())
+            writer = frame.writeStream.foreachBatch(self._keep).option("checkpointLocation", str(self.checkpoint))
+            return (writer.trigger(**trigger) if trigger else writer).start()
+
+    def _keep(self, frame: DataFrame, number: int) -> None:
+        keys, watermarks = self._rows(frame)
+        again = self._rows(frame)[0] if self._twice else keys
+        self.lab.tell(f"batch {number}: {len(keys)} rows" + (f", {', '.join(keys)}" if 0 < len(keys) <= 8 else ""))
+        self.batches.append(SparkBatch(number, keys, again, watermarks))
+
+    def _rows(self, frame: DataFrame) -> tuple[list[str], frozenset[int | None]]:
+        key = keys_in(self.lab.harness.key_column)
+        if SOURCE_WATERMARK not in frame.columns:
+            return [row[0] for row in frame.select(key).collect()], frozenset()
+        rows = frame.select(key, F.unix_millis(SOURCE_WATERMARK)).collect()
+        return [row[0] for row in rows], frozenset(row[1] for row in rows)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except PySparkException as error:
+            raise self.lab.fail(f"the stream ends with an error: {gist(error)}") from error
+
+
+def folder(lab: Lab) -> Path:
+    """Return a new folder, which goes with the lab."""
+    made = tempfile.TemporaryDirectory(prefix="tidegate-conformance-", ignore_cleanup_errors=True)
+    lab.at_close(made.cleanup)
+    return Path(made.name)
+
+
+def keys_in(column: str) -> Any:
+    """Return the keys of rows as text, whether the column holds text or bytes."""
+    return F.col(column).cast("string").alias("key")
+
+
+def gist(error: BaseException) -> str:
+    """Return what an error of Spark says; of a long one how it begins, and how it ends, where the cause is."""
+    said = str(error).partition("\n=== Streaming Query ===")[0].strip()
+    return said if len(said) <= 2 * _ENOUGH else f"{said[:_ENOUGH]} ... {said[-_ENOUGH:]}"
+
+
+def _number(path: Path) -> int:
+    return int(path.name)

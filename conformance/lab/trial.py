@@ -1,0 +1,80 @@
+"""Does something with a harness in a thread of its own, so that what hangs in a connector hangs nobody else."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+from tidegate.conformance.errors import SkippedError
+from tidegate.conformance.lab.lab import Lab
+
+__all__ = ["Trial"]
+
+_Found = TypeVar("_Found")
+_CLOSING_S = 10.0
+
+
+class Trial(threading.Thread, Generic[_Found]):
+    """Something that is done once, in a lab of its own, which is closed afterwards.
+
+    lab: None as long as its harness is not made.
+    found: what came of it; None: an error, or nothing yet.
+    error: what ended it, or, when it went well or is skipped, the closing of the lab; None: nothing.
+    """
+
+    def __init__(self, what: str, open_lab: Callable[[], Lab], do: Callable[[Lab], _Found]) -> None:
+        super().__init__(name=f"conformance-{what}", daemon=True)
+        self._open_lab, self._do = open_lab, do
+        self.lab: Lab | None = None
+        self.found: _Found | None = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Do it, and close the lab."""
+        try:
+            self.lab = self._open_lab()
+        except BaseException as error:  # noqa: BLE001 - whatever a connector raises is told
+            self.error = error
+            return
+        for step in (self._try, Lab.close):
+            try:
+                step(self.lab)
+            except BaseException as error:  # noqa: BLE001, PERF203 - as above
+                if self.error is None or isinstance(self.error, SkippedError):
+                    self.error = error
+
+    def hung(self, deadline_s: float) -> str | None:
+        """Start, and wait until it has ended.  None: it has; else it is left alone, and this says where it hangs."""
+        self.start()
+        self.join(deadline_s)
+        if not self.is_alive():
+            return None
+        told = f"it did not end within {deadline_s:g} s\n{self._stacks()}"
+        if self.lab is not None:
+            # Its own thread may never come to that, and it often ends what hangs; it may hang as well.
+            closing = threading.Thread(target=_close, args=[self.lab], name=f"{self.name}-closing", daemon=True)
+            closing.start()
+            closing.join(_CLOSING_S)
+        return told
+
+    def _try(self, lab: Lab) -> None:
+        self.found = self._do(lab)
+
+    def _stacks(self) -> str:
+        names = {thread.ident: thread.name for thread in threading.enumerate()}
+        found = []
+        with suppress(RuntimeError):
+            frames = sys._current_frames()  # noqa: SLF001 - documented for this very use
+            for ident in sorted(frames, key=lambda each: each != self.ident):
+                stack = "".join(traceback.format_stack(frames[ident]))
+                found.append(f"thread {names.get(ident, ident)}:\n{stack}")
+        return "\n".join(found)
+
+
+def _close(lab: Lab) -> None:
+    with suppress(BaseException):  # that it hangs is what is told
+        lab.close()

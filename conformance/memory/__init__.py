@@ -1,0 +1,1 @@
+"""The reference connector, over rows in memory."""

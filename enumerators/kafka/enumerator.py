@@ -1,0 +1,306 @@
+"""The Kafka enumerator: partitions as splits, offsets as positions, ListOffsets as the time index."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Annotated, TypeVar
+
+from pydantic import Field, TypeAdapter
+from typing_extensions import NotRequired, TypedDict
+
+from tidegate.alignment.budget import Cost
+from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
+from tidegate.enumerators.contract import Divergence, Json, SplitEnumerator
+from tidegate.enumerators.kafka.heads import HeadFinder
+from tidegate.enumerators.kafka.offsets import OffsetsSpec, resolve
+from tidegate.enumerators.kafka.subscription import Subscription, find_partitions, named_topics
+from tidegate.enumerators.kafka.topics import KnownTopics
+from tidegate.enumerators.snapshots import checked
+from tidegate.errors import CheckpointError, ConnectorError, DataLossError, PositionGoneError
+from tidegate.readers.event_time.assigners import TimeUnit
+from tidegate.readers.event_time.policy import EventTimePolicy
+from tidegate.readers.kafka.client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient, ListedOffset
+from tidegate.readers.kafka.cluster import UnknownPartitionError
+from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka.peeked import PeekedBatches
+from tidegate.readers.kafka.reader import KafkaDetails
+
+__all__ = ["KafkaEnumerator", "KafkaTimestampEnumerator", "with_detected_unit"]
+
+_LOG = logging.getLogger("tidegate.planner")
+_FIRST_CONTACT_S = 5.0
+_LAST_MS = 2**63 - 1
+_UNIT = "eventTimeUnit"
+_LEADER_ELECTION_S = 2.0
+_NAMED = 5
+
+_Answer = TypeVar("_Answer")
+
+
+class _State(TypedDict):
+    cluster: NotRequired[str]
+    eventTimeUnit: NotRequired[TimeUnit]
+    topics: NotRequired[dict[str, Annotated[list[str], Field(min_length=2, max_length=2)]]]
+
+
+_SHAPE = TypeAdapter(_State)
+
+
+class KafkaEnumerator(SplitEnumerator):
+    """Enumerates the partitions of a subscription; looks at single records for their event times.
+
+    starting, stopping: where new queries begin and, if anywhere, end.
+    event_times: where they come from; a unit that is to be detected is asked for once.
+    state: the last run's snapshot: the cluster and the topics that the checkpoint's offsets belong to, and
+        the unit of event times that was detected.
+    fail_on_data_loss: refuse to go on with another cluster, and remember partitions that are gone.
+    """
+
+    positions_are_rows = True
+
+    def __init__(
+        self,
+        config: KafkaConnectionConfig,
+        subscription: Subscription,
+        starting: OffsetsSpec,
+        stopping: OffsetsSpec | None,
+        state: Json | None = None,
+        *,
+        event_times: EventTimePolicy | None = None,
+        fail_on_data_loss: bool = True,
+    ) -> None:
+        state = {} if state is None else checked(state, _SHAPE)
+        self._client = KafkaClient(config)
+        self._committed = config.isolation_level == "read_committed"
+        self._subscription, self._starting, self._stopping = subscription, starting, stopping
+        self._cluster_id: str | None = state.get("cluster")
+        self._topics = KnownTopics(state.get("topics", {}))
+        policy = with_detected_unit(event_times or EventTimePolicy(), state)
+        self._detected = policy.unit_is_unknown or state.get(_UNIT) is not None
+        self._find_head = HeadFinder(policy, wall_clock=self.wall_clock)
+        self._peeked = PeekedBatches()
+        self._clock_ahead_s = 0.0
+        self._fail_on_data_loss = fail_on_data_loss
+        self._met = False
+        self._found: list[TopicPartition] = []
+        self._begins: dict[TopicPartition, int] = {}
+        self._ends: dict[SplitId, int] = {}
+        self._leader_epochs: dict[TopicPartition, int] = {}
+        self._away: Collection[TopicPartition] = ()
+
+    def discover(self) -> Collection[SplitId]:
+        """Return the subscribed partitions; the first call fails fast when no broker is there."""
+        deadline_s = None if self._met else min(_FIRST_CONTACT_S, self._client.config.deadline_s)
+        known = [*{partition.topic for partition in self._found} | set(self._topics.names)]
+        self._found = find_partitions(self._subscription, self._client, known, deadline_s=deadline_s)
+        if not self._met:
+            self._met = True
+            self._recognise_cluster()
+        now_ms = self._client.clock_ms()
+        self._clock_ahead_s = 0.0 if now_ms is None else now_ms / 1000 - time.time()
+        return [partition.split_id for partition in self._found]
+
+    def wall_clock(self) -> float:
+        """Return the cluster's time, or the driver's where the cluster does not tell."""
+        return time.time() + self._clock_ahead_s
+
+    def details(self, wanted: SplitRange) -> KafkaDetails:
+        """Return the time by which a reader tells what is in the future, and whose records are planned."""
+        if not self._met:  # a batch that an earlier run planned
+            self.discover()
+        partition = TopicPartition.of(wanted.split_id)
+        topic_id = self._topics.ids.get(partition.topic)
+        return KafkaDetails(int(self.wall_clock() * 1000), topic_id, self._topics.epoch(partition))
+
+    def forget(self, removed: Positions) -> Collection[SplitId]:
+        """Return the partitions that the cluster has no more, where data loss is accepted: they never come back."""
+        if self._fail_on_data_loss:
+            return ()
+        gone = self.lost(removed)
+        if gone:
+            names = ", ".join(gone[:_NAMED]) + (f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else "")
+            _LOG.warning("%s no longer exist, and are read no further (failOnDataLoss is false)", names)
+        self._topics.forget(_partitions(gone), named_topics(self._subscription))
+        return gone
+
+    def lost(self, removed: Positions) -> list[SplitId]:
+        """Return the partitions that the cluster has no more; others are only not subscribed."""
+        partitions = _partitions(removed)
+        topics = {p.topic for p in partitions}
+        there = self._client.partitions(topics, expected=topics) if partitions else {}
+        return [p.split_id for p in partitions if p.partition not in there.get(p.topic, ())]
+
+    def starts(self, splits: Collection[SplitId], *, first: bool) -> Positions:
+        """Resolve the starting offsets; partitions that appear later begin at their earliest offset."""
+        spec = self._starting if first else OffsetsSpec("startingOffsets", EARLIEST)
+        starts = _by_split(resolve(spec, _partitions(splits), self._client))
+        if self._find_head.policy.unit_is_unknown:
+            self.peek(starts)  # executors must know the unit, also where nothing is planned by time
+        return starts
+
+    def stops(self, splits: Collection[SplitId]) -> Mapping[SplitId, int | None]:
+        """Resolve the ending offsets, if there are any."""
+        if self._stopping is None or not splits:
+            return dict.fromkeys(splits)
+        return _by_split(resolve(self._stopping, _partitions(splits), self._client, self._found))
+
+    def extents(self, splits: Collection[SplitId]) -> Mapping[SplitId, Extent]:
+        """Ask for the log's beginnings and ends; settled when no transaction is open."""
+        self._client.wait_for_leaders(math.inf)
+        self._away = ()
+        return self._reachable_extents(splits)[0]
+
+    def available_extents(self, splits: Collection[SplitId]) -> tuple[Mapping[SplitId, Extent], Mapping[SplitId, str]]:
+        """Ask as ``extents`` does, but wait for leaders only as long as electing one takes; also later, in peeks."""
+        # Who waited for a partition once need not wait for it again each time.
+        self._client.wait_for_leaders(0.0 if self._away else _LEADER_ELECTION_S)
+        extents, away = self._reachable_extents(splits)
+        if away and not extents:
+            return self.extents(splits), {}
+        self._away = _partitions(away)
+        self._client.wait_for_leaders(_LEADER_ELECTION_S)
+        return extents, away
+
+    def validate(self, positions: Positions) -> Mapping[SplitId, Divergence]:
+        """Compare the ids of topics, and leader epochs where they have changed."""
+        self._ask_for_topics_of([s for s, at in positions.items() if self._ends.get(s, at) < at])
+        if self._topics.is_settled:
+            return {}
+        by_partition = {TopicPartition.of(split): position for split, position in positions.items()}
+        found = self._asked(
+            lambda: self._topics.divergences(
+                by_partition, self._begins, self._client.topic_ids, self._client.epoch_ends
+            )
+        )
+        return {partition.split_id: divergence for partition, divergence in found.items()}
+
+    def _ask_for_topics_of(self, shorter: Collection[SplitId]) -> None:
+        """Learn of topics that were created anew since the last look: logs that end before their positions tell."""
+        if shorter:
+            self._client.partitions({partition.topic for partition in _partitions(shorter)})
+            self._topics.observe(self._leader_epochs, self._client.topic_ids)
+
+    def _reachable_extents(self, splits: Collection[SplitId]) -> tuple[dict[SplitId, Extent], dict[SplitId, str]]:
+        self._peeked.forget()
+        failures: dict[TopicPartition, ConnectorError] = {}
+        begins = self._reachable(_partitions(splits), EARLIEST, failures)
+        # The high watermarks come first: a transaction that ends in between only looks settled later.
+        high = self._reachable(begins, LATEST, failures, "read_uncommitted")
+        ends = self._reachable(high, LATEST, failures) if self._committed else high
+        self._begins = {p: begins[p].offset for p in ends}
+        self._ends = {p.split_id: high[p].offset for p in ends}
+        self._leader_epochs = {p: end.leader_epoch for p, end in ends.items()}
+        self._topics.observe(self._leader_epochs, self._client.topic_ids)
+        gone = [p for p, failure in failures.items() if isinstance(failure, UnknownPartitionError)]
+        if gone and self._fail_on_data_loss:
+            raise DataLossError(
+                f"the Kafka partition {min(gone).split_id} was deleted while it was read; "
+                "set failOnDataLoss to false to go on without it"
+            )
+        extents = {
+            p.split_id: Extent(
+                begins[p].offset, end.offset, settled=end.offset >= high[p].offset, epoch=end.leader_epoch
+            )
+            for p in _partitions(splits)  # brokers answer in any order, and equal plans need the same one
+            if (end := ends.get(p)) is not None
+        }
+        return extents, {p.split_id: str(failures[p]) for p in failures.keys() - set(gone)}
+
+    def _reachable(
+        self,
+        partitions: Collection[TopicPartition],
+        point: int,
+        failures: dict[TopicPartition, ConnectorError],
+        isolation_level: IsolationLevel | None = None,
+    ) -> dict[TopicPartition, ListedOffset]:
+        found, failed = self._client.reachable_offsets(partitions, point, isolation_level=isolation_level)
+        failures.update(failed)
+        return found
+
+    def _asked(self, ask: Callable[[], _Answer]) -> _Answer:
+        """Return an answer about partitions.  Raises PositionGoneError for one that was deleted by now."""
+        try:
+            return ask()
+        except UnknownPartitionError as error:
+            raise PositionGoneError(str(error)) from None
+
+    def cost(self, ranges: Mapping[SplitId, SplitRange]) -> Cost:
+        """Return offsets as rows, and bytes by the mean size of the records seen so far."""
+        rows = {s: r.end - r.start for s, r in ranges.items()}
+        size = self._find_head.bytes_per_record
+        return Cost(sum(rows.values()), int(sum(count * size(TopicPartition.of(s)) for s, count in rows.items())))
+
+    def peek(self, positions: Positions) -> Mapping[SplitId, Head | None]:
+        """Look at the first record that counts, and that the isolation level shows, at or after each position."""
+        at = {TopicPartition.of(split): position for split, position in positions.items()}
+        found = self._asked(lambda: self._client.peek(at, self._find_head, self._peeked, self._topics.ids))
+        return {p.split_id: Head(*seen) if seen is not None else None for p, seen in found.items()}
+
+    def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
+        """Leave all partitions to peeks, for Kafka knows nothing of these times."""
+        del ends
+        return {}
+
+    def snapshot(self) -> Json | None:
+        """Name the cluster and the topics, for offsets mean nothing on others, and the unit that was detected."""
+        state: Json = {} if self._cluster_id is None else {"cluster": self._cluster_id}
+        if self._detected and (unit := getattr(self._find_head.policy.assigner, "unit", None)) is not None:
+            state[_UNIT] = unit
+        if topics := self._topics.snapshot():
+            state["topics"] = topics
+        return state or None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _recognise_cluster(self) -> None:
+        before, now = self._cluster_id, self._client.cluster_id
+        if now is None:
+            return
+        if before not in {None, now}:
+            sentence = f"the checkpoint's offsets are of the Kafka cluster {before}, but {now} answers"
+            if self._fail_on_data_loss:
+                raise CheckpointError(
+                    f"{sentence} at {self._client.config.bootstrap_servers}; start with a new checkpoint, "
+                    "or set failOnDataLoss to false once if the new cluster holds the same offsets"
+                )
+            _LOG.warning("%s; it is taken to hold the same offsets", sentence)
+        self._cluster_id = now
+
+
+class KafkaTimestampEnumerator(KafkaEnumerator):
+    """Knows where event times stand without reading: Kafka indexes record timestamps."""
+
+    def lookup(self, event_time_ms: int, splits: Collection[SplitId]) -> Mapping[SplitId, Head | None]:
+        """Find the first entry at or after a time; it may be a transaction marker."""
+        # Kafka takes negative times for the log's ends, and greater ones than a Long not at all.
+        time_ms = min(max(event_time_ms, 0), _LAST_MS)
+        answers = self._asked(lambda: self._client.list_offsets(dict.fromkeys(_partitions(splits), time_ms)))
+        return {p.split_id: Head(offset, at) if offset >= 0 else None for p, (offset, at) in answers.items()}
+
+    def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
+        """Ask for the greatest timestamp; leave a partition where that is no record before the end to peeks."""
+        begins = {split: self._begins.get(TopicPartition.of(split), 0) for split in ends}
+        wanted = {TopicPartition.of(s): MAX_TIMESTAMP for s in ends}
+        answers = self._asked(lambda: self._client.list_offsets(wanted))
+        # Kafka may also name a record that is deleted by now.
+        candidates = {s: Head(*found) for p, found in answers.items() if begins[s := p.split_id] <= found[0] < ends[s]}
+        seen = self.peek({s: head.position for s, head in candidates.items()}) if candidates else {}
+        return {s: head.event_time_ms for s, head in candidates.items() if seen[s] == head}
+
+
+def with_detected_unit(policy: EventTimePolicy, state: Json | None) -> EventTimePolicy:
+    """Return the policy with the unit that the snapshot ``state`` holds, where one is to be detected."""
+    return policy.with_unit((state or {}).get(_UNIT)) if policy.unit_is_unknown else policy
+
+
+def _partitions(splits: Collection[SplitId]) -> list[TopicPartition]:
+    return [TopicPartition.of(split) for split in splits]
+
+
+def _by_split(offsets: Mapping[TopicPartition, int]) -> dict[SplitId, int]:
+    return {partition.split_id: offset for partition, offset in offsets.items()}

@@ -1,0 +1,113 @@
+"""Which record of a Kafka record batch alignment sees first."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from tidegate.errors import CorruptDataError
+from tidegate.readers.event_time.policy import EventTimePolicy
+from tidegate.readers.kafka.records.first_record import first_record
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tidegate.readers.kafka.config import TopicPartition
+    from tidegate.readers.kafka.records.batches import RecordBatch
+
+__all__ = ["HeadFinder"]
+
+_LOG = logging.getLogger("tidegate.planner")
+_EVERY_POSITION = 2**63 - 1
+_MOST_BATCH_BYTES = 2 << 20
+_SMOOTHING = 0.2  # of the newest batch in the mean size of a record
+
+
+class HeadFinder:
+    """Finds the first record of a batch that is not left out by the event-time policy.
+
+    Learns on the way: the unit of the event times, whether the broker stamps a topic's records, and
+    what a record takes.
+
+    policy: with the unit, once one was detected.
+    wall_clock: seconds since the epoch.
+    """
+
+    def __init__(self, policy: EventTimePolicy, *, wall_clock: Callable[[], float] = time.time) -> None:
+        self.policy = policy
+        self._wall_clock = wall_clock
+        self._appended: dict[str, bool] = {}
+        self._bytes_per_record: dict[TopicPartition, float] = {}
+
+    def __call__(self, partition: TopicPartition, batch: RecordBatch, position: int) -> tuple[int, int] | None:
+        """Return offset and event time (ms) of the first record at or after ``position``; None: there is none.
+
+        Raises CorruptDataError for a record that the policy refuses.
+        """
+        self._observe(partition, batch)
+        if self.policy.by_record_timestamp:
+            return self._by_timestamp(partition, batch, position)
+        return self._by_rows(partition, batch, position)
+
+    def bytes_per_record(self, partition: TopicPartition) -> float:
+        """Return about what a record takes in the log; that of all partitions where none was seen."""
+        known = self._bytes_per_record
+        return known.get(partition) or (sum(known.values()) / len(known) if known else 1.0)
+
+    def _observe(self, partition: TopicPartition, batch: RecordBatch) -> None:
+        size = len(batch.data) / (batch.last_offset - batch.base_offset + 1)
+        mean = self._bytes_per_record.get(partition, size)
+        self._bytes_per_record[partition] = mean + _SMOOTHING * (size - mean)
+        appended = batch.append_time_ms is not None
+        if self._appended.setdefault(partition.topic, appended) != appended:
+            self._appended[partition.topic] = appended
+            if self.policy.by_record_timestamp:
+                _LOG.warning(
+                    "topic %s went over to %s: event times before and after mean different things",
+                    partition.topic,
+                    "LogAppendTime" if appended else "CreateTime",
+                )
+
+    def _by_timestamp(self, partition: TopicPartition, batch: RecordBatch, position: int) -> tuple[int, int] | None:
+        policy, horizon_ms = self.policy, self._horizon_ms()
+        lowest_ms = 0 if policy.bad == "ignore" else None
+        highest_ms = horizon_ms if policy.future == "ignore" else None
+        found = first_record(batch, position, lowest_ms=lowest_ms, highest_ms=highest_ms)
+        if found is not None and found[1] < 0:
+            raise CorruptDataError(
+                f"{partition.split_id}: the record at offset {found[0]} has no timestamp; set badEventTime to ignore"
+            )
+        if found is not None and policy.future == "fail" and found[1] > horizon_ms:
+            policy.refuse_future(partition.split_id, *found)
+        return found
+
+    def _by_rows(self, partition: TopicPartition, batch: RecordBatch, position: int) -> tuple[int, int] | None:
+        from tidegate.readers.kafka.records.decoder import RecordDecoder
+
+        decoder = RecordDecoder(partition, include_headers=self.policy.needs_headers, max_batch_bytes=_MOST_BATCH_BYTES)
+        added = decoder.add(batch, position, _EVERY_POSITION)
+        for rows in chain(added, decoder.flush()):
+            self.policy = self.policy.with_unit(self.policy.detect(rows))
+            if (found := self._first_usable(rows)) is not None:
+                return found
+        return None
+
+    def _first_usable(self, rows: pa.RecordBatch) -> tuple[int, int] | None:
+        start, count = 0, 1
+        while start < rows.num_rows:
+            # The first row will do, but for rows that are left out.
+            some = rows.slice(start, count)
+            for row, at_ms in enumerate(self.policy.times(some, self._now_ms()).to_pylist()):
+                if at_ms is not None:
+                    return some.column("offset")[row].as_py(), at_ms
+            start, count = start + count, 8 * count
+        return None
+
+    def _now_ms(self) -> int:
+        return int(self._wall_clock() * 1000)
+
+    def _horizon_ms(self) -> int:
+        return self.policy.horizon_ms(self._now_ms())

@@ -1,0 +1,129 @@
+"""Where reading of Kafka partitions starts and stops: the many ways to say it, and one resolution."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from tidegate.alignment.bisection import Bisection
+from tidegate.alignment.splits import Head
+from tidegate.errors import OptionError
+from tidegate.readers.kafka.client import EARLIEST, LATEST, KafkaClient
+from tidegate.readers.kafka.config import TopicPartition
+
+__all__ = ["ByTimestamp", "OffsetPoint", "OffsetsSpec", "resolve"]
+
+
+@dataclass(frozen=True, slots=True)
+class ByTimestamp:
+    """The first record at or after a time in milliseconds since the epoch."""
+
+    timestamp_ms: int
+
+
+OffsetPoint: TypeAlias = int | ByTimestamp
+"""An offset; EARLIEST or LATEST, as Kafka numbers them (-2, -1); or a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsSpec:
+    """A point in every partition.
+
+    option: the option that said so, for error messages.
+    default: the point where ``by_partition`` is empty.
+    by_partition: a point for every partition there is, as in Spark's JSON options.
+    without_record: what a time past the last record means.
+    """
+
+    option: str
+    default: OffsetPoint = EARLIEST
+    by_partition: Mapping[TopicPartition, OffsetPoint] = field(default_factory=dict)
+    without_record: Literal["error", "latest"] = "latest"
+
+    def point(self, partition: TopicPartition) -> OffsetPoint:
+        """Return the point of a partition.  Raises OptionError when the option leaves it out."""
+        if not self.by_partition:
+            return self.default
+        if partition not in self.by_partition:
+            raise OptionError(
+                f"{self.option} says nothing of partition {partition.split_id}, but it must name every partition "
+                "(-2 is its beginning, -1 its end)"
+            )
+        return self.by_partition[partition]
+
+
+def resolve(
+    spec: OffsetsSpec,
+    partitions: Collection[TopicPartition],
+    client: KafkaClient,
+    known: Collection[TopicPartition] | None = None,
+) -> dict[TopicPartition, int]:
+    """Return the offset of each partition that ``spec`` stands for now.
+
+    known: all partitions that are read, if ``partitions`` are only some of them.
+
+    Raises OptionError when it names a partition that does not exist, an offset past the end, or,
+    with ``without_record="error"``, a time past the last record.
+    """
+    known = partitions if known is None else known
+    unknown = spec.by_partition.keys() - set(known)
+    if unknown:
+        raise OptionError(
+            f"{spec.option} names partition {min(unknown).split_id}, which is not among those that are read: "
+            f"{', '.join(sorted(p.split_id for p in known)[:10])}"
+        )
+    points = {p: spec.point(p) for p in partitions}
+    times = {p: point.timestamp_ms for p, point in points.items() if isinstance(point, ByTimestamp)}
+    at_time = _first_records(times, client)
+    answers = client.list_offsets({p: min(at, LATEST) for p, at in points.items() if not isinstance(at, ByTimestamp)})
+    resolved: dict[TopicPartition, int] = {}
+    for partition, point in points.items():
+        if not isinstance(point, ByTimestamp):
+            answer = answers[partition][0]
+            resolved[partition] = _existing(spec, partition, point, answer) if point >= 0 else answer
+            continue
+        record, end = at_time[partition]
+        if record is None and spec.without_record == "error":
+            raise OptionError(
+                f"{spec.option} is {point.timestamp_ms}, but partition {partition.split_id} holds no record so late; "
+                "set startingOffsetsByTimestampStrategy to latest to begin at its end"
+            )
+        resolved[partition] = end if record is None else record
+    return resolved
+
+
+def _first_records(
+    times_ms: Mapping[TopicPartition, int], client: KafkaClient
+) -> dict[TopicPartition, tuple[int | None, int]]:
+    """Return for each partition the offset of its first record at or after a time, and its end.
+
+    Kafka also answers with transaction markers, which carry the wall clock: all of a transactional
+    history then seems to lie before any time.  Where the answer is no record, what follows it is
+    bisected, which is exact as far as that is in order.
+    """
+    if not times_ms:
+        return {}
+    ends = {p: offset for p, (offset, _) in client.list_offsets(dict.fromkeys(times_ms, LATEST)).items()}
+    answers = {p: answer for p, answer in client.list_offsets(times_ms).items() if 0 <= answer[0] < ends[p]}
+    records = client.peek({p: offset for p, (offset, _) in answers.items()}) if answers else {}
+    found: dict[TopicPartition, int | None] = dict.fromkeys(times_ms)
+    searches: dict[TopicPartition, Bisection] = {}
+    for partition, record in records.items():
+        if record is not None and record[1] >= times_ms[partition]:
+            found[partition] = record[0]
+        elif record is not None:
+            searches[partition] = Bisection(Head(*record), ends[partition], times_ms[partition], exact=True)
+    while asked := {p: position for p, search in searches.items() if (position := search.question()) is not None}:
+        for partition, seen in client.peek(asked).items():
+            searches[partition].answer(asked[partition], None if seen is None else Head(*seen))
+    for partition, search in searches.items():
+        position, next_ms = search.result()
+        found[partition] = None if next_ms is None else position
+    return {p: (record, ends[p]) for p, record in found.items()}
+
+
+def _existing(spec: OffsetsSpec, partition: TopicPartition, offset: int, end: int) -> int:
+    if offset > end:
+        raise OptionError(f"{spec.option} is {offset} for partition {partition.split_id}, which ends at {end}")
+    return offset

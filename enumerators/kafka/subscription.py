@@ -1,0 +1,107 @@
+"""Which Kafka partitions a source reads: by topics, by a pattern, or one by one."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tidegate.errors import ConnectorError, did_you_mean
+from tidegate.readers.kafka.client import KafkaClient
+from tidegate.readers.kafka.config import TopicPartition
+
+__all__ = ["Assign", "Subscribe", "SubscribePattern", "Subscription", "find_partitions", "named_topics"]
+
+_LOG = logging.getLogger("tidegate.planner")
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """All partitions of the topics, also those that are added later."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribePattern:
+    """All partitions of the topics whose whole name matches the regular expression."""
+
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """These partitions, and no others."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+Subscription: TypeAlias = Subscribe | SubscribePattern | Assign
+
+
+def find_partitions(
+    subscription: Subscription, client: KafkaClient, known: Collection[str] = (), *, deadline_s: float | None = None
+) -> list[TopicPartition]:
+    """Return the partitions there are now.
+
+    known: topics that were found before; one that was deleted since is left out.
+
+    Raises ConnectorError when another topic or partition that is named does not exist; a pattern may
+    match nothing yet.
+    """
+    if isinstance(subscription, SubscribePattern):
+        expected = [topic for topic in known if re.fullmatch(subscription.pattern, topic)]
+        every = client.partitions(expected=expected, deadline_s=deadline_s)
+        matching = {t: every[t] for t in every if re.fullmatch(subscription.pattern, t)}
+        if not matching:
+            _LOG.warning(
+                "subscribePattern %r matches the whole name of none of the %d topics at %s%s",
+                subscription.pattern,
+                len(every),
+                client.config.bootstrap_servers,
+                did_you_mean(subscription.pattern, every),
+            )
+        return _of(matching)
+    if isinstance(subscription, Subscribe):
+        return _of(_existing(subscription.topics, client, known, deadline_s))
+    named = tuple(dict.fromkeys(p.topic for p in subscription.partitions))
+    topics = _existing(named, client, known, deadline_s)
+    for partition in subscription.partitions:
+        if partition.topic in topics and partition.partition not in topics[partition.topic]:
+            sentence = (
+                f"topic {partition.topic!r} has no partition {partition.partition}, "
+                f"only {_ids(topics[partition.topic])}"
+            )
+            if partition.topic not in known:
+                raise ConnectorError(sentence)
+            _LOG.warning("%s", sentence)  # the topic may have been created anew with fewer
+    return [p for p in subscription.partitions if p.partition in topics.get(p.topic, ())]
+
+
+def named_topics(subscription: Subscription) -> set[str]:
+    """Return the topics that a subscription names."""
+    if isinstance(subscription, Subscribe):
+        return set(subscription.topics)
+    return {p.topic for p in subscription.partitions} if isinstance(subscription, Assign) else set()
+
+
+def _of(topics: Mapping[str, tuple[int, ...]]) -> list[TopicPartition]:
+    return [TopicPartition(topic, partition) for topic, partitions in topics.items() for partition in partitions]
+
+
+def _existing(
+    named: tuple[str, ...], client: KafkaClient, known: Collection[str], deadline_s: float | None
+) -> Mapping[str, tuple[int, ...]]:
+    expected = [topic for topic in named if topic in known]
+    found = client.partitions(named, expected=expected, deadline_s=deadline_s)
+    for topic in named:
+        if topic not in found and topic not in known:
+            hint = did_you_mean(topic, client.partitions())
+            raise ConnectorError(f"topic {topic!r} does not exist at {client.config.bootstrap_servers}{hint}")
+    return found
+
+
+def _ids(partitions: tuple[int, ...]) -> str:
+    return f"{partitions[0]} to {partitions[-1]}"

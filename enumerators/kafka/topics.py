@@ -1,0 +1,193 @@
+"""The Kafka topics of a query's positions: a name may be given to another topic, and a log may be cut.
+
+A topic is its id, not its name (KIP-516).  A position is valid within the leader epoch under which it
+was planned: that leader's log held all before it (KIP-320).  Kept in the snapshot, small:
+
+    {"orders": ["3wPRAVyyQuWBJIrTXdHuzg", "4x11 7"]}    partitions 0 to 10 under epoch 4, 11 under 7
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import groupby
+from typing import TypeAlias
+from uuid import UUID
+
+from tidegate.enumerators.contract import Divergence
+from tidegate.errors import CheckpointError
+from tidegate.readers.kafka.config import TopicPartition
+
+__all__ = ["KnownTopics"]
+
+_NO_EPOCH = -1
+
+EpochEnds: TypeAlias = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, tuple[int, int]]]
+"""For each partition and epoch: the newest epoch up to it that the log knows, and where it ends; -1: there is none."""
+
+
+class KnownTopics:
+    """The ids of topics, and the leader epochs of positions.
+
+    stored: as of the last run's snapshot.
+    is_settled: what was observed last is what is noted, so that no position can diverge.
+    """
+
+    def __init__(self, stored: Mapping[str, Collection[str]]) -> None:
+        self._ids: dict[str, UUID | None] = {}
+        self._epochs: dict[TopicPartition, int] = {}
+        self._seen: dict[TopicPartition, int] = {}
+        self._replaced: set[UUID] = set()
+        self._stored: dict[str, list[str]] | None = None
+        self._observed: tuple[Mapping[TopicPartition, int], Mapping[str, UUID]] | None = None
+        self.is_settled = False
+        for topic, (topic_id, runs) in stored.items():
+            try:
+                self._ids[topic] = UUID(bytes=urlsafe_b64decode(topic_id + "==")) if topic_id else None
+                epochs = enumerate(_epochs(runs))
+            except ValueError:
+                raise CheckpointError(
+                    f"the checkpoint is damaged: it says of topic {topic!r} {topic_id!r} and {runs!r}; "
+                    "restore it, or start with a new checkpoint"
+                ) from None
+            self._epochs.update({TopicPartition(topic, p): epoch for p, epoch in epochs if epoch != _NO_EPOCH})
+
+    @property
+    def names(self) -> Collection[str]:
+        """The topics that were met, also those that are gone and may come back under another id."""
+        return self._ids.keys()
+
+    @property
+    def ids(self) -> Mapping[str, UUID | None]:
+        """The id of each topic; None: brokers name none."""
+        return self._ids
+
+    def epoch(self, partition: TopicPartition) -> int | None:
+        """Return the leader epoch of a partition's position; None: unknown."""
+        return self._epochs.get(partition)
+
+    def observe(self, epochs: Mapping[TopicPartition, int], ids: Mapping[str, UUID]) -> None:
+        """Learn the leader epochs that there are now; of what was not met before, ids and epochs are noted.
+
+        ids: of all topics that have one, as far as the brokers named them.
+        """
+        if self.is_settled and self._observed == (epochs, ids):
+            return
+        self._observed, self.is_settled = (epochs, dict(ids)), False
+        self._seen = {partition: epoch for partition, epoch in epochs.items() if epoch != _NO_EPOCH}
+        with_positions = {partition.topic for partition in self._epochs}
+        for topic in {partition.topic for partition in epochs}:
+            topic_id = ids.get(topic)
+            if topic not in self._ids or (
+                topic_id is not None and (self._ids[topic] is None or topic not in with_positions)
+            ):
+                self._note(topic, topic_id)
+        for partition in self._seen.keys() - self._epochs.keys():
+            self._epochs[partition] = self._seen[partition]
+            self._stored = None
+
+    def divergences(
+        self,
+        positions: Mapping[TopicPartition, int],
+        begins: Mapping[TopicPartition, int],
+        ids: Mapping[str, UUID],
+        epoch_ends: EpochEnds,
+    ) -> dict[TopicPartition, Divergence]:
+        """Return the positions that mean nothing any more, and note ids and epochs as they are now.
+
+        begins: of the logs that can be looked at.
+        """
+        anew = {t: ids[t] for t in {p.topic for p in positions} if self._is_another(t, ids.get(t))}
+        moved = {
+            p: self._epochs[p]
+            for p, epoch in self._seen.items()
+            if p in positions and p.topic not in anew and self._epochs.get(p, epoch) != epoch
+        }
+        # It may fail, and then nothing must be noted.
+        ends = epoch_ends(moved) if moved else {}
+        found: dict[TopicPartition, Divergence] = {}
+        for partition, epoch in moved.items():
+            cut = self._cut(partition, epoch, positions[partition], begins[partition], ends.get(partition))
+            if cut is not None:
+                found[partition] = cut
+        for partition in [p for p in positions if p.topic in anew]:
+            before, now = self._ids[partition.topic], anew[partition.topic]
+            found[partition] = Divergence(
+                f"{_anew(partition.topic)}: its id was {_text(before)}, and is {_text(now)}", begins.get(partition, 0)
+            )
+        for topic, now in anew.items():
+            self._replaced.update({before} if (before := self._ids[topic]) is not None else ())
+            self.forget([p for p in self._epochs if p.topic == topic], [topic])
+            self._note(topic, now)
+        self._epochs.update({p: self._seen[p] for p in self._seen if p in moved or p.topic in anew})
+        self.is_settled = all(self._epochs.get(p) == epoch for p, epoch in self._seen.items())
+        if anew or moved:
+            self._stored = None
+        return found
+
+    def forget(self, partitions: Iterable[TopicPartition], named: Collection[str]) -> None:
+        """Drop what is known of partitions that are gone, and with the last one of a topic the topic.
+
+        named: topics that are known for ever, since the user names them: they may come back.
+        """
+        partitions = [*partitions]
+        for partition in partitions:
+            self._epochs.pop(partition, None)
+        left = {partition.topic for partition in self._epochs} | set(named)
+        for topic in {partition.topic for partition in partitions} - left:
+            self._ids.pop(topic, None)
+        self._stored, self.is_settled = None, False
+
+    def snapshot(self) -> dict[str, list[str]]:
+        """Return what a restart needs."""
+        if self._stored is None:
+            epochs: dict[str, dict[int, int]] = {topic: {} for topic in self._ids}
+            for (topic, partition), epoch in self._epochs.items():
+                epochs[topic][partition] = epoch
+            self._stored = {topic: [_text(self._ids[topic]), _runs(each)] for topic, each in epochs.items()}
+        return self._stored
+
+    def _note(self, topic: str, topic_id: UUID | None) -> None:
+        self._ids[topic] = topic_id
+        self._stored = None
+
+    def _is_another(self, topic: str, now: UUID | None) -> bool:
+        before = self._ids.get(topic)
+        # A broker that is behind may still name the topic that was there before.
+        return before is not None and now is not None and now != before and now not in self._replaced
+
+    def _cut(
+        self, partition: TopicPartition, epoch: int, position: int, begin: int, newest: tuple[int, int] | None
+    ) -> Divergence | None:
+        """Return what became of a position if the log that is there now does not hold all that was before it."""
+        now = self._seen[partition]
+        if now < epoch and self._ids[partition.topic] is None:
+            return Divergence(f"{_anew(partition.topic)}: its leader epoch was {epoch}, and is {now}", begin)
+        if newest is None or newest[1] < 0 or newest[1] >= position:
+            return None
+        return Divergence(
+            f"a leader was elected that did not have all of it: leader epoch {epoch} ends at {newest[1]}",
+            max(begin, newest[1]),
+        )
+
+
+def _anew(topic: str) -> str:
+    return f"the topic {topic!r} was deleted and created anew"
+
+
+def _text(topic_id: UUID | None) -> str:
+    return "" if topic_id is None else urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+
+
+def _runs(epochs: Mapping[int, int]) -> str:
+    by_partition = [epochs.get(partition, _NO_EPOCH) for partition in range(max(epochs, default=-1) + 1)]
+    runs = [(epoch, len([*run])) for epoch, run in groupby(by_partition)]
+    return " ".join(str(epoch) if count == 1 else f"{epoch}x{count}" for epoch, count in runs)
+
+
+def _epochs(runs: str) -> list[int]:
+    found: list[int] = []
+    for run in runs.split():
+        epoch, times, count = run.partition("x")
+        found += [int(epoch)] * (int(count) if times else 1)
+    return found

@@ -1,0 +1,61 @@
+"""The last report of every planner, where ``tidegate watch`` finds it without asking Spark."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import uuid
+
+from tidegate.enumerators.contract import Json
+from tidegate.enumerators.notes.folder import StateFolder
+from tidegate.enumerators.process_identity import this_process
+from tidegate.errors import ConnectorError
+
+__all__ = ["REPORTS", "ReportNote"]
+
+_LOG = logging.getLogger("tidegate.planner")
+REPORTS = "reports"
+_INTERVAL_S = 0.5
+
+
+class ReportNote:
+    """A note of one planner.
+
+    It is ``{"source", "reads", "pid", "process", "started", "updated", "report"}``; times in wall-clock ms.
+
+    reads: what is read, for people; without secrets.
+    """
+
+    def __init__(self, application: StateFolder, source: str, reads: str) -> None:
+        self.planner_id = uuid.uuid4().hex[:12]
+        self._folder = application.within(REPORTS)
+        self._about = {
+            "source": source,
+            "reads": reads,
+            "pid": os.getpid(),
+            "process": this_process(),
+            "started": _now_ms(),
+        }
+        self._written_at = float("-inf")
+        self._broken = False
+
+    def write(self, report: Json | None) -> None:
+        """Write the report unless one was written a moment ago.  Never fails: a query does not need it."""
+        now = time.monotonic()
+        if report is None or self._broken or now - self._written_at < _INTERVAL_S:
+            return
+        self._written_at = now
+        try:
+            self._folder.write(self.planner_id, {**self._about, "updated": _now_ms(), "report": report})
+        except ConnectorError as error:
+            self._broken = True
+            _LOG.warning("tidegate watch will not show this query: %s", error)
+
+    def remove(self) -> None:
+        """Take the note away at the end of the run."""
+        self._folder.remove(self.planner_id)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,1 @@
+"""Objects of S3 on the driver: manifests as splits."""

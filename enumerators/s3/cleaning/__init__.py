@@ -1,0 +1,1 @@
+"""What becomes of objects that were read for good."""

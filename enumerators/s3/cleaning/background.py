@@ -1,0 +1,188 @@
+"""Which objects were read for good, and are thus to be cleaned (Spark: cleanSource).
+
+What is to be done is noted as a range of chunks of each manifest: up to where they are in a stored offset,
+and up to where their objects were cleaned.  The snapshot holds these ranges, so that a run that is killed leaves
+them to the next one, which at most cleans again what is clean.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, wait
+
+import pyarrow as pa
+
+from tidegate.alignment.splits import SplitId
+from tidegate.enumerators.daemon_threads import DaemonThreads
+from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
+from tidegate.enumerators.s3.manifests.manifest import Manifest
+from tidegate.errors import CheckpointError, ConnectorError, DeadlineError
+from tidegate.readers.objects.values import S3Object
+
+__all__ = ["SourceCleaning"]
+
+_LOG = logging.getLogger("tidegate.planner")
+_THREADS = 8
+_CHUNKS_AT_ONCE = 1024
+_MOST_MANIFESTS = 8  # that are waited for when nothing else names them; more are merged
+_PATIENCE_S = 5.0  # at the end, for what is left
+
+
+class SourceCleaning:
+    """Cleans objects when all their chunks are read, in the background.
+
+    clean: cleans one object, in any thread; returns False for one that it leaves alone, for it is another version.
+    read: returns a manifest by its name, in any thread.
+    state: the last run's snapshot.
+
+    An object that cannot be cleaned is counted and named in the log, and stays: it ends no query.
+    """
+
+    def __init__(
+        self,
+        clean: Callable[[S3Object], bool],
+        read: Callable[[SplitId], Manifest],
+        state: Mapping[SplitId, Sequence[int]],
+    ) -> None:
+        self._clean, self._read = clean, read
+        self._changed = threading.Lock()
+        self._ranges: dict[SplitId, tuple[int, int]] = {split: (done, end) for split, (done, end) in state.items()}
+        self._live: Collection[SplitId] = ()
+        self._manifests: dict[SplitId, Manifest] = {}
+        self._counts: Counter[str] = Counter()
+        self._ended = threading.Event()
+        self._dispatcher = DaemonThreads(1, "tidegate-cleaning")
+        self._threads = DaemonThreads(_THREADS, "tidegate-clean")
+        self._run: Future[None] | None = None
+
+    def advance(self, manifest: Manifest, end: int) -> None:
+        """Let the objects be cleaned whose last chunk stands before a position: a stored offset holds it."""
+        with self._changed:
+            done, before = self._ranges.get(manifest.id, (0, 0))
+            self._ranges[manifest.id] = (done, max(before, end))
+            self._manifests[manifest.id] = manifest
+
+    def go_on(self, live: Collection[SplitId]) -> None:
+        """Clean what there is to clean, in the background.
+
+        live: the manifests that may advance yet; the others are forgotten when they are done.
+        """
+        with self._changed:
+            self._live = {*live}
+            self._forget()
+            if self._run is None or self._run.done():
+                self._run = self._dispatcher.submit(self._work)
+
+    def merge(self, build: Callable[[ChunkSorter], Manifest]) -> None:
+        """Make one manifest of what too many wait for.
+
+        build: stores a manifest of some chunks, and returns it.
+        """
+        with self._changed:
+            waiting = {split: range_ for split, range_ in self._ranges.items() if split not in self._live}
+        if len(waiting) <= _MOST_MANIFESTS:
+            return
+        left = ChunkSorter()
+        for split, (done, end) in waiting.items():
+            try:
+                left.add(self._manifest(split).last_chunks(done, end))
+            except CheckpointError as problem:  # noqa: PERF203 - there are few
+                _warn_of_lost(split, problem)
+        merged = build(left)
+        with self._changed:
+            # What was cleaned meanwhile is found clean.
+            for split in waiting:
+                self._ranges.pop(split, None)
+            self._ranges[merged.id] = (0, len(merged))
+            self._manifests[merged.id] = merged
+            self._forget()
+
+    def snapshot(self) -> dict[SplitId, list[int]]:
+        """Return of each manifest how many chunks are done, and how many are to be."""
+        with self._changed:
+            return {split: [*range_] for split, range_ in self._ranges.items()}
+
+    def metrics(self) -> dict[str, int]:
+        """Return how many objects were cleaned, and how many could not be, by this run."""
+        with self._changed:
+            return {"numFilesCleaned": self._counts["cleaned"], "numFilesNotCleaned": self._counts["failed"]}
+
+    def close(self) -> None:
+        """End soon; what is left is the next run's."""
+        if self._run is not None:
+            wait([self._run], _PATIENCE_S)
+        self._ended.set()
+        self._dispatcher.shutdown(wait=False)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _forget(self) -> None:
+        """Forget the manifests that are done; the lock is held."""
+        for split, (done, end) in [*self._ranges.items()]:
+            if done >= end and split not in self._live:
+                del self._ranges[split]
+        self._manifests = {split: manifest for split, manifest in self._manifests.items() if split in self._ranges}
+
+    def _work(self) -> None:
+        while (taken := self._next()) is not None:
+            split, start, end = taken
+            is_lost = False
+            try:
+                self._clean_all(self._manifest(split).last_chunks(start, end))
+            except CheckpointError as problem:
+                _warn_of_lost(split, problem)
+                is_lost = True
+            except ConnectorError as problem:
+                _LOG.warning("objects are cleaned later: %s", problem)
+                return
+            except CancelledError:
+                return
+            with self._changed:
+                if split in self._ranges:
+                    last = self._ranges[split][1]
+                    self._ranges[split] = (last if is_lost else end, last)
+
+    def _next(self) -> tuple[SplitId, int, int] | None:
+        with self._changed:
+            self._forget()
+            for split, (done, end) in self._ranges.items():
+                if done < end and not self._ended.is_set():
+                    return split, done, min(end, done + _CHUNKS_AT_ONCE)
+        return None
+
+    def _clean_all(self, chunks: pa.RecordBatch) -> None:
+        """Clean the objects of some chunks.  Raises DeadlineError when the endpoint does not answer."""
+        objects = map(S3Object, *(chunks[name].to_pylist() for name in S3Object._fields))
+        calls = {found: self._threads.submit(self._clean_one, found) for found in objects}
+        outcomes = {found: call.result() for found, call in calls.items()}
+        problems = {found.key: outcome for found, outcome in outcomes.items() if isinstance(outcome, Exception)}
+        for problem in problems.values():
+            if isinstance(problem, DeadlineError):
+                raise problem
+        with self._changed:
+            self._counts["failed"] += len(problems)
+            self._counts["cleaned"] += sum(outcome is True for outcome in outcomes.values())
+        if problems:
+            key, problem = next(iter(problems.items()))
+            _LOG.warning("%d objects could not be cleaned, and stay, such as %r: %s", len(problems), key, problem)
+
+    def _clean_one(self, found: S3Object) -> bool | Exception:
+        try:
+            return self._clean(found)
+        except Exception as problem:  # noqa: BLE001 - whatever it is, the query reads on
+            return problem
+
+    def _manifest(self, split: SplitId) -> Manifest:
+        with self._changed:
+            known = self._manifests.get(split)
+        manifest = known or self._read(split)
+        with self._changed:
+            self._manifests[split] = manifest
+        return manifest
+
+
+def _warn_of_lost(split: SplitId, problem: CheckpointError) -> None:
+    # Whoever needs it to read says so.
+    _LOG.warning("the objects of the manifest %s are not cleaned: %s", split, problem)

@@ -1,0 +1,234 @@
+"""Listing the objects below a prefix of a bucket, several folders at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.enumerators.s3.discovery.listing_rules import ListingRules
+from tidegate.errors import ConnectorError
+from tidegate.readers.objects.values import S3Object
+from tidegate.readers.retry import Deadline, TransientError
+from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.readers.s3.store import s3_error, s3_object
+
+__all__ = ["ListingRules", "ObjectListing"]
+
+MOST_THREADS = 8  # parsing the answers keeps one core busy long before more threads would help
+MOST_PAGES = 2 * MOST_THREADS  # that wait for whoever takes them
+FEW_FOLDERS = MOST_THREADS  # too few to keep all threads busy: their own folders are looked for
+MANY_FOLDERS = 256  # more on one level are listed in stretches, not by a request for each
+MOST_STRETCHES = 4 * MOST_THREADS
+KEYS_PER_PAGE = 1_000  # S3 gives no more
+DEEPEST_LEVEL = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Keys that one thread lists, in order.
+
+    prefix: what they begin with.
+    level: of the folder, from 0, if only what is directly in it is to be listed, and its folders found;
+        None: all below it.
+    folders: the first and the last of the folders in ``prefix`` that are wanted, and nothing that is
+        directly in ``prefix``; None: all.
+    """
+
+    prefix: str
+    level: int | None
+    folders: tuple[str, str] | None = None
+
+
+class ObjectListing:
+    """Lists what is data below a prefix.  Opens nothing before ``pages`` is called.
+
+    It looks for folders first, a level at a time until there are enough of them, and then lists these
+    side by side.
+    """
+
+    def __init__(self, config: S3ConnectionConfig, bucket: str, rules: ListingRules) -> None:
+        self._config = config
+        self._bucket = bucket
+        self._rules = rules
+
+    def pages(self, start_after: str | None = None) -> Generator[list[S3Object], None, None]:
+        """Yield all objects, each once, up to 1,000 at a time; in the order of the keys in one folder only.
+
+        start_after: list only keys that come after it, in the order of their UTF-8 bytes; where keys rise
+            with time, the last key of the round before.
+
+        An object that comes or goes meanwhile may be listed or not.  At most 16 pages wait to be
+        taken.  A request that fails is tried again for ``deadline_s``.  When the iterator ends, fails or
+        is closed, its threads are gone; requests that are under way then are waited for.
+
+        Raises OptionError when there is no such bucket, DeadlineError when the endpoint fails or is
+        silent for too long, ConnectorError when it refuses.
+        """
+        listing = _Listing(self._config, self._bucket, self._rules, start_after)
+        try:
+            yield from listing
+        finally:
+            listing.close()
+
+
+class _Listing:
+    """One listing that is under way: threads that take stretches and hand over pages."""
+
+    def __init__(self, config: S3ConnectionConfig, bucket: str, rules: ListingRules, start_after: str | None) -> None:
+        self._config, self._bucket, self._rules, self._start_after = config, bucket, rules, start_after
+        self._changed = threading.Condition()
+        self._stretches: deque[_Stretch] = deque()
+        self._pages: deque[list[S3Object]] = deque()
+        self._busy = 0
+        self._problem: BaseException | None = None
+        self._threads: list[threading.Thread] = []
+        self._closed = threading.Event()
+
+    def __iter__(self) -> Iterator[list[S3Object]]:
+        self._add([_Stretch(self._rules.prefix, 0)])
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._pages or self._problem or not (self._busy or self._stretches))
+                if self._problem is not None:
+                    raise self._problem
+                if not self._pages:
+                    return
+                page = self._pages.popleft()
+                self._changed.notify_all()
+            yield page
+
+    def close(self) -> None:
+        """End the threads."""
+        self._closed.set()
+        with self._changed:
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _add(self, stretches: Iterable[_Stretch]) -> None:
+        with self._changed:
+            self._stretches.extend(stretches)
+            while len(self._threads) < min(MOST_THREADS, self._busy + len(self._stretches)):
+                # Daemons, so that a listing that nobody closes does not keep the process from ending.
+                thread = threading.Thread(target=self._work, name="tidegate-listing", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+            self._changed.notify_all()
+
+    def _work(self) -> None:
+        try:
+            while (stretch := self._take()) is not None:
+                for page in self._list(stretch):
+                    self._hand_over(page)
+                    if self._closed.is_set():
+                        return
+                with self._changed:
+                    self._busy -= 1
+                    self._changed.notify_all()
+        except BaseException as problem:  # noqa: BLE001 - whoever takes the pages raises it
+            with self._changed:
+                self._problem = self._problem or problem
+                self._changed.notify_all()
+
+    def _take(self) -> _Stretch | None:
+        """Return what to list next; None: nothing will come any more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed.is_set() or self._stretches or not self._busy)
+            if self._closed.is_set() or not self._stretches:
+                return None
+            self._busy += 1
+            return self._stretches.popleft()
+
+    def _hand_over(self, page: list[S3Object]) -> None:
+        if page:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed.is_set() or len(self._pages) < MOST_PAGES)
+                self._pages.append(page)
+                self._changed.notify_all()
+
+    def _list(self, stretch: _Stretch) -> Iterator[list[S3Object]]:
+        request: dict[str, Any] = {"Bucket": self._bucket, "Prefix": stretch.prefix, "MaxKeys": KEYS_PER_PAGE}
+        after = self._after(stretch)
+        if after is not None:
+            request["StartAfter"] = after
+        if stretch.level is not None:
+            request["Delimiter"] = "/"
+        folders = self._folder_of_start(stretch)
+        for answer in self._answers(request):
+            found = [s3_object(entry["Key"], entry["Size"], entry) for entry in answer.get("Contents", ())]
+            folders += [entry["Prefix"] for entry in answer.get("CommonPrefixes", ())]
+            yield [each for each in found if self._is_in(stretch, each.key) and self._rules.takes(each)]
+            if stretch.folders is not None and found and _folder(stretch, found[-1].key) > stretch.folders[1]:
+                break
+        if stretch.level is not None:
+            self._add(_stretches_of(stretch, [f for f in dict.fromkeys(folders) if self._is_wanted(f)]))
+
+    def _answers(self, request: dict[str, Any]) -> Iterator[Any]:
+        """Yield the pages of a listing as boto3 gives them."""
+        while True:
+            answer = self._ask(request)
+            yield answer
+            if not answer.get("IsTruncated"):
+                return
+            if not answer.get("NextContinuationToken"):
+                raise ConnectorError(f"the endpoint cut the listing of {self._address} and does not say how to go on")
+            request = {**request, "ContinuationToken": answer["NextContinuationToken"]}
+
+    def _ask(self, request: dict[str, Any]) -> Any:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        deadline = Deadline(f"list {self._address}", self._config.patience_s, sleep=self._rest)
+        while True:
+            try:
+                return self._config.client().list_objects_v2(**request)
+            except (BotoCoreError, ClientError, OSError) as problem:
+                error = s3_error(problem, self._address)
+                if not isinstance(error, TransientError) or self._closed.is_set():
+                    raise error from problem
+            deadline.pause(error)
+
+    def _rest(self, seconds: float) -> None:
+        self._closed.wait(seconds)
+
+    @property
+    def _address(self) -> str:
+        return f"s3://{self._bucket}/{self._rules.prefix}"
+
+    def _after(self, stretch: _Stretch) -> str | None:
+        """Return the key after which a stretch begins, if it does not begin with its prefix."""
+        first = [] if stretch.folders is None else [stretch.folders[0]]
+        return max([*first, self._start_after or ""]) or None
+
+    def _folder_of_start(self, stretch: _Stretch) -> list[str]:
+        """Return the folder in which ``start_after`` is, whose rest may be wanted: not all endpoints show it then."""
+        start_after = self._start_after or ""
+        is_below = start_after.startswith(stretch.prefix) and "/" in start_after[len(stretch.prefix) :]
+        return [_folder(stretch, start_after)] if is_below and stretch.level is not None else []
+
+    def _is_in(self, stretch: _Stretch, key: str) -> bool:
+        first, last = stretch.folders or ("", "")
+        return stretch.folders is None or (first <= _folder(stretch, key) <= last and "/" in key[len(stretch.prefix) :])
+
+    def _is_wanted(self, folder: str) -> bool:
+        start_after = self._start_after or ""
+        return self._rules.enters(folder) and (folder >= start_after or start_after.startswith(folder))
+
+
+def _stretches_of(parent: _Stretch, folders: list[str]) -> list[_Stretch]:
+    """Return how the folders that were found in one are listed."""
+    if len(folders) > MANY_FOLDERS:
+        each = -(-len(folders) // MOST_STRETCHES)
+        parts = [folders[at : at + each] for at in range(0, len(folders), each)]
+        return [_Stretch(parent.prefix, None, (part[0], part[-1])) for part in parts]
+    level = (parent.level or 0) + 1
+    is_leaf = len(folders) >= FEW_FOLDERS or level >= DEEPEST_LEVEL
+    return [_Stretch(folder, None if is_leaf else level) for folder in folders]
+
+
+def _folder(stretch: _Stretch, key: str) -> str:
+    """Return the folder in the prefix of a stretch in which a key is, or the key if it is in none."""
+    end = key.find("/", len(stretch.prefix))
+    return key[: end + 1] if end >= 0 else key

@@ -1,0 +1,130 @@
+"""Which of the objects below a prefix are data: the rules of Spark's file source."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+
+from tidegate.errors import OptionError
+from tidegate.readers.objects.values import S3Object
+
+__all__ = ["ListingRules"]
+
+HADOOP_FOLDER = "_$folder$"  # how Hadoop's old S3 clients mark a folder
+UNFINISHED_COPY = "._COPYING_"
+
+
+@dataclass(frozen=True, slots=True)
+class ListingRules:
+    """What is listed.
+
+    prefix: what the keys begin with, ``""`` for all of a bucket; it is not a folder unless it ends in ``/``.
+    path_glob_filter: the pattern of Hadoop that the last part of a key has to match (Spark:
+        pathGlobFilter), with ``*``, ``?``, ``[a-z]``, ``[^a]`` and ``{this,that}``; None: any name.
+    recursive: whether all folders are gone into (Spark: recursiveFileLookup), or only those that are
+        called ``column=value``, in which Spark looks in any case.
+    modified_after_ms, modified_before_ms: LastModified has to lie between them, both exclusive; None:
+        no limit.
+
+    As in Spark, a name hides what it stands for and all below it if it begins with ``.``, or with
+    ``_`` and holds no ``=``, or ends in ``._COPYING_``.  The folders of the prefix itself may have
+    any name.  Keys that end in ``/``, and others that only mark a folder, are no data.
+
+    Raises OptionError for a pattern that is none.
+    """
+
+    prefix: str = ""
+    path_glob_filter: str | None = None
+    recursive: bool = True
+    modified_after_ms: int | None = None
+    modified_before_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.path_glob_filter is not None:
+            _pattern(self.path_glob_filter)
+
+    def takes(self, found: S3Object) -> bool:
+        """Tell whether an object is data."""
+        return self.objection(found) is None
+
+    def objection(self, found: S3Object) -> str | None:
+        """Return why an object is no data, as the end of a sentence after "for"; None: it is data."""
+        return self._objection_to_name(found) or self._objection_to_time(found.modified_ms)
+
+    def _objection_to_name(self, found: S3Object) -> str | None:
+        *folders, name = self._parts(found.key)
+        if name == "" or (found.size == 0 and name.endswith(HADOOP_FOLDER)):
+            return "it only marks a folder"
+        if _is_hidden(name):
+            return f"the name {name!r} hides it: it begins with '.' or '_', or ends in {UNFINISHED_COPY!r}"
+        for folder in folders:
+            if not self._goes_into(folder):
+                hides = "hides what is in it" if _is_hidden(folder) else "is not gone into without recursiveFileLookup"
+                return f"its folder {folder!r} {hides}"
+        if self.path_glob_filter is not None and _pattern(self.path_glob_filter).fullmatch(name) is None:
+            return f"its name does not match pathGlobFilter, {self.path_glob_filter!r}"
+        return None
+
+    def _objection_to_time(self, modified_ms: int) -> str | None:
+        if self.modified_after_ms is not None and modified_ms <= self.modified_after_ms:
+            return "its LastModified is not after modifiedAfter"
+        if self.modified_before_ms is not None and modified_ms >= self.modified_before_ms:
+            return "its LastModified is not before modifiedBefore"
+        return None
+
+    def enters(self, folder: str) -> bool:
+        """Tell whether there may be data below a folder, which ends in ``/`` and begins with the prefix."""
+        *folders, _ = self._parts(folder)
+        return all(map(self._goes_into, folders))
+
+    def _parts(self, key: str) -> list[str]:
+        return key[self.prefix.rfind("/") + 1 :].split("/")
+
+    def _goes_into(self, folder: str) -> bool:
+        return not _is_hidden(folder) and (self.recursive or _is_partition(folder))
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith(UNFINISHED_COPY)
+
+
+def _is_partition(folder: str) -> bool:
+    column, _, value = folder.partition("=")
+    return column != "" and value != ""
+
+
+@functools.cache
+def _pattern(glob: str) -> re.Pattern[str]:
+    """Return what a pattern of Hadoop means (org.apache.hadoop.fs.GlobPattern)."""
+    translated, open_groups = "", 0
+    for piece in re.findall(r"\\.?|\[[\^!]?[^\]]+\]|.", glob, re.DOTALL):
+        if piece in ("\\", "["):
+            raise _malformed(glob, "nothing is escaped" if piece == "\\" else "a [ has no characters or no ] after it")
+        if piece == "{":
+            open_groups += 1
+        if piece in ("{", "}", ",") and open_groups:
+            translated += {"{": "(?:", "}": ")", ",": "|"}[piece]
+            open_groups -= piece == "}"
+        else:
+            translated += _translated(piece)
+    if open_groups:
+        raise _malformed(glob, "a { has no } after it")
+    try:
+        return re.compile(translated, re.DOTALL)
+    except re.error as problem:
+        raise _malformed(glob, str(problem)) from None
+
+
+def _translated(piece: str) -> str:
+    if piece in ("*", "?"):
+        return {"*": ".*", "?": "."}[piece]
+    if piece[0] == "[":
+        negated = piece[1] in "^!"
+        inside = re.sub(r"[\\\[^&~|]", r"\\\g<0>", piece[1 + negated : -1])
+        return f"[{'^' * negated}{inside}]"
+    return re.escape(piece[-1])
+
+
+def _malformed(glob: str, why: str) -> OptionError:
+    return OptionError(f"pathGlobFilter is {glob!r}, which is no pattern: {why}")

@@ -1,0 +1,220 @@
+"""One discovery round: what a listing, or a queue, shows that is new becomes the chunks of one manifest."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Executor, Future
+from contextlib import closing
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.enumerators.daemon_threads import DaemonThreads
+from tidegate.enumerators.s3.discovery.between_listings import BetweenListings
+from tidegate.enumerators.s3.discovery.left_out import LeftOut
+from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
+from tidegate.enumerators.s3.state.seen_objects import SeenObjects
+from tidegate.enumerators.s3.times.chunks import ObjectTimes
+from tidegate.errors import CorruptDataError, ObjectGoneError
+from tidegate.readers.objects.values import CHUNK_SCHEMA, Chunk, ChunkSurvey, ObjectFormat, S3Object
+
+__all__ = ["ObjectDiscovery"]
+
+_LOG = logging.getLogger("tidegate.planner")
+_THREADS = 16
+_OBJECTS_AT_ONCE = 64
+_OBJECTS_TOGETHER = 8  # each is a request, one after the other
+_OBJECTS_PER_BATCH = 10_000
+
+
+class ObjectDiscovery:
+    """Finds new objects, and cuts them into chunks.
+
+    pages: lists all objects there are, in pages; called once per round that lists.
+    seen: which objects were found before; kept up to date by every round that ends well.
+    allow_overwrites: an object that was overwritten is found again; otherwise the new version is left
+        out, with a warning.
+    ignore_corrupt: leave out objects that cannot be cut; otherwise they end the round.
+    left_out: an attribute: the objects that were left out, and why.
+    between: finds objects in the rounds between listings; None: every round lists.
+    """
+
+    def __init__(
+        self,
+        pages: Callable[[], Generator[Sequence[S3Object]]],
+        object_format: ObjectFormat,
+        times: ObjectTimes,
+        seen: SeenObjects,
+        *,
+        allow_overwrites: bool = False,
+        ignore_corrupt: bool = False,
+        between: BetweenListings | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._pages, self._format, self._times, self.seen = pages, object_format, times, seen
+        self._allow_overwrites, self._ignore_corrupt, self._clock = allow_overwrites, ignore_corrupt, clock
+        self._between = between
+        self._stopped = threading.Event()
+        self.left_out = LeftOut()
+
+    def stop(self) -> None:
+        """Let a round that goes on in another thread raise CancelledError soon."""
+        self._stopped.set()
+        if self._between is not None:
+            self._between.stop()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a stored offset, in whose snapshot stands what ``settle`` returned."""
+        if self._between is not None:
+            self._between.restore(state)
+
+    def settle(self, number: int) -> Mapping[str, Any]:
+        """Learn that what was found so far is stored when a manifest with this number is, or one with a greater.
+
+        number: the greatest of those that are not read to their end; 0: there are none, and all is stored.
+
+        Called after each round that ended well.  Returns what the snapshot has to hold for ``restore``.
+        """
+        return {} if self._between is None else self._between.settle(number)
+
+    def stored(self, number: int) -> None:
+        """Learn that a stored offset names a manifest with this number."""
+        if self._between is not None:
+            self._between.stored(number)
+
+    def metrics(self) -> Mapping[str, int]:
+        """Return the figures of this run that are of interest besides what it found."""
+        return {"numFilesLeftOut": self.left_out.count, **({} if self._between is None else self._between.metrics())}
+
+    def round(self, *, existing: bool = True) -> ChunkSorter:
+        """Look once, and return the chunks of what is new; none: nothing is.
+
+        existing: False: remember what is there, and return nothing.
+
+        Raises ConnectorError when the listing, or the queue, fails, CorruptDataError for an object that cannot be cut.
+        A round that raises has found nothing: the next one finds it all again.
+        """
+        begun_ms = int(self._clock() * 1000)
+        seen = self.seen.copy()
+        found = ChunkSorter()
+        lists = self._between is None or self._between.begin_round(begun_ms)
+        with DaemonThreads(_THREADS, "tidegate-survey") as pool:
+            # One after the other, for an object that both show is known by then.
+            for find in self._finders(lists=lists, existing=existing):
+                with closing(find()) as pages:
+                    fresh = self._fresh(pages, seen, begun_ms)
+                    surveyed = self._surveyed(pool, fresh, begun_ms) if existing else ((each, []) for each in fresh)
+                    with closing(surveyed):
+                        while some := list(islice(surveyed, _OBJECTS_PER_BATCH)):
+                            seen.add([each for each, _ in some])
+                            found.add(_columns([chunk for _, chunks in some for chunk in chunks]))
+        seen.end_round(begun_ms if self._between is None else self._between.end_round(begun_ms))
+        self.seen = seen
+        return found
+
+    def _finders(self, *, lists: bool, existing: bool) -> Iterator[Callable[[], Generator[Sequence[S3Object]]]]:
+        if lists:
+            yield self._pages
+        # What came after the listing is not there already, and is found by the next round.
+        if self._between is not None and existing and (not lists or self._between.asked_in_all_rounds):
+            yield self._between.pages
+
+    def _fresh(self, pages: Iterable[Sequence[S3Object]], seen: SeenObjects, now_ms: int) -> Iterator[S3Object]:
+        """Yield the objects that are new."""
+        left_out: list[S3Object] = []
+        for page in pages:
+            if self._stopped.is_set():
+                raise CancelledError
+            new, overwritten = seen.sift(page)
+            if self._between is not None:
+                self._between.saw(page, new)
+            yield from new
+            if self._allow_overwrites:
+                yield from overwritten
+            else:
+                left_out += [found for found in overwritten if self.left_out.add(found, "overwritten", now_ms)]
+        if left_out:
+            _LOG.warning(
+                "%d objects were overwritten after they were found, such as %r; they are left out, for "
+                "allowOverwrites is false",
+                len(left_out),
+                left_out[0].key,
+            )
+
+    def _surveyed(
+        self, pool: Executor, objects: Iterable[S3Object], now_ms: int
+    ) -> Generator[tuple[S3Object, list[Chunk]], None, None]:
+        """Yield objects with their chunks; many threads look at them, a bounded number at once."""
+        waiting: deque[Future[list[tuple[S3Object, list[Chunk]]]]] = deque()
+        remaining = iter(objects)
+        given_up = threading.Event()
+        try:
+            while some := list(islice(remaining, _OBJECTS_AT_ONCE)):
+                waiting.append(pool.submit(self._survey, some, now_ms, given_up))
+                if len(waiting) > 2 * _THREADS:
+                    yield from waiting.popleft().result()
+            while waiting:
+                yield from waiting.popleft().result()
+        finally:
+            # Each of the objects that wait could take its whole deadline before the error is heard of.
+            given_up.set()
+
+    def _survey(
+        self, objects: Sequence[S3Object], now_ms: int, given_up: threading.Event
+    ) -> list[tuple[S3Object, list[Chunk]]]:
+        surveyed = []
+        remaining = iter(objects)
+        while some := list(islice(remaining, _OBJECTS_TOGETHER)):
+            if self._stopped.is_set() or given_up.is_set():
+                raise CancelledError
+            together = self._together(some)
+            for found, pieces in zip(some, together, strict=True):
+                if self._stopped.is_set() or given_up.is_set():
+                    raise CancelledError
+                chunks = self._chunks(found, pieces, now_ms)
+                if chunks is not None:
+                    surveyed.append((found, chunks))
+        return surveyed
+
+    def _together(self, objects: Sequence[S3Object]) -> Sequence[list[ChunkSurvey] | None]:
+        """Return the chunks of each object as its format describes them; None: it is to be surveyed by itself."""
+        apart = [None] * len(objects)
+        columns = {self._times.column_in(found) for found in objects}
+        if len(columns) > 1:
+            return apart
+        try:
+            return self._format.survey_together(objects, columns.pop()) or apart
+        except (ObjectGoneError, CorruptDataError):
+            return apart  # and it is told of which
+
+    def _chunks(self, found: S3Object, pieces: list[ChunkSurvey] | None, now_ms: int) -> list[Chunk] | None:
+        """Return the chunks of an object, which may be known; None: it is gone, and not to be remembered."""
+        try:
+            if pieces is None:
+                pieces = self._format.survey(found, self._times.column_in(found))
+        except ObjectGoneError:
+            # Should it be there again, as another version, it is new.
+            _LOG.warning("the object %r was deleted or overwritten before it could be looked at", found.key)
+            self.left_out.add(found, "gone", now_ms)
+            return None
+        except CorruptDataError as error:
+            if not self._ignore_corrupt:
+                raise
+            _LOG.warning("left out: %s", error)
+            self.left_out.add(found, "corrupt", now_ms)
+            return []
+        # What its times forbid is no fault of the object.
+        chunks = [self._times.chunk(found, piece, now_ms) for piece in pieces]
+        return [chunk for chunk in chunks if chunk is not None]
+
+
+def _columns(chunks: Sequence[Chunk]) -> pa.RecordBatch:
+    columns = zip(*chunks, strict=True) if chunks else [()] * len(CHUNK_SCHEMA)
+    return pa.record_batch(
+        [pa.array(values, field.type) for values, field in zip(columns, CHUNK_SCHEMA, strict=True)], CHUNK_SCHEMA
+    )

@@ -1,0 +1,207 @@
+"""The chunks that were found in one round of discovery, in event-time order: a split of the S3 source.
+
+A manifest never changes, so its name, which holds a checksum, stands for its content for ever.  Position
+``i`` is its i-th chunk.  Chunks come by the least event time that they hold, those without any first,
+so the time index is a bisect and every other question a difference of two running sums.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.alignment.budget import Cost
+from tidegate.alignment.splits import Head
+from tidegate.enumerators.s3.manifests.chunk_sorter import CHUNKS_PER_BATCH, ChunkSorter, compressed_batches
+from tidegate.errors import CheckpointError
+from tidegate.readers.objects.values import CHUNK_SCHEMA, S3Object
+
+__all__ = ["Manifest"]
+
+CHECKSUM_DIGITS = 16
+VERSION = [*S3Object._fields]
+NEVER = np.iinfo(np.int64).min  # less than any event time
+
+
+class Manifest:
+    """Chunks in event-time order; immutable.  Made by ``build`` or ``parse``.
+
+    number: of the round of discovery, from 0.
+    id: names it for ever: ``00000012-0123456789abcdef``, its number and a checksum of ``data``.
+    data: the content as it is stored: an Arrow IPC file, compressed with zstd.
+
+    Positions count from 0 to ``len(manifest)``.  All methods but ``overshoot_ms``, ``chunks`` and
+    ``last_chunks``, which look at each chunk of a range, take a time that hardly depends on the length.
+    The first one that needs a column makes an array of it; keys and ETags stay compressed.  Threads may
+    share it.
+    """
+
+    def __init__(self, number: int, data: bytes) -> None:
+        self.number = number
+        self.data = data
+        self.id = f"{number:08d}-{_checksum(data)}"
+        self._last: tuple[int, pa.RecordBatch] | None = None
+
+    @classmethod
+    def build(cls, number: int, chunks: pa.Table | ChunkSorter) -> Manifest:
+        """Return the manifest of some chunks in any order, of a table of CHUNK_SCHEMA or a sorter.
+
+        Equal chunks in another order give an equal manifest.  From a sorter it takes less memory.
+        """
+        if isinstance(chunks, ChunkSorter):
+            return cls(number, chunks.sorted())
+        sorter = ChunkSorter()
+        sorter.add(chunks)
+        return cls(number, sorter.sorted())
+
+    @classmethod
+    def parse(cls, id: str, data: bytes) -> Manifest:  # noqa: A002 - the name of what it becomes
+        """Return the manifest of that id from what was stored.
+
+        Raises CheckpointError when the data is not what the id names, or is of another version of tidegate.
+        """
+        number, _, checksum = id.partition("-")
+        if not number.isdecimal() or checksum != _checksum(data):
+            raise CheckpointError(
+                f"the manifest {id!r} in the state location is damaged: the checksum of its {len(data)} bytes "
+                f"is {_checksum(data)}"
+            )
+        try:
+            schema = pa.ipc.open_file(data).schema
+        except (pa.ArrowInvalid, OSError) as problem:
+            raise CheckpointError(f"the manifest {id!r} cannot be read: {problem}") from problem
+        if schema != CHUNK_SCHEMA:
+            raise CheckpointError(f"the manifest {id!r} is of another version of tidegate: its columns differ")
+        return cls(int(number), data)
+
+    def __len__(self) -> int:
+        return len(self._min_or_none)
+
+    def head(self, position: int) -> Head | None:
+        """Return the first chunk at or after a position that holds an event time; None: there is none."""
+        return self._head(max(position, self._without_time))
+
+    def lookup(self, event_time_ms: int) -> Head | None:
+        """Return the first chunk of which all event times are at or after a time; None: there is none."""
+        return self._head(self._without_time + int(np.searchsorted(self._min_ms, event_time_ms)))
+
+    def latest(self, end: int) -> int | None:
+        """Return the greatest event time in the chunks before a position; None: they hold none."""
+        if end <= self._without_time:
+            return None
+        return int(self._latest_ms[end - 1])
+
+    def cost(self, start: int, end: int) -> Cost:
+        """Return what the chunks from ``start`` to ``end``, exclusive, cost to read.
+
+        A file counts where its first chunk is, so that ranges add up.
+        """
+        rows, size, files = (int(sums[end] - sums[start]) for sums in self._sums)
+        return Cost(rows=rows, bytes=size, files=files)
+
+    def chunks(self, start: int, end: int) -> pa.RecordBatch:
+        """Return the chunks from ``start`` to ``end``, exclusive; pickled, it is as small as they are."""
+        parts = []
+        for index in range(start // CHUNKS_PER_BATCH, -(-end // CHUNKS_PER_BATCH)):
+            first = index * CHUNKS_PER_BATCH
+            batch = self._batch(index)
+            wanted = np.arange(max(start - first, 0), min(end - first, batch.num_rows))
+            # A slice would take all that it is a slice of into the pickle.
+            parts.append(batch.take(pa.array(wanted)))
+        return _joined(parts)
+
+    def last_chunks(self, start: int, end: int) -> pa.RecordBatch:
+        """Return, of the chunks from ``start`` to ``end``, those that are the last of their object in this order.
+
+        When the chunks before ``end`` are read, so are all that this manifest holds of these objects.
+        """
+        return self.chunks(start, end).filter(pa.array(self._is_last[start:end]))
+
+    def overshoot_ms(self, start: int, end: int, bound_ms: int) -> int:
+        """Return by how much the greatest event time in a range of chunks is beyond a bound; at least 0.
+
+        A chunk is read whole once its least event time is below the bound, which is why it happens.
+        """
+        greatest = self._max_ms[start:end].max(initial=NEVER)
+        return max(0, int(greatest) - bound_ms)
+
+    def _head(self, position: int) -> Head | None:
+        if position >= len(self):
+            return None
+        return Head(position, int(self._min_ms[position - self._without_time]))
+
+    @cached_property
+    def _without_time(self) -> int:
+        return int(self._min_or_none.null_count)
+
+    @cached_property
+    def _min_ms(self) -> Any:
+        """The least event times, of the chunks that hold any."""
+        return self._min_or_none.slice(self._without_time).to_numpy()
+
+    @cached_property
+    def _min_or_none(self) -> pa.Array:
+        return self._column("min_ms")
+
+    @cached_property
+    def _max_ms(self) -> Any:
+        return self._column("max_ms").fill_null(NEVER).to_numpy()
+
+    @cached_property
+    def _latest_ms(self) -> Any:
+        return np.maximum.accumulate(self._max_ms)
+
+    @cached_property
+    def _sums(self) -> tuple[Any, Any, Any]:
+        """The rows, the bytes and the files before each position."""
+        rows, start, end = (self._column(name).to_numpy() for name in ("rows", "start", "end"))
+        return _running(rows, np.int64), _running(end - start, np.int64), _running(start == 0, np.int32)
+
+    @cached_property
+    def _is_last(self) -> Any:
+        """Whether each chunk is the last of its object."""
+        is_last = np.ones(len(self), bool)
+        parts, first = [], 0
+        for batch in compressed_batches(self.data, [*VERSION, "start", "end"]):
+            is_part = pc.or_(pc.greater(batch["start"], 0), pc.less(batch["end"], batch["size"]))
+            positions = pa.array(np.arange(first, first + batch.num_rows))
+            parts.append(batch.select(VERSION).append_column("position", positions).filter(is_part))
+            first += batch.num_rows
+        if parts:
+            cut = pa.Table.from_batches(parts)
+            is_last[cut["position"].to_numpy()] = False
+            is_last[cut.group_by(VERSION).aggregate([("position", "max")])["position_max"].to_numpy()] = True
+        return is_last
+
+    def _column(self, name: str) -> pa.Array:
+        columns = [batch.column(name) for batch in compressed_batches(self.data, [name])]
+        return pa.concat_arrays(columns or [pa.array([], CHUNK_SCHEMA.field(name).type)])
+
+    def _batch(self, index: int) -> pa.RecordBatch:
+        """Return some chunks; ranges are asked for one after the other, so that the last one may do again."""
+        last = self._last
+        if last is None or last[0] != index:
+            # A reader is not for several threads.
+            self._last = last = (index, pa.ipc.open_file(self.data).get_batch(index))
+        return last[1]
+
+
+def _checksum(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:CHECKSUM_DIGITS]
+
+
+def _running(values: Any, kind: type[np.generic]) -> Any:
+    sums = np.zeros(len(values) + 1, kind)
+    np.cumsum(values, out=sums[1:])
+    return sums
+
+
+def _joined(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    columns = [pa.concat_arrays([part.column(i) for part in parts]) for i in range(len(CHUNK_SCHEMA))] if parts else []
+    return pa.record_batch(columns or [pa.array([], field.type) for field in CHUNK_SCHEMA], CHUNK_SCHEMA)

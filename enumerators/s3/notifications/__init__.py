@@ -1,0 +1,1 @@
+"""New objects as a queue of SQS tells of them."""

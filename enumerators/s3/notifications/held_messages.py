@@ -1,0 +1,124 @@
+"""The messages that were received and must not be deleted yet: their objects stand in no stored offset.
+
+A thread keeps them hidden and deletes them in time.  Letting them come again instead would be as safe,
+for what was seen is known; but each time counts for the queue's redrive policy, which would put good
+messages aside while a batch takes long.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidegate.enumerators.s3.notifications.queue import Message, NotificationQueue
+
+__all__ = ["HIDDEN_S", "HeldMessages"]
+
+HIDDEN_S = 120
+"""How long a message stays hidden from others without being held; so long after a kill they come again."""
+
+_RENEWED_S = HIDDEN_S / 3
+_PATIENCE_S = 5.0  # at the end, for what is to be deleted
+
+
+@dataclass(slots=True)
+class _Held:
+    receipt: str
+    number: int | None = None
+
+
+class HeldMessages:
+    """Holds messages until their round is stored; threads may share it.  Nothing survives its process.
+
+    A round ends with a number, and is stored when that number, or a greater one, is.
+    """
+
+    def __init__(self, queue: NotificationQueue) -> None:
+        self._queue = queue
+        self._changed = threading.Condition()
+        self._held: dict[str, _Held] = {}
+        self._stored_number = 0
+        self._done: list[str] = []
+        self._problem: BaseException | None = None
+        self._renew_at = time.monotonic() + _RENEWED_S
+        self._ended = False
+        self._thread: threading.Thread | None = None
+
+    def __len__(self) -> int:
+        """Return how many are held."""
+        return len(self._held)
+
+    def begin_round(self) -> None:
+        """Let those of a round that failed come again.
+
+        Raises what kept messages from being hidden or deleted (TidegateError).
+        """
+        with self._changed:
+            if self._problem is not None:
+                raise self._problem
+            self._held = {name: held for name, held in self._held.items() if held.number is not None}
+
+    def take(self, messages: Sequence[Message]) -> list[Message]:
+        """Hold messages, and return those that were not held already."""
+        with self._changed:
+            new = [message for message in messages if message.id not in self._held]
+            for message in messages:
+                # Only the last receipt deletes for sure.
+                self._held.setdefault(message.id, _Held(message.receipt)).receipt = message.receipt
+            if new and self._thread is None:
+                self._thread = threading.Thread(target=self._keep, name="tidegate-messages", daemon=True)
+                self._thread.start()
+        return new
+
+    def end_round(self, number: int) -> None:
+        """Give this number to what was taken since the last round."""
+        with self._changed:
+            for held in self._held.values():
+                if held.number is None:
+                    held.number = number
+            self._release()
+
+    def stored(self, number: int) -> None:
+        """Delete the messages of rounds up to this number, soon."""
+        with self._changed:
+            if number > self._stored_number:
+                self._stored_number = number
+                self._release()
+
+    def close(self) -> None:
+        """Delete what is to be deleted, within some seconds, and hold nothing any more; may be called twice."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(_PATIENCE_S)
+
+    def _release(self) -> None:
+        for name, held in list(self._held.items()):
+            if held.number is not None and held.number <= self._stored_number:
+                self._done.append(self._held.pop(name).receipt)
+        if self._done:
+            self._changed.notify_all()
+
+    def _keep(self) -> None:
+        try:
+            while self._keep_once():
+                pass
+        except BaseException as problem:  # noqa: BLE001 - the next round raises it
+            with self._changed:
+                self._problem = problem
+
+    def _keep_once(self) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended or self._done, max(0.0, self._renew_at - time.monotonic()))
+            done, self._done = self._done, []
+            is_due = not self._ended and time.monotonic() >= self._renew_at
+            held = [each.receipt for each in self._held.values()] if is_due else []
+            goes_on = not self._ended
+        if is_due:
+            self._renew_at = time.monotonic() + _RENEWED_S
+        self._queue.delete(done)
+        self._queue.hide((receipt, HIDDEN_S) for receipt in held)
+        return goes_on

@@ -1,0 +1,166 @@
+"""Finding new objects by what S3 tells a queue: one round takes what is there."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Generator
+from concurrent.futures import CancelledError
+from itertools import islice
+from typing import Any, ClassVar
+
+from tidegate.enumerators.daemon_threads import DaemonThreads
+from tidegate.enumerators.s3.discovery.between_listings import BetweenListings
+from tidegate.enumerators.s3.discovery.listing_rules import ListingRules
+from tidegate.enumerators.s3.notifications.held_messages import HIDDEN_S, HeldMessages
+from tidegate.enumerators.s3.notifications.messages import created_objects
+from tidegate.enumerators.s3.notifications.queue import LONGEST_HIDDEN_S, Message, NotificationQueue, QueueState
+from tidegate.readers.objects.values import S3Object
+from tidegate.readers.s3.store import ObjectStore
+
+__all__ = ["ObjectNotifications"]
+
+_LOG = logging.getLogger("tidegate.planner")
+_MOST_HELD = 100_000  # SQS gives no more while 120,000 are hidden, those that are left aside among them
+_RECEIVING = 8
+_ASKING = 16
+_PAGE = 256
+_MOST_KNOWN = 10_000
+
+
+class ObjectNotifications(BetweenListings):
+    """Finds objects by notifications, and remembers which messages are not to be deleted yet.
+
+    store: the bucket, where each named object is asked for: it may have been deleted or overwritten since.
+    rules: as for a listing of it.
+
+    A message whose body is malformed is left to the queue's redrive policy.  It is not deleted, and comes
+    again less and less often, so that it costs the others nothing.
+    """
+
+    # What is told while a bounded run lists is told to nobody else.
+    asked_in_all_rounds: ClassVar[bool] = True
+
+    def __init__(
+        self, queue: NotificationQueue, store: ObjectStore, rules: ListingRules, backfill_ms: int | None
+    ) -> None:
+        super().__init__(backfill_ms)
+        self._queue, self._store, self._rules = queue, store, rules
+        self.held = HeldMessages(queue)
+        self._state: QueueState | None = None
+        self._stopped = threading.Event()
+        self._malformed: dict[str, str] = {}  # of this round
+        self._known: set[str] = set()
+        self._malformed_count = 0
+
+    def end_round(self, begun_ms: int) -> int:
+        """Note that a round found everything it could, and return until when nothing can come to light any more.
+
+        A message is at most as old as the queue keeps it, and the next listing shows what is newer than the last.
+        """
+        self._state = self._queue.state()
+        listed_ms, told_ms = super().end_round(begun_ms), begun_ms - self._state.retention_ms
+        return told_ms if self._backfill_ms is None else min(told_ms, listed_ms)
+
+    def settle(self, number: int) -> dict[str, Any]:
+        """Learn which manifest holds what the messages told, and return what the snapshot has to hold."""
+        self.held.end_round(number)
+        return super().settle(number)
+
+    def stored(self, number: int) -> None:
+        """Let messages be deleted whose objects a stored offset holds."""
+        self.held.stored(number)
+
+    def pages(self) -> Generator[list[S3Object], None, None]:
+        """Receive what is there, and yield the objects that it names as they are now, each once, in any order.
+
+        It ends when the queue has no more to give, or 100,000 messages are held.  All that is received is
+        held until its round is stored.  When the iterator ends, fails or is closed, its threads are gone.
+
+        Raises CancelledError after ``stop``, and what NotificationQueue and ObjectStore raise.
+        """
+        self.held.begin_round()
+        keys = iter(dict.fromkeys(self._receive()))
+        while some := list(islice(keys, _PAGE)):
+            pool = DaemonThreads(_ASKING, "tidegate-find")
+            try:
+                found = list(pool.map(self._find, some))
+            finally:
+                pool.shutdown(cancel_futures=True)
+            yield [each for each in found if each is not None and self._rules.takes(each)]
+
+    def metrics(self) -> dict[str, int]:
+        """Return how many messages are left to receive, and how many were malformed in this run."""
+        left = {} if self._state is None else {"approximateQueueSize": self._state.messages}
+        return {**left, "numMalformedMessages": self._malformed_count}
+
+    def stop(self) -> None:
+        """End what goes on in another thread soon, and delete what is stored; may be called twice."""
+        self._stopped.set()
+        self._queue.close()
+        self.held.close()
+
+    def _find(self, key: str) -> S3Object | None:
+        if self._stopped.is_set():
+            raise CancelledError
+        return self._store.find(key)
+
+    def _receive(self) -> list[str]:
+        """Return the keys that the messages name."""
+        self._malformed.clear()
+        keys = self._receive_some()
+        if keys is None:
+            return []
+        with DaemonThreads(_RECEIVING, "tidegate-receive") as pool:
+            for some in pool.map(lambda _: self._receive_all(), range(_RECEIVING)):
+                keys += some
+        self._warn()
+        return keys
+
+    def _receive_all(self) -> list[str]:
+        keys = []
+        while (some := self._receive_some()) is not None:
+            keys += some
+        return keys
+
+    def _receive_some(self) -> list[str] | None:
+        """Return the keys that the messages of one answer name; None: nothing came that is new."""
+        if self._stopped.is_set():
+            raise CancelledError
+        messages = self._queue.receive(HIDDEN_S) if len(self.held) < _MOST_HELD else []
+        named = {message: self._keys_of(message) for message in messages}
+        aside = [message for message, keys in named.items() if keys is None]
+        self._queue.hide((m.receipt, min(HIDDEN_S << min(m.received, 16), LONGEST_HIDDEN_S)) for m in aside)
+        new = self.held.take([message for message, keys in named.items() if keys is not None])
+        return [key for message in new for key in named[message] or ()] if new or aside else None
+
+    def _keys_of(self, message: Message) -> list[str] | None:
+        """Return the keys below the prefix that a message names; None: it is malformed."""
+        try:
+            created = created_objects(message.body)
+        except ValueError as problem:
+            self._malformed[message.id] = str(problem)
+            return None
+        return [
+            each.key
+            for each in created
+            if each.bucket == self._store.bucket
+            and each.key.startswith(self._rules.prefix)
+            and self._rules.enters(each.key)
+        ]
+
+    def _warn(self) -> None:
+        """Warn of the malformed messages of this round, once of each."""
+        new = [name for name in self._malformed if name not in self._known]
+        if not new:
+            return
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        self._known.update(new)
+        self._malformed_count += len(new)
+        _LOG.warning(
+            "%d messages are left in the queue, where its redrive policy may put them aside, such as %s, which %s",
+            len(new),
+            new[0],
+            self._malformed[new[0]],
+        )

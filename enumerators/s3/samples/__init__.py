@@ -1,0 +1,1 @@
+"""What the first objects tell before any is read: their columns, and whether options fit."""

@@ -1,0 +1,1 @@
+"""What a query keeps in its state location."""

@@ -1,0 +1,263 @@
+"""A lease on a folder: one live query at a time, and a killed one locks nobody out.
+
+Who holds the lease renews it.  Nobody compares clocks: whoever wants it watches for as long as it is
+granted for, and takes it if it was not renewed in all that time, or its process is seen to be gone.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import threading
+import uuid
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import NamedTuple
+
+from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
+from tidegate.enumerators.process_identity import has_ended, this_process
+from tidegate.enumerators.s3.state.folder import LedgerFolder, Stored
+from tidegate.errors import CheckpointError, ConnectorError, TidegateError
+
+__all__ = ["LEASE_S", "Lease"]
+
+_LOG = logging.getLogger("tidegate.planner")
+NAME = "lease.json"
+LEASE_S = 30.0
+RENEWALS_PER_LEASE = 6
+LOOKS_PER_LEASE = 30
+PATIENCE_S = 5.0
+SETTLE_S = 2.0  # so long, two who write at one time may overtake each other
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """What the lease says.
+
+    owner: the query; it stays the same over restarts.
+    holder: the run.
+    process: in which it runs; empty: nobody can tell whether it still does.
+    renewal: counts, so that each renewal is seen.
+    """
+
+    owner: str
+    holder: str
+    place: str
+    lease_s: float
+    process: str = ""
+    renewal: int = 0
+    released: bool = False
+
+    def dump(self) -> bytes:
+        return json.dumps(asdict(self), sort_keys=True).encode()
+
+    @classmethod
+    def parse(cls, data: bytes, address: str) -> _Note:
+        try:
+            return cls(**json.loads(data))
+        except (ValueError, TypeError) as problem:
+            raise CheckpointError(
+                f"{NAME} in the state location {address} is not a lease of this version of tidegate; "
+                "delete it if no query uses the location"
+            ) from problem
+
+
+class _Rival(NamedTuple):
+    """Another query's lease, as it was when it was first seen, and when that was."""
+
+    seen: Stored
+    seen_at: float
+    lease_s: float
+
+    def is_over(self, found: Stored, now: float) -> bool:
+        return found == self.seen and now - self.seen_at >= self.lease_s
+
+
+class Lease:
+    """A lease on a folder; one for each run of a query.
+
+    lease_s: how long it lasts without being renewed.
+    renewed_by_thread: False where someone else calls ``renew``.
+    """
+
+    def __init__(
+        self,
+        folder: LedgerFolder,
+        *,
+        lease_s: float = LEASE_S,
+        renewed_by_thread: bool = True,
+        clocks: Clocks = REAL_CLOCKS,
+    ) -> None:
+        self._folder, self._lease_s, self._clocks = folder, lease_s, clocks
+        self._renewed_by_thread = renewed_by_thread
+        self._holder = uuid.uuid4().hex
+        self._writing = threading.Lock()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._held: tuple[_Note, str] | None = None
+        self._lost_to: _Note | None = None
+        self._renewed_at = 0.0
+
+    def acquire(self, owner: str) -> None:
+        """Take the lease, and keep it until ``release``.
+
+        owner: the query's own id, which its checkpoint keeps: a restart takes what its earlier run
+            held at once.
+
+        If another query holds it, this waits until that one is seen to renew it, which is an error, or
+        has not done so for the time of its lease.  Of one on this machine it is known at once when its process is gone.
+
+        Raises ConnectorError when the other query is alive, or the folder cannot be used.
+        """
+        place = f"process {os.getpid()} on {socket.gethostname()}"
+        mine = _Note(owner, self._holder, place, self._lease_s, this_process())
+        rival: _Rival | None = None
+        while True:
+            asked_at = self._clocks.monotonic()
+            found = self._folder.read(NAME)
+            note = None if found is None else self._parse(found)
+            if found is None or note is None:
+                version = self._folder.create(NAME, mine.dump())
+            elif (
+                note.released
+                or note.owner == owner
+                or has_ended(note.process)
+                or (rival is not None and rival.is_over(found, asked_at))
+            ):
+                version = self._folder.replace(NAME, mine.dump(), found.version)
+            else:
+                version = None
+                rival = self._watch(rival, found, note)
+            if version is not None:
+                break
+        self._require_settled()
+        self._held, self._renewed_at = (mine, version), asked_at
+        if self._renewed_by_thread:
+            self._thread = threading.Thread(target=self._renew_for_ever, name="tidegate-lease", daemon=True)
+            self._thread.start()
+
+    def read(self) -> _Note | None:
+        """Return what the lease says, whoever holds it; None: nobody ever did."""
+        found = self._folder.read(NAME)
+        return None if found is None else self._parse(found)
+
+    def is_held_by(self, owner: str) -> bool:
+        """Tell whether a run of a query holds the lease.
+
+        If so, this is known when it renews it; if not, at the latest when it was not renewed for its time.
+        """
+        first: _Rival | None = None
+        while True:
+            asked_at = self._clocks.monotonic()
+            found = self._folder.read(NAME)
+            note = None if found is None else self._parse(found)
+            if found is None or note is None or note.owner != owner or note.released or has_ended(note.process):
+                return False
+            first = first or _Rival(found, asked_at, note.lease_s)
+            if found != first.seen:
+                return True
+            if first.is_over(found, asked_at):
+                return False
+            self._clocks.sleep(note.lease_s / LOOKS_PER_LEASE)
+
+    def check(self) -> None:
+        """Make sure that the lease is held.  Called before anything is written that needs it; no I/O as a rule.
+
+        Raises ConnectorError when another run took it, or it could not be renewed in time.
+        """
+        if self._lost_to is None and self._clocks.monotonic() - self._renewed_at < self._lease_s:
+            return
+        # This process may have slept: nobody may have wanted it meanwhile.
+        self.renew()
+
+    def renew(self) -> None:
+        """Let the lease begin anew.  Raises ConnectorError when another run took it, or the folder cannot be used."""
+        with self._writing:
+            if self._ended.is_set() or self._held is None:
+                return
+            if self._lost_to is None:
+                self._renew(*self._held)
+            if self._lost_to is not None:
+                raise ConnectorError(
+                    f"the state location {self._folder.address} was taken over by another run, {self._lost_to.place}; "
+                    "two queries cannot share a stateLocation, nor two runs a checkpoint"
+                )
+
+    def release(self) -> None:
+        """Let another query have the lease at once; may be called twice, and without ``acquire``.
+
+        Says nothing when the folder cannot be reached: the lease ends by itself.
+        """
+        self._ended.set()
+        # A renewal that hangs is not waited for; it may even succeed, and then ends by itself, too.
+        if not self._writing.acquire(timeout=PATIENCE_S):
+            return
+        try:
+            held, self._held = self._held, None
+            if held is not None and self._lost_to is None:
+                note, version = held
+                self._folder.replace(NAME, replace(note, released=True).dump(), version)
+        except TidegateError as problem:
+            _LOG.info("the lease of %s is left to end by itself: %s", self._folder.address, problem)
+        finally:
+            self._writing.release()
+        if self._thread is not None:
+            self._thread.join(PATIENCE_S)
+
+    def _watch(self, rival: _Rival | None, found: Stored, note: _Note) -> _Rival:
+        """Wait a while for the other query to renew its lease; raises ConnectorError when it did."""
+        if rival is None:
+            _LOG.warning(
+                "the state location %s was in use by another query, %s; waiting up to %g s to see if it still is",
+                self._folder.address,
+                note.place,
+                note.lease_s,
+            )
+            rival = _Rival(found, self._clocks.monotonic(), note.lease_s)
+        elif found != rival.seen:
+            raise ConnectorError(
+                f"the state location {self._folder.address} is in use by another query, {note.place}; "
+                "each query needs its own stateLocation"
+            )
+        self._clocks.sleep(note.lease_s / LOOKS_PER_LEASE)
+        return rival
+
+    def _require_settled(self) -> None:
+        """Make sure that nobody wrote at the same time, where the folder itself does not."""
+        if self._folder.keeps_conditions():
+            return
+        self._clocks.sleep(SETTLE_S)
+        found = self._folder.read(NAME)
+        if found is None or self._parse(found).holder != self._holder:
+            raise ConnectorError(
+                f"the state location {self._folder.address} was taken by another query at the same time; "
+                "each query needs its own stateLocation"
+            )
+
+    def _renew(self, note: _Note, version: str) -> None:
+        asked_at = self._clocks.monotonic()
+        renewed = replace(note, renewal=note.renewal + 1)
+        written = self._folder.replace(NAME, renewed.dump(), version)
+        if written is None:
+            found = self._folder.read(NAME)
+            if found is None:
+                written = self._folder.create(NAME, renewed.dump())
+            else:
+                renewed = self._parse(found)
+                if renewed.holder != self._holder:
+                    self._lost_to = renewed
+                    return
+                # It was written by an attempt whose answer was lost.
+                written = found.version
+        if written is not None:
+            self._held, self._renewed_at = (renewed, written), asked_at
+
+    def _renew_for_ever(self) -> None:
+        while self._lost_to is None and not self._ended.wait(self._lease_s / RENEWALS_PER_LEASE):
+            with suppress(TidegateError):  # the next check says it, in the query
+                self.renew()
+
+    def _parse(self, found: Stored) -> _Note:
+        return _Note.parse(found.data, self._folder.address)

@@ -1,0 +1,1 @@
+"""Which event times a chunk has, as far as planning sees."""

@@ -1,0 +1,49 @@
+"""Event times that stand in the key of an object as a column, in folders such as ``day=2026-01-31``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidegate.readers.event_time.columns import check_time_type
+from tidegate.readers.event_time.range import TimeColumn
+from tidegate.readers.objects.partitions import partition_scalar, partition_texts
+from tidegate.readers.objects.values import TimeRange
+
+__all__ = ["PartitionTimes"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionTimes:
+    """Takes the event time of all rows of an object from the folder that names the event-time column.
+
+    column: as it is read.
+    prefix: below it, folders name columns.
+    """
+
+    column: TimeColumn
+    prefix: str
+
+    def names(self, key: str) -> bool:
+        """Tell whether a folder of a key names the column, which then counts more than one of the data."""
+        return self._name(key) is not None
+
+    def range_of(self, key: str) -> TimeRange | None:
+        """Return the time that a key names; None: it names none.
+
+        Raises CorruptDataError where the value is none of the column's type, OptionError where that holds no times.
+        """
+        name = self._name(key)
+        if name is None:
+            return None
+        names, kind = ".".join(self.column.names), self.column.type
+        check_time_type(names, kind, self.column.unit)
+        value = partition_scalar(partition_texts(key, self.prefix)[name], self.column.field, f"the object {key!r}")
+        time_ms = self.column.times(pa.repeat(value, 1))[0].as_py() if value.is_valid else None
+        return None if time_ms is None else TimeRange(time_ms, time_ms)
+
+    def _name(self, key: str) -> str | None:
+        """Return how the key writes the column."""
+        column = self.column.field.name.lower()
+        return next((name for name in partition_texts(key, self.prefix) if name.lower() == column), None)

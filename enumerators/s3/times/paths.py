@@ -1,0 +1,162 @@
+"""Event times that stand in the key of an object, such as ``dt=2026-01-31/hour=07``."""
+
+from __future__ import annotations
+
+import re
+from calendar import isleap, monthrange
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Literal, TypeAlias
+
+from tidegate.errors import did_you_mean
+from tidegate.readers.objects.values import TimeRange
+
+__all__ = ["PathTimes"]
+
+_Token: TypeAlias = Literal["yyyy", "MM", "dd", "HH", "mm", "ss", "s", "ms"]
+
+_CALENDAR: tuple[_Token, ...] = ("yyyy", "MM", "dd", "HH", "mm", "ss")  # each is useless without those before it
+_EPOCH_MS: dict[str, int] = {"s": 1000, "ms": 1}
+_PERIOD_MS: dict[str, int] = {"dd": 86_400_000, "HH": 3_600_000, "mm": 60_000, "ss": 1000}
+_BRACES = re.compile("{([^{}]*)}")
+_RUN = re.compile(r"([A-Za-z])\1*|[^A-Za-z]+")  # one letter repeated, or what stands between such
+_LARGEST_MS = (2**63 - 1) // 1000  # what a timestamp of Spark holds
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True, slots=True)
+class PathTimes:
+    """Takes the event-time range of an object's rows from its key, in UTC.
+
+    template: literal text, and within braces what stands for a time: ``yyyy``, ``MM``, ``dd``,
+        ``HH``, ``mm`` and ``ss`` (of two digits, the year of four), together or apart, such as
+        ``dt={yyyy-MM-dd}/hour={HH}`` or ``{yyyyMMdd}T{HHmmss}``; or alone ``{s}`` or ``{ms}``, which
+        count from the epoch.  A unit needs all the larger ones.
+
+    The template is searched for anywhere in the key, and the first place that names a real time
+    counts.  Where it begins or ends with a time, the number there must be a whole one: ``{yyyy}``
+    does not find 2026 in 20261.
+
+    Raises ValueError, one sentence, for a template that is malformed or says no time.
+    """
+
+    template: str
+    _pattern: re.Pattern[str] = field(init=False, repr=False, compare=False)
+    _finest: _Token = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        parts = [*_parts(self.template)]
+        finest = _finest([text for text, is_token in parts if is_token])
+        pattern = "".join(_digits(text) if is_token else re.escape(text) for text, is_token in parts)
+        before = "(?<![0-9])" if parts[0][1] else ""
+        after = "(?![0-9])" if parts[-1][1] else ""
+        object.__setattr__(self, "_pattern", re.compile(before + pattern + after))
+        object.__setattr__(self, "_finest", finest)
+
+    def range_of(self, key: str) -> TimeRange | None:
+        """Return the period that a key names, both ends inclusive; None: it names none.
+
+        Of calendar units it is the whole second, minute ... year of the finest one, to its last
+        millisecond; of ``{s}`` that second, of ``{ms}`` that millisecond.
+        """
+        for found in self._pattern.finditer(key):
+            period = self._period(found.groupdict())
+            if period is not None:
+                return period
+        return None
+
+    def _period(self, numbers: dict[str, str]) -> TimeRange | None:
+        finest = self._finest
+        if finest in _EPOCH_MS:
+            scale = _EPOCH_MS[finest]
+            last_ms = int(numbers[finest]) * scale + scale - 1
+            return TimeRange(last_ms - scale + 1, last_ms) if last_ms <= _LARGEST_MS else None
+        year, month, day, hour, minute, second = (
+            int(numbers.get(token, lowest)) for token, lowest in zip(_CALENDAR, (0, 1, 1, 0, 0, 0), strict=True)
+        )
+        try:
+            begin = datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc) - _EPOCH
+        except ValueError:  # no such day, hour ... as on 30 February
+            return None
+        begin_ms = begin.days * 86_400_000 + begin.seconds * 1000
+        # Not from the beginning of the next one: after the year 9999 Python knows none.
+        if finest == "yyyy":
+            length_ms = (365 + isleap(year)) * 86_400_000
+        elif finest == "MM":
+            length_ms = monthrange(year, month)[1] * 86_400_000
+        else:
+            length_ms = _PERIOD_MS[finest]
+        return TimeRange(begin_ms, begin_ms + length_ms - 1)
+
+
+def _parts(template: str) -> Iterator[tuple[str, bool]]:
+    """Yield the template's pieces in order: a token and True, or literal text and False."""
+    end = 0
+    for braces in _BRACES.finditer(template):
+        yield from _literal(template, template[end : braces.start()])
+        end = braces.end()
+        if braces[1] in _EPOCH_MS:
+            yield braces[1], True
+            continue
+        if not any(letter.isalpha() for letter in braces[1]):
+            raise ValueError(f"the template {template!r} has braces without a time; {_examples()}")
+        for run in _RUN.finditer(braces[1]):
+            if run[1] is None:
+                yield run[0], False
+            elif run[0] in _CALENDAR:
+                yield run[0], True
+            else:
+                nearest = did_you_mean(run[0], _alike(run[0]))
+                raise ValueError(f"the template {template!r} has the unknown unit {run[0]!r}{nearest or _known()}")
+    yield from _literal(template, template[end:])
+
+
+def _literal(template: str, text: str) -> Iterator[tuple[str, bool]]:
+    for brace in "{}":
+        if brace in text:
+            raise ValueError(f"the template {template!r} has a {brace!r} without its partner; {_examples()}")
+    if text:
+        yield text, False
+
+
+def _finest(tokens: list[str]) -> _Token:
+    """Return the finest unit; raises ValueError for units that make no time."""
+    for token in tokens:
+        if tokens.count(token) > 1:
+            raise ValueError(f"the template has {token!r} twice, and a time has it once")
+    epoch: list[_Token] = [token for token in ("s", "ms") if token in tokens]
+    if epoch:
+        if len(tokens) > 1:
+            raise ValueError(f"the template has {{{epoch[0]}}}, a whole time by itself, beside other units")
+        return epoch[0]
+    missing: str | None = None
+    finest: _Token | None = None
+    for token in _CALENDAR:
+        if token not in tokens:
+            missing = missing or token
+        elif missing:
+            raise ValueError(f"the template has {token!r} without {missing!r}, so it names no time")
+        else:
+            finest = token
+    if finest is None:
+        raise ValueError(f"the template has no time in it; {_examples()}")
+    return finest
+
+
+def _digits(token: str) -> str:
+    # 20 digits are more than any time has, and few enough for int().
+    return f"(?P<{token}>[0-9]{{1,20}})" if token in _EPOCH_MS else f"(?P<{token}>[0-9]{{{len(token)}}})"
+
+
+def _alike(name: str) -> Iterable[str]:
+    """Return the calendar units, last the one of MM and mm that is in the case of ``name``: did_you_mean folds them."""
+    return sorted(_CALENDAR, key=lambda token: token.isupper() == name.isupper())
+
+
+def _known() -> str:
+    return f"; known are {', '.join(_CALENDAR)}, {{s}} and {{ms}}"
+
+
+def _examples() -> str:
+    return "expected one such as dt={yyyy-MM-dd}/hour={HH}, {yyyyMMdd} or {ms}"

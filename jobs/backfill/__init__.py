@@ -1,0 +1,1 @@
+"""``tidegate backfill``: from any source to Parquet."""

@@ -1,0 +1,143 @@
+"""What a back-fill was asked to do, and how it becomes a source; what each connector adds is in its own module."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from tidegate.alignment.splits import SplitId
+from tidegate.alignment.strategy import milliseconds
+from tidegate.errors import OptionError
+from tidegate.jobs.backfill.output import Noted
+from tidegate.jobs.survey import Stretch, Survey
+from tidegate.jobs.watch import BatchProgress
+from tidegate.sources.contract import Source
+from tidegate.sources.options import parse_duration
+
+__all__ = ["BackfillArguments", "parse_options", "parse_properties", "parse_span", "parse_time"]
+
+_TIME: TypeAdapter[datetime] = TypeAdapter(datetime)
+_MILLISECOND = timedelta(milliseconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillArguments(ABC):
+    """What to read, and how to cut it; a subclass for each connector says what it takes to read it.
+
+    max_drift: the slice of event time that a batch covers.
+    begin, end: read only what has event times from the one up to the other, exclusive; of a Kafka partition, from its
+        first record at or after the one up to its first record at or after the other.  None: from the beginning, and
+        to the present end.
+    options: of the source, as Spark options, on top of what the other arguments say; they may be secret.
+    """
+
+    max_drift: timedelta
+    begin: datetime | None = None
+    end: datetime | None = None
+    max_out_of_orderness: timedelta = timedelta(0)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.begin is not None and self.end is not None and self.begin >= self.end:
+            raise OptionError(f"--from is {self.begin.isoformat()}, but it must lie before --to {self.end.isoformat()}")
+
+    @abstractmethod
+    def source(self) -> Source:
+        """Return the source.  Raises OptionError for arguments that it refuses."""
+
+    def source_options(self) -> dict[str, str]:
+        """Return the options of the source.  Raises OptionError for one that contradicts another argument."""
+        drift, disorder = milliseconds(self.max_drift), milliseconds(self.max_out_of_orderness)
+        times = {"startingTimestamp": self.begin, "endingTimestamp": self.end}
+        own = {
+            "maxDrift": f"{drift} ms",
+            "maxOutOfOrderness": f"{disorder} ms",
+            **{name: time.isoformat() for name, time in times.items() if time is not None},
+            **self._own_options(),
+        }
+        names = {name.lower() for name in own}
+        for name in self.options:
+            if name.lower() in names:
+                raise OptionError(f"--option {name} says what the command itself says already; leave it out")
+        return {**own, **self.options}
+
+    @abstractmethod
+    def _own_options(self) -> dict[str, str]:
+        """Return what the arguments say as options of the source."""
+
+    def binding(self) -> dict[str, Any]:
+        """Return, by option, what decides which rows the output holds: no later run may change it.
+
+        Addresses may change, and so may all that only decides how batches are cut.  Nothing of it is secret.
+        """
+        return {
+            "--from": None if self.begin is None else self.begin.isoformat(),
+            "--to": None if self.end is None else self.end.isoformat(),
+        }
+
+    @abstractmethod
+    def survey(self, noted: Noted) -> Survey | None:
+        """Return what a run that starts now would read; None: only reading tells.
+
+        Raises what ``tidegate.jobs.survey.survey`` raises, and OptionError for a source that is another one than
+        that which the notes are of.
+        """
+
+    def stretches(self, batch: BatchProgress, splits: Collection[SplitId]) -> dict[SplitId, Stretch]:
+        """Return what there was to read of splits that the survey did not know.
+
+        Called after each batch for those that it was the first to read.
+        """
+        del batch, splits
+        return {}
+
+
+def parse_time(option: str, text: str) -> datetime:
+    """Read a time: ISO 8601, in UTC where it names no zone, or milliseconds since the epoch.
+
+    Raises OptionError, which names the option.
+    """
+    try:
+        if text.strip().isdecimal():
+            return _EPOCH + int(text) * _MILLISECOND
+        time = _TIME.validate_python(text.strip())
+    except (ValidationError, OverflowError):
+        raise OptionError(
+            f"{option} is {text!r}, but a time is expected, such as 2026-01-31, 2026-01-31T12:00Z or milliseconds "
+            "since 1970"
+        ) from None
+    return (time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)).astimezone(timezone.utc)
+
+
+def parse_span(option: str, text: str) -> timedelta:
+    """Read a duration such as ``1 hour``.  Raises OptionError, which names the option."""
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise OptionError(f"{option} is {text!r}: {error}") from None
+
+
+def parse_options(option: str, texts: Iterable[str], example: str) -> dict[str, str]:
+    """Read ``name=value`` pairs.  Raises OptionError, which never shows a value."""
+    options = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise OptionError(f"{option} {name!r} has no value; expected {example}")
+        options[name] = value
+    return options
+
+
+def parse_properties(option: str, texts: Iterable[str]) -> dict[str, str]:
+    """Read ``key=value`` pairs; a prefix ``kafka.`` is taken off.
+
+    Raises OptionError, which never shows a value.
+    """
+    found = parse_options(option, texts, "key=value, such as security.protocol=SSL")
+    return {key.removeprefix("kafka."): value for key, value in found.items()}

@@ -1,0 +1,71 @@
+"""From the options of ``tidegate backfill`` to the arguments of the one connector that they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tidegate.errors import OptionError
+from tidegate.jobs.backfill.arguments import BackfillArguments, parse_options, parse_properties, parse_span, parse_time
+from tidegate.jobs.backfill.kafka import KafkaArguments
+from tidegate.jobs.backfill.output import Output
+from tidegate.jobs.backfill.properties import read_properties
+from tidegate.jobs.backfill.s3 import S3Arguments
+
+__all__ = ["OPTION_EXAMPLE", "backfill_arguments"]
+
+OPTION_EXAMPLE = "NAME=VALUE, such as eventTime=column:at"
+_INSTEAD = {"--max-rows-per-batch": "give --option maxFilesPerTrigger=..."}
+
+
+def backfill_arguments(
+    out: Path,
+    *,
+    max_drift: str,
+    max_out_of_orderness: str,
+    begin: str | None,
+    end: str | None,
+    options: Sequence[str] | None,
+    path: str | None,
+    of_kafka: Mapping[str, Any],
+) -> BackfillArguments:
+    """Return what a back-fill was asked to do.
+
+    out: the folder that is written to.
+    path: of objects; None: not given.
+    of_kafka: what only Kafka takes, by option; nothing, or False, for those that were not given.
+
+    Raises OptionError, one sentence, when neither source is named, when both are, or for a malformed option.
+    """
+    common: dict[str, Any] = {
+        "max_drift": parse_span("--max-drift", max_drift),
+        "max_out_of_orderness": parse_span("--max-out-of-orderness", max_out_of_orderness),
+        "begin": None if begin is None else parse_time("--from", begin),
+        "end": None if end is None else parse_time("--to", end),
+        "options": parse_options("--option", options or (), OPTION_EXAMPLE),
+    }
+    given = {name: value for name, value in of_kafka.items() if value}
+    if path is None:
+        return _of_kafka(given, common)
+    if given:
+        name = next(iter(given))
+        remedy = _INSTEAD.get(name, "give one of them")
+        raise OptionError(f"{name} is for Kafka, and --path for objects of S3; {remedy}")
+    return S3Arguments(path=path, kept=str(Output(out).kept), **common)
+
+
+def _of_kafka(given: Mapping[str, Any], common: Mapping[str, Any]) -> KafkaArguments:
+    for name in ("--bootstrap-servers", "--topic"):
+        if name not in given:
+            raise OptionError(f"{name} is missing: give --bootstrap-servers and --topic, or --path for objects of S3")
+    file = given.get("--kafka-properties")
+    in_file = {} if file is None else read_properties("--kafka-properties", file)
+    return KafkaArguments(
+        bootstrap_servers=given["--bootstrap-servers"],
+        topics=tuple(given["--topic"]),
+        max_rows_per_batch=given.get("--max-rows-per-batch"),
+        include_headers="--include-headers" in given,
+        kafka={**in_file, **parse_properties("--kafka", given.get("--kafka", ()))},
+        **common,
+    )

@@ -1,0 +1,67 @@
+"""What it takes to back-fill from Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidegate.errors import CheckpointError, OptionError
+from tidegate.jobs.backfill.arguments import BackfillArguments
+from tidegate.jobs.backfill.output import Noted
+from tidegate.jobs.survey import Survey, survey
+from tidegate.sources.kafka.source import KafkaSource
+
+__all__ = ["KafkaArguments"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaArguments(BackfillArguments):
+    """Which topics to read.
+
+    max_rows_per_batch: a batch covers at most so many offsets; None: any number.
+    kafka: properties of the client, such as security; they may be secret.
+    """
+
+    bootstrap_servers: str
+    topics: tuple[str, ...]
+    max_rows_per_batch: int | None = None
+    include_headers: bool = False
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def source(self) -> KafkaSource:
+        """Return the topics as a source."""
+        return KafkaSource.from_options(self.source_options())
+
+    def _own_options(self) -> dict[str, str]:
+        options = {
+            "kafka.bootstrap.servers": self.bootstrap_servers,
+            "subscribe": ",".join(self.topics),
+            # A partition that ends before --from has nothing to read, which is no error.
+            "startingOffsetsByTimestampStrategy": "latest",
+            "includeHeaders": str(self.include_headers),
+            **{f"kafka.{name}": value for name, value in self.kafka.items()},
+        }
+        if self.begin is None:
+            options["startingOffsets"] = "earliest"
+        if self.max_rows_per_batch is not None:
+            options["maxOffsetsPerTrigger"] = str(self.max_rows_per_batch)
+        return options
+
+    def binding(self) -> dict[str, Any]:
+        """Return also the topics, and whether there are headers."""
+        return {
+            "--topic": list(self.topics),
+            "--include-headers": self.include_headers,
+            **BackfillArguments.binding(self),  # super() and slots do not go together
+        }
+
+    def survey(self, noted: Noted) -> Survey:
+        """Ask the brokers, who know at once."""
+        try:
+            return survey(self.source(), noted.positions, noted.state)
+        except CheckpointError as error:
+            raise OptionError(
+                f"--bootstrap-servers is {self.bootstrap_servers}, which is another Kafka cluster than the one "
+                "that the output was begun with; give that one, or another --out"
+            ) from error

@@ -1,0 +1,144 @@
+"""The output folder of a back-fill, which also holds all that a later run goes on from.
+
+OUT/batch=0/part-....parquet     one folder per micro-batch, written anew when the batch is
+OUT/batch=1/...                  run again: no reader of Parquet ever sees a row twice
+                                 (tidegate_batch=0 where the rows have a column "batch" of their own)
+OUT/_tidegate/checkpoint/        Spark's; readers ignore folders with an underscore
+OUT/_tidegate/state/             what a source keeps of its own, such as an S3 source's stateLocation
+OUT/_tidegate/backfill.json      what was asked for
+OUT/_tidegate/spark.log
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from tidegate.alignment.splits import Positions
+from tidegate.enumerators.contract import Json
+from tidegate.enumerators.s3.state.folder import open_folder
+from tidegate.errors import OptionError
+from tidegate.jobs.spark_checkpoint import SparkCheckpoint
+from tidegate.readers.s3.config import S3ConnectionConfig
+
+__all__ = ["Noted", "Output"]
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What earlier runs have noted; nothing, if this run is the first.
+
+    positions: after the last batch that is written.
+    state: the enumerator's, such as the cluster that the positions are of.
+    """
+
+    positions: Positions = field(default_factory=dict)
+    state: Json | None = None
+
+
+class Output:
+    """The folder and its notes."""
+
+    def __init__(self, path: Path) -> None:
+        self._given = path
+        self.path = path.absolute()
+        self._own = self.path / "_tidegate"
+        self.checkpoint = self._own / "checkpoint"
+        self.log = self._own / "spark.log"
+        self.kept = self._own / "state"
+        self._lock: TextIO | None = None
+        self._notes = self._own / "backfill.json"
+        folder = open_folder(str(self.checkpoint), S3ConnectionConfig())
+        self._spark = SparkCheckpoint(folder, lambda _: True)  # the only source of its query
+
+    def noted(self, binding: Mapping[str, Any]) -> Noted:
+        """Return what earlier runs have noted.
+
+        binding: by option, what must be the same in every run.
+
+        Raises OptionError when the folder belongs to something else, or to a back-fill that was
+        asked for something else.
+        """
+        if ":/" in str(self._given):  # what a Path leaves of ://
+            raise OptionError(f"--out is {self._given}, but it must be a path that this machine can write to")
+        if not self._notes.exists():
+            if self.path.exists() and (not self.path.is_dir() or any(set(self.path.iterdir()) - {self._own})):
+                raise OptionError(
+                    f"--out is {self.path}, which holds something else; give a folder that is new or empty"
+                )
+            return Noted()
+        notes = json.loads(self._notes.read_text())
+        for option, value in binding.items():
+            if (before := notes["arguments"].get(option)) != value:
+                raise OptionError(
+                    f"{option} is {_shown(value)}, but it was {_shown(before)} when {self.path} was begun; "
+                    "give the same again, or another --out"
+                )
+        stored = self._spark.last_committed()
+        return Noted({}, notes.get("state")) if stored is None else Noted(stored.progress.positions, stored.enumerator)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other runs out of a folder that is a back-fill's, or from when it is claimed.
+
+        Raises OptionError when another run is still writing to it.
+        """
+        try:
+            if self._own.is_dir():
+                self._keep_out()
+            yield
+        finally:
+            if self._lock is not None:
+                self._lock.close()
+                self._lock = None
+
+    def claim(self, binding: Mapping[str, Any], state: Json | None = None) -> None:
+        """Make the folder this back-fill's; called while ``alone``.
+
+        state: the enumerator's, for later runs.
+
+        Raises OptionError when it cannot be made, or another run was quicker.
+        """
+        try:
+            self._own.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OptionError(f"--out is {self.path}, which cannot be made: {error.strerror}") from error
+        if self._lock is None:
+            self._keep_out()
+        if not self._notes.exists():
+            new = self._notes.with_suffix(".new")
+            new.write_text(json.dumps({"arguments": dict(binding), "state": state}, indent=1))
+            new.replace(self._notes)
+
+    def batch(self, number: int, columns: Collection[str]) -> str:
+        """Return the folder of a batch, under a name that readers of partitions take for none of its columns."""
+        name = "batch"
+        while name in {column.lower() for column in columns}:
+            name = f"tidegate_{name}"
+        return str(self.path / f"{name}={number}")
+
+    def rows(self) -> int:
+        """Return how many rows all runs have written, from the footers of the files."""
+        from pyarrow import dataset
+
+        if not any(self.path.glob("*batch=*")):
+            return 0
+        return int(dataset.dataset(self.path, format="parquet").count_rows())
+
+    def _keep_out(self) -> None:
+        self._lock = (self._own / "lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OptionError(f"--out is {self.path}, to which another back-fill is writing") from None
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "not set"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,118 @@
+"""The back-fill: from any source to Parquet, aligned in event time, and resumable at any moment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from tidegate.jobs.backfill.arguments import BackfillArguments
+from tidegate.jobs.backfill.bar import EventTimeBar
+from tidegate.jobs.backfill.output import Output
+from tidegate.jobs.figures import clock_time, count
+from tidegate.jobs.session import ends_on_signals, spark_session
+from tidegate.jobs.watch import BatchProgress, watch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.sources.contract import Source
+
+__all__ = ["Summary", "backfill", "write_batches"]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a run did.
+
+    rows: written by this run; ``rows_in_all`` by all runs into this output.
+    begin_ms, end_ms: event times of the first and the last record that this run had to read; None:
+        it had none.
+    seconds: of reading and writing, without Spark's start.
+    """
+
+    output: Path
+    splits: int
+    rows: int
+    rows_in_all: int
+    batches: int
+    seconds: float
+    begin_ms: int | None = None
+    end_ms: int | None = None
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return names and values for people."""
+        if not self.batches:
+            return [("nothing new", f"{count(self.rows_in_all)} rows are in {self.output}")]
+        written = count(self.rows)
+        if self.rows != self.rows_in_all:
+            written += f" in this run, {count(self.rows_in_all)} in all"
+        lines = [("rows written", written), ("splits", count(self.splits))]
+        if self.begin_ms is not None and self.end_ms is not None:
+            lines.append(("event time", f"{clock_time(self.begin_ms)} to {clock_time(self.end_ms)} UTC"))
+        return [
+            *lines,
+            ("batches", count(self.batches)),
+            ("seconds", f"{self.seconds:.1f}"),
+            ("rows/s", count(self.rows / self.seconds)),
+            ("output", str(self.output)),
+        ]
+
+
+def backfill(arguments: BackfillArguments, out: Path, errors: Console, *, master: str = "local[*]") -> Summary:
+    """Write what the arguments name to ``out``, or go on where an earlier run ended.
+
+    Every row is written once, however often and however hard earlier runs were ended.
+    errors: where the progress is shown.
+
+    Raises a TidegateError for wrong arguments, a source that cannot be read or is another one than
+    before, or a folder that belongs to something else; KeyboardInterrupt at SIGINT and SIGTERM.
+    """
+    source, output = arguments.source(), Output(out)
+    with ends_on_signals(), output.alone():
+        noted = output.noted(arguments.binding())
+        found = arguments.survey(noted)
+        stretches = {} if found is None else dict(found.stretches)
+        if found is not None and found.is_empty:
+            return Summary(output.path, len(stretches), 0, output.rows(), 0, 0.0)
+        errors.print("Starting Spark", highlight=False)
+        output.claim(arguments.binding(), None if found is None else found.state)
+        with spark_session(master, "tidegate backfill", output.log) as spark:
+            begun = time.monotonic()
+            bar = EventTimeBar(errors, stretches)
+            with bar:
+                for batch in write_batches(spark, source, output):
+                    stretches |= arguments.stretches(batch, batch.positions.keys() - stretches.keys())
+                    bar.update(batch)
+            seconds = time.monotonic() - begun
+    return Summary(
+        output.path,
+        len(stretches),
+        bar.rows,
+        output.rows(),
+        bar.batches,
+        seconds,
+        min((s.begin_ms for s in stretches.values() if s.begin_ms is not None), default=None),
+        max((s.end_ms for s in stretches.values() if s.end_ms is not None), default=None),
+    )
+
+
+def write_batches(spark: SparkSession, source: Source, output: Output) -> Iterator[BatchProgress]:
+    """Write all there is now, batch by batch, and yield each when it is written."""
+
+    def write(batch: DataFrame, number: int) -> None:
+        # Spark runs a batch again, under the same number and with the same rows, when a run ended
+        # before the batch was committed; what is left of it is then overwritten.
+        batch.write.mode("overwrite").parquet(output.batch(number, batch.columns))
+
+    query = (
+        source.read_stream(spark)
+        .writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(output.checkpoint))
+        .trigger(availableNow=True)
+    )
+    yield from watch(spark, query.start)

@@ -1,0 +1,70 @@
+"""What it takes to back-fill from objects of S3."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.alignment.splits import SplitId
+from tidegate.enumerators.s3.manifests.manifest import Manifest
+from tidegate.enumerators.s3.state.ledger import Ledger
+from tidegate.jobs.backfill.arguments import BackfillArguments
+from tidegate.jobs.backfill.output import Noted
+from tidegate.jobs.survey import Stretch, Survey, survey
+from tidegate.jobs.watch import BatchProgress
+from tidegate.sources.s3.source import S3Source
+
+__all__ = ["S3Arguments"]
+
+_STATE = "stateLocation"
+# What of the options decides which objects are read, and what of them.
+_BINDING = ("fileFormat", "pathGlobFilter", "recursiveFileLookup", "modifiedAfter", "modifiedBefore", "columns", _STATE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Arguments(BackfillArguments):
+    """Which objects to read.
+
+    path: ``s3://bucket/prefix``.
+    kept: where what is discovered is kept, unless the options say it.
+    """
+
+    path: str
+    kept: str
+
+    def source(self) -> S3Source:
+        """Return the objects as a source."""
+        return S3Source.from_options(self.source_options())
+
+    def _own_options(self) -> dict[str, str]:
+        return {"path": self.path} | ({} if self._option(_STATE) else {_STATE: self.kept})
+
+    def binding(self) -> dict[str, Any]:
+        """Return also the path, and the options that say which objects are meant, and what of them."""
+        options = {f"--option {name}": self._option(name) for name in _BINDING}
+        return {"--path": self.path, **options, **BackfillArguments.binding(self)}
+
+    def survey(self, noted: Noted) -> Survey | None:
+        """List what is new, but not before the first run: all objects would be looked at twice."""
+        if noted.state is None:
+            return None
+        # What a queue tells is told once, and the run itself is to hear it.
+        source = self.source().model_copy(update={"queue_url": None, "clean_source": "off"})
+        return survey(source, noted.positions, noted.state)
+
+    def stretches(self, batch: BatchProgress, splits: Collection[SplitId]) -> dict[SplitId, Stretch]:
+        """Return what manifests hold."""
+        if not splits or batch.state is None:
+            return {}
+        source = self.source()
+        ledger = Ledger(str(source.state_location), source.connection).of_query(batch.state["owner"])
+        return {s: _stretch(Manifest.parse(s, ledger.read(s))) for s in splits}
+
+    def _option(self, name: str) -> str | None:
+        return next((value for given, value in self.options.items() if given.lower() == name.lower()), None)
+
+
+def _stretch(manifest: Manifest) -> Stretch:
+    head, end = manifest.head(0), len(manifest)
+    return Stretch(0, end, None if head is None else head.event_time_ms, manifest.latest(end))

@@ -1,0 +1,1 @@
+"""``tidegate conformance``: the kit on the command line."""

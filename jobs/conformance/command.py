@@ -1,0 +1,109 @@
+"""What ``tidegate conformance`` was asked for, and its answer: verdicts as they come on stderr, the rest on stdout."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from tidegate.conformance.checker import check_connector
+from tidegate.conformance.report.files import report_file, write_reports
+from tidegate.conformance.report.summary import area_lines, notes
+from tidegate.conformance.rules import AREAS, Rule, Tier, rule_named, rules_of, tier_named
+from tidegate.conformance.verdicts import Report, Status, Verdict
+from tidegate.errors import OptionError
+from tidegate.jobs.backfill.arguments import parse_options
+from tidegate.jobs.conformance.harness_named import harness_named
+
+__all__ = ["check_conformance", "list_rules"]
+
+_EXEMPTION = "RULE=REASON, such as READ-2='ranges are whole files'"
+
+
+_STYLES: Mapping[Status, str] = {
+    Status.PASSED: "green",
+    Status.EXEMPT: "yellow",
+    Status.SKIPPED: "dim",
+}
+_STATUS_WIDTH = max(len(status.value) for status in Status)
+
+
+def check_conformance(
+    name: str, *, tiers: Sequence[str], rules: Sequence[str], exempt: Sequence[str], reports: Sequence[str]
+) -> bool:
+    """Check a connector, show what becomes of each rule, and return whether it conforms.
+
+    name: of its harness, as MODULE:NAME.
+    tiers, rules: names and ids of the only ones that are wanted; none: all.
+    exempt: rules that are known to fail, as ID=REASON.
+    reports: files to write, too.
+
+    Raises OptionError, one sentence, for what is not there and for what contradicts itself.
+    """
+    wanted = _wanted(tiers, rules)
+    exemptions = parse_options("--exempt", exempt, _EXEMPTION)
+    files = [report_file("--report", text) for text in reports]
+    harness = harness_named(name)
+    # Rules do what a planner warns of; a logger without any handler would write that between the verdicts.
+    logging.getLogger("tidegate").addHandler(logging.NullHandler())
+    live = _Live(wanted)
+    with live.status:
+        report = check_connector(harness, only=[each.id for each in wanted], exempt=exemptions, on_verdict=live.tell)
+    _show(report)
+    for file in files:
+        write_reports(file, [report])
+        _output().print(file.absolute())
+    return report.conforms
+
+
+def list_rules(tiers: Sequence[str], rules: Sequence[str]) -> None:
+    """Print the rules of some tiers, or some rules, by area and number, each with its level and tier."""
+    wanted = sorted(_wanted(tiers, rules), key=lambda each: each.order)
+    output = _output()
+    for area in AREAS:
+        of_area = [each for each in wanted if each.area == area]
+        if of_area:
+            output.print(f"{area}: {AREAS[area]}", style="bold")
+        for each in of_area:
+            output.print(f"  {each.id:<9} {each.level.name:<7} {each.tier.name.lower():<9} {each.title}")
+
+
+class _Live:
+    """Shows on stderr what is checked now, and what became of it."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._left = [f"{rule.id} {rule.title}" for rule in reversed(rules)]
+        self._console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+        self.status = self._console.status(Text(self._left.pop()))
+
+    def tell(self, verdict: Verdict) -> None:
+        rule, style = verdict.rule, _STYLES.get(verdict.status, "red")
+        words = Text.assemble((f"{verdict.status.value:<{_STATUS_WIDTH}}", style), f"  {rule.id:<9} {rule.title}")
+        self._console.print(words.append(f"  {verdict.seconds:.1f} s", style="dim"))
+        if self._left:
+            self.status.update(Text(self._left.pop()))
+
+
+def _show(report: Report) -> None:
+    output = _output()
+    for verdict in report.failures:
+        output.print(verdict.explained(), end="\n\n\n")
+    for line in [*area_lines(report), *notes(report)]:
+        output.print(line)
+    output.print(report.headline, style="bold green" if report.conforms else "bold red")
+
+
+def _output() -> Console:
+    return Console(highlight=False, markup=False, soft_wrap=True)
+
+
+def _wanted(tiers: Iterable[str], rules: Iterable[str]) -> list[Rule]:
+    """Return the rules that are asked for, as they are checked.  Raises OptionError when there are none."""
+    of_tiers = rules_of([tier_named("--tier", name) for name in tiers] or Tier)
+    named = {rule_named(each).id for each in rules}
+    found = [each for each in of_tiers if not named or each.id in named]
+    if not found:
+        raise OptionError("there is nothing to check: --tier and --rule leave no rule")
+    return found

@@ -1,0 +1,106 @@
+"""The demonstration's result as one HTML page, and as a table.  Pure: from results to text."""
+
+from __future__ import annotations
+
+from tidegate.jobs.demo.run import Demo
+from tidegate.jobs.demo.windowed_count import CountRun
+from tidegate.jobs.figures import count, share, span
+from tidegate.jobs.pages.axis import hours_since
+from tidegate.jobs.pages.chart import chart
+from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, split_key, table_row
+from tidegate.jobs.pages.trace import trace
+
+__all__ = ["COLUMNS", "page", "row"]
+
+COLUMNS = (
+    "run",
+    "rows in",
+    "counted",
+    "in open windows",
+    "lost",
+    "Spark's drop metric",
+    "peak state rows",
+    "batches",
+    "seconds",
+)
+
+_HOW = {
+    "unaligned": "Each batch takes a share of every split's backlog.",
+    "aligned": "Each batch reads every split up to one event time, the bound.",
+}
+
+
+def row(run: CountRun) -> tuple[str, ...]:
+    """Return the cells of a run, one for each of COLUMNS."""
+    return (
+        run.name,
+        count(run.rows_in),
+        count(run.counted),
+        count(run.open),
+        f"{count(run.lost)} ({share(run.lost, run.rows_in)})",
+        count(run.dropped_by_spark),
+        count(run.peak_state_rows),
+        count(len(run.batches)),
+        f"{run.seconds:.1f}",
+    )
+
+
+def page(demo: Demo) -> str:
+    """Return the page, which needs no other file and no network."""
+    worst, best = max(demo.runs, key=lambda run: run.lost), min(demo.runs, key=lambda run: run.lost)
+    late = max(demo.history, key=lambda split: demo.history[split].begin_ms or 0)
+    headline = (
+        f"The same count of the same topic: {count(worst.lost)} rows lost {worst.name}, "
+        f"{count(best.lost) if best.lost else 'none'} {best.name}"
+    )
+    return layout(
+        title=f"tidegate demo: {headline}",
+        headline=headline,
+        introduction=(
+            f"{count(best.rows_in)} rows in {len(demo.history)} splits that hold "
+            f"{span(_end_ms(demo) - _begin_ms(demo))} of event time; "
+            f"{late} was added late and holds only the end of it."
+        ),
+        figures=[_run(demo, run) for run in demo.runs],
+        legend_html=legend(_keys(demo)),
+        columns=COLUMNS,
+        rows=[table_row(row(run), {COLUMNS.index("lost"): "lost" if run.lost else "kept"}) for run in demo.runs],
+        footer=(
+            "A windowed count with a watermark, in append mode. "
+            "Rows in open windows wait for the watermark to pass. "
+            "Spark's drop metric counts the groups that each task dropped, not the rows in them. "
+            f"Made by <code>tidegate demo --rows {best.rows_in}</code>."
+        ),
+    )
+
+
+def _run(demo: Demo, run: CountRun) -> str:
+    lost = f"{count(run.lost)} of {count(run.rows_in)} rows lost ({share(run.lost, run.rows_in)})"
+    verdict = (
+        f'<p class="lost">{lost}</p>' if run.lost else f'<p class="kept">None of {count(run.rows_in)} rows lost</p>'
+    )
+    picture = chart(
+        trace(run.batches, demo.history),
+        hours_since(_begin_ms(demo), _end_ms(demo)),
+        f"{run.name}: event time reached by each split after each batch. {lost}.",
+        [f"{count(run.lost)} rows read below", "Spark's watermark: lost"],
+    )
+    return figure(run.name.capitalize(), _HOW.get(run.name, ""), f"{verdict}\n{picture}")
+
+
+def _keys(demo: Demo) -> list[str]:
+    return [
+        *(split_key(i, f"{split}, event time reached") for i, split in enumerate(demo.history)),
+        key("bound", "bound of each batch"),
+        pause_key(len(demo.history) - 1),
+        key("watermark", "Spark's watermark"),
+        key("late", "read below the watermark: dropped"),
+    ]
+
+
+def _begin_ms(demo: Demo) -> int:
+    return min(stretch.begin_ms for stretch in demo.history.values() if stretch.begin_ms is not None)
+
+
+def _end_ms(demo: Demo) -> int:
+    return max(stretch.end_ms for stretch in demo.history.values() if stretch.end_ms is not None)

@@ -1,0 +1,180 @@
+"""What a state location knows of its query, read beside it: no lease is needed, and only ``forget_query`` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tidegate.alignment.splits import Positions, SplitId
+from tidegate.enumerators.contract import Json
+from tidegate.enumerators.process_identity import has_ended
+from tidegate.enumerators.s3.discovery.left_out import LEFT_OUT, LeftOut
+from tidegate.enumerators.s3.manifests.manifest import Manifest
+from tidegate.enumerators.s3.state.folder import open_folder
+from tidegate.enumerators.s3.state.ledger import Ledger, QueryFiles
+from tidegate.enumerators.s3.state.rereads import RereadRequests
+from tidegate.enumerators.s3.state.seen_objects import SeenObjects
+from tidegate.errors import OptionError, did_you_mean
+from tidegate.jobs.spark_checkpoint import LoggedBatch, SparkCheckpoint
+from tidegate.sources.s3.source import S3Source
+
+__all__ = ["KeptQuery", "LeaseNote", "QueryLedger", "forget_query", "list_queries", "open_query_ledger"]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseNote:
+    """Who holds the state location, as the lease says.
+
+    owner: the query.  place: the process.
+    state: ``held`` is also said of a lease that ended by itself where its process cannot be asked after.
+    """
+
+    owner: str
+    place: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptQuery:
+    """A query that keeps something in a state location.
+
+    lease: of the one that used it last; None: it was another one.
+    """
+
+    owner: str
+    lease: LeaseNote | None
+    kept: QueryFiles
+
+
+class QueryLedger:
+    """The manifests and the memory of one query.
+
+    location: how people name it.
+    ledger: the query's part.
+    batches: of Spark's checkpoint, in order; None: no checkpoint is looked at.
+    """
+
+    def __init__(self, location: str, lease: LeaseNote, ledger: Ledger, batches: list[LoggedBatch] | None) -> None:
+        self.location, self.lease, self.ledger, self.batches = location, lease, ledger, batches
+
+    @cached_property
+    def manifests(self) -> dict[SplitId, Manifest]:
+        """The manifests that are kept, in order: the live ones, and for an hour or so those that are finished."""
+        names = [name for name in self.ledger.names() if name[:1].isdecimal()]
+        return {name: Manifest.parse(name, self.ledger.read(name)) for name in names}
+
+    @property
+    def planned(self) -> Positions:
+        """How far each live manifest is read after the last batch, written or not."""
+        return self.batches[-1].end.progress.positions if self.batches else {}
+
+    @property
+    def read(self) -> Positions:
+        """How far each live manifest is read by batches that are written."""
+        written = [batch for batch in self.batches or () if batch.is_committed]
+        return written[-1].end.progress.positions if written else {}
+
+    @property
+    def state(self) -> Json:
+        """What the enumerator noted after the last batch."""
+        return (self.batches[-1].end.enumerator if self.batches else None) or {}
+
+    def batch_of(self, split: SplitId, position: int) -> LoggedBatch | None:
+        """Return the first known batch after which a chunk is read; earlier ones may have read it already."""
+        positions = ((batch, batch.end.progress.positions) for batch in self.batches or ())
+        return next((batch for batch, read in positions if read.get(split, 0) > position), None)
+
+    def last_batch_of(self, split: SplitId) -> LoggedBatch | None:
+        """Return the last known batch that read of a manifest."""
+        before: Mapping[SplitId, int] = {}
+        found = None
+        for batch in self.batches or ():
+            positions = batch.end.progress.positions
+            if positions.get(split, 0) > before.get(split, 0):
+                found = batch
+            before = positions
+        return found
+
+    @cached_property
+    def seen(self) -> SeenObjects | None:
+        """What the query remembers of objects; None: without a checkpoint nobody says what of it counts."""
+        stored = self.state.get("seen")
+        return None if stored is None else SeenObjects.restored(stored, self.ledger.read, None)
+
+    @cached_property
+    def left_out(self) -> LeftOut:
+        """The objects that were noted as left out."""
+        found = LeftOut()
+        found.restore(self.ledger.noted(LEFT_OUT) or b"")
+        return found
+
+    @cached_property
+    def requests(self) -> dict[str, int]:
+        """How many chunks wait to be read again, by request."""
+        waiting = RereadRequests(self.ledger, self.state.get("rereads", {})).pending()
+        return {name: len(chunks) for name, chunks in waiting.items()}
+
+
+def open_query_ledger(source: S3Source, checkpoint: str | None) -> QueryLedger:
+    """Return what a state location knows.
+
+    source: with the state location, and the options by which it is reached.
+    checkpoint: Spark's checkpoint folder of the query, a path or ``s3://bucket/prefix``; None: none is looked at.
+
+    Raises OptionError when no query has used the location, or the checkpoint is not of the one that uses it;
+    ConnectorError when one of them cannot be read.
+    """
+    location = str(source.state_location)
+    whole = Ledger(location, source.connection)
+    lease = _lease(whole)
+    batches = None
+    if checkpoint is not None:
+        if "://" in checkpoint and checkpoint.partition("://")[0].lower() not in {"s3", "s3a", "file"}:
+            raise OptionError(f"--checkpoint is {checkpoint!r}; it has to be a path, or s3://bucket/prefix")
+        folder = open_folder(checkpoint, source.connection)
+        batches = SparkCheckpoint(folder, lambda offset: _owner(offset) == lease.owner).batches()
+        if not batches:
+            raise OptionError(
+                f"--checkpoint is {checkpoint}, in which no batch is of the query {lease.owner} that uses {location}"
+            )
+    return QueryLedger(location, lease, whole.of_query(lease.owner), batches)
+
+
+def list_queries(source: S3Source) -> list[KeptQuery]:
+    """Return the queries that keep something in a state location, the one that was last written to first.
+
+    Raises OptionError when no query has used the location, ConnectorError when it cannot be read.
+    """
+    whole = Ledger(str(source.state_location), source.connection)
+    lease = _lease(whole)
+    found = [KeptQuery(owner, lease if owner == lease.owner else None, k) for owner, k in whole.queries().items()]
+    return sorted(found, key=lambda each: -(each.kept.written_s or 0))
+
+
+def forget_query(source: S3Source, owner: str) -> KeptQuery:
+    """Delete what a query keeps in a state location, and return what that was.
+
+    Raises OptionError when it keeps nothing there, ConnectorError while it is running.
+    """
+    queries = {each.owner: each for each in list_queries(source)}
+    if owner not in queries:
+        raise OptionError(
+            f"no query {owner!r} keeps anything in {source.state_location}{did_you_mean(owner, queries)}; "
+            "--queries shows those that do"
+        )
+    Ledger(str(source.state_location), source.connection).forget(owner)
+    return queries[owner]
+
+
+def _lease(whole: Ledger) -> LeaseNote:
+    note = whole.lease().read()
+    if note is None:
+        raise OptionError(f"{whole.address} is no state location that a query has used: it has no lease")
+    ended = "released" if note.released else "its process has ended" if has_ended(note.process) else "held"
+    return LeaseNote(note.owner, note.place, ended)
+
+
+def _owner(offset: Json) -> str | None:
+    owner = (offset.get("enumerator") or {}).get("owner")
+    return owner if offset.get("source") == S3Source.connector else None

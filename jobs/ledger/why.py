@@ -1,0 +1,190 @@
+"""Why an object was or was not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.alignment.splits import SplitId
+from tidegate.enumerators.s3.discovery.left_out import LeftOutObject
+from tidegate.enumerators.s3.manifests.chunk_sorter import compressed_batches
+from tidegate.jobs.figures import clock_time, count
+from tidegate.jobs.ledger.listed import Wanted, listed
+from tidegate.jobs.ledger.query_ledger import QueryLedger
+from tidegate.readers.objects.values import Chunk, S3Object
+from tidegate.sources.s3.source import S3Source
+
+__all__ = ["Finding", "State", "Why", "find_chunks", "why"]
+
+State: TypeAlias = Literal[
+    "read", "planned", "waiting", "found", "left out", "overwritten", "too old", "not found yet", "gone", "unknown"
+]
+_OF_NOTES = {
+    "overwritten": "it was overwritten after it was found, and allowOverwrites is false",
+    "corrupt": "it could not be cut into chunks, and ignoreCorruptFiles is true",
+    "gone": "it was deleted or overwritten before it could be looked at",
+}
+
+
+class Finding(NamedTuple):
+    """One thing that is known of an object.
+
+    chunk: of which it is known; None: it is of the whole object.
+    manifest, position: where the chunk stands.  batch: that read it, or is about to.
+    """
+
+    state: State
+    sentence: str
+    chunk: Chunk | None = None
+    manifest: SplitId | None = None
+    position: int | None = None
+    batch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What is known of an object, at least one thing."""
+
+    key: str
+    findings: tuple[Finding, ...]
+
+
+def why(ledger: QueryLedger, source: S3Source | None, wanted: Wanted) -> list[Why]:
+    """Return what is known of the objects that are meant, in the order of their keys.
+
+    source: with the path and the options of the query, to look into the bucket; None: it is not looked into.
+    """
+    chunks: dict[str, list[tuple[SplitId, int, Chunk]]] = {}
+    for split in ledger.manifests:
+        for position, chunk in find_chunks(ledger, split, wanted):
+            chunks.setdefault(chunk.key, []).append((split, position, chunk))
+    noted: dict[str, list[LeftOutObject]] = {}
+    for left_out in ledger.left_out.objects():
+        if wanted.has(left_out.found.key):
+            noted.setdefault(left_out.found.key, []).append(left_out)
+    present = {} if source is None else {found.key: found for found in listed(source, wanted)}
+    keys = {*chunks, *noted, *present, *(() if wanted.is_glob else (wanted.pattern,))}
+    return [
+        Why(
+            key,
+            (
+                *(_of_chunk(ledger, *each) for each in chunks.get(key, ())),
+                *_of_object(ledger, source, key, present.get(key), chunks.get(key, ()), noted.get(key, ())),
+            ),
+        )
+        for key in sorted(keys)
+    ]
+
+
+def find_chunks(ledger: QueryLedger, split: SplitId, wanted: Wanted) -> Iterator[tuple[int, Chunk]]:
+    """Yield the chunks of the objects that are meant, with their positions in a manifest."""
+    begin = 0
+    for batch in compressed_batches(ledger.manifests[split].data):
+        near = batch.append_column("position", pa.array(range(begin, begin + batch.num_rows))).filter(
+            pc.starts_with(batch["key"], wanted.prefix)
+        )
+        begin += batch.num_rows
+        for *fields, position in zip(*near.to_pydict().values(), strict=True):
+            if wanted.has(fields[0]):
+                yield position, Chunk(*fields)
+
+
+def _of_chunk(ledger: QueryLedger, split: SplitId, position: int, chunk: Chunk) -> Finding:
+    times = "no event time" if chunk.min_ms is None else f"event times from {_clock(chunk.min_ms)}"
+    place = f"position {position} of manifest {split}, with {times}"
+    if ledger.batches is None:
+        return Finding("found", f"stands at {place}; give --checkpoint to know if it is read", chunk, split, position)
+    batch = ledger.batch_of(split, position)
+    if batch is None:
+        if split in ledger.planned:
+            at = f"it waits at {place}; the query has read {count(ledger.planned[split])} of its chunks"
+            return Finding("waiting", at, chunk, split, position)
+        said = f"stands at {place}, which no batch names that Spark still knows"
+        return Finding("found", said, chunk, split, position)
+    if not batch.is_committed:
+        said = f"batch {batch.number} reads it, and is not written yet: {place}"
+        return Finding("planned", said, chunk, split, position, batch.number)
+    first = batch.number > 0 and batch is ledger.batches[0]
+    said = f"batch {batch.number}{' or an earlier one' if first else ''} has read it: {place}"
+    return Finding("read", said, chunk, split, position, batch.number)
+
+
+def _of_object(
+    ledger: QueryLedger,
+    source: S3Source | None,
+    key: str,
+    present: S3Object | None,
+    chunks: Sequence[tuple[SplitId, int, Chunk]],
+    noted: Sequence[LeftOutObject],
+) -> Iterator[Finding]:
+    for each in noted:
+        yield Finding("left out", f"left out on {_clock(each.at_ms)}: {_OF_NOTES[each.reason]}")
+    if source is None:
+        if not chunks and not noted:
+            yield _of_memory(ledger, key)
+        return
+    if present is None:
+        yield Finding("gone" if chunks or noted else "unknown", "there is no such object in the bucket now")
+        return
+    prefix = source.listing_rules.prefix
+    if not key.startswith(prefix):
+        yield Finding("left out", f"its key does not begin with {prefix!r}, the path of the query")
+        return
+    if (objection := source.listing_rules.objection(present)) is not None:
+        yield Finding("left out", f"left out, for {objection}")
+        return
+    if present in [*(chunk.source for _, _, chunk in chunks), *(each.found for each in noted)]:
+        return
+    if chunks:
+        yield Finding("overwritten", f"it was overwritten since, on {_clock(present.modified_ms)}: {_then(source)}")
+    else:
+        yield _of_present(ledger, source, present)
+
+
+def _of_present(ledger: QueryLedger, source: S3Source, present: S3Object) -> Finding:
+    """Say what is known of an object of which no chunk is kept."""
+    seen = ledger.seen
+    if seen is None:
+        return Finding("unknown", "no manifest that is kept holds it; give --checkpoint to know if it was found before")
+    new, overwritten = seen.sift([present])
+    if overwritten:
+        return Finding("overwritten", f"it was overwritten after it was found: {_then(source)}")
+    if new:
+        return Finding("not found yet", f"it was never seen; {_next_round(source)} finds it")
+    if seen.remembers(present.key):
+        return Finding(
+            "read",
+            "it was found, and nothing of it is left to read: its manifest is finished and no longer kept, or it held "
+            "no row, or it was there when a query with includeExistingFiles = false began",
+        )
+    return Finding(
+        "too old",
+        f"its LastModified, {_clock(present.modified_ms)}, lies before {_clock(seen.horizon_ms or 0)}, from where on "
+        "objects are remembered (maxFileAge): it was read long ago, or came too late to be found",
+    )
+
+
+def _of_memory(ledger: QueryLedger, key: str) -> Finding:
+    if ledger.seen is not None and ledger.seen.remembers(key):
+        return Finding("found", "it was found before, and no manifest that is kept holds it")
+    return Finding(
+        "unknown",
+        "no manifest that is kept holds it; give --checkpoint and --option path=... to look further",
+    )
+
+
+def _then(source: S3Source) -> str:
+    return f"{_next_round(source)} finds it anew" if source.allow_overwrites else "allowOverwrites is false"
+
+
+def _next_round(source: S3Source) -> str:
+    misses = source.queue_url is not None or source.use_incremental_listing
+    return "the next listing of all objects at the latest" if misses else "the next discovery round"
+
+
+def _clock(time_ms: int) -> str:
+    return f"{clock_time(time_ms)} UTC"

@@ -1,0 +1,80 @@
+"""A picture of a run in SVG: how large it is, where its batches lie, and its frame.
+
+Colours are left to the page: every mark has a class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from tidegate.jobs.pages.axis import tick_range
+
+__all__ = ["Canvas"]
+
+_WIDTH = 560
+_RIGHT, _TOP, _BOTTOM = 14, 14, 46
+_LEAST_LEFT, _TITLE_LEFT, _LETTER = 68, 34, 6.7
+
+
+@dataclass(frozen=True, slots=True)
+class Canvas:
+    """A picture of 560 units' width, which scales to its container; batches from left to right.
+
+    batches: their numbers.
+    height: with the frame.
+    labels: of the vertical axis, for which room is left.
+    """
+
+    batches: Sequence[int]
+    height: int
+    labels: Sequence[str] = ()
+
+    @property
+    def left(self) -> float:
+        """Where the first batch begins."""
+        return round(max([_LEAST_LEFT, *(_TITLE_LEFT + _LETTER * len(label) for label in self.labels)]))
+
+    @property
+    def bottom(self) -> int:
+        """Where the lowest value lies."""
+        return self.height - _BOTTOM
+
+    def x(self, batch: float) -> float:
+        """Return where a batch begins, counted from 0; the last one ends where the next would begin."""
+        return round(self.left + batch * (_WIDTH - self.left - _RIGHT) / max(1, len(self.batches)), 1)
+
+    def y(self, share: float) -> float:
+        """Return the height of a share of the vertical axis, kept within the picture."""
+        return round(self.bottom - min(max(share, 0), 1) * (self.bottom - _TOP), 1)
+
+    def frame(self, title: str, ticks: Iterable[tuple[float, str]]) -> Iterator[str]:
+        """Yield the marks of both axes.
+
+        title, ticks: of the vertical one; each tick a share of it, and a label.
+        """
+        left, right, bottom = self.x(0), self.x(len(self.batches)), self.bottom
+        for share, label in ticks:
+            y = self.y(share)
+            yield f'<path class="grid" d="M{left} {y}H{right}"/>'
+            yield f'<text x="{left - 8}" y="{y + 4}" text-anchor="end">{escape(label)}</text>'
+        for batch in tick_range(len(self.batches)):
+            x = self.x(batch)
+            yield f'<path class="grid" d="M{x} {bottom}v5"/>'
+            yield f'<text x="{x}" y="{bottom + 19}" text-anchor="middle">{self.number(batch)}</text>'
+        yield f'<text x="{(left + right) / 2}" y="{self.height - 6}" text-anchor="middle">micro-batches</text>'
+        turned = f"translate(13 {(_TOP + bottom) / 2}) rotate(-90)"
+        yield f'<text transform="{turned}" text-anchor="middle">{escape(title)}</text>'
+
+    def number(self, batch: int) -> int:
+        """Return the number of a batch counted from 0; after the last, the next one's."""
+        return self.batches[batch] if batch < len(self.batches) else (self.batches[-1] + 1 if self.batches else 0)
+
+    def svg(self, marks: Iterable[str], description: str) -> str:
+        """Return the element; ``description`` is for those who cannot see it."""
+        return (
+            f'<svg viewBox="0 0 {_WIDTH} {self.height}" role="img" aria-label="{escape(description)}">\n'
+            + "\n".join(mark for mark in marks if mark)
+            + "\n</svg>"
+        )

@@ -1,0 +1,162 @@
+"""A query's run as one HTML page: of each source, its splits over event time, and its batches.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from tidegate.enumerators.contract import Json
+from tidegate.jobs.figures import count, span
+from tidegate.jobs.pages.chart import chart
+from tidegate.jobs.pages.columns import columns
+from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, split_key, table_row
+from tidegate.jobs.pages.query_trace import SourceRun, source_runs, traced
+from tidegate.jobs.pages.trace import Trace
+from tidegate.sources.progress import SourceProgress
+
+__all__ = ["COLUMNS", "KEPT", "query_page"]
+
+KEPT = "spark.sql.streaming.numRecentProgressUpdates"
+
+COLUMNS = (
+    "source",
+    "batches",
+    "rows",
+    "rows/s",
+    "rows left",
+    "behind",
+    "watermark (UTC)",
+    "bound (UTC)",
+    "late rows",
+    "lookups a batch",
+)
+
+
+def query_page(progresses: Sequence[Json], kept: int, *, ended: bool) -> str | None:
+    """Return the page, which needs no other file and no network; None: no tidegate source has planned a batch yet.
+
+    progresses: the JSON of each StreamingQueryProgress that Spark has kept, the oldest first.
+    kept: what Spark's setting KEPT says.
+    ended: whether the query runs no more.
+    """
+    runs = source_runs(progresses)
+    if not runs:
+        return None
+    first, last = progresses[0], progresses[-1]
+    name = last["name"] or f"query {last['id']}"
+    rows = sum(batch.rows for run in runs for batch in run.batches)
+    return layout(
+        title=f"tidegate: {name}",
+        headline=f"{name}: {count(rows)} rows in {count(max(len(run.batches) for run in runs))} batches",
+        introduction=(
+            f"Run {last['runId']}, from {_time(first)} to {_time(last)} UTC{'; it has ended' if ended else ''}."
+            + _missing(first, len(progresses), kept)
+        ),
+        figures=[card for run in runs if run.batches for card in _cards(run, ended=ended)],
+        legend_html="",
+        columns=COLUMNS,
+        rows=[table_row(_row(run), {COLUMNS.index("late rows"): "lost"} if _late(run) else {}) for run in runs],
+        footer=(
+            "Batches that read nothing are left out. A split that is read to its end stands at its last known record, "
+            "or at the watermark. Rows are counted as they were planned: offsets of Kafka, and estimates of objects "
+            "in JSON, CSV, Avro and text. Late rows are those read behind the source's watermark. "
+            "Made by <code>tidegate.report</code>."
+        ),
+    )
+
+
+def _missing(first: Json, entries: int, kept: int) -> str:
+    """Say what came before the first entry, if anything did."""
+    number = first["batchId"]
+    if not number:
+        return ""
+    if entries < kept - 1:  # Spark keeps one fewer than it is told
+        return f" The query went on from a checkpoint: earlier runs, up to batch {number - 1}, are not shown."
+    return (
+        f" The beginning is missing: Spark keeps the last {count(entries)} entries of a query's progress; "
+        f"set {KEPT} higher before the query starts to see more."
+    )
+
+
+def _cards(run: SourceRun, *, ended: bool) -> tuple[str, str]:
+    """Return the pictures of a source with at least one batch."""
+    shown, axis = traced(run)
+    picture = "<p>No event time is known: the source is not aligned and has no watermark.</p>"
+    if axis is not None:
+        picture = chart(shown, axis, f"{run.name}: event time reached by the splits after each batch.")
+        picture += legend(_keys(run, shown))
+    return figure(run.name, _splits(run.last, ended=ended), picture), _batches(run, shown)
+
+
+def _splits(last: SourceProgress, *, ended: bool) -> str:
+    """Say in which states the splits are, or were in the last plan, and what holds those with unread rows."""
+    splits = f"{count(sum(last.splits.values()))} splits"
+    states = ", ".join(f"{count(number)} {state}" for state, number in last.splits.items())
+    if ended:
+        return f"{splits}; in the last plan {states}."
+    held = f"; held by {last.held_by}" if last.held_by is not None and last.rows_remaining else ""
+    return f"{splits}: {states}{held}."
+
+
+def _keys(run: SourceRun, shown: Trace) -> list[str]:
+    keys = [split_key(index, split) for index, split in enumerate(shown.reached)]
+    if any(shown.paused.values()):
+        keys.append(pause_key(next(i for i, batches in enumerate(shown.paused.values()) if batches)))
+    if shown.band is not None:
+        slowest = run.last.most_behind
+        keys.append(key("slowest", "slowest split" if slowest is None else f"slowest split, now {slowest.split}"))
+        keys += [key("median", "median"), key("fastest", "fastest split"), key("band", "all splits")]
+    for name, times, text in (
+        ("bound", shown.bound, "bound of each batch"),
+        ("source-watermark", shown.source_watermark, "source's watermark"),
+        ("watermark", shown.watermark, "Spark's watermark"),
+    ):
+        if any(at_ms is not None for at_ms in times):
+            keys.append(key(name, text))
+    return keys
+
+
+def _batches(run: SourceRun, shown: Trace) -> str:
+    rows, seconds = [batch.rows for batch in run.batches], [batch.seconds for batch in run.batches]
+    late = {index for index, batch in enumerate(run.batches) if batch.said.late_rows}
+    pictures = [
+        columns(shown.batches, rows, "rows", f"{run.name}: rows of each batch.", late),
+        columns(shown.batches, seconds, "seconds", f"{run.name}: seconds that each batch took."),
+    ]
+    if shown.band is not None:  # where splits are lines, their pauses show
+        paused = [batch.said.splits.get("paused", 0) for batch in run.batches]
+        pictures.append(columns(shown.batches, paused, "paused splits", f"{run.name}: splits that each batch paused."))
+    if late:
+        pictures.append(legend([key("marked", "batch with late rows")]))
+    return figure(
+        f"{run.name}: batches",
+        f"{count(sum(rows) / len(rows))} rows and {sum(seconds) / len(seconds):.1f} s on average; "
+        f"at most {count(max(rows))} rows, {max(seconds):.1f} s.",
+        "".join(pictures),
+    )
+
+
+def _row(run: SourceRun) -> tuple[str, ...]:
+    """Return the cells of a source, one for each of COLUMNS."""
+    rows, seconds = sum(batch.rows for batch in run.batches), sum(batch.seconds for batch in run.batches)
+    last, batches = run.last, len(run.batches)
+    return (
+        run.name,
+        count(batches),
+        count(rows),
+        count(rows / seconds) if seconds else "-",
+        count(last.rows_remaining),
+        span(last.event_time_lag / timedelta(milliseconds=1)) if last.rows_remaining else "-",
+        "-" if last.watermark is None else f"{last.watermark:%Y-%m-%d %H:%M:%S}",
+        "-" if last.bound is None else f"{last.bound:%Y-%m-%d %H:%M:%S}",
+        count(_late(run)),
+        f"{sum(batch.said.lookups for batch in run.batches) / batches:.1f}" if batches else "-",
+    )
+
+
+def _late(run: SourceRun) -> int:
+    return run.last.late_rows_total
+
+
+def _time(progress: Json) -> str:
+    return str(progress["timestamp"])[:19].replace("T", " ")

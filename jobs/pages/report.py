@@ -1,0 +1,43 @@
+"""The page of a query, written to a file."""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidegate.errors import OptionError
+from tidegate.jobs.pages.query import KEPT, query_page
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["report"]
+
+
+def report(query: StreamingQuery, path: str | PathLike[str]) -> Path:
+    """Write an HTML page about a query with tidegate sources, running or ended, and return its absolute path.
+
+    It shows, batch by batch, which event time the splits reached, bound and watermarks, and how
+    large the batches were and how long they took.  The file needs no other file and no network.
+    Spark keeps the last 100 batches of a run unless ``spark.sql.streaming.numRecentProgressUpdates``
+    says otherwise; the page tells when the beginning is missing.
+
+    path: of the file; it is overwritten, and folders are made where they are missing.
+
+    Raises OptionError when no tidegate source of the query has planned a batch yet.
+    """
+    from pyspark.sql import SparkSession
+
+    kept = int(SparkSession.active().conf.get(KEPT) or 0)
+    ended = not query.isActive
+    page = query_page([json.loads(progress.json) for progress in query.recentProgress], kept, ended=ended)
+    if page is None:
+        raise OptionError(
+            f"the query {query.name or query.id} has no progress of a tidegate source: wait for its first batch"
+        )
+    file = Path(path).absolute()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(page, encoding="utf-8")
+    return file

@@ -1,0 +1,413 @@
+"""Making rows what Spark expects: the schema that a file's becomes, and batches of exactly that schema.
+
+Both follow what Spark's own Parquet reader does (ParquetSchemaConverter, ParquetVectorUpdaterFactory):
+every column is nullable, unsigned integers become the next wider type, a timestamp with a zone is an
+instant and one without is a TimestampNTZ.  Nanoseconds, which Spark refuses, are rounded down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+from numpy.typing import NDArray
+
+from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.arrow.text_values import decimals
+from tidegate.readers.objects.values import S3Object
+
+__all__ = [
+    "check_levels",
+    "conform",
+    "conform_each",
+    "inferred_schema",
+    "plain",
+    "plain_type",
+    "position_of",
+    "retyped",
+    "spark_schema",
+    "surely_fits",
+    "surplus_of",
+]
+
+MOST_DIGITS = 38  # of a Spark decimal
+MOST_LEVELS = 64  # of a type: Arrow's messages hold no deeper ones
+
+_TYPES: Sequence[tuple[Callable[[pa.DataType], bool], pa.DataType]] = (
+    (kinds.is_uint8, pa.int16()),
+    (kinds.is_uint16, pa.int32()),
+    (kinds.is_uint32, pa.int64()),
+    (kinds.is_uint64, pa.decimal128(20, 0)),
+    (kinds.is_large_string, pa.string()),
+    (kinds.is_string_view, pa.string()),
+    (kinds.is_fixed_size_binary, pa.binary()),
+    (kinds.is_large_binary, pa.binary()),
+    (kinds.is_binary_view, pa.binary()),
+    (kinds.is_date, pa.date32()),
+)
+_SAME: Sequence[Callable[[pa.DataType], bool]] = (
+    kinds.is_boolean,
+    kinds.is_signed_integer,
+    kinds.is_float32,
+    kinds.is_float64,
+    kinds.is_string,
+    kinds.is_binary,
+    kinds.is_null,
+)
+_PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+_LISTS: Sequence[Callable[[pa.DataType], bool]] = (
+    kinds.is_list,
+    kinds.is_large_list,
+    kinds.is_fixed_size_list,
+    kinds.is_list_view,
+    kinds.is_large_list_view,
+)
+
+
+def spark_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema that Spark's own Parquet reader gives the columns of a file, in Arrow's types.
+
+    PySpark's ``from_arrow_schema`` takes it.  Metadata is left out.
+
+    Raises OptionError, which names the column, for a type that Spark cannot hold (time, duration,
+    float16, decimals beyond 38 digits, unions) and for two columns that differ in case only, which are
+    one to Spark.
+    """
+    check_levels(schema)
+    return pa.schema(_spark_fields(schema, ""))
+
+
+def check_levels(schema: pa.Schema) -> None:
+    """Raise OptionError for a column that is nested more deeply than Arrow's messages, by which Spark gets rows."""
+    for field in schema:
+        level, inner = 0, [field.type]
+        while inner:
+            level += 1
+            inner = [each for kind in inner for each in _inner_types(kind)]
+        if level > MOST_LEVELS:
+            raise OptionError(
+                f"the column {field.name!r} is nested {level} levels deep, and Spark is given at most {MOST_LEVELS}: "
+                "leave it out of the schema"
+            )
+
+
+def _inner_types(kind: pa.DataType) -> list[pa.DataType]:
+    if kinds.is_struct(kind):
+        return [field.type for field in kind]
+    if kinds.is_map(kind):
+        return [pa.struct([kind.key_field, kind.item_field])]
+    return [kind.value_type] if any(is_kind(kind) for is_kind in _LISTS) else []
+
+
+def inferred_schema(samples: Sequence[S3Object], schema_of: Callable[[S3Object], pa.Schema], bucket: str) -> pa.Schema:
+    """Return the columns that the samples have, in Spark's types; those of later samples follow.
+
+    schema_of: reads the columns of an object that is not empty.
+
+    Raises OptionError when no sample holds bytes, when two disagree on a type, and for a type that
+    Spark cannot hold; what ``schema_of`` raises.
+    """
+    schemas = [spark_schema(schema_of(found)) for found in samples if found.size]
+    if not schemas:
+        raise OptionError(f"no object of s3://{bucket} holds bytes to infer a schema from; give a schema")
+    try:
+        return spark_schema(pa.unify_schemas(schemas, promote_options="permissive"))
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as problem:
+        raise OptionError(f"the objects disagree on the type of a column; give a schema: {problem}") from None
+
+
+def _spark_fields(fields: Sequence[pa.Field], parent: str) -> list[pa.Field]:
+    seen: dict[str, str] = {}
+    for field in fields:
+        other = seen.get(field.name.lower())
+        if other is not None:
+            raise OptionError(f"the columns {parent + other!r} and {parent + field.name!r} are one to Spark")
+        seen[field.name.lower()] = field.name
+    return [pa.field(field.name, _spark_type(field.type, parent + field.name)) for field in fields]
+
+
+def _spark_type(kind: pa.DataType, path: str) -> pa.DataType:
+    kind = plain_type(kind)
+    simple = kind if any(is_kind(kind) for is_kind in _SAME) else None
+    simple = next((wanted for is_kind, wanted in _TYPES if is_kind(kind)), simple)
+    if simple is not None:
+        return simple
+    if kinds.is_timestamp(kind):
+        return pa.timestamp("us", None if kind.tz is None else "UTC")
+    if kinds.is_decimal(kind) and kind.precision <= MOST_DIGITS and 0 <= kind.scale <= kind.precision:
+        return pa.decimal128(kind.precision, kind.scale)
+    if kinds.is_struct(kind):
+        return pa.struct(_spark_fields(list(kind), f"{path}."))
+    if kinds.is_map(kind):
+        key = pa.field("key", _spark_type(kind.key_type, f"{path}.key"), nullable=False)
+        return pa.map_(key, pa.field("value", _spark_type(kind.item_type, f"{path}.value")))
+    if any(is_kind(kind) for is_kind in _LISTS):
+        return pa.list_(pa.field("element", _spark_type(kind.value_type, f"{path}.element")))
+    raise OptionError(f"the column {path!r} is of the type {kind}, which Spark cannot hold: leave it out of the schema")
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the rows of ``batch`` as a batch of exactly ``schema``.
+
+    Columns, and the fields of structs, go by name: the very name, else the only one that differs in
+    case alone.  What is missing is null, surplus is dropped.  Types are cast where no value changes
+    by it; but what is smaller than a microsecond is rounded down, and a timestamp without a zone is taken
+    for UTC, as Spark does.
+
+    Raises CorruptDataError, which names the column and both types, for a value that does not fit, and
+    for a null where ``schema`` allows none.
+    """
+    if batch.schema.equals(schema, check_metadata=True) and all(field.nullable for field in schema):
+        return batch
+    names = batch.schema.names
+    columns = [_field(batch.columns, names, field, field.name, batch.num_rows) for field in schema]
+    for field, column in zip(schema, columns, strict=True):
+        if not field.nullable and column.null_count:
+            raise CorruptDataError(
+                f"the column {field.name!r} has {column.null_count} nulls, and the schema allows none"
+            )
+    if not columns:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([])))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def conform_each(batch: pa.RecordBatch, schema: pa.Schema) -> tuple[pa.RecordBatch, dict[str, NDArray[np.bool_]]]:
+    """Return what ``conform`` does, with null for values that do not fit, and by column which rows these are in.
+
+    A value of a nested type is null as a whole.  Nulls are let through, whatever ``schema`` says.
+
+    Raises CorruptDataError if it is not clear which column is meant.
+    """
+    names = batch.schema.names
+    columns, misfits = [], {}
+    for field in schema:
+        index = position_of(field.name, names)
+        if index is None:
+            columns.append(pa.nulls(batch.num_rows, field.type))
+            continue
+        column, misses = _converted_each(batch.column(index), field.type, field.name)
+        columns.append(column)
+        if misses.any():
+            misfits[field.name] = misses
+    if not columns:
+        return conform(batch, schema), {}
+    return pa.RecordBatch.from_arrays(columns, [field.name for field in schema]), misfits
+
+
+def _converted_each(values: pa.Array, wanted: pa.DataType, path: str) -> tuple[pa.Array, NDArray[np.bool_]]:
+    if values.null_count == len(values):
+        return pa.nulls(len(values), wanted), np.zeros(len(values), bool)
+    try:
+        return _converted(values, wanted, path), np.zeros(len(values), bool)
+    except CorruptDataError:
+        if len(values) == 1 or not _may_fit(values, wanted):
+            return pa.nulls(len(values), wanted), np.asarray(values.is_valid())
+    half = len(values) // 2
+    halves = [_converted_each(part, wanted, path) for part in (values.slice(0, half), values.slice(half))]
+    return pa.concat_arrays([column for column, _ in halves]), np.concatenate([misses for _, misses in halves])
+
+
+def _may_fit(values: pa.Array, wanted: pa.DataType) -> bool:
+    """Tell whether any value of the type could fit."""
+    try:
+        _converted(values.slice(0, 0), wanted, "")
+    except CorruptDataError:
+        return False
+    return True
+
+
+def surely_fits(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Tell whether ``conform`` takes any value of the one type into the other, up to times of the year 292,000."""
+    given = plain_type(given)
+    if kinds.is_struct(given) and kinds.is_struct(wanted):
+        names = [field.name for field in given]
+        places = [(position_of(field.name, names), field) for field in wanted]
+        return all(place is None or surely_fits(given.field(place).type, field.type) for place, field in places)
+    if kinds.is_timestamp(given) and kinds.is_timestamp(wanted):
+        return bool(wanted.unit == "us")
+    for is_number in (kinds.is_signed_integer, kinds.is_floating):
+        if is_number(given) and is_number(wanted):
+            return bool(given.bit_width <= wanted.bit_width)
+    return given.equals(wanted) or any(is_kind(given) and kind.equals(wanted) for is_kind, kind in _TYPES)
+
+
+def surplus_of(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the columns of ``batch`` that ``schema`` lacks, and of nested ones what is lacking there."""
+    given = plain_type(pa.struct(list(batch.schema)))
+    left = _surplus_type(given, pa.struct(list(schema)))
+    return conform(batch, pa.schema([] if left is None else list(left)))
+
+
+def _surplus_type(given: pa.DataType, wanted: pa.DataType) -> pa.DataType | None:
+    """Return what of a type another one does not take; None: nothing, or the types are not of one kind."""
+    given = plain_type(given)
+    if kinds.is_struct(given) and kinds.is_struct(wanted):
+        names = [field.name for field in given]
+        taken = {index: field.type for field in wanted if (index := position_of(field.name, names)) is not None}
+        left = [
+            (field.name, _surplus_type(field.type, taken[index]) if index in taken else field.type)
+            for index, field in enumerate(given)
+        ]
+        fields = [pa.field(name, kind) for name, kind in left if kind is not None]
+        return pa.struct(fields) if fields else None
+    if kinds.is_map(given) and kinds.is_map(wanted):
+        inner = _surplus_type(given.item_type, wanted.item_type)
+        return None if inner is None else pa.map_(given.key_type, inner)
+    if any(is_kind(given) for is_kind in _LISTS) and any(is_kind(wanted) for is_kind in _LISTS):
+        inner = _surplus_type(given.value_type, wanted.value_type)
+        return None if inner is None else pa.list_(inner)
+    return None
+
+
+def position_of(name: str, names: Sequence[str]) -> int | None:
+    """Return where ``name`` is among ``names``: itself, else the only one that differs in case alone; or None.
+
+    Raises CorruptDataError if several could be meant.
+    """
+    for same in (str, str.lower):
+        found = [index for index, other in enumerate(names) if same(other) == same(name)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise CorruptDataError(f"{len(found)} columns are called {name!r}")
+    return None
+
+
+def plain(values: pa.Array) -> pa.Array:
+    """Return an array without what Arrow wraps around values: dictionaries, runs and extension types."""
+    while (kind := values.type) != plain_type(kind):
+        if isinstance(kind, pa.BaseExtensionType):
+            values = values.storage
+        else:
+            values = values.dictionary_decode() if kinds.is_dictionary(kind) else pc.run_end_decode(values)
+    return values
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of ``plain(values)`` for values of this type."""
+    while True:
+        if isinstance(kind, pa.BaseExtensionType):
+            kind = kind.storage_type
+        elif kinds.is_dictionary(kind) or kinds.is_run_end_encoded(kind):
+            kind = kind.value_type
+        else:
+            return kind
+
+
+def retyped(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return an array as one of another type whose values lie in memory alike: texts are bytes, maps are lists.
+
+    ``view`` and ``cast`` do so, too, but give nulls within lists the length of the outer array.
+    """
+    return pa.array(_Retyped(values, kind))
+
+
+@dataclass(frozen=True)
+class _Retyped:
+    values: pa.Array
+    kind: pa.DataType
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        """See Arrow's PyCapsule interface: of an array, what its type is and where its values are."""
+        del requested_schema
+        _, values = self.values.__arrow_c_array__()
+        return self.kind.__arrow_c_schema__(), values
+
+
+def _field(columns: Sequence[pa.Array], names: Sequence[str], field: pa.Field, path: str, rows: int) -> pa.Array:
+    index = position_of(field.name, names)
+    return pa.nulls(rows, field.type) if index is None else _converted(columns[index], field.type, path)
+
+
+def _converted(values: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
+    if values.type.equals(wanted, check_metadata=True):
+        return values
+    values = plain(values)
+    given = values.type
+    if kinds.is_struct(wanted) and kinds.is_struct(given):
+        return _struct(values, wanted, path)
+    if kinds.is_map(wanted) and kinds.is_map(given):
+        entry = pa.struct([given.key_field, given.item_field])
+        values = retyped(values, pa.list_(pa.field("entries", entry, nullable=False)))
+        entries = values.flatten()
+        keys = _converted(entries.field(0), wanted.key_type, f"{path}.key")
+        items = _converted(entries.field(1), wanted.item_type, f"{path}.value")
+        return pa.MapArray.from_arrays(offsets_of(values), keys, items, type=wanted, mask=mask_of(values))
+    if (kinds.is_list(wanted) or kinds.is_large_list(wanted)) and any(is_kind(given) for is_kind in _LISTS):
+        elements = _converted(values.flatten(), wanted.value_type, f"{path}.element")
+        made = pa.ListArray if kinds.is_list(wanted) else pa.LargeListArray
+        return made.from_arrays(offsets_of(values), elements, type=wanted, mask=mask_of(values))
+    try:
+        return _cast(values, wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        # Of a value, or of a type that Arrow casts to no such one; its own sentence may show the value.
+        sentence = f"the column {path!r} is of the type {given}, and not every value of it is a {wanted}"
+        raise CorruptDataError(sentence) from None
+
+
+def _struct(values: pa.StructArray, wanted: pa.StructType, path: str) -> pa.Array:
+    names = [field.name for field in values.type]
+    children = [values.field(index) for index in range(len(names))]
+    fields = list(wanted)
+    converted = [_field(children, names, field, f"{path}.{field.name}", len(values)) for field in fields]
+    if not converted:
+        return pa.nulls(len(values), wanted) if values.null_count else pa.array([{}] * len(values), wanted)
+    return pa.StructArray.from_arrays(converted, fields=fields, mask=mask_of(values))
+
+
+def offsets_of(values: pa.Array) -> pa.Array:
+    """Return offsets into ``values.flatten()``, which leaves out what slices and nulls hide."""
+    lengths = pc.list_value_length(values).fill_null(0).to_numpy(zero_copy_only=False)
+    width = np.int64 if kinds.is_large_list(values.type) else np.int32
+    return pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(width))
+
+
+def mask_of(values: pa.Array) -> pa.BooleanArray | None:
+    """Return which values are null, as Arrow's constructors take it; None: no one is."""
+    return values.is_null() if values.null_count else None
+
+
+def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    given = values.type
+    if kinds.is_timestamp(given) and kinds.is_timestamp(wanted) and (given.unit, wanted.unit) == ("ns", "us"):
+        # Arrow rounds towards zero, or refuses.
+        numbers = values.view(pa.int64()).fill_null(0).to_numpy() // 1000
+        return pa.array(numbers, mask=np.asarray(values.is_null())).view(wanted)
+    if kinds.is_temporal(wanted) and (kinds.is_integer(given) or kinds.is_floating(given)):
+        raise pa.ArrowTypeError("a number has no unit")
+    if kinds.is_temporal(given) and (kinds.is_integer(wanted) or kinds.is_floating(wanted)):
+        raise pa.ArrowTypeError("a number has no unit")
+    if kinds.is_timestamp(given) and kinds.is_date32(wanted):
+        # In UTC, where Arrow takes the day of the zone, whatever the time of day.
+        numbers = values.view(pa.int64())
+        if (numbers.fill_null(0).to_numpy() % _PER_DAY[given.unit]).any():
+            raise pa.ArrowInvalid("a date has no time of day")
+        return numbers.view(pa.timestamp(given.unit)).cast(wanted)
+    if kinds.is_decimal(wanted) and (kinds.is_string(given) or kinds.is_large_string(given)):
+        return decimals(values, wanted)
+    # From decimals Arrow rounds the last place wrongly; as a text, a double is the shortest decimal that it stands for.
+    by_text = kinds.is_decimal(given) and kinds.is_floating(wanted)
+    made = (values.cast(pa.string()) if by_text else values).cast(wanted)
+    if by_text or _may_round(given, wanted):
+        back = (made.cast(pa.string()) if by_text else made).cast(given)
+        if not _is_same(back, values):
+            raise pa.ArrowInvalid("it would be rounded")
+    return made
+
+
+def _may_round(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Tell whether Arrow rounds such numbers without a word."""
+    if kinds.is_floating(given):
+        return any(is_kind(wanted) for is_kind in (kinds.is_boolean, kinds.is_float32, kinds.is_decimal))
+    return bool(kinds.is_integer(given) and kinds.is_boolean(wanted))
+
+
+def _is_same(made: pa.Array, values: pa.Array) -> bool:
+    same = pc.equal(made, values)
+    if kinds.is_floating(values.type):
+        same = pc.or_(same, pc.and_(pc.is_nan(made), pc.is_nan(values)))
+    return bool(pc.all(same, min_count=0).as_py())

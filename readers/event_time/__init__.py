@@ -1,0 +1,1 @@
+"""Event times of rows, by which the driver plans and executors read."""

@@ -1,0 +1,270 @@
+"""Where the event time of a Kafka record comes from, and what happens to a record that has none.
+
+A timestamp assigner (Flink: TimestampAssigner) takes a whole batch and returns its times.  What it
+cannot read is null and what Kafka calls "no timestamp" is -1; the policy for both is applied in one
+place, so an assigner never fails because of data.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.errors import ContractError, CorruptDataError, did_you_mean
+from tidegate.readers.event_time.units import TimeUnit, detect_unit, text_times, value_times
+from tidegate.readers.kafka.schema import LARGEST_MS
+
+__all__ = [
+    "BadEventTime",
+    "HeaderTimestamp",
+    "JsonTimestamp",
+    "RecordTimestamp",
+    "TimeUnit",
+    "TimestampAssigner",
+    "assigner_of",
+    "detect_unit",
+    "event_times",
+]
+
+TimestampAssigner: TypeAlias = Callable[[pa.RecordBatch], npt.NDArray[np.int64] | pa.Int64Array]
+"""Returns the event time of every row of a batch, in milliseconds since the epoch.
+
+Called once per batch, on executors and, for peeks, on the driver, so it must be picklable.  The
+batch has the columns of Spark's Kafka source.  A null (pyarrow only) says that the time is missing
+or unparsable; a negative time is bad, too.  The same row must get the same time every time.
+"""
+
+BadEventTime: TypeAlias = Literal["fail", "record-timestamp", "ignore"]
+"""What happens to a row without a usable event time: it fails the query, the record's own timestamp
+stands in, or the row is delivered and planning and watermark leave it out."""
+
+_ARRAY_INDEX = re.compile("0|[1-9][0-9]{0,9}")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTimestamp:
+    """The record's own timestamp: when it was created or appended, as the topic is configured."""
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
+        """Return the column ``timestamp`` in milliseconds, rounded down; null where it is null."""
+        timestamps = batch.column("timestamp")
+        # NumPy rounds down, where Arrow's division rounds towards zero and its floor overflows at the ends.
+        times = timestamps.view(pa.int64()).fill_null(0).to_numpy() // 1000
+        return pa.array(times, mask=np.asarray(timestamps.is_null()))
+
+
+class _UnitAssigner(ABC):
+    """What header and JSON times share: the unit, declared or detected once by the driver, then fixed."""
+
+    __slots__ = ()
+    unit: TimeUnit | None
+
+    def __post_init__(self) -> None:
+        if self.unit is not None and self.unit not in get_args(TimeUnit):
+            raise ValueError(f"expected a unit of s, ms, us or iso8601{did_you_mean(self.unit, get_args(TimeUnit))}")
+
+    def detect(self, batch: pa.RecordBatch) -> TimeUnit | None:
+        """Return the unit of the first usable value in ``batch``, or None; see detect_unit for the ranges.
+
+        Called by the driver only, and only while no unit is known.
+        """
+        return detect_unit(self._values(batch))
+
+    @abstractmethod
+    def _values(self, batch: pa.RecordBatch) -> Iterable[object]:
+        """Return what stands where the event time should be, row by row."""
+
+    def _fixed_unit(self) -> TimeUnit:
+        if self.unit is None:
+            raise ContractError(f"{self!r} was called before its unit was declared or detected")
+        return self.unit
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderTimestamp(_UnitAssigner):
+    """A header of the record, UTF-8 text.
+
+    name: the header's key, case-sensitive; of several, the last one counts (Kafka: Headers.lastHeader).
+    unit: the unit of its number, "iso8601", or None: not known yet.
+
+    Raises ValueError for an empty name or an unknown unit.
+    """
+
+    name: str
+    unit: TimeUnit | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ValueError("expected the name of a header, such as header:created-at")
+        _UnitAssigner.__post_init__(self)  # super() does not know the class that slots made anew
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
+        """Return the times in milliseconds, rounded down; null where the header is missing or no time.
+
+        Raises ContractError if the unit is not known.
+        """
+        return text_times(self._texts(batch), self._fixed_unit())
+
+    def with_unit(self, unit: TimeUnit) -> HeaderTimestamp:
+        """Return this assigner with its unit fixed."""
+        return replace(self, unit=unit)
+
+    def _values(self, batch: pa.RecordBatch) -> Iterator[object]:
+        return (text and text.decode(errors="replace") for text in self._texts(batch).to_pylist())
+
+    def _texts(self, batch: pa.RecordBatch) -> pa.BinaryArray:
+        headers = batch.column("headers")
+        pairs = headers.flatten()
+        found = np.flatnonzero(pc.equal(pc.struct_field(pairs, "key"), self.name))
+        last = np.full(batch.num_rows, -1)
+        # Where a row comes up repeatedly, NumPy keeps its last value.
+        last[pc.list_parent_indices(headers).to_numpy()[found]] = found
+        return pc.struct_field(pairs, "value").take(pa.array(last, mask=last < 0))
+
+
+@dataclass(frozen=True, slots=True)
+class JsonTimestamp(_UnitAssigner):
+    """A field of the record's value, which is JSON in UTF-8.
+
+    pointer: where the field is (RFC 6901), such as "/order/created" or "/events/0/at"; "" is the whole value.
+    unit: the unit of its number or text, "iso8601", or None: not known yet.
+
+    JSON is taken strictly: NaN or a number beyond a double anywhere makes a whole value unparsable.
+
+    Raises ValueError for a malformed pointer or an unknown unit.
+    """
+
+    pointer: str
+    unit: TimeUnit | None = None
+
+    def __post_init__(self) -> None:
+        if self.pointer and not self.pointer.startswith("/"):
+            raise ValueError("expected a JSON pointer that begins with '/', such as json:/order/created")
+        if re.search("~(?![01])", self.pointer):
+            raise ValueError("expected a JSON pointer in which '~' is written ~0 and, within a name, '/' is written ~1")
+        _UnitAssigner.__post_init__(self)  # see HeaderTimestamp
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
+        """Return the times in milliseconds, rounded down; null where the field is missing or no time.
+
+        Raises ContractError if the unit is not known.
+        """
+        unit = self._fixed_unit()
+        return value_times([*self._values(batch)], unit)
+
+    def with_unit(self, unit: TimeUnit) -> JsonTimestamp:
+        """Return this assigner with its unit fixed."""
+        return replace(self, unit=unit)
+
+    def _values(self, batch: pa.RecordBatch) -> Iterator[object]:
+        tokens = [token.replace("~1", "/").replace("~0", "~") for token in self.pointer.split("/")[1:]]
+        return (_field(value, tokens) for value in batch.column("value").to_pylist())
+
+
+def _field(value: bytes | None, tokens: Sequence[str]) -> object:
+    try:
+        node = orjson.loads(value)  # type: ignore[arg-type]  # a null is no JSON either
+    except orjson.JSONDecodeError:
+        return None
+    for token in tokens:
+        if isinstance(node, dict):
+            node = node.get(token)
+        elif isinstance(node, list) and _ARRAY_INDEX.fullmatch(token) and int(token) < len(node):
+            node = node[int(token)]
+        else:
+            return None
+    return node
+
+
+def assigner_of(option: str, unit: TimeUnit | None) -> RecordTimestamp | HeaderTimestamp | JsonTimestamp:
+    """Return the assigner that the option ``eventTime`` names.
+
+    option: "timestamp", "header:NAME", or "json:" and a JSON pointer into the value.
+    unit: what was declared; None: the driver detects it.  "timestamp" takes no unit.
+
+    Raises ValueError, one sentence, for anything else.
+    """
+    kind, colon, rest = option.partition(":")
+    if option == "timestamp":
+        if unit is not None:
+            raise ValueError(f"the record's timestamp has a unit of its own, so {unit!r} cannot be declared for it")
+        return RecordTimestamp()
+    if colon and kind == "header":
+        return HeaderTimestamp(rest, unit)
+    if colon and kind == "json":
+        return JsonTimestamp(rest, unit)
+    nearest = did_you_mean(kind, ["timestamp", "header:", "json:"])
+    raise ValueError(f"expected timestamp, header:NAME or json:/pointer/into/value{nearest}")
+
+
+def event_times(
+    batch: pa.RecordBatch, assigner: TimestampAssigner, policy: BadEventTime
+) -> tuple[pa.Int64Array, npt.NDArray[np.bool_]]:
+    """Return the event times of a batch in milliseconds, null where ignored, and which rows have none of their own.
+
+    A time is usable if it is there, is not negative, and fits Spark's timestamps.  Under the
+    policy "record-timestamp" the record's own timestamp stands in, and must be usable itself.
+
+    Raises CorruptDataError for the first row whose time is not usable, unless it is ignored; it
+    never shows the record.  Raises ContractError if the assigner returns anything but an int64 per
+    row; what the assigner itself raises passes.
+    """
+    times = _checked(assigner(batch), batch.num_rows, assigner)
+    bad = _is_bad(times)
+    if not bad.any():
+        return times, bad
+    if policy == "ignore":
+        return pc.if_else(bad, pa.scalar(None, pa.int64()), times), bad
+    which = f"no usable event time from {_name(assigner)}: it"
+    unusable = bad
+    if policy == "record-timestamp":
+        times = pc.if_else(bad, RecordTimestamp()(batch), times)
+        unusable = _is_bad(times)
+        which = f"no usable event time from {_name(assigner)}, and its own timestamp"
+    if unusable.any():
+        raise _unusable(batch, times, int(unusable.argmax()), which)
+    return times, bad
+
+
+def _checked(found: object, rows: int, assigner: TimestampAssigner) -> pa.Int64Array:
+    wanted = f"expected an int64 array of NumPy or pyarrow with one time for each of {rows} rows"
+    complaint = f"the timestamp assigner {_name(assigner)} returned"
+    if isinstance(found, np.ndarray):
+        if found.dtype != np.int64 or found.ndim != 1:
+            raise ContractError(f"{complaint} an array of {found.dtype} with {found.ndim} dimensions; {wanted}")
+        found = pa.array(found)
+    if not isinstance(found, pa.Array):
+        raise ContractError(f"{complaint} a {type(found).__qualname__}; {wanted}")
+    if found.type != pa.int64():
+        raise ContractError(f"{complaint} an array of {found.type}; {wanted}")
+    if len(found) != rows:
+        raise ContractError(f"{complaint} {len(found)} times; {wanted}")
+    return found
+
+
+def _name(assigner: TimestampAssigner) -> str:
+    # The repr of a stranger, such as a functools.partial, may show what is secret.
+    if isinstance(assigner, RecordTimestamp | _UnitAssigner):
+        return repr(assigner)
+    return getattr(assigner, "__qualname__", type(assigner).__qualname__)
+
+
+def _is_bad(times: pa.Int64Array) -> npt.NDArray[np.bool_]:
+    known: npt.NDArray[np.int64] = times.fill_null(-1).to_numpy()
+    return (known < 0) | (known > LARGEST_MS)
+
+
+def _unusable(batch: pa.RecordBatch, times: pa.Int64Array, row: int, which: str) -> CorruptDataError:
+    topic, partition, offset = (batch.column(name)[row] for name in ("topic", "partition", "offset"))
+    time_ms = times[row].as_py()
+    fault = "missing or unparsable" if time_ms is None else "negative" if time_ms < 0 else "too large"
+    return CorruptDataError(f"{topic}-{partition}: the record at offset {offset} has {which} is {fault}")

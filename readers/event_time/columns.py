@@ -1,0 +1,123 @@
+"""The event times that a column holds, in milliseconds since the epoch, rounded down."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as kinds
+
+from tidegate.errors import OptionError
+from tidegate.readers.arrow.conform import plain, plain_type
+from tidegate.readers.event_time.units import TimeUnit, text_times, value_times
+
+__all__ = ["check_time_type", "check_time_width", "times_ms"]
+
+DAY_MS = 86_400_000
+_NS_PER = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_NS_PER_MS = 10**6
+_INTEGER_BITS = {"s": 32, "ms": 64, "us": 64}
+# The same limits as event_time_units has: up to the year 33658.
+_BELOW: dict[str, int] = {"s": 10**12, "ms": 10**15, "us": 10**18}
+
+
+def check_time_type(column: str, kind: pa.DataType, unit: TimeUnit | None) -> None:
+    """Raise OptionError, which names the column, unless values of this type are times by this unit.
+
+    Timestamps of any unit and zone and dates have a unit of their own and take none.  Integers and
+    floats need s, ms or us; texts need one of them or iso8601.
+    """
+    kind = plain_type(kind)
+    if kinds.is_null(kind):
+        return
+    if kinds.is_timestamp(kind) or kinds.is_date(kind):
+        if unit is not None:
+            raise OptionError(f"eventTimeUnit is {unit!r}, but the column {column!r} of type {kind} has its own unit")
+        return
+    if kinds.is_integer(kind) or kinds.is_floating(kind):
+        if unit is None or unit == "iso8601":
+            given = "is not given" if unit is None else f"is {unit!r}"
+            raise OptionError(f"eventTimeUnit {given}, but the column {column!r} of type {kind} needs s, ms or us")
+        return
+    if _is_text(kind):
+        if unit is None:
+            raise OptionError(
+                f"eventTimeUnit is not given, but the column {column!r} of type {kind} needs s, ms, us or iso8601"
+            )
+        return
+    raise OptionError(f"the column {column!r} is of type {kind}, which holds no event time")
+
+
+def check_time_width(column: str, kind: pa.DataType, unit: TimeUnit | None) -> None:
+    """Raise OptionError, which names the column, if numbers of this type are too small or too coarse for event times.
+
+    What an object holds may have such a type.  A column that it is read into may not: there other times would be null,
+    or rounded by a minute.
+    """
+    is_integer = kinds.is_integer(kind)
+    if (is_integer or kinds.is_floating(kind)) and unit is not None:
+        wanted = _INTEGER_BITS.get(unit, 64) if is_integer else 64
+        if kind.bit_width < wanted:
+            raise OptionError(
+                f"the column {column!r} is of type {kind}, too narrow for event times in {unit}; "
+                f"{'int' if is_integer else 'float'}{wanted} is needed"
+            )
+
+
+def times_ms(values: pa.Array, unit: TimeUnit | None) -> pa.Int64Array:
+    """Return the times of ``values`` in milliseconds, rounded down; null for what is missing or no time.
+
+    A timestamp without a zone is UTC.  A number counts from the epoch; see text_times for texts.
+
+    Raises OptionError if values of this type are no times by this unit; see check_time_type.
+    """
+    check_time_type("of the event time", values.type, unit)
+    values = plain(values)
+    kind = values.type
+    if kinds.is_null(kind):
+        return pa.nulls(len(values), pa.int64())
+    if unit is None:
+        return _own_times(values)
+    if kinds.is_integer(kind):
+        return _counted(values, unit)
+    if kinds.is_floating(kind):
+        return value_times(values.cast(pa.float64()).to_pylist(), unit)
+    return text_times(values if kinds.is_binary(kind) else values.cast(pa.string()), unit)
+
+
+def _own_times(values: pa.Array) -> pa.Int64Array:
+    kind = values.type
+    missing = np.asarray(values.is_null())
+    if kinds.is_date32(kind):
+        days = values.view(pa.int32()).fill_null(0).to_numpy()
+        return pa.array(days.astype(np.int64) * DAY_MS, mask=missing)
+    numbers = values.view(pa.int64()).fill_null(0).to_numpy()
+    per = _NS_PER["ms" if kinds.is_date64(kind) else kind.unit]
+    if per <= _NS_PER_MS:
+        return pa.array(numbers // (_NS_PER_MS // per), mask=missing)
+    limit = _BELOW["s"] * 1000  # in milliseconds it still fits
+    beyond = (numbers >= limit) | (numbers <= -limit)
+    return pa.array(np.where(beyond, 0, numbers) * (per // _NS_PER_MS), mask=missing | beyond)
+
+
+def _counted(values: pa.Array, unit: TimeUnit) -> pa.Int64Array:
+    numbers = values.fill_null(0).to_numpy()
+    limit = _BELOW[unit]
+    usable = np.asarray(values.is_valid())
+    if numbers.dtype.itemsize == 8:
+        usable &= (numbers < limit) & ((numbers > -limit) if numbers.dtype.kind == "i" else True)
+    counted = np.where(usable, numbers, 0).astype(np.int64)
+    times = {"s": counted * 1000, "ms": counted, "us": counted // 1000}[unit]
+    return pa.array(times, mask=~usable)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return any(
+        is_kind(kind)
+        for is_kind in (
+            kinds.is_string,
+            kinds.is_large_string,
+            kinds.is_string_view,
+            kinds.is_binary,
+            kinds.is_large_binary,
+        )
+    )

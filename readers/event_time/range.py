@@ -1,0 +1,137 @@
+"""A range of event times that is to be read: which chunks can hold rows of it, and which rows are in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+from tidegate.errors import OptionError
+from tidegate.readers.event_time.assigners import BadEventTime
+from tidegate.readers.event_time.columns import check_time_type, check_time_width, times_ms
+from tidegate.readers.event_time.seen import path_of
+from tidegate.readers.event_time.units import TimeUnit
+from tidegate.readers.objects.values import TimeRange
+
+__all__ = ["ALL_TIMES", "EventTimeRange", "RowTimes", "TimeColumn"]
+
+
+@dataclass(frozen=True, slots=True)
+class EventTimeRange:
+    """Times in ms since the epoch.
+
+    start_ms: inclusive; None: from the beginning.
+    end_ms: exclusive; None: to the end.
+    """
+
+    start_ms: int | None = None
+    end_ms: int | None = None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it leaves anything out."""
+        return self.start_ms is not None or self.end_ms is not None
+
+    def common(self, times: TimeRange) -> TimeRange | None:
+        """Return the times that lie in both; None: there are none."""
+        low = times.min_ms if self.start_ms is None else max(times.min_ms, self.start_ms)
+        high = times.max_ms if self.end_ms is None else min(times.max_ms, self.end_ms - 1)
+        return TimeRange(low, high) if low <= high else None
+
+    def narrowed(self, times: TimeRange) -> TimeRange:
+        """Return what the times of some rows of a chunk tell of others in it that lie in the range."""
+        high = times.max_ms if self.end_ms is None else min(times.max_ms, self.end_ms - 1)
+        low = times.min_ms if self.start_ms is None else max(times.min_ms, self.start_ms)
+        return TimeRange(min(low, high), high)
+
+    def has(self, times: pa.Int64Array) -> pa.BooleanArray:
+        """Tell of each time whether it lies in the range; a null does not."""
+        inside = times.is_valid()
+        if self.start_ms is not None:
+            inside = pc.and_(inside, pc.greater_equal(times, self.start_ms).fill_null(fill_value=False))
+        if self.end_ms is not None:
+            inside = pc.and_(inside, pc.less(times, self.end_ms).fill_null(fill_value=False))
+        return inside
+
+
+ALL_TIMES = EventTimeRange()
+
+
+class TimeColumn(NamedTuple):
+    """The event-time column as it is read.
+
+    field: the column among those that are read.
+    names: of the column, and of the fields that lead from there to the times.
+    type: of their values.
+    unit: what these count; None: the type says it.
+    """
+
+    field: pa.Field
+    names: tuple[str, ...]
+    type: pa.DataType
+    unit: TimeUnit | None
+
+    def times(self, values: pa.Array) -> pa.Int64Array:
+        """Return the times of values of the type, in ms since the epoch; null for what is no time."""
+        return times_ms(values, self.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class RowTimes:
+    """Keeps the rows whose event times lie in a range.
+
+    column: that holds them, a dotted path for a nested one.
+    unit: of a column of numbers or texts; texts without one are ISO 8601.
+    bad: with ``record-timestamp`` LastModified stands in for rows without a usable time, which else lie in no range.
+    parsed: units of what the format itself reads into a column of timestamps or dates, which then has its own.
+    """
+
+    wanted: EventTimeRange
+    column: str
+    unit: TimeUnit | None = None
+    bad: BadEventTime = "fail"
+    parsed: Sequence[TimeUnit] = ("iso8601",)
+
+    def column_of(self, schema: pa.Schema) -> TimeColumn | None:
+        """Return the column among those of a schema; None: it is not there."""
+        path = path_of(self.column, list(schema))
+        if path is None:
+            return None
+        fields: list[pa.Field] = []
+        for place in path:
+            fields.append((fields[-1].type if fields else pa.struct(list(schema))).field(place))
+        kind = fields[-1].type
+        return TimeColumn(fields[0], tuple(field.name for field in fields), kind, self._unit_of(kind))
+
+    def check(self, schema: pa.Schema) -> None:
+        """Raise OptionError unless the schema has the column, as one that holds the times of now."""
+        found = self.column_of(schema)
+        if found is None:
+            raise OptionError(
+                f"startingTimestamp or endingTimestamp is set, so the column {self.column!r} has to be among the "
+                "columns that are read"
+            )
+        check_time_type(self.column, found.type, found.unit)
+        check_time_width(self.column, found.type, self.unit)
+
+    def kept(self, batch: pa.RecordBatch, modified_ms: int) -> pa.RecordBatch:
+        """Return the rows that lie in the range.
+
+        batch: of a schema that ``check`` takes.
+        modified_ms: LastModified of the object that they are from.
+        """
+        values = pc.struct_field(batch.to_struct_array(), path_of(self.column, list(batch.schema)))
+        times = times_ms(values, self._unit_of(values.type))
+        if self.bad == "record-timestamp":
+            times = times.fill_null(modified_ms)
+        inside = self.wanted.has(times)
+        return batch if inside.true_count == len(inside) else batch.filter(inside)
+
+    def _unit_of(self, kind: pa.DataType) -> TimeUnit | None:
+        if self.unit in self.parsed and (kinds.is_timestamp(kind) or kinds.is_date(kind)):
+            return None
+        return "iso8601" if self.unit is None and kinds.is_string(kind) else self.unit

@@ -1,0 +1,141 @@
+"""Avro objects: object container files, cut into chunks at any byte."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pyarrow as pa
+
+from tidegate.readers.arrow.conform import inferred_schema, position_of
+from tidegate.readers.decompression import DEFAULT_MOST_BYTES, Bound
+from tidegate.readers.event_time.seen import SeenTimes, look_at_ends
+from tidegate.readers.formats.avro.container import AvroBlock, AvroHeader, blocks_of, read_header
+from tidegate.readers.formats.avro.records import AvroRecords
+from tidegate.readers.formats.decoding import decoding
+from tidegate.readers.formats.line_ranges import Fetch
+from tidegate.readers.formats.row_groups import ESTIMATED_ROW_BYTES
+from tidegate.readers.formats.typed_format import TypedFormat
+from tidegate.readers.formats.typed_records import fitted
+from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object
+from tidegate.readers.s3.store import SMALL_BYTES
+
+__all__ = ["AvroFormat"]
+
+REQUEST_BYTES = 8 << 20
+WHOLE_BYTES = 256 << 10
+MOST_BYTES_OPTION = "maxDecompressedBytes"
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What is known of an object once its header is read."""
+
+    fetch: Fetch
+    size: int
+    header: AvroHeader
+    records: AvroRecords
+    bound: Bound
+
+    def blocks(self, start: int, end: int) -> Iterator[AvroBlock]:
+        return blocks_of(self.fetch, self.size, self.header, start, end, request_bytes=REQUEST_BYTES, bound=self.bound)
+
+
+@dataclass(frozen=True)
+class AvroFormat(TypedFormat):
+    """Object container files of Apache Avro.
+
+    most_bytes: what a block may take decompressed, and the values of a row as objects, without the contents of texts.
+
+    A chunk may begin at any byte; a block belongs to the chunk that holds its first byte.  At most two
+    requests of REQUEST_BYTES, a block and a batch of rows are held.  Codecs are null, deflate, snappy,
+    zstandard, bzip2 and xz.
+    """
+
+    most_bytes: int = DEFAULT_MOST_BYTES
+
+    def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
+        """See ObjectFormat.infer; what inferred_schema raises."""
+        return inferred_schema(samples, self._schema, self.store.bucket)
+
+    def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
+        """Cut an object into even chunks of at most ``chunk_bytes``.
+
+        Objects up to 256 KiB are looked at whole, in one request: rows and times are exact then.  Of
+        larger ones the blocks that begin in the first and in the last 64 KiB of a chunk are looked at, or
+        the first and the last block where these are longer: the times are right unless a row between is
+        earlier or later than all of these, so always when rows are in order of time.  Rows are
+        estimated by the mean length of these.
+
+        Without a column nothing is requested, and rows are estimated at 64 bytes each.
+        """
+        count = -(-found.size // self.chunk_bytes)
+        cuts = [found.size * number // count for number in range(count + 1)] if count else []
+        if column is None:
+            return [ChunkSurvey(*cut, max((cut[1] - cut[0]) // ESTIMATED_ROW_BYTES, 1), None) for cut in pairwise(cuts)]
+        if not cuts:
+            return []
+        with self._decoding(found):
+            opened = self._open(found, whole=found.size <= WHOLE_BYTES)
+            return [self._surveyed(opened, self.seen_times(found, column), column, *cut) for cut in pairwise(cuts)]
+
+    def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """See ObjectFormat.read.  A batch is of about 1 MiB, decompressed, but for a single larger row."""
+        with (
+            self.bad_records.of_chunk(self.store, chunk, schema, record="row") as records,
+            self._decoding(chunk.source),
+        ):
+            opened = self._open(chunk.source, whole=chunk.size <= SMALL_BYTES)
+            top = [field.name for field in opened.records.kind]
+            positions = [position_of(field.name, top) for field in records.data_schema]
+            names = top if records.rescues else [top[position] for position in positions if position is not None]
+            for offset, batch in opened.records.batches(opened.blocks(chunk.start, chunk.end), names):
+                yield fitted(records, batch, offset)
+
+    def _schema(self, found: S3Object) -> pa.Schema:
+        with self._decoding(found):
+            return pa.schema(list(self._open(found).records.kind))
+
+    def _surveyed(self, opened: _Opened, seen: SeenTimes, column: str, start: int, end: int) -> ChunkSurvey:
+        fields = list(opened.records.kind)
+        place = self.time_place(column, fields)
+        names = [] if place is None else [fields[place].name]
+        looked: list[int] = []
+
+        def saw_rows(begin: int, stop: int) -> bool:
+            before = seen.rows
+            for offset, batch in opened.records.batches(_measured(opened.blocks(begin, stop), looked), names):
+                seen.add(batch, offset)
+            return seen.rows > before
+
+        if end - start <= WHOLE_BYTES:
+            saw_rows(start, end)
+            return seen.survey(start, end)
+        if look_at_ends(start, end, saw_rows):
+            return seen.survey(start, end)
+        return seen.survey(start, end, max((end - start) * seen.rows // max(sum(looked), 1), seen.rows))
+
+    def _open(self, found: S3Object, *, whole: bool = False) -> _Opened:
+        """Read the header of an object; ``whole``: and all the rest."""
+        fetch: Fetch = functools.partial(self.store.fetch, found)
+        if whole:
+            fetch = _slices(fetch(0, found.size))
+        header = read_header(fetch, found.size)
+        bound = Bound(self.most_bytes, MOST_BYTES_OPTION)
+        return _Opened(fetch, found.size, header, AvroRecords(header.schema, bound), bound)
+
+    def _decoding(self, found: S3Object) -> AbstractContextManager[None]:
+        return decoding(self.store.address(found.key), "Avro")
+
+
+def _slices(data: bytes) -> Fetch:
+    return lambda start, end: data[start:end]
+
+
+def _measured(blocks: Iterator[AvroBlock], lengths: list[int]) -> Iterator[AvroBlock]:
+    for block in blocks:
+        lengths.append(block.end - block.start)
+        yield block

@@ -1,0 +1,373 @@
+"""The records of Avro as Arrow, in the types that Spark's own reader gives them (SchemaConverters).
+
+The library decodes by a schema that is not quite the writer's, but means the same bytes: a union of
+several types is one of records with a field each, a map is an array of its entries, and logical types
+are what they are stored as.  So Arrow gets numbers for times, knows which type of a union it has, and
+no value is lost on the way.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from struct import error as StructError  # noqa: N812 - a class
+from typing import Any, NamedTuple
+
+import fastavro
+import pyarrow as pa
+from fastavro.read import LOGICAL_READERS
+from fastavro.schema import SchemaParseException
+
+from tidegate.errors import CorruptDataError, OptionError, TidegateError
+from tidegate.readers.arrow.conform import retyped
+from tidegate.readers.decompression import Bound, OutOfMemoryError, about
+from tidegate.readers.formats.avro.container import AvroBlock
+from tidegate.readers.formats.avro.memory import (
+    Cost,
+    CountedBytes,
+    TooManyPartsError,
+    list_cost,
+    plain_cost,
+    record_cost,
+    union_cost,
+)
+
+__all__ = ["AvroRecords"]
+
+BATCH_BYTES = 1 << 20  # of encoded records
+BATCH_MEMORY = 64 << 20  # of decoded ones, the contents of texts left out
+MOST_ROWS = 16_384
+MOST_TYPES = 100_000  # of a schema: as a type may be named many times, a short one may stand for more
+NEVER_THERE = 2**31 - 1  # bytes of a value that no block holds
+MOST_DIGITS = 38  # of a Spark decimal
+MOST_DECIMAL_BYTES = 64  # behind bytes that only repeat the sign; more than any of MOST_DIGITS needs
+_OUR_DECIMAL = "tidegate-decimal"  # as the library calls a type that it does not know itself
+
+_PRIMITIVE = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+}
+_LOGICAL = {
+    "int date": pa.date32(),
+    "long timestamp-millis": pa.timestamp("ms", "UTC"),
+    "long timestamp-micros": pa.timestamp("us", "UTC"),
+    "long timestamp-nanos": pa.timestamp("ns", "UTC"),
+    "long local-timestamp-millis": pa.timestamp("ms"),
+    "long local-timestamp-micros": pa.timestamp("us"),
+    "long local-timestamp-nanos": pa.timestamp("ns"),
+}
+_NAMED = ("record", "error", "enum", "fixed")
+_COLLECTIONS = ("array", "map")
+_WIDER = {frozenset(["int", "long"]): pa.int64(), frozenset(["float", "double"]): pa.float64()}
+
+
+def _read_decimal(data: bytes, schema: Any, _: Any = None) -> Any:
+    """Return a decimal as the library does, which takes hours for one of megabytes; ValueError for that."""
+    rest, last = data[:-MOST_DECIMAL_BYTES], data[-MOST_DECIMAL_BYTES:]
+    if rest.strip(b"\xff" if last >= b"\x80" else b"\x00"):
+        raise ValueError
+    return LOGICAL_READERS["bytes-decimal"](last, schema, schema)
+
+
+LOGICAL_READERS.update(dict.fromkeys([f"bytes-{_OUR_DECIMAL}", f"fixed-{_OUR_DECIMAL}"], _read_decimal))
+
+
+class _Typed(NamedTuple):
+    """A type, or each field of a record: its schema, what Arrow makes of it, and what a value takes."""
+
+    schema: Any
+    kind: pa.DataType
+    cost: Cost
+    fields: Sequence[Cost] = ()
+
+
+class _Decoder(NamedTuple):
+    """How rows are decoded, with some of their fields.
+
+    reader: the schema with these fields; None: with all.
+    kind, made: of a row, and what it is before its texts are told from bytes.
+    cost: of a row.
+    """
+
+    reader: Any
+    kind: pa.StructType
+    made: pa.StructType
+    cost: Cost
+
+
+class AvroRecords:
+    """Makes Arrow of records of one writer's schema.
+
+    kind: of a record with all its fields, a struct.
+    bound: of what a row takes in memory, without the contents of its texts.
+
+    Raises CorruptDataError for what is no schema of records, OptionError, which names the column, for a
+    type that Spark cannot hold.
+    """
+
+    def __init__(self, schema: Any, bound: Bound) -> None:
+        try:
+            whole = _Conversion().of(schema, "", "")
+            self._writer = fastavro.parse_schema(whole.schema)
+        except TidegateError:
+            raise
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError, SchemaParseException):
+            raise CorruptDataError("its schema is none of Avro") from None
+        if not pa.types.is_struct(whole.kind):
+            raise CorruptDataError(f"it holds values of the type {whole.kind}, not records")
+        self.kind: pa.StructType = whole.kind
+        self._schema = whole.schema
+        self._cost, self._fields = whole.cost, whole.fields
+        self._bound = bound
+
+    def batches(self, blocks: Iterable[AvroBlock], names: Collection[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the records of blocks, in order, with these of their fields; each batch with its first block's start.
+
+        A batch holds at most MOST_ROWS rows, about what BATCH_BYTES encode, and what takes about BATCH_MEMORY, but for
+        a single larger row.
+
+        Raises CorruptDataError, which says at which byte, for a block that the schema does not fit, or with a row
+        beyond the bound.  Also raises OutOfMemoryError.
+        """
+        decoder = self._decoder(names)
+        cost = decoder.cost
+        most_rows = max(min(MOST_ROWS, BATCH_MEMORY // cost.memory), 1)
+        most_bytes = min(BATCH_BYTES, BATCH_MEMORY // max(cost.item_memory, 1))
+        rows: list[Any] = []
+        first = size = rows_without_bytes = 0
+        for block in blocks:
+            if not self._cost.parts:
+                rows_without_bytes += block.rows
+                self._require(rows_without_bytes * cost.memory, f"what comes up to the block at byte {block.start}")
+            self._require(cost.memory, f"a row of the block at byte {block.start}")
+            for row, length in self._rows(block, decoder):
+                first = first if rows else block.start
+                rows.append(row)
+                size += length
+                if len(rows) == most_rows or size >= most_bytes:
+                    yield first, _batch(rows, decoder, block)
+                    rows, size = [], 0
+        if rows:
+            yield first, _batch(rows, decoder, block)
+
+    def _decoder(self, names: Collection[str]) -> _Decoder:
+        places = [place for place, field in enumerate(self.kind) if field.name in names]
+        kind = pa.struct([self.kind[place] for place in places])
+        reader = None if len(kind) == len(self.kind) else self._projected(names)
+        fields = [self._fields[place] for place in places] if isinstance(self._schema, dict) else [self._cost]
+        return _Decoder(reader, kind, _texts_as_bytes(kind), record_cost(fields))
+
+    def _rows(self, block: AvroBlock, decoder: _Decoder) -> Iterator[tuple[Any, int]]:
+        """Yield each row, and how many bytes encode it.
+
+        Only so many bytes are shown at a time as surely become rows within the bound; what they cut is decoded slowly.
+        """
+        size = len(block.data)
+        shown = self._bound.bytes // decoder.cost.item_memory if decoder.cost.item_memory else size
+        start = begun = 0
+        stream = io.BytesIO(block.data[:shown])
+        for _ in range(block.rows):
+            try:
+                row = fastavro.schemaless_reader(stream, self._writer, decoder.reader)
+                end = start + stream.tell()
+            except _MISFITS:
+                if start + shown >= size:
+                    raise _misfit(block) from None
+                end = start + shown
+            except MemoryError:
+                raise _out_of_memory(block) from None
+            if end == start + shown < size:  # cut, perhaps: what is skipped is not told from what is not there
+                row, start = self._counted_row(block, begun, decoder)
+                end = start
+                stream = io.BytesIO(block.data[start : start + shown])
+            yield row, end - begun
+            begun = end
+        if begun != size:
+            raise CorruptDataError(f"the block at byte {block.start} holds more than its {block.rows} records")
+
+    def _counted_row(self, block: AvroBlock, position: int, decoder: _Decoder) -> tuple[Any, int]:
+        """Return the row at a position, and where it ends."""
+        stream = CountedBytes(block.data, position, self._bound.bytes // decoder.cost.item_memory)
+        try:
+            return fastavro.schemaless_reader(stream, self._writer, decoder.reader), stream.position  # type: ignore[arg-type]
+        except TooManyPartsError:
+            with about(f"a row of the block at byte {block.start}"):
+                raise self._bound.exceeded("decoded") from None
+        except _MISFITS:
+            raise _misfit(block) from None
+        except MemoryError:
+            raise _out_of_memory(block) from None
+
+    def _require(self, memory: int, subject: str) -> None:
+        if memory > self._bound.bytes:
+            with about(subject):
+                raise self._bound.exceeded("decoded")
+
+    def _projected(self, names: Collection[str]) -> Any:
+        if not isinstance(self._schema, dict):
+            return None
+        fields = [field for field in self._schema["fields"] if field["name"] in names]
+        return fastavro.parse_schema({**self._schema, "fields": fields})
+
+
+_MISFITS = (ValueError, TypeError, LookupError, EOFError, ArithmeticError, StructError)
+"""The errors of the library; its own sentence may show values."""
+
+
+def _misfit(block: AvroBlock) -> CorruptDataError:
+    return CorruptDataError(f"its schema does not fit the block at byte {block.start}")
+
+
+def _out_of_memory(block: AvroBlock) -> OutOfMemoryError:
+    return OutOfMemoryError(f"the block at byte {block.start} {OutOfMemoryError()}")
+
+
+def _batch(rows: list[Any], decoder: _Decoder, last: AvroBlock) -> pa.RecordBatch:
+    try:
+        made = pa.array(rows, decoder.made)
+        if decoder.made != decoder.kind:
+            made = retyped(made, decoder.kind)
+            made.validate(full=True)  # texts are UTF-8
+        return pa.RecordBatch.from_struct_array(made)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        raise CorruptDataError(f"a value before byte {last.end} is none of its type") from None
+    except MemoryError:
+        raise _out_of_memory(last) from None
+
+
+def _texts_as_bytes(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_string(kind):
+        return pa.binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _texts_as_bytes(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(pa.binary(), _texts_as_bytes(kind.item_type))
+    return pa.list_(_texts_as_bytes(kind.value_type)) if pa.types.is_list(kind) else kind
+
+
+class _Conversion:
+    """Makes of a writer's schema what the library decodes by; every named type gets a name of its own."""
+
+    def __init__(self) -> None:
+        self._defined: dict[str, Mapping[str, Any]] = {}
+        self._within: list[str] = []
+        self._names = (f"type{number}" for number in itertools.count())
+        self._count = itertools.count()
+
+    def of(self, schema: Any, namespace: str, path: str) -> _Typed:
+        """Convert a schema.
+
+        namespace: of names without one.  path: the column, for errors.
+        """
+        if next(self._count) == MOST_TYPES:
+            raise CorruptDataError(f"its schema has more than {MOST_TYPES} types")
+        if isinstance(schema, list):
+            return self._union(schema, namespace, path)
+        if isinstance(schema, str):
+            return self._referred(schema, namespace, path)
+        kind = schema["type"]
+        if kind in _NAMED:
+            name = _full_name(schema["name"], schema.get("namespace", namespace))
+            self._defined[name] = schema
+            return self._named(schema, name, path)
+        if kind in _COLLECTIONS:
+            return self._collection(schema, namespace, path)
+        if kind == "bytes" and (digits := _digits(schema, path)):
+            return _plain({**digits, "type": kind}, _decimal(digits))
+        made = self.of(kind, namespace, path)
+        return made._replace(kind=_LOGICAL.get(f"{kind} {schema.get('logicalType')}", made.kind))
+
+    def _referred(self, schema: str, namespace: str, path: str) -> _Typed:
+        known = _PRIMITIVE.get(schema)
+        if known is None:
+            name = _full_name(schema, namespace)
+            name = name if name in self._defined else schema
+            return self._named(self._defined[name], name, path)
+        # Arrow checks a column of bytes at once; a text of Python may be four times as large.
+        return _plain("bytes" if schema == "string" else schema, known)
+
+    def _collection(self, schema: Mapping[str, Any], namespace: str, path: str) -> _Typed:
+        if schema["type"] == "array":
+            items = self.of(schema["items"], namespace, f"{path}.element")
+            stored = items.schema
+            if not items.cost.parts:
+                # A few bytes could claim any number of them: only arrays that are empty are read.
+                stored = {"type": "fixed", "name": next(self._names), "size": NEVER_THERE}
+            return _Typed({"type": "array", "items": stored}, pa.list_(items.kind), list_cost(items.cost))
+        values = self.of(schema["values"], namespace, f"{path}.value")
+        entry = self._record([("key", _plain("bytes", pa.string())), ("value", values)])
+        kind = pa.map_(pa.string(), values.kind)
+        return _Typed({"type": "array", "items": entry.schema}, kind, list_cost(entry.cost))
+
+    def _named(self, schema: Mapping[str, Any], name: str, path: str) -> _Typed:
+        if schema["type"] == "enum":
+            made = {"type": "enum", "name": next(self._names), "symbols": schema["symbols"]}
+            return _plain(made, pa.string())
+        if schema["type"] == "fixed":
+            made = {"type": "fixed", "name": next(self._names), "size": schema["size"]}
+            digits = _digits(schema, path)
+            return _plain({**made, **digits}, _decimal(digits)) if digits else _plain(made, pa.binary(schema["size"]))
+        if name in self._within:
+            raise OptionError(f"the column {path!r} is of the type {name}, which contains itself: Spark cannot hold it")
+        self._within.append(name)
+        namespace = name.rpartition(".")[0]
+        fields = [
+            (field["name"], self.of(field["type"], namespace, f"{path}.{field['name']}".lstrip(".")))
+            for field in schema["fields"]
+        ]
+        self._within.pop()
+        return self._record(fields)
+
+    def _record(self, fields: Sequence[tuple[str, _Typed]]) -> _Typed:
+        made = [{"name": name, "type": each.schema} for name, each in fields]
+        kind = pa.struct([(name, each.kind) for name, each in fields])
+        costs = [each.cost for _, each in fields]
+        return _Typed({"type": "record", "name": next(self._names), "fields": made}, kind, record_cost(costs), costs)
+
+    def _union(self, branches: Sequence[Any], namespace: str, path: str) -> _Typed:
+        types = [self.of(branch, namespace, path) for branch in branches]
+        found = [each for each in types if not pa.types.is_null(each.kind)]
+        stored = [each.schema for each in types]
+        costs = [each.cost for each in types]
+        if len(found) < 2:
+            return _Typed(stored, found[0].kind if found else pa.null(), union_cost(costs, is_record=False))
+        if all(isinstance(each.schema, str) for each in found):
+            wider = _WIDER.get(frozenset(each.schema for each in found))
+            if wider is not None and len(found) == 2:
+                return _Typed(stored, wider, union_cost(costs, is_record=False))
+        members = [self._record([(f"member{index}", each)]) for index, each in enumerate(found)]
+        kind = pa.struct([field for each in members for field in each.kind])
+        schemas = iter([each.schema for each in members])
+        made = [each.schema if pa.types.is_null(each.kind) else next(schemas) for each in types]
+        return _Typed(made, kind, union_cost(costs, is_record=True))
+
+
+def _plain(schema: Any, kind: pa.DataType) -> _Typed:
+    return _Typed(schema, kind, plain_cost(kind))
+
+
+def _full_name(name: str, namespace: str | None) -> str:
+    return f"{namespace}.{name}" if namespace and "." not in name else name
+
+
+def _digits(schema: Mapping[str, Any], path: str) -> dict[str, Any] | None:
+    """Return what makes a decimal of bytes; None where it is none, also because it cannot be (LogicalTypes.Decimal)."""
+    precision, scale = schema.get("precision", 0), schema.get("scale", 0)
+    if schema.get("logicalType") != "decimal" or not 0 <= scale <= precision or precision < 1:
+        return None
+    if "size" in schema and 10**precision > 2 ** (8 * schema["size"] - 1):
+        return None
+    if precision > MOST_DIGITS:
+        raise OptionError(f"the column {path!r} is a decimal of {precision} digits; Spark's have {MOST_DIGITS} at most")
+    return {"logicalType": _OUR_DECIMAL, "precision": precision, "scale": scale}
+
+
+def _decimal(digits: Mapping[str, Any]) -> pa.DataType:
+    return pa.decimal128(digits["precision"], digits["scale"])

@@ -1,0 +1,211 @@
+"""What becomes of records that cannot be read, or do not fit their columns: one policy for all formats.
+
+A record is *malformed* if nothing can be read from it, such as a line that is no JSON.  It is a *misfit*
+if one of its values is not of its column's type.  Both are *bad*.  What is read beside the columns of the
+schema is *surplus*.
+
+Modes are Spark's, which takes PERMISSIVE unless told otherwise; here FAILFAST is the default, for nothing may
+turn null or vanish without a word.  Rescued data and bad records' paths are as in Databricks' readers:
+what is rescued makes no record bad, so with a rescued-data column only malformed ones are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Literal, TypeAlias
+
+import pyarrow as pa
+from typing_extensions import Self
+
+from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.arrow.conform import conform
+from tidegate.readers.formats.bad_record_files import BadRecordFiles
+from tidegate.readers.objects.values import Chunk
+from tidegate.readers.s3.store import ObjectStore
+
+__all__ = ["CORRUPT_COLUMN", "FAIL", "BadRecordPolicy", "BatchRecords", "ChunkRecords", "Mode"]
+
+CORRUPT_COLUMN = "_corrupt_record"
+FILE_PATH = "_file_path"  # the key of the object's address among rescued data
+
+Mode: TypeAlias = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
+
+
+@dataclass(frozen=True, slots=True)
+class BadRecordPolicy:
+    """What becomes of bad records, and of surplus; picklable.
+
+    mode: FAILFAST ends the query at the first bad record; DROPMALFORMED leaves bad records out; PERMISSIVE
+        makes null what cannot be read of them, and keeps the rest.
+    corrupt_column: with PERMISSIVE, the column that holds the text of a bad record, null for others, if the
+        schema has it.
+    rescued_column: holds as a JSON object what does not fit the schema, by column, and the object's
+        address as ``_file_path``; null where all fits.  None: surplus is left out.
+    path: a folder, or ``s3://bucket/prefix``: bad records are written there and left out, whatever the mode.
+    """
+
+    mode: Mode = "FAILFAST"
+    corrupt_column: str = CORRUPT_COLUMN
+    rescued_column: str | None = None
+    path: str | None = None
+
+    @property
+    def fails(self) -> bool:
+        """Whether a bad record ends the query."""
+        return self.mode == "FAILFAST" and self.path is None
+
+    @property
+    def keeps_corrupt(self) -> bool:
+        """Whether bad records become rows, with their texts in ``corrupt_column``."""
+        return self.mode == "PERMISSIVE" and self.path is None
+
+    @property
+    def keeps_misfits(self) -> bool:
+        """Whether records with values that do not fit become rows, with null in their place."""
+        return self.keeps_corrupt or self.rescued_column is not None
+
+    @property
+    def of_survey(self) -> BadRecordPolicy:
+        """What becomes of records of which only the event time is looked at: the same rows, and nothing is written."""
+        return BadRecordPolicy("PERMISSIVE" if self.keeps_misfits else "FAILFAST" if self.fails else "DROPMALFORMED")
+
+    def data_schema(self, schema: pa.Schema) -> pa.Schema:
+        """Return the columns of a schema that a format takes from the data: all but the two of this policy.
+
+        Raises OptionError if one of these two is no string.
+        """
+        own = {self.corrupt_column, self.rescued_column}
+        if own.isdisjoint(schema.names):
+            return schema
+        for field in schema:
+            if field.name in own and not pa.types.is_string(field.type):
+                raise OptionError(f"the column {field.name!r} is of the type {field.type}; it has to be a string")
+        return pa.schema([field for field in schema if field.name not in own])
+
+    def of_chunk(self, store: ObjectStore, chunk: Chunk, schema: pa.Schema, *, record: str = "line") -> ChunkRecords:
+        """Return what a format reads a chunk with, as batches of ``schema``; a context manager around the reading.
+
+        record: what errors call a record.
+        """
+        return ChunkRecords(self, store, chunk, schema, record)
+
+
+FAIL = BadRecordPolicy()
+"""The default: the first bad record ends the query."""
+
+
+class ChunkRecords:
+    """The records of one chunk, on their way into batches.
+
+    data_schema: the columns that the format itself fills.
+    rescues: whether the format has to tell surplus, and what does not fit.
+
+    A format makes batches of ``data_schema`` and hands each to :meth:`batch`.  Where all its records are good
+    that is all; where some may be bad it tells them, one after the other, to a BatchRecords first.  What goes
+    to ``path`` is written at the latest when the context ends, also by a CorruptDataError.
+    """
+
+    def __init__(
+        self, policy: BadRecordPolicy, store: ObjectStore, chunk: Chunk, schema: pa.Schema, record: str
+    ) -> None:
+        self.policy = policy
+        self.data_schema = policy.data_schema(schema)
+        self.rescues = policy.rescued_column in schema.names
+        self.address = store.address(chunk.key)
+        self.record = record
+        self.files = None if policy.path is None else BadRecordFiles(policy.path, store, chunk)
+        self._schema = schema
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        # After a CorruptDataError the rest of the object may be skipped, and what came before it counts.
+        if self.files is not None and (error is None or isinstance(error, CorruptDataError)):
+            self.files.flush()
+
+    def begin_batch(self) -> BatchRecords:
+        """Return what takes the records of the next batch."""
+        return BatchRecords(self)
+
+    def batch(self, values: pa.RecordBatch, records: BatchRecords | None = None) -> pa.RecordBatch:
+        """Return a batch of the schema.
+
+        values: of ``data_schema``, but for what may be null; a row for each record that is kept.
+        records: that took them; None: all are good.
+
+        Raises CorruptDataError for a null where the schema allows none.
+        """
+        schema = self._schema
+        if len(values.schema) < len(schema):
+            own = records or BatchRecords(self)
+            texts = {self.policy.corrupt_column: own.corrupt, self.policy.rescued_column: own.rescued}
+            columns = []
+            for field in schema:
+                at = values.schema.get_field_index(field.name)
+                columns.append(values.column(at) if at >= 0 else _texts(texts[field.name], values.num_rows))
+            values = pa.RecordBatch.from_arrays(columns, schema.names)
+        return values if values.schema.equals(schema) else conform(values, schema)
+
+
+class BatchRecords:
+    """The records of one batch, told one after the other.
+
+    corrupt, rescued: the texts of the policy's columns, by row.
+    """
+
+    def __init__(self, chunk: ChunkRecords) -> None:
+        self._chunk = chunk
+        self._rows = 0
+        self.corrupt: dict[int, str] = {}
+        self.rescued: dict[int, str] = {}
+
+    def good(self, rows: int = 1) -> None:
+        """Take records of which there is nothing to say."""
+        self._rows += rows
+
+    def take(
+        self,
+        offset: int,
+        record: bytes,
+        reason: str | None = None,
+        *,
+        rescued: Mapping[str, str] | None = None,
+        malformed: bool = False,
+    ) -> bool:
+        """Take the next record, and tell whether it is kept: whether the batch is to have a row for it.
+
+        offset: of its first byte in the object, or in what the object holds decompressed.
+        record: its bytes, or what else shows it best.
+        reason: why it is bad, to be read after "the line", without what it holds; None: it is good.
+        rescued: JSON texts by column, of surplus and of values that do not fit; looked at if ``rescues``.
+        malformed: nothing could be read from it, so its row is null; else only what does not fit is.
+
+        Raises CorruptDataError, which names the object and the offset, where the policy is FAILFAST.
+        """
+        chunk, policy = self._chunk, self._chunk.policy
+        if chunk.rescues and rescued:
+            told = {**rescued, FILE_PATH: _text(chunk.address)}
+            self.rescued[self._rows] = "{" + ",".join(f"{_text(name)}:{text}" for name, text in told.items()) + "}"
+        if reason is not None and (malformed or not chunk.rescues):
+            if chunk.files is not None:
+                chunk.files.add(offset, f"the {chunk.record} {reason}", record)
+                return False
+            if policy.mode == "FAILFAST":
+                raise CorruptDataError(f"{chunk.address}: the {chunk.record} at byte {offset} {reason}")
+            if policy.mode == "DROPMALFORMED":
+                return False
+            self.corrupt[self._rows] = record.decode(errors="replace")
+        self._rows += 1
+        return True
+
+
+def _text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _texts(texts: Mapping[int, str], rows: int) -> pa.Array:
+    return pa.array(map(texts.get, range(rows)), pa.string(), size=rows) if texts else pa.nulls(rows, pa.string())

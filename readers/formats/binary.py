@@ -1,0 +1,74 @@
+"""Objects of any content: each is a row (Spark: BinaryFileFormat)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.arrow.conform import conform
+from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object, TimeRange
+from tidegate.readers.s3.store import SMALL_BYTES, ObjectStore
+
+__all__ = ["BINARY_FILE_SCHEMA", "MODIFICATION_TIME", "BinaryFileFormat"]
+
+MODIFICATION_TIME = "modificationTime"
+BINARY_FILE_SCHEMA = pa.schema(
+    [
+        ("path", pa.string()),
+        (MODIFICATION_TIME, pa.timestamp("us", "UTC")),
+        ("length", pa.int64()),
+        ("content", pa.binary()),
+    ]
+)
+"""The columns that Spark's own reader has."""
+
+LARGEST = 2**31 - 1  # bytes that Arrow and Spark hold in a value
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryFileFormat(ObjectFormat):
+    """Reads each object as a row of its path, LastModified, length and content, which stays compressed if it is.
+
+    store: where the objects are.
+    """
+
+    store: ObjectStore
+
+    def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
+        """Return the columns of every object."""
+        del samples
+        return BINARY_FILE_SCHEMA
+
+    def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
+        """Return one chunk, without a request; none for an empty object, which Spark leaves out, too.
+
+        Raises OptionError for an event-time column that is not ``modificationTime``.
+        """
+        if column is not None and column.lower() != MODIFICATION_TIME.lower():
+            raise OptionError(
+                f"the event time is to be in the column {column!r}, but of binaryFile only {MODIFICATION_TIME} is one"
+            )
+        times = None if column is None else TimeRange(found.modified_ms, found.modified_ms)
+        return [ChunkSurvey(0, found.size, 1, times)] if found.size else []
+
+    def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Yield the object, whose content is fetched only if ``schema`` has it; it may be 2 GiB at most.
+
+        Raises CorruptDataError, which names the object, for a larger one.
+        """
+        found = chunk.source
+        address = self.store.address(found.key)
+        content = None
+        if "content" in map(str.lower, schema.names):
+            if found.size > LARGEST:
+                raise CorruptDataError(f"{address}: it is longer than 2 GiB, which no row can hold")
+            starts = range(0, found.size, SMALL_BYTES)
+            content = b"".join(
+                [self.store.fetch(found, start, min(start + SMALL_BYTES, found.size)) for start in starts]
+            )
+        values = [address, found.modified_ms * 1000, found.size, content]
+        arrays = [pa.array([value], field.type) for value, field in zip(values, BINARY_FILE_SCHEMA, strict=True)]
+        yield conform(pa.RecordBatch.from_arrays(arrays, schema=BINARY_FILE_SCHEMA), schema)

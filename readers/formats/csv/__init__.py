@@ -1,0 +1,1 @@
+"""CSV: lines of separated values."""

@@ -1,0 +1,118 @@
+"""Records of CSV as batches of a schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.readers.formats.bad_records import ChunkRecords
+from tidegate.readers.formats.csv.columns import column_name, column_position
+from tidegate.readers.formats.csv.records import CsvRecords, CsvTexts
+from tidegate.readers.formats.csv.values import converter_of
+from tidegate.readers.formats.row_groups import BATCH_BYTES, within_bounds
+
+__all__ = ["CsvBatches"]
+
+
+class CsvBatches:
+    """Makes batches from the records of a chunk.
+
+    names: of the values of each record; None: they have none, and there may be any number.
+
+    Raises OptionError for a type that CSV cannot be read as.
+    """
+
+    def __init__(self, records: ChunkRecords, names: Sequence[str] | None) -> None:
+        self._records = records
+        self._names = names
+        # Whether a field may be null is judged once it is read.
+        self._fields = [pa.field(field.name, field.type) for field in records.data_schema]
+        self._converters = [converter_of(field.name, field.type) for field in self._fields]
+        positions = [column_position(field.name, names) for field in self._fields]
+        self._surplus = [p for p in range(len(names or ())) if p not in positions] if records.rescues else []
+        self._read = sorted({position for position in positions if position is not None} | {*self._surplus})
+        self._places = [None if position is None else self._read.index(position) for position in positions]
+        self._row_bytes = sum(1 + _width(field.type) for field in self._fields)
+
+    @property
+    def finds_none(self) -> bool:
+        """Whether there are columns, and none of them is among the names."""
+        return bool(self._fields) and all(place is None for place in self._places)
+
+    def of(self, some: CsvRecords) -> Iterator[pa.RecordBatch]:
+        """Yield records, in order; no batch is larger than 8 MiB but one of a single row.
+
+        Raises CorruptDataError for the first bad record that ends the query.
+        """
+        rows = len(some)
+        count = min(1 + (rows * self._row_bytes + len(some.text)) // BATCH_BYTES, rows)
+        for number in range(count):
+            for texts in some.texts(self._read, rows * number // count, rows * (number + 1) // count):
+                batch = self._batch(some, texts)
+                if batch.num_rows:
+                    yield from within_bounds(batch)
+
+    def _batch(self, some: CsvRecords, texts: CsvTexts) -> pa.RecordBatch:
+        rows = len(texts.widths)
+        reasons, rescued = self._odd_widths(some, texts)
+        arrays = []
+        for field, place, convert in zip(self._fields, self._places, self._converters, strict=True):
+            if place is None:
+                arrays.append(pa.nulls(rows, field.type))
+                continue
+            array, missed = convert(texts.columns[place])
+            arrays.append(array)
+            for row in () if missed is None else np.flatnonzero(missed).tolist():
+                reasons.setdefault(row, f"has no {field.type} in {field.name!r}")
+                rescued.setdefault(row, {})[field.name] = _json(texts.columns[place][row].as_py())
+        for position in self._surplus:
+            column = texts.columns[self._read.index(position)]
+            for row in np.flatnonzero(column.is_valid()).tolist():
+                rescued.setdefault(row, {})[(self._names or ())[position]] = _json(column[row].as_py())
+        values = _batch_of(self._fields, arrays, rows)
+        if not reasons and not rescued:
+            return self._records.batch(values)
+        told = self._records.begin_batch()
+        kept = np.ones(rows, bool)
+        after = 0
+        for row in sorted({*reasons, *rescued}):
+            told.good(row - after)
+            number = texts.first + row
+            reason = reasons.get(row)
+            kept[row] = told.take(some.place(number), some.raw(number), reason, rescued=rescued.get(row))
+            after = row + 1
+        told.good(rows - after)
+        return self._records.batch(values if kept.all() else values.filter(pa.array(kept)), told)
+
+    def _odd_widths(self, some: CsvRecords, texts: CsvTexts) -> tuple[dict[int, str], dict[int, dict[str, str]]]:
+        """Return by row why records are bad that have not as many values as there are names, and what is too much."""
+        reasons: dict[int, str] = {}
+        rescued: dict[int, dict[str, str]] = {}
+        if self._names is None:
+            return reasons, rescued
+        width = len(self._names)
+        for row in np.flatnonzero(texts.widths != width).tolist():
+            reasons[row] = f"does not have {width} values, but {texts.widths[row]}"
+            if self._records.rescues and texts.widths[row] > width:
+                values = enumerate(some.values(texts.first + row))
+                rescued[row] = {column_name(at): _json(value) for at, value in values if at >= width and value}
+        return reasons, rescued
+
+
+def _batch_of(fields: Sequence[pa.Field], arrays: Sequence[pa.Array], rows: int) -> pa.RecordBatch:
+    if not arrays:
+        # Only so do rows without columns keep their number.
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _width(kind: pa.DataType) -> int:
+    """Return how many bytes a null takes."""
+    return kind.bit_width // 8 if pa.types.is_primitive(kind) or pa.types.is_decimal(kind) else 4

@@ -1,0 +1,60 @@
+"""Which value of a record is which column: by a header, by a schema that was given, or by number."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidegate.readers.arrow.conform import position_of
+from tidegate.readers.objects.partitions import partition_texts
+
+__all__ = ["GivenColumns", "column_name", "column_position", "header_names"]
+
+_UNNAMED = re.compile("_c([0-9]{1,9})", re.IGNORECASE)
+
+
+def column_name(position: int) -> str:
+    """Return the name of a column that has none, as in Spark."""
+    return f"_c{position}"
+
+
+def column_position(name: str, names: Sequence[str] | None) -> int | None:
+    """Return where a column stands among ``names``, by position_of; None: nowhere.
+
+    names: None: columns have none but those by column_name.
+    """
+    if names is not None:
+        return position_of(name, names)
+    number = _UNNAMED.fullmatch(name)
+    return None if number is None else int(number[1])
+
+
+def header_names(values: Sequence[str | None], null_value: str) -> tuple[str, ...]:
+    """Return the names in a header, with a number where there is none, or one comes twice (Spark: CSVUtils)."""
+    often = Counter(value.lower() for value in values if value)
+    names = []
+    for at, value in enumerate(values):
+        if not value or value == null_value:
+            names.append(column_name(at))
+        else:
+            names.append(f"{value}{at}" if often[value.lower()] > 1 else value)
+    return tuple(names)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenColumns:
+    """The columns of a schema that was given, in the order of the values of a record.
+
+    prefix: below it, the folders of a key may name columns, which the record has not.
+    """
+
+    names: tuple[str, ...]
+    prefix: str = ""
+
+    def of(self, key: str) -> tuple[str, ...] | None:
+        """Return those of the records of an object; None: they have no names but those by column_name."""
+        folders = [name.lower() for name in partition_texts(key, self.prefix)]
+        names = tuple(name for name in self.names if name.lower() not in folders)
+        return None if all(_UNNAMED.fullmatch(name) for name in names) else names

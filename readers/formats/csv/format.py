@@ -1,0 +1,227 @@
+"""CSV: objects of separated values, cut into chunks at any byte unless values may hold line ends."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.event_time.range import TimeColumn
+from tidegate.readers.event_time.units import TimeUnit, text_times
+from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy
+from tidegate.readers.formats.csv.batches import CsvBatches
+from tidegate.readers.formats.csv.columns import GivenColumns, column_name, column_position, header_names
+from tidegate.readers.formats.csv.dialect import COMMAS, CsvDialect
+from tidegate.readers.formats.csv.records import CsvRecords, multi_line_blocks, single_line_block
+from tidegate.readers.formats.csv.tokens import CsvTokenizer
+from tidegate.readers.formats.csv.values import converter_of, inferred_type
+from tidegate.readers.formats.line_objects import LineObject, SeenLines, survey_lines
+from tidegate.readers.formats.line_ranges import fetched_ahead
+from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object
+from tidegate.readers.s3.store import ObjectStore
+
+__all__ = ["CsvFormat"]
+
+BLOCK_BYTES = 8 << 20
+SAMPLE_BYTES = 1 << 20
+HEADER_BYTES = 64 << 10  # asked for at once for a header
+_NUMBER = "^[+-]?[0-9]+([.][0-9]*)?([eE][+-]?[0-9]+)?$"
+
+
+class _Header(NamedTuple):
+    """The names in the first line of an object, and where that begins."""
+
+    offset: int
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFormat(ObjectFormat):
+    r"""Reads CSV as Spark does, plain or compressed.
+
+    store: where the objects are.
+    unit: what event times count; None: they are texts in ISO 8601.
+    dialect: how the objects are written.
+    columns: of a schema that was given, which names the values of a record where no header does; None: they
+        are called ``_c0``, ``_c1`` and so on.
+    enforce_schema: it names them whatever a header says (Spark's default).
+    infer_schema: types are inferred, too; otherwise all columns are strings.
+    chunk_bytes: how large a chunk may be; at least 1.
+    bad_records: what becomes of records with more or fewer values than columns, and of values that do not fit.
+    read_times: how the event-time column is read, where rows are told apart by that; None: it need not be read.
+
+    Plain objects are cut at any byte; a line belongs to the chunk that holds its first byte.  Compressed ones (by
+    their suffix: .gz, .zst, .bz2, .lz4), and those whose values may hold line ends, are one chunk each.
+    Lines end with ``\n``, ``\r\n`` or ``\r``; blank ones and comments are skipped.
+    """
+
+    store: ObjectStore
+    unit: TimeUnit | None = None
+    dialect: CsvDialect = COMMAS
+    columns: GivenColumns | None = None
+    enforce_schema: bool = False
+    infer_schema: bool = False
+    chunk_bytes: int = 64 << 20
+    bad_records: BadRecordPolicy = FAIL
+    read_times: TimeColumn | None = None
+
+    def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
+        """Return the columns of the first MiB of every sample, in the order in which they come up.
+
+        They are strings, unless types are inferred: bigint, decimal without a fraction, double, date,
+        timestamp, boolean, or string.  Spark makes an int of what the samples show to fit into one; here
+        that is a bigint, for a sample does not show all.
+
+        Raises OptionError when no sample has a line.
+        """
+        columns: dict[str, list[pa.StringArray]] = {}
+        names: dict[str, str] = {}  # as they are written first; to Spark, case makes no difference
+        for sample in samples:
+            for name, column in self._sampled(sample):
+                names.setdefault(name.lower(), name)
+                columns.setdefault(name.lower(), []).append(column)
+        if not columns:
+            raise OptionError(f"no object of s3://{self.store.bucket} has a line to infer columns from; give a schema")
+        return pa.schema(
+            [
+                (names[name], inferred_type(found) if self.infer_schema else pa.string())
+                for name, found in columns.items()
+            ]
+        )
+
+    def _sampled(self, sample: S3Object) -> Iterator[tuple[str, pa.StringArray]]:
+        """Yield columns of the first MiB of an object; one may come several times."""
+        item = LineObject(self.store, sample)
+        for header, some in self._records(item, 0, min(SAMPLE_BYTES, sample.size), SAMPLE_BYTES):
+            rows = len(some)
+            names = header.names if header else tuple(map(column_name, range(len(some.values(0)) if rows else 0)))
+            yield from ((name, pa.nulls(0, pa.string())) for name in names)
+            for texts in some.texts(range(len(names)), 0, rows) if rows else ():
+                yield from zip(names, texts.columns, strict=True)
+            if some.block.offset + len(some.block.data) >= SAMPLE_BYTES:
+                break  # the stream of a compressed one goes on
+
+    def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
+        """Cut an object into chunks, and find their times, as survey_lines does.
+
+        With ``read_times`` the times are those of the rows that ``read`` yields.
+
+        Raises OptionError where event times are numbers and there is no unit.
+        """
+        headers: list[_Header | None] = []
+
+        def look(item: LineObject, start: int, end: int) -> Iterator[SeenLines]:
+            if start and not headers:
+                headers.append(self._header(item))
+            for header, some in self._records(item, start, end, BLOCK_BYTES, *headers):
+                if len(some):
+                    yield self._seen(item.name, some, str(column), self._names(found.key, header))
+
+        item = LineObject(self.store, found)
+        splits = not self.dialect.multi_line
+        return survey_lines(item, None if column is None else look, self.chunk_bytes, splits=splits)
+
+    def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a chunk, as Spark's CSV reader takes them into ``schema``.
+
+        Columns go by the names in the header, or else by position.  A time without a zone is UTC.
+
+        A batch holds at most 8 MiB, unless a single row is larger.  Some 16 MiB of text are in
+        memory at once, or the longest record if that is longer, which may be 256 MiB at most.
+
+        Raises CorruptDataError, which names the object and where the record begins, for one that has not as many
+        values as there are columns, or does not fit the schema, where that ends the query; also where a header
+        has none of the columns.  Raises OptionError for a type that CSV cannot be read as.
+        """
+        item = LineObject(self.store, chunk.source)
+        what = "record" if self.dialect.multi_line else "line"
+        header = self._header(item) if chunk.start else None
+        found = self._records(item, chunk.start, chunk.end, BLOCK_BYTES, header)
+        if chunk.end - chunk.start > BLOCK_BYTES:
+            found = fetched_ahead(found)
+        batches: CsvBatches | None = None
+        with self.bad_records.of_chunk(self.store, chunk, schema, record=what) as records:
+            for header, some in found:
+                if batches is None:
+                    batches = CsvBatches(records, self._names(chunk.key, header))
+                    if header and batches.finds_none:
+                        raise CorruptDataError(
+                            f"{item.name}: its header has none of the columns; with enforceSchema they go by position"
+                        )
+                if len(some):
+                    yield from batches.of(some)
+
+    def _records(
+        self, item: LineObject, start: int, end: int, block_bytes: int, header: _Header | None = None
+    ) -> Iterator[tuple[_Header | None, CsvRecords]]:
+        """Yield the records that begin in a range, but for the header, which comes with them.
+
+        header: has to be known unless the range begins with the object.
+        """
+        tokenizer = _tokenizer(self.dialect)
+        blocks = (
+            multi_line_blocks(item.name, item.pieces(block_bytes), tokenizer)
+            if self.dialect.multi_line
+            else map(single_line_block, item.blocks(start, end, block_bytes))
+        )
+        for block in blocks:
+            some = CsvRecords.of(block, tokenizer)
+            if self.dialect.header and len(some):
+                if header is None and start == 0:
+                    header = _Header(some.place(0), header_names(some.values(0), self.dialect.null_value))
+                if header and 0 <= header.offset - block.offset < len(block.data):
+                    some = some.without_first()
+            if header or not self.dialect.header:
+                yield header, some
+
+    def _header(self, item: LineObject) -> _Header | None:
+        if not self.dialect.header:
+            return None
+        found = next(self._records(item, 0, item.found.size, HEADER_BYTES), None)
+        return found and found[0]
+
+    def _names(self, key: str, header: _Header | None) -> Sequence[str] | None:
+        given = None if self.columns is None else self.columns.of(key)
+        return given if header is None or (self.enforce_schema and given is not None) else header.names
+
+    def _seen(self, name: str, some: CsvRecords, column: str, names: Sequence[str] | None) -> SeenLines:
+        size = len(some.block.data)
+        position = column_position(column, names)
+        if position is None:
+            return SeenLines(size, pa.nulls(len(some), pa.int64()))
+        texts = pa.concat_arrays([each.columns[0] for each in some.texts([position], 0, len(some))])
+        if self.read_times is None:
+            return SeenLines(size, self._times(name, texts, column))
+        values, misfits = converter_of(column, self.read_times.type)(texts)
+        times = self.read_times.times(values)
+        if misfits is None or self.bad_records.keeps_misfits:
+            return SeenLines(size, times)
+        if self.bad_records.fails:
+            sentence = f"has no {self.read_times.type} in {column!r}"
+            what = "record" if self.dialect.multi_line else "line"
+            raise CorruptDataError(f"{name}: the {what} at byte {some.place(int(misfits.argmax()))} {sentence}")
+        return SeenLines(size, times.filter(pa.array(~misfits)), int(misfits.sum()))
+
+    def _times(self, name: str, texts: pa.StringArray, column: str) -> pa.Int64Array:
+        if self.unit is not None and self.unit != "iso8601":
+            return text_times(texts, self.unit)
+        try:
+            return texts.cast(pa.timestamp("ms", "UTC")).view(pa.int64())
+        except pa.ArrowInvalid:  # no time, no zone, finer than milliseconds ...
+            if self.unit is None and pc.any(pc.match_substring_regex(texts, _NUMBER)).as_py():
+                raise OptionError(
+                    f"the event-time column {column!r} of {name} holds numbers, so eventTimeUnit must say what they "
+                    "count: s, ms or us"
+                ) from None
+            return text_times(texts, "iso8601")
+
+
+@functools.lru_cache(maxsize=8)
+def _tokenizer(dialect: CsvDialect) -> CsvTokenizer:
+    """Return what tells values apart in a dialect; it is dear next to the lines of a small object."""
+    return CsvTokenizer(dialect)

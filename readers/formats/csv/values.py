@@ -1,0 +1,134 @@
+"""Columns of texts as columns of types, as Spark's CSV reader takes them (Spark: UnivocityParser, CSVInferSchema).
+
+A whole column is cast at once; where a value does not look as Arrow and Spark read it alike, value by value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.errors import OptionError
+from tidegate.readers.arrow.text_values import LONG_FRACTION, date_of, decimal_of, timestamp_of, timestamps
+
+__all__ = ["Converter", "converter_of", "inferred_type"]
+
+Converter: TypeAlias = Callable[[pa.StringArray], tuple[pa.Array, npt.NDArray[np.bool_] | None]]
+"""Returns texts as values, with null for those that do not fit, and which these are; None: all fit."""
+
+_LONG_FRACTION = re.compile(LONG_FRACTION.encode())
+_WHOLE = re.compile("[+-]?[0-9]{1,99}")
+_REAL = re.compile("[+-]?(?:NaN|Infinity|(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?)")
+_INFINITE = {"Inf": float("inf"), "-Inf": float("-inf")}  # Spark: positiveInf, negativeInf
+_BLANKS = "".join(map(chr, range(33)))
+_INT64_DIGITS = 18  # that fit, whatever they are
+_LARGEST_DECIMAL = 38
+
+
+def converter_of(name: str, kind: pa.DataType) -> Converter:  # noqa: PLR0911 - one branch a type
+    """Return what makes values of a type from the texts of a column.
+
+    Raises OptionError for a type that CSV cannot be read as.
+    """
+    types = pa.types
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind):
+        return lambda texts: (texts.cast(kind), None)
+    if types.is_signed_integer(kind):
+        return partial(_converted, kind, partial(_cast, kind, b"xX"), partial(_whole, kind.bit_width))
+    if types.is_float32(kind) or types.is_float64(kind):
+        return partial(_converted, kind, partial(_cast, kind, b"nN"), _real)
+    if types.is_boolean(kind):
+        return partial(_converted, kind, partial(_cast, kind, b"01"), _boolean)
+    if types.is_decimal(kind):
+        return partial(
+            _converted, kind, partial(_cast_decimals, kind), lambda text: decimal_of(text.replace(",", ""), kind)
+        )
+    if types.is_date32(kind):
+        return partial(_converted, kind, partial(_cast, kind, b""), date_of)
+    if types.is_timestamp(kind) and kind.unit == "us":
+        has_zone = kind.tz is not None
+        return partial(
+            _converted, kind, lambda texts: timestamps(texts, kind), partial(timestamp_of, has_zone=has_zone)
+        )
+    raise OptionError(f"the column {name!r} cannot be read from CSV as {kind}")
+
+
+def _converted(
+    kind: pa.DataType, quick: Callable[[pa.StringArray], pa.Array], careful: Callable[[str], Any], texts: pa.StringArray
+) -> tuple[pa.Array, npt.NDArray[np.bool_] | None]:
+    if texts.null_count == len(texts):
+        return pa.nulls(len(texts), kind), None
+    try:
+        return quick(texts), None
+    except pa.ArrowInvalid:
+        values = [None if text is None else careful(text) for text in texts.to_pylist()]
+    missed = np.array([value is None for value in values]) & np.asarray(texts.is_valid())
+    return pa.array(values, kind), missed if missed.any() else None
+
+
+def _cast(kind: pa.DataType, differing: bytes, texts: pa.StringArray) -> pa.Array:
+    """Cast at once; raises ArrowInvalid for what Arrow does not take, and where characters are ``differing``."""
+    held = texts.buffers()[2].to_pybytes()
+    if any(bytes([character]) in held for character in differing):
+        raise pa.ArrowInvalid("Spark might read it otherwise")
+    return texts.cast(kind)
+
+
+def _cast_decimals(kind: pa.DataType, texts: pa.StringArray) -> pa.Array:
+    """Cast at once; raises ArrowInvalid as ``_cast`` does, and for what Arrow must not be given."""
+    if _LONG_FRACTION.search(texts.buffers()[2].to_pybytes()):
+        raise pa.ArrowInvalid("Arrow might not survive it")
+    return _cast(kind, b"xX", texts)
+
+
+def _whole(bits: int, text: str) -> int | None:
+    if not _WHOLE.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(2 ** (bits - 1)) <= number < 2 ** (bits - 1) else None
+
+
+def _real(text: str) -> float | None:
+    """Return a decimal number as Java's Double.parseDouble does, or infinity as Spark spells it."""
+    if text in _INFINITE:
+        return _INFINITE[text]
+    text = text.strip(_BLANKS)
+    if not _REAL.fullmatch(text):
+        return None
+    return float(text if text.endswith(("Infinity", "NaN")) else text.rstrip("dDfF"))
+
+
+def _boolean(text: str) -> bool | None:
+    return {"true": True, "false": False}.get(text.lower())
+
+
+def inferred_type(columns: Sequence[pa.StringArray]) -> pa.DataType:
+    """Return the first type that takes all values of a column, else string.
+
+    In turn bigint, decimal without a fraction, double, date, timestamp, boolean.  Dates beside times
+    are strings, as by Spark.
+    """
+    texts = pa.chunked_array(columns, pa.string()).drop_null().combine_chunks()
+    texts = texts.filter(pc.not_equal(texts, ""))
+    if not len(texts):
+        return pa.string()
+    digits = pc.max(pc.utf8_length(texts)).as_py()
+    candidates = [pa.int64()]
+    if digits > _INT64_DIGITS and pc.all(pc.match_substring_regex(texts, "^[+-]?[0-9]{1,38}$")).as_py():
+        longest = pc.max(pc.utf8_length(pc.utf8_ltrim(texts, "+-"))).as_py()
+        candidates.append(pa.decimal128(min(longest, _LARGEST_DECIMAL), 0))
+    candidates.append(pa.float64())
+    are_dates = pc.match_substring_regex(texts, "^[0-9]{4}-[0-9]{2}-[0-9]{2}$")
+    if pc.all(are_dates).as_py():
+        candidates.append(pa.date32())
+    elif not pc.any(are_dates).as_py():
+        candidates.append(pa.timestamp("us", "UTC"))
+    candidates.append(pa.bool_())
+    return next((kind for kind in candidates if converter_of("", kind)(texts)[1] is None), pa.string())

@@ -1,0 +1,160 @@
+"""A format that runs in a decoder process, so that an object which ends it is an error like any other."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.errors import ConnectorError, CorruptDataError
+from tidegate.readers.arrow.conform import check_levels, inferred_schema
+from tidegate.readers.decompression import DEFAULT_MOST_BYTES
+from tidegate.readers.formats.guarded.messages import Look
+from tidegate.readers.formats.guarded.process import DecoderCall, DecoderEndedError, decoder
+from tidegate.readers.formats.row_groups import unseen_surveys
+from tidegate.readers.formats.typed_format import TypedFormat
+from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object
+from tidegate.readers.s3.store import SMALL_BYTES, TAIL_BYTES
+
+__all__ = ["GuardedFormat"]
+
+OWN_BYTES = 768 << 20  # for what is fetched ahead, and a page of each column: more than most objects ever take
+
+
+@dataclass(frozen=True)
+class GuardedFormat(ObjectFormat):
+    """Reads what another format reads.
+
+    An object that ends a decoder process, keeps it busy without end, or asks for too much memory is corrupt.
+
+    inner: reads the end of an object first, as far as TAIL_BYTES, or all of one that it reads within SMALL_BYTES.
+    most_bytes: how much memory decoding an object may take beyond OWN_BYTES: maxDecompressedBytes.
+    """
+
+    inner: TypedFormat
+    most_bytes: int = DEFAULT_MOST_BYTES
+
+    def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
+        """See ObjectFormat.infer."""
+        return inferred_schema(
+            samples, lambda found: self._looked_at("infer", [(found, [found])])[0], self.inner.store.bucket
+        )
+
+    def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
+        """See ObjectFormat.survey."""
+        surveys = unseen_surveys(found, column, self.inner.chunk_bytes)
+        return self._looked_at("survey", [(found, found, column)])[0] if surveys is None else surveys
+
+    def survey_together(self, founds: Sequence[S3Object], column: str | None) -> list[list[ChunkSurvey]] | None:
+        """See ObjectFormat.survey_together."""
+        if any(unseen_surveys(found, column, self.inner.chunk_bytes) is not None for found in founds):
+            return None
+        surveys: list[list[ChunkSurvey]] = self._looked_at("survey", [(found, found, column) for found in founds])
+        return surveys
+
+    def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """See ObjectFormat.read; OptionError for a column of ``schema`` that no message holds."""
+        check_levels(schema)
+        begin = 0 if chunk.size <= SMALL_BYTES else chunk.size - TAIL_BYTES
+        ahead = self.inner.store.fetch(chunk.source, begin, chunk.size)
+        look = Look(chunk.source, (chunk, schema), begin, len(ahead))
+        with closing(self._run("read", [look], ahead, in_turn=False)) as batches:
+            for batch in batches:
+                yield self._batch(batch, schema, chunk)
+
+    def read_together(self, chunks: Sequence[Chunk], schema: pa.Schema) -> list[pa.RecordBatch] | None:
+        """See ObjectFormat.read_together."""
+        if self.inner.bad_records.path is not None or any(chunk.size > SMALL_BYTES for chunk in chunks):
+            return None
+        check_levels(schema)
+        wholes = [self.inner.store.fetch(chunk.source, 0, chunk.size) for chunk in chunks]
+        looks = [Look(chunk.source, (chunk, schema), 0, chunk.size) for chunk in chunks]
+        try:
+            batches = [*self._run("read", looks, b"".join(wholes), in_turn=False)]
+        except ConnectorError:
+            return None  # and it is told which one it is
+        return [self._batch(batch, schema, chunks[0]) for batch in batches]
+
+    def _batch(self, message: bytes, schema: pa.Schema, chunk: Chunk) -> pa.RecordBatch:
+        try:
+            batch = pa.ipc.read_record_batch(pa.py_buffer(message), schema)
+            batch.validate()
+        except (pa.ArrowException, OSError, EOFError) as problem:
+            address = self.inner.store.address(chunk.key)
+            raise CorruptDataError(f"what was decoded of {address} is no batch: {problem}") from None
+        return batch
+
+    @cached_property
+    def _pickled(self) -> bytes:
+        return pickle.dumps(replace(self.inner, store=None))  # type: ignore[arg-type]  # the process has its own
+
+    def _looked_at(self, method: str, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Return what a method returns of each object, which stands before the arguments."""
+        looks, ends = [], []
+        for found, *arguments in asked:
+            begin = max(0, found.size - TAIL_BYTES)
+            ends.append(self.inner.store.fetch(found, begin, found.size))
+            looks.append(Look(found, tuple(arguments), begin, len(ends[-1])))
+        steps = self._run(method, looks, b"".join(ends), in_turn=True)
+        try:
+            next(steps)
+        except StopIteration as returned:
+            results: list[Any] = returned.value
+            return results
+        raise AssertionError(f"{method} yields nothing")
+
+    def _run(
+        self, method: str, looks: Sequence[Look], ahead: bytes, *, in_turn: bool
+    ) -> Generator[bytes, None, list[Any]]:
+        """Call a method in a decoder process; errors name the first object."""
+        store, address = self.inner.store, self.inner.store.address(looks[0].found.key)
+        call = DecoderCall(store, self._pickled, OWN_BYTES + self.most_bytes, method, looks, ahead)
+        given = 0
+        for fresh in (False, True):
+            try:
+                with decoder(fresh=fresh, in_turn=in_turn) as process, closing(process.run(call)) as steps:
+                    for _ in range(given):  # the same again
+                        next(steps, None)
+                    while True:
+                        try:
+                            batch = next(steps)
+                        except StopIteration as returned:
+                            results: list[Any] = returned.value
+                            return results
+                        given += 1
+                        yield batch
+            except DecoderEndedError as end:  # noqa: PERF203 - once or twice
+                # It may have died of what an earlier call did to its memory, or by somebody's hand.
+                if fresh or (end.is_first and end.kind != "killed"):
+                    raise self._error(end, address) from None
+            except MemoryError:
+                raise self._too_large(address) from None
+            except pa.ArrowException as problem:
+                raise CorruptDataError(f"{address} cannot be decoded: {problem}") from None
+            except RuntimeError as problem:
+                raise ConnectorError(f"decoding {address} failed: {problem}") from None
+        raise AssertionError("the second process returns, or raises")
+
+    def _error(self, end: DecoderEndedError, address: str) -> ConnectorError | CorruptDataError:
+        match end.kind:
+            case "killed":
+                return ConnectorError(f"the process that decoded {address} was killed ({end.cause})")
+            case "memory":
+                return self._too_large(address)
+            case "busy":
+                return CorruptDataError(f"the object {address} keeps Arrow's reader busy ({end.cause})")
+            case "silent":
+                return ConnectorError(f"the process that decodes {address} says nothing ({end.cause})")
+            case _:
+                return CorruptDataError(f"the object {address} ends Arrow's reader ({end.cause})")
+
+    def _too_large(self, address: str) -> CorruptDataError:
+        return CorruptDataError(
+            f"{address} takes more than {(OWN_BYTES + self.most_bytes) >> 20} MiB of memory to decode; if it is sound, "
+            f"raise maxDecompressedBytes, which is {self.most_bytes}"
+        )

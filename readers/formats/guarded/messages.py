@@ -1,0 +1,113 @@
+"""The messages of a decoder process to its parent: JSON, since who decodes hostile bytes may tell anything."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import astuple
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from tidegate.errors import ConnectorError, CorruptDataError, OptionError
+from tidegate.readers.formats.guarded.channel import MalformedMessageError
+from tidegate.readers.objects.values import ChunkSurvey, S3Object, TimeRange
+
+__all__ = [
+    "BATCH",
+    "FETCH",
+    "GIVEN",
+    "IN_VAIN",
+    "RAISES",
+    "READY",
+    "RETURNS",
+    "WRITE",
+    "AskedInVain",
+    "Look",
+    "error_of",
+    "packed",
+    "packed_error",
+    "unpacked",
+]
+
+READY, FETCH, WRITE, BATCH, RETURNS, RAISES = "ready", "fetch", "write", "batch", "returns", "raises"
+"""The subjects of messages."""
+
+GIVEN, IN_VAIN = b"given", b"in vain"
+"""The answers to FETCH and WRITE."""
+
+_SHAPES: dict[str, tuple[type, ...]] = {
+    READY: (),
+    FETCH: (int, int, int, int),  # the numbers of the call and of the look, and the range
+    WRITE: (int, str, str),  # the number of the call, and where to
+    BATCH: (),
+    RETURNS: (list,),
+    RAISES: (str, str),
+}
+
+
+class Look(NamedTuple):
+    """The object, or the part of one, that a call is to look at.
+
+    arguments: of the method.
+    begin: a position in the object.
+    size: how many bytes of it come with the call from there on.
+    """
+
+    found: S3Object
+    arguments: tuple[Any, ...]
+    begin: int
+    size: int
+
+
+class AskedInVain(RuntimeError):  # noqa: N818 - it never leaves these two processes
+    """The other process could not fetch, or write; it knows why."""
+
+
+_ERRORS = (CorruptDataError, OptionError, ConnectorError, MemoryError, pa.ArrowException)
+"""Of these classes an error may be, of the first that fits; of another one no more than its sentence is told."""
+
+
+def packed(kind: str, *rest: Any) -> bytes:
+    """Return a message as bytes."""
+    return json.dumps([kind, *rest], default=_packed).encode()
+
+
+def unpacked(data: bytes) -> tuple[Any, ...]:
+    """Return a message; raises MalformedMessageError if it is none."""
+    try:
+        kind, *rest = json.loads(data, object_hook=_unpacked)
+        shape = _SHAPES[kind]
+    except Exception as problem:  # noqa: BLE001 - whatever the bytes lead to
+        raise MalformedMessageError(f"it tells no message: {type(problem).__name__}") from None
+    if tuple(map(type, rest)) != shape:
+        raise MalformedMessageError(f"it tells something else than belongs to {kind!r}")
+    return kind, *rest
+
+
+def packed_error(problem: Exception) -> tuple[str, str]:
+    """Return an error as RAISES tells it."""
+    name = next((each.__name__ for each in _ERRORS if isinstance(problem, each)), "")
+    return name, str(problem) if name else f"{type(problem).__name__}: {problem}"
+
+
+def error_of(name: str, sentence: str) -> Exception:
+    """Return an error that RAISES tells; a RuntimeError for one of a class that is not expected."""
+    return next((each for each in _ERRORS if each.__name__ == name), RuntimeError)(sentence)
+
+
+def _packed(value: Any) -> dict[str, Any]:
+    if isinstance(value, pa.Schema):
+        return {"schema": base64.b64encode(value.serialize()).decode()}
+    return {"survey": astuple(value)}
+
+
+def _unpacked(packed_value: dict[str, Any]) -> pa.Schema | ChunkSurvey:
+    [(kind, value)] = packed_value.items()
+    if kind == "schema":
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(value)))
+    start, end, rows, times, rows_without_time, exact, malformed_rows = value
+    span = None if times is None else TimeRange(*times)
+    if {type(each) for each in (start, end, rows, rows_without_time, malformed_rows, *(span or ()))} != {int}:
+        raise TypeError("not all of a survey's numbers are whole")
+    return ChunkSurvey(start, end, rows, span, rows_without_time, bool(exact), malformed_rows)

@@ -1,0 +1,359 @@
+"""Decoder processes: children in which formats run whose libraries may end the process.
+
+Arrow's readers of Parquet and ORC trust what they read.  Some damaged objects end the process, some ask for gigabytes,
+some keep the process busy for ever.  A child is started by exec when it is first needed, and used again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import IO, Any, Literal, NamedTuple, TypeAlias
+
+from tidegate.errors import ConnectorError
+from tidegate.readers.formats.guarded.channel import Channel, MalformedMessageError
+from tidegate.readers.formats.guarded.child import OUT_OF_MEMORY
+from tidegate.readers.formats.guarded.messages import (
+    BATCH,
+    FETCH,
+    GIVEN,
+    IN_VAIN,
+    RAISES,
+    RETURNS,
+    WRITE,
+    Look,
+    error_of,
+    unpacked,
+)
+from tidegate.readers.s3.address import S3Address
+from tidegate.readers.s3.file import THREADS
+from tidegate.readers.s3.store import ObjectStore
+
+__all__ = ["DecoderCall", "DecoderEndedError", "DecoderProcess", "decoder"]
+
+START_S = 120.0  # until a process is ready
+BUSY_S = 120.0  # of CPU, so that no slow machine counts: one that takes more and tells nothing never will
+SILENT_S = 600.0  # one that takes no CPU either, and waits for no bytes: it sleeps for ever, or the machine does
+MOST_AT_ONCE = max(2, min(4, os.cpu_count() or 1))  # for callers who wait for their turn
+END_S = 5.0  # until a process has ended that hung up
+SAID_BYTES = 4096  # of the last that a process says, the most that is looked at
+_PROGRAM = "import sys; sys.path[:] = {}; from tidegate.readers.formats.guarded.child import main; main({}, {})"
+_KILLED = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+
+EndKind: TypeAlias = Literal["crash", "killed", "memory", "busy", "silent"]
+
+
+class DecoderEndedError(Exception):
+    """A decoder process did not outlive a call.
+
+    cause: such as ``signal SIGSEGV``.
+    kind: killed: by somebody else.  memory: there was not enough.  busy: it took BUSY_S, and nothing came of it.
+        silent: nothing came of it for SILENT_S.  crash: all else.
+    is_first: the call was the first one of its process, so that none before it can be the reason.
+    """
+
+    def __init__(self, cause: str, kind: EndKind, *, is_first: bool) -> None:
+        super().__init__(cause)
+        self.cause, self.kind, self.is_first = cause, kind, is_first
+
+
+class DecoderCall(NamedTuple):
+    """A call of a format's method, for one object, or for one after the other.
+
+    store: is asked for what the method reads and writes, also by other threads.
+    pickled: the format, without its store.
+    most_bytes: of memory that the process may take.
+    ahead: the bytes that come with the call, of one object after the other.
+    """
+
+    store: ObjectStore
+    pickled: bytes
+    most_bytes: int
+    method: str
+    looks: Sequence[Look]
+    ahead: bytes
+
+
+@dataclass
+class _Running:
+    """A call that is under way.
+
+    number: among those of its process.
+    problem: why its process asked in vain.
+    """
+
+    call: DecoderCall
+    number: int
+    problem: Exception | None = None
+
+
+class DecoderProcess:
+    """A child that makes one call at a time.
+
+    is_usable: an attribute: it waits for a call, as far as is known.
+
+    Raises ConnectorError if it does not start.
+    """
+
+    _said: IO[bytes]
+    _process: subprocess.Popen[bytes]
+
+    def __init__(self) -> None:
+        self.is_usable = False
+        self._calls = 0
+        self._running: _Running | None = None
+        self._asking = 0
+        self._heard_s = time.monotonic()
+        self._lock = threading.Lock()
+        self._said_before = 0
+        self._channels: list[Channel] = []
+        self._held = ExitStack()
+        try:
+            self._start()
+        except (EOFError, OSError, RuntimeError, MalformedMessageError, DecoderEndedError) as problem:
+            cause = self._ended() if isinstance(problem, EOFError) else problem
+            self.close()
+            raise ConnectorError(f"the process that decodes objects does not start: {cause}") from None
+        except BaseException:
+            self.close()
+            raise
+        self.is_usable = True
+
+    def _start(self) -> None:
+        self._said = self._held.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - close() closes it
+        with ExitStack() as theirs:
+            ends = []
+            for patience_s in (SILENT_S, *[None] * THREADS):  # silence ends all that threads wait for, too
+                own, other = socket.socketpair()
+                self._channels.append(Channel(self._held.enter_context(own), patience_s))
+                ends.append(theirs.enter_context(other).fileno())
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM.format(sys.path, ends[0], ends[1:])],
+                stdin=subprocess.DEVNULL,
+                stdout=self._said,
+                stderr=self._said,
+                pass_fds=ends,
+            )
+        self._held.callback(self._end)
+        for channel in self._channels[1:]:
+            threading.Thread(target=self._serve, args=[channel], daemon=True, name="tidegate-decoder").start()
+        self._receive(START_S, 0)
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the child is gone, such as one that was idle for long."""
+        return self._process.poll() is not None
+
+    def run(self, call: DecoderCall) -> Generator[bytes, None, list[Any]]:
+        """Make a call: yield its batches, as messages of Arrow, and return what it returns of each object.
+
+        Raises what it raises, what the store raises, and DecoderEndedError.  Of an error that is no one of tidegate's
+        only the class is another: pa.ArrowException for Arrow's own, RuntimeError for all others.
+        """
+        self._calls += 1
+        running = self._running = _Running(call, self._calls)
+        self.is_usable = False
+        self._said_before = os.fstat(self._said.fileno()).st_size
+        channel = self._channels[0]
+        order = self._calls, call.store.bucket, call.pickled, call.most_bytes, BUSY_S, call.method, call.looks
+        try:
+            channel.send(pickle.dumps(order), call.ahead)
+            (told, *rest), data = self._receive(SILENT_S, call.most_bytes)
+            while told not in {RETURNS, RAISES}:
+                if told == BATCH:
+                    yield data
+                else:
+                    channel.send(*self._answer((told, *rest), data))
+                (told, *rest), data = self._receive(SILENT_S, call.most_bytes)
+        except MalformedMessageError as problem:
+            raise self._end_error(str(problem), "crash") from None
+        except BlockingIOError:
+            raise self._silence(SILENT_S) from None
+        except (EOFError, OSError):
+            raise self._ended() from None
+        self._running, self.is_usable = None, True
+        if told == RETURNS:
+            results: list[Any] = rest[0]
+            return results
+        # What could not be had, of which a library may have made an error of its own.
+        raise running.problem or error_of(*rest)
+
+    def close(self) -> None:
+        """End it; nobody waits for what it was at."""
+        self.is_usable = False
+        self._held.close()
+
+    def disown(self) -> None:
+        """Let go of it in a forked process, whose child it is not: it ends when its own parent lets go, too."""
+        for channel in self._channels:
+            channel.close()
+        self._said.close()
+
+    def _end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def _receive(self, patience_s: float, most_bytes: int) -> tuple[tuple[Any, ...], bytes]:
+        since_s = time.monotonic()
+        while not self._channels[0].arrives(patience_s / 8):
+            if not self._asking and time.monotonic() - max(since_s, self._heard_s) > patience_s:
+                raise self._silence(patience_s)
+        head, data = self._channels[0].receive(most_bytes)
+        return unpacked(head), data
+
+    def _serve(self, channel: Channel) -> None:
+        with suppress(EOFError, OSError, MalformedMessageError):
+            while True:
+                head, data = channel.receive(0)  # only the thread that makes calls writes
+                channel.send(*self._answer(unpacked(head), data))
+
+    def _answer(self, question: tuple[Any, ...], data: bytes) -> tuple[bytes, bytes]:
+        kind, *rest = question
+        if kind not in {FETCH, WRITE}:
+            raise MalformedMessageError(f"it tells {kind!r} in the midst of a call")
+        number, *about = rest
+        running = self._running
+        if running is None or running.number != number:  # of a thread that outlived its call
+            return IN_VAIN, b""
+        if kind == FETCH and about[0] not in range(len(running.call.looks)):
+            raise MalformedMessageError("it asks for bytes of no object of its call")
+        with self._lock:
+            self._asking += 1
+        try:
+            return GIVEN, _asked(running.call, kind, about, data)
+        except Exception as problem:  # noqa: BLE001 - whoever made the call raises it
+            running.problem = problem
+            return IN_VAIN, b""
+        finally:
+            with self._lock:
+                self._asking -= 1
+            self._heard_s = time.monotonic()
+
+    def _silence(self, patience_s: float) -> DecoderEndedError:
+        return self._end_error(f"no answer for {patience_s:g} s", "silent")
+
+    def _ended(self) -> DecoderEndedError:
+        status = self._status()
+        if -status == signal.SIGXCPU:
+            return self._end_error(f"no answer for {BUSY_S:g} s of CPU time", "busy")
+        end = os.fstat(self._said.fileno()).st_size
+        told = os.pread(self._said.fileno(), SAID_BYTES, max(self._said_before, end - SAID_BYTES))
+        said = told.decode(errors="replace").strip()
+        why = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
+        # As the runtime of C++ tells of an exception that nobody catches, or Python of one.
+        _, is_uncaught, what = said.rpartition("what():")
+        lines = (what.strip() if is_uncaught else said if status > 0 else "").splitlines()
+        if lines:
+            why = f"{why}: {lines[0 if is_uncaught else -1].strip()}"
+        kind: EndKind = "killed" if -status in _KILLED else "crash"
+        if status == OUT_OF_MEMORY or "bad_alloc" in said:
+            kind = "memory"
+        return self._end_error(why, kind)
+
+    def _end_error(self, cause: str, kind: EndKind) -> DecoderEndedError:
+        return DecoderEndedError(cause, kind, is_first=self._calls <= 1)
+
+    def _status(self) -> int:
+        """Return how it ended: it has hung up."""
+        try:
+            return self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
+
+
+def _asked(call: DecoderCall, kind: str, about: Sequence[Any], data: bytes) -> bytes:
+    if kind != FETCH:
+        call.store.write(S3Address(*about), data)
+        return b""
+    look, start, end = about
+    if end - start > call.most_bytes:
+        raise MemoryError
+    return call.store.fetch(call.looks[look].found, start, end)
+
+
+@contextmanager
+def decoder(*, fresh: bool = False, in_turn: bool = False) -> Iterator[DecoderProcess]:
+    """Lend a decoder process of this one, which is kept for the next call unless it ended meanwhile.
+
+    fresh: one that was lent to nobody yet.
+    in_turn: wait while MOST_AT_ONCE are lent like this.
+
+    Raises ConnectorError if none can be started.
+    """
+    process = _DECODERS.take(fresh=fresh, in_turn=in_turn)
+    try:
+        yield process
+    finally:
+        _DECODERS.give_back(process, in_turn=in_turn)
+
+
+class _Decoders:
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._changed = threading.Condition()
+        self._idle: list[DecoderProcess] = []
+        self._in_turn = 0
+
+    def take(self, *, fresh: bool, in_turn: bool) -> DecoderProcess:
+        with self._changed:
+            if in_turn:
+                self._changed.wait_for(lambda: self._in_turn < MOST_AT_ONCE)
+                self._in_turn += 1
+            self._drop_ended()
+            if self._idle and not fresh:
+                return self._idle.pop()
+        try:
+            return DecoderProcess()
+        except BaseException:
+            self._leave(in_turn=in_turn)
+            raise
+
+    def give_back(self, process: DecoderProcess, *, in_turn: bool) -> None:
+        if process.is_usable:
+            self._leave(process, in_turn=in_turn)
+        else:
+            process.close()
+            self._leave(in_turn=in_turn)
+
+    def _leave(self, *idle: DecoderProcess, in_turn: bool) -> None:
+        with self._changed:
+            self._in_turn -= in_turn
+            self._idle += idle
+            self._drop_ended()
+            self._changed.notify()
+
+    def _drop_ended(self) -> None:
+        for process in [each for each in self._idle if each.has_ended]:
+            self._idle.remove(process)
+            process.close()
+
+    def close(self) -> None:
+        with self._changed:
+            idle, self._idle = self._idle, []
+        for process in idle:
+            process.close()
+
+    def forget(self) -> None:
+        """Begin anew in a forked process, whose threads are gone: the children are another's."""
+        for process in self._idle:
+            process.disown()
+        self._begin()
+
+
+_DECODERS = _Decoders()
+atexit.register(_DECODERS.close)
+os.register_at_fork(after_in_child=_DECODERS.forget)

@@ -1,0 +1,289 @@
+"""Lines of JSON as Arrow batches of a schema.
+
+Most lines are read a block at once: flat objects by loops of our own, nested ones by pyarrow.json.  What these
+cannot read as Spark does, or would read wrongly, is taken line by line, to the same values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import json as arrow_json
+
+from tidegate.errors import CorruptDataError
+from tidegate.readers.arrow.text_values import LONG_FRACTION, timestamps
+from tidegate.readers.formats.bad_records import ChunkRecords
+from tidegate.readers.formats.json.values import (
+    MalformedError,
+    MisfitError,
+    binary_of,
+    json_object,
+    json_text,
+    record_converter,
+)
+from tidegate.readers.formats.line_ranges import LineBlock, lines_of
+
+if TYPE_CHECKING:
+    from tidegate.readers.formats.json.columns import FlatLines
+
+__all__ = ["BATCH_BYTES", "JsonLines"]
+
+BATCH_BYTES = 16 << 20
+_CAREFUL_BYTES = 64 << 10
+_LARGE_BYTES = 2 << 20  # text for which it pays to import Numba, 0.3 s
+# As a value of its own, also in quotes, and written with escapes; identifiers such as 1e-20 of a UUID are none.
+_LONG_FRACTION = re.compile(rf"""(?:{LONG_FRACTION})[0-9]*[\s,}}\]"eE]|\\u00(?:2[dDeE]|3[0-9]|[46]5)""".encode())
+_NEWLINE, _RETURN, _OPENING, _CLOSING = b"\n\r{}"
+
+
+class JsonLines:
+    """Makes batches of the columns of a schema from lines.
+
+    surplus: tell what is no column of the schema, for the rescued-data column.
+
+    Raises OptionError for a type that JSON cannot be read as.
+    """
+
+    def __init__(self, schema: pa.Schema, *, surplus: bool = False) -> None:
+        # Whether a field may be null is judged once it is read.
+        self._fields = [pa.field(field.name, _nullable(field.type)) for field in schema]
+        self._convert = record_converter(schema, surplus=surplus)
+        self._row_bytes = sum(_width(field.type) for field in self._fields)
+        self._surplus = surplus
+        self._flat_lines: FlatLines | None = None
+        raw = [(field.name, _raw(field.type)) for field in self._fields]
+        self._has_decimals = any(_holds_decimals(field.type) for field in self._fields)
+        self._raw = None if any(kind is None for _, kind in raw) else pa.schema(raw)
+
+    def batches(self, records: ChunkRecords, block: LineBlock) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a block, in order; no batch is larger than BATCH_BYTES but one of a single row.
+
+        records: of the chunk that the block is from.
+        """
+        for part in self._parts(block):
+            for batch in self._rows(records, part):
+                if batch.num_rows:
+                    yield from _bounded(batch)
+
+    def plain_batches(self, records: ChunkRecords, data: bytes) -> list[pa.RecordBatch] | None:
+        """Return the rows of whole lines as ``batches`` yields them; None: some have to be looked at one by one."""
+        batches: list[pa.RecordBatch] = []
+        for part in self._parts(LineBlock(0, data)):
+            batch = self._plain(part)
+            if batch is None:
+                return None
+            try:
+                batches += _bounded(records.batch(batch))
+            except CorruptDataError:
+                return None
+        return batches
+
+    def _parts(self, block: LineBlock) -> Iterator[LineBlock]:
+        # As if all columns were missing: then next to no text makes many bytes.
+        rows = block.data.count(b"\n") + 1
+        return _parts(block, 1 + (rows * self._row_bytes + len(block.data)) // BATCH_BYTES)
+
+    def _rows(self, records: ChunkRecords, block: LineBlock) -> Iterator[pa.RecordBatch]:
+        batch = self._plain(block)
+        if batch is not None:
+            yield records.batch(batch)
+        elif self._raw is not None and len(block.data) > _CAREFUL_BYTES:
+            # One odd line is not to slow down all the others.
+            for part in _parts(block, 1 + len(block.data) // _CAREFUL_BYTES):
+                quick = self._quick(part.data)
+                yield self._careful(records, part) if quick is None else records.batch(quick)
+        else:
+            yield self._careful(records, block)
+
+    def _plain(self, block: LineBlock) -> pa.RecordBatch | None:
+        batch = self._quick(block.data)
+        # Perhaps there are only blank lines, or blanks around.
+        return self._quick(b"\n".join(line for _, line in lines_of(block))) if batch is None else batch
+
+    def _quick(self, data: bytes) -> pa.RecordBatch | None:
+        """Return the rows as whole columns; None: some line has to be looked at by itself."""
+        if self._raw is None or (self._has_decimals and _LONG_FRACTION.search(data)) or not _is_utf8(data):
+            return None
+        try:
+            table = self._flat(data, self._raw)
+            if table is None:
+                table = self._nested(data, self._raw)
+            if table is None:
+                return None
+            columns = [column.combine_chunks() for column in table.columns]
+            arrays = [_parsed(column, field.type) for column, field in zip(columns, self._fields, strict=True)]
+            batch = self._batch_of(arrays, table.num_rows)
+            batch.validate(full=True)  # to pyarrow.json, 10000 is a decimal(6, 2)
+        except pa.ArrowInvalid:
+            return None
+        return batch
+
+    def _flat(self, data: bytes, raw: pa.Schema) -> pa.Table | None:
+        """Return the rows as FlatLines reads them; None: it cannot, or they are too few for its start."""
+        if len(data) < _LARGE_BYTES or not data.endswith(b"\n"):
+            return None
+        from tidegate.readers.formats.json.columns import FlatLines
+
+        if not FlatLines.takes(raw):
+            return None
+        if self._flat_lines is None:
+            self._flat_lines = FlatLines(raw, surplus=self._surplus)
+        return self._flat_lines.table(data)
+
+    def _nested(self, data: bytes, raw: pa.Schema) -> pa.Table | None:
+        """Return the rows as pyarrow.json reads them; None: it cannot, or might not read one row a line."""
+        lines = _objects(data)
+        if not lines:
+            return None
+        table = arrow_json.read_json(
+            pa.BufferReader(data),
+            read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            parse_options=arrow_json.ParseOptions(
+                explicit_schema=raw, unexpected_field_behavior="error" if self._surplus else "ignore"
+            ),
+        )
+        return table if table.num_rows == lines else None
+
+    def _careful(self, records: ChunkRecords, block: LineBlock) -> pa.RecordBatch:
+        """Return the rows, read line by line; raises CorruptDataError for the first bad line that ends the query."""
+        told = records.begin_batch()
+        rows: list[dict[str, object]] = []
+        for offset, line in lines_of(block):
+            try:
+                row = self._convert(json_object(line))
+                told.good()
+            except MalformedError as problem:
+                if not told.take(offset, line, str(problem), malformed=True):
+                    continue
+                row = {}
+            except MisfitError as misfit:
+                row = misfit.partial
+                texts = {name: json_text(rest) for name, rest in misfit.rest.items()} if records.rescues else None
+                if not told.take(offset, line, self._reason(misfit), rescued=texts):
+                    continue
+            rows.append(row)
+        return records.batch(pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct(self._fields))), told)
+
+    def _reason(self, misfit: MisfitError) -> str | None:
+        """Return which column a line does not fit; None: it has nothing but surplus."""
+        bad = next((field for field in self._fields if field.name in misfit.rest), None)
+        return bad and f"has no {bad.type} in {bad.name!r}"
+
+    def _batch_of(self, arrays: list[pa.Array], rows: int) -> pa.RecordBatch:
+        if not arrays:
+            # Only so do rows without columns keep their number.
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(self._fields))
+
+
+def _objects(data: bytes) -> int:
+    """Return the number of lines if each begins with ``{`` and ends with ``}``, else 0.
+
+    Between ``}`` and ``{`` JSON has a comma, so then no value goes on in the next line, and as many
+    rows as lines mean one a line: pyarrow.json also takes several values in a line, and one in
+    several lines.  It crashes where the first value is null (apache/arrow#47409).
+    """
+    text = np.frombuffer(data, np.uint8)
+    breaks = np.flatnonzero(text == _NEWLINE)
+    begins = np.concatenate(([0], breaks + 1))
+    ends = np.concatenate((breaks, [len(data)]))
+    if data.endswith(b"\n"):
+        begins, ends = begins[:-1], ends[:-1]
+    # A blank line has neither; of one at the very beginning, the last byte of all is looked at.
+    if not data or (text[begins] != _OPENING).any():
+        return 0
+    last = text[ends - 1]
+    last = np.where(last == _RETURN, text[ends - 2], last)
+    return 0 if (last != _CLOSING).any() else len(begins)
+
+
+def _parts(block: LineBlock, count: int) -> Iterator[LineBlock]:
+    """Cut a block into parts of whole lines, about ``count`` and about equal."""
+    offset, data = block
+    begin = 0
+    for number in range(1, count + 1):
+        target = max(len(data) * number // count - 1, begin)
+        end = len(data) if number == count else data.find(b"\n", target) + 1 or len(data)
+        if end > begin:
+            yield LineBlock(offset + begin, data[begin:end] if count > 1 else data)
+            begin = end
+
+
+def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    ends = pa.py_buffer(len(data).to_bytes(4, "little").rjust(8, b"\0"))
+    try:
+        pa.StringArray.from_buffers(1, ends, pa.py_buffer(data)).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _bounded(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    if batch.num_rows > 1 and batch.nbytes > BATCH_BYTES:
+        half = batch.num_rows // 2
+        yield from _bounded(batch.slice(0, half))
+        yield from _bounded(batch.slice(half))
+    else:
+        yield batch
+
+
+def _holds_decimals(kind: pa.DataType) -> bool:
+    inner = [kind.field(number).type for number in range(kind.num_fields)]
+    return pa.types.is_decimal(kind) or any(map(_holds_decimals, inner))
+
+
+def _nullable(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _nullable(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field(kind.value_field.name, _nullable(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_field, pa.field(kind.item_field.name, _nullable(kind.item_type)))
+    return kind
+
+
+def _width(kind: pa.DataType) -> int:
+    """Return how many bytes a null takes."""
+    if pa.types.is_struct(kind):
+        return 1 + sum(_width(field.type) for field in kind)
+    return 1 + (kind.bit_width // 8 if pa.types.is_primitive(kind) or pa.types.is_decimal(kind) else 4)
+
+
+def _raw(kind: pa.DataType) -> pa.DataType | None:
+    """Return the type as which pyarrow.json is to read what becomes one of ``kind``; None: it cannot."""
+    if pa.types.is_struct(kind):
+        raw = [(field.name, _raw(field.type)) for field in kind]
+        return None if any(inner is None for _, inner in raw) else pa.struct(raw)
+    if pa.types.is_list(kind):
+        inner = _raw(kind.value_type)
+        return inner and pa.list_(pa.field(kind.value_field.name, inner))
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_binary(kind):
+        return pa.string()
+    # Any value is no null to Arrow, and to Spark it is.
+    return None if pa.types.is_map(kind) or pa.types.is_null(kind) else kind
+
+
+def _parsed(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return a column of the type's raw type as one of the type; raises ArrowInvalid where a text is none."""
+    if column.type == kind:
+        return column
+    if pa.types.is_struct(kind):
+        inner = [_parsed(column.field(number), field.type) for number, field in enumerate(kind)]
+        return pa.StructArray.from_arrays(inner, fields=list(kind), mask=column.is_null())
+    if pa.types.is_list(kind):
+        values = _parsed(column.values, kind.value_type)
+        return pa.ListArray.from_arrays(column.offsets, values, kind, mask=column.is_null())
+    if pa.types.is_timestamp(kind):
+        return timestamps(column, kind)
+    if pa.types.is_binary(kind):
+        try:
+            return pa.array([None if text is None else binary_of(text) for text in column.to_pylist()], kind)
+        except MisfitError as error:
+            raise pa.ArrowInvalid("not Base64") from error
+    return column.cast(kind)

@@ -1,0 +1,266 @@
+"""JSON values as Spark's JSON reader takes them into columns (Spark: JacksonParser)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
+
+import pyarrow as pa
+
+from tidegate.errors import OptionError
+from tidegate.readers.arrow import text_values
+
+__all__ = [
+    "Convert",
+    "MalformedError",
+    "MisfitError",
+    "Real",
+    "Whole",
+    "binary_of",
+    "date_of",
+    "json_object",
+    "json_text",
+    "plain_value",
+    "record_converter",
+    "require_shallow",
+    "timestamp_of",
+]
+
+_LONGEST_INT64 = 20  # characters
+DEEPEST = 200  # so that what calls itself for each value inside another stays within Python's limit of calls
+_TOO_DEEP = "is no JSON object that can be read: it is nested too deeply"
+_NOT_FINITE = {"NaN", "Infinity", "+Infinity", "-Infinity", "+INF", "-INF"}
+
+T = TypeVar("T")
+Convert: TypeAlias = Callable[[Any], Any]
+
+
+class Whole(str):
+    """A number without fraction and exponent, as it is written."""
+
+    __slots__ = ()
+
+
+class Real(str):
+    """Any other number, NaN and the infinities included."""
+
+    __slots__ = ()
+
+
+class MalformedError(ValueError):
+    """A line that is no JSON object; it says why, without what the line holds."""
+
+
+class MisfitError(ValueError):
+    """A value that a column's type does not take.
+
+    partial: what it takes of it; None: nothing.
+    rest: what it does not; None: the value as a whole.
+    """
+
+    def __init__(self, partial: Any = None, rest: Any = None) -> None:
+        self.partial, self.rest = partial, rest
+
+
+def json_object(line: bytes) -> dict[str, Any]:
+    """Return a line as a JSON object whose numbers are texts; see plain_value.
+
+    Raises MalformedError if it is none.
+    """
+    what = "is no JSON object"
+    try:
+        node = json.loads(line.decode(), parse_int=Whole, parse_float=Real, parse_constant=Real)
+    except UnicodeDecodeError as error:
+        raise MalformedError(f"{what}: its byte {error.start} is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise MalformedError(f"{what}: {error.msg} at its character {error.pos}") from None
+    except RecursionError:
+        raise MalformedError(_TOO_DEEP) from None
+    if not isinstance(node, dict):
+        raise MalformedError(what)
+    require_shallow(line, node)
+    return node
+
+
+def require_shallow(line: bytes, node: Any) -> None:
+    """Raise MalformedError if ``node``, which a line holds, is nested more than DEEPEST deep."""
+    if line.count(b"{") + line.count(b"[") <= DEEPEST:
+        return
+    level = [node]
+    for _ in range(DEEPEST):
+        inside = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [value for values in inside for value in values if isinstance(value, dict | list)]
+        if not level:
+            return
+    raise MalformedError(_TOO_DEEP)
+
+
+def plain_value(node: object) -> object:
+    """Return a value of json_object, a number as int, or as float where that has a fraction or is large."""
+    if isinstance(node, Whole) and len(node) <= _LONGEST_INT64:
+        return int(node)
+    return float(node) if isinstance(node, Whole | Real) else node
+
+
+def record_converter(schema: pa.Schema, *, surplus: bool) -> Convert:
+    """Return what makes of a value of json_object one that Arrow takes for a struct of the columns of ``schema``.
+
+    It raises MisfitError, with what does fit as its partial value, where a value does not; with ``surplus``
+    also where a key is no column, or no field of a nested struct.  Its rest is then by column.  As in Spark
+    what does not fit is null alone, but for an element of an array or a map, for which all of it is.
+
+    Raises OptionError for a type that JSON cannot be read as.
+    """
+    return partial(_struct, {field.name: _converter_of(field.name, field.type, surplus) for field in schema}, surplus)
+
+
+def _converter_of(name: str, kind: pa.DataType, surplus: bool) -> Convert:  # noqa: C901, PLR0911 - one branch a type
+    types = pa.types
+    if types.is_struct(kind):
+        inner = {field.name: _converter_of(f"{name}.{field.name}", field.type, surplus) for field in kind}
+        return partial(_struct, inner, surplus)
+    if types.is_list(kind):
+        return partial(_list, _converter_of(name, kind.value_type, surplus))
+    if types.is_map(kind) and types.is_string(kind.key_type):
+        return partial(_map, _converter_of(name, kind.item_type, surplus))
+    if types.is_boolean(kind):
+        return partial(_expect, bool)
+    if types.is_signed_integer(kind):
+        return partial(_whole, kind.bit_width)
+    if types.is_float32(kind) or types.is_float64(kind):
+        return _real
+    if types.is_string(kind) or types.is_large_string(kind):
+        return _text
+    if types.is_decimal(kind):
+        return partial(_decimal, kind)
+    if types.is_timestamp(kind) and kind.unit == "us":
+        return partial(timestamp_of, kind.tz is not None)
+    if types.is_date32(kind):
+        return date_of
+    if types.is_binary(kind):
+        return binary_of
+    if types.is_null(kind):
+        return lambda _: None
+    raise OptionError(f"the column {name!r} cannot be read from JSON as {kind}")
+
+
+def _expect(kind: type, value: Any) -> Any:
+    if type(value) is not kind:
+        raise MisfitError
+    return value
+
+
+def _struct(fields: dict[str, Convert], surplus: bool, value: Any) -> dict[str, Any]:
+    found = _expect(dict, value)
+    made, rest = {}, {}
+    for name, convert in fields.items():
+        node = found.get(name)
+        try:
+            made[name] = None if node is None else convert(node)
+        except MisfitError as misfit:
+            made[name] = misfit.partial
+            rest[name] = node if misfit.rest is None else misfit.rest
+    if surplus:
+        rest |= {name: node for name, node in found.items() if name not in fields and node is not None}
+    if rest:
+        raise MisfitError(made, rest)
+    return made
+
+
+def _list(convert: Convert, value: Any) -> list[Any]:
+    return _items(convert, _expect(list, value))
+
+
+def _map(convert: Convert, value: Any) -> list[tuple[str, Any]]:
+    found = _expect(dict, value)
+    keys = [*map(_text, found)]
+    try:
+        return [*zip(keys, _items(convert, found.values()), strict=True)]
+    except MisfitError as misfit:
+        raise MisfitError(misfit.partial and [*zip(keys, misfit.partial, strict=True)]) from None
+
+
+def _items(convert: Convert, values: Iterable[Any]) -> list[Any]:
+    items, fits = [], True
+    for item in values:
+        try:
+            items.append(None if item is None else convert(item))
+        except MisfitError as misfit:  # noqa: PERF203 - converting takes far longer
+            if misfit.partial is None:
+                raise MisfitError from None
+            items.append(misfit.partial)
+            fits = False
+    if not fits:
+        raise MisfitError(items)
+    return items
+
+
+def _whole(bits: int, value: Any) -> int:
+    text = _expect(Whole, value)
+    number = int(text) if len(text) <= _LONGEST_INT64 else 2**63
+    if not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
+        raise MisfitError
+    return number
+
+
+def _real(value: Any) -> float:
+    if isinstance(value, Whole | Real) or (isinstance(value, str) and value in _NOT_FINITE):
+        return float(value)
+    raise MisfitError
+
+
+def _text(value: Any) -> str:
+    text = str(value) if isinstance(value, str) else json_text(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair, which JSON allows and UTF-8 does not: as Java does
+        return text.encode(errors="replace").decode()
+    return text
+
+
+def json_text(node: Any) -> str:
+    """Return a value of json_object as JSON again, without blanks; numbers as they were written."""
+    if isinstance(node, dict):
+        return "{" + ",".join(f"{json_text(name)}:{json_text(value)}" for name, value in node.items()) + "}"
+    if isinstance(node, list):
+        return "[" + ",".join(map(json_text, node)) + "]"
+    return str(node) if isinstance(node, Whole | Real) else json.dumps(node, ensure_ascii=False)
+
+
+def _decimal(kind: pa.DataType, value: Any) -> Decimal:
+    return _found(text_values.decimal_of(value, kind) if isinstance(value, str) else None)
+
+
+def date_of(value: Any) -> int:
+    """Return the date that a text is to Spark; raises MisfitError for anything else."""
+    return _found(text_values.date_of(value) if type(value) is str else None)
+
+
+def timestamp_of(has_zone: bool, value: Any) -> int:
+    """Return the microseconds since the epoch of a text that is a time to Spark; a JSON number counts seconds.
+
+    has_zone: whether the type has one: a time without a zone is UTC then, and one with a zone is none otherwise.
+
+    Raises MisfitError for anything else.
+    """
+    if isinstance(value, Whole) and has_zone:
+        return _whole(64, Whole(value + "000000"))
+    return _found(text_values.timestamp_of(value, has_zone=has_zone) if type(value) is str else None)
+
+
+def _found(value: T | None) -> T:
+    if value is None:
+        raise MisfitError
+    return value
+
+
+def binary_of(value: Any) -> bytes:
+    """Return the bytes of a Base64 text; raises MisfitError for anything else."""
+    try:
+        return base64.b64decode(_expect(str, value), validate=True)
+    except ValueError:
+        raise MisfitError from None

@@ -1,0 +1,140 @@
+"""Objects that hold lines, plain or compressed: their blocks, and how they are surveyed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias
+
+import pyarrow as pa
+
+from tidegate.readers.event_time import seen as seen_times
+from tidegate.readers.event_time.seen import TimeTally, look_at_ends
+from tidegate.readers.formats.line_ranges import LineBlock, compression_of, decompressed, range_blocks, stream_blocks
+from tidegate.readers.objects.values import ChunkSurvey, S3Object
+from tidegate.readers.s3.store import ObjectStore
+
+__all__ = ["LineObject", "Look", "SeenLines", "survey_lines"]
+
+WHOLE_BYTES = 256 << 10  # so much is looked at whole
+ROW_BYTES = 256  # of a line that nobody has looked at
+ROW_BYTES_COMPRESSED = 32
+
+
+@dataclass(frozen=True, slots=True)
+class LineObject:
+    """An object that holds lines.
+
+    whole: its bytes, where they are at hand already.
+    """
+
+    store: ObjectStore
+    found: S3Object
+    whole: bytes | None = None
+
+    @property
+    def name(self) -> str:
+        """How errors name it."""
+        return self.store.address(self.found.key)
+
+    @property
+    def codec(self) -> str | None:
+        """Arrow's name of its compression, if it has one; raises CorruptDataError for one that cannot be read."""
+        return compression_of(self.name)
+
+    def fetched(self) -> LineObject:
+        """Return it with all its bytes, which one request gives."""
+        return replace(self, whole=self.store.fetch(self.found, 0, self.found.size))
+
+    def fetch(self, start: int, end: int) -> bytes:
+        """Return the bytes of a range."""
+        return self.store.fetch(self.found, start, end) if self.whole is None else self.whole[start:end]
+
+    def blocks(self, start: int, end: int, block_bytes: int, line_end: bytes = b"\n") -> Iterator[LineBlock]:
+        """Yield the lines that begin in a range, about ``block_bytes`` at a time; of a compressed one, all."""
+        if self.codec is not None:
+            return stream_blocks(self.name, self.pieces(block_bytes), line_end=line_end)
+        size = self.found.size
+        return range_blocks(self.name, self.fetch, size, start, end, block_bytes=block_bytes, line_end=line_end)
+
+    def pieces(self, block_bytes: int) -> Iterator[bytes]:
+        """Yield all that it holds, decompressed, at most ``block_bytes`` at a time."""
+        codec = self.codec
+        if codec is not None:
+            yield from decompressed(self.name, self.fetch, self.found.size, codec, block_bytes=block_bytes)
+            return
+        for start in range(0, self.found.size, block_bytes):
+            yield self.fetch(start, min(start + block_bytes, self.found.size))
+
+
+class SeenLines(NamedTuple):
+    """Some lines that were looked at.
+
+    bytes: of all of them.
+    times: of the rows that they are, in ms since the epoch; null for none.
+    malformed: how many rows more there are, of which no time is expected.
+    """
+
+    bytes: int
+    times: pa.Int64Array
+    malformed: int = 0
+
+
+Look: TypeAlias = Callable[[LineObject, int, int], Iterator[SeenLines]]
+"""Looks at the lines that begin in a range of an object, some at a time."""
+
+
+class _Seen(TimeTally):
+    """What was seen of an object."""
+
+    def __init__(self, item: LineObject, look: Look) -> None:
+        super().__init__()
+        self._item, self._look = item, look
+        self.bytes = 0
+
+    def saw(self, start: int, end: int) -> bool:
+        """Look at a range, and tell whether rows begin there."""
+        before = self.rows
+        for lines in self._look(self._item, start, end):
+            self.add_times(lines.times)
+            self.rows += lines.malformed
+            self.malformed_rows += lines.malformed
+            self.bytes += lines.bytes
+        return self.rows > before
+
+
+def survey_lines(item: LineObject, look: Look | None, chunk_bytes: int, *, splits: bool = True) -> list[ChunkSurvey]:
+    """Cut an object into even chunks of at most ``chunk_bytes``; compressed ones, and unless it ``splits``, into one.
+
+    Objects up to 256 KiB are looked at whole, in one request, and so are those that are not cut, of any
+    size: rows and times are exact then.  Of other chunks the lines that begin in the first and in the last
+    64 KiB are looked at, or the first and the last line where these are longer: the times are right
+    unless a line between is earlier or later than all of these, so always when lines are in order of time.
+    Rows are estimated by the mean length of these lines.
+
+    look: None: times are not asked for; nothing is requested, and rows are estimated at 256 bytes each,
+        or 32 compressed.
+    """
+    size = item.found.size
+    if size == 0:
+        return []
+    splits = splits and item.codec is None
+    count = -(-size // chunk_bytes) if splits else 1
+    chunks = [*pairwise(size * number // count for number in range(count + 1))]
+    if look is None:
+        row_bytes = ROW_BYTES_COMPRESSED if item.codec else ROW_BYTES
+        return [ChunkSurvey(start, end, max((end - start) // row_bytes, 1), None) for start, end in chunks]
+    if item.codec is None and size <= WHOLE_BYTES:
+        item = item.fetched()
+        splits = False
+    return [_surveyed(_Seen(item, look), start, end, probes=splits) for start, end in chunks]
+
+
+def _surveyed(seen: _Seen, start: int, end: int, *, probes: bool) -> ChunkSurvey:
+    if not probes or end - start <= 2 * seen_times.PROBE_BYTES:
+        seen.saw(start, end)
+        return seen.survey(start, end)
+    if look_at_ends(start, end, seen.saw):
+        return seen.survey(start, end)
+    return seen.survey(start, end, max((end - start) * seen.rows // max(seen.bytes, 1), 1))

@@ -1,0 +1,1 @@
+"""ORC: objects of stripes."""

@@ -1,0 +1,151 @@
+"""The values of ORC as Spark's own reader takes them (OrcUtils, OrcFileFormat).
+
+A timestamp without a zone is what a clock showed in the writer's zone: Spark takes it for an instant.
+Where Spark wrote a TimestampNTZ there is an integer, and the type's attributes say what it is.  Dates
+and times before 1582-10-15 are in the Julian calendar, unless the writer says otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+from tidegate.errors import CorruptDataError
+from tidegate.readers.arrow.conform import mask_of, offsets_of
+
+__all__ = ["OrcValues", "bounds_of", "is_wall_clock", "spark_type", "zone_shift_s"]
+
+_ATTRIBUTE = b"spark.sql.catalyst.type"
+_ORC_EPOCH = datetime(2015, 1, 1)  # noqa: DTZ001 - of any zone: timestamps count from there
+_ONE_MS = 999_999  # in nanoseconds
+_FIRST_GREGORIAN_DAY = -141_427
+_JULIAN_DAY = 2_440_588  # of 1970-01-01
+
+
+def zone_shift_s(zone: str) -> int:
+    """Return by how many seconds timestamps are off that were written in a zone and are read as if written in UTC.
+
+    Raises CorruptDataError for a zone that this machine does not know.
+    """
+    try:
+        at = _ORC_EPOCH.replace(tzinfo=ZoneInfo(zone))
+    except (LookupError, ValueError, OSError):
+        raise CorruptDataError(f"it was written in the time zone {zone!r}, which this machine does not know") from None
+    return int((at - _ORC_EPOCH.replace(tzinfo=timezone.utc)).total_seconds())
+
+
+@dataclass(frozen=True, slots=True)
+class OrcValues:
+    """Makes of what the library decodes what Spark has.
+
+    shift_s: is added to timestamps without a zone; see zone_shift_s.
+    julian: whether dates before 1582-10-15 are in the Julian calendar.
+    """
+
+    shift_s: int
+    julian: bool
+
+    def converted(self, values: pa.Array, field: pa.Field) -> pa.Array:
+        """Return values of a field, whose type tells the attributes of those within, in the type that Spark has."""
+        if not self._concerns(field):
+            return values
+        given, wanted = field.type, spark_type(field)
+        if kinds.is_struct(given):
+            parts = [self.converted(values.field(index), given.field(index)) for index in range(given.num_fields)]
+            return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=mask_of(values))
+        if kinds.is_map(given):
+            entry = pa.struct([given.key_field, given.item_field])
+            values = values.view(pa.list_(pa.field("entries", entry, nullable=False)))
+            entries = values.flatten()
+            parts = [self.converted(entries.field(index), entry.field(index)) for index in range(2)]
+            return pa.MapArray.from_arrays(offsets_of(values), *parts, type=wanted, mask=mask_of(values))
+        if kinds.is_nested(given):
+            items = self.converted(values.flatten(), given.value_field)
+            return pa.ListArray.from_arrays(offsets_of(values), items, type=wanted, mask=mask_of(values))
+        if kinds.is_date(given):
+            return _gregorian(values)
+        if kinds.is_timestamp(given):
+            values = self._shifted(values)
+        return values.view(wanted)
+
+    def _shifted(self, clock: pa.Array) -> pa.Array:
+        if not self.shift_s or clock.type.tz is not None:
+            return clock
+        seconds, nanos = np.divmod(clock.view(pa.int64()).fill_null(0).to_numpy(), 10**9)
+        # Before 1970 one is taken from the seconds if there is more than a millisecond (ORC-763).
+        late = nanos > _ONE_MS
+        seconds += late & (seconds < 0)
+        seconds += self.shift_s
+        seconds -= late & (seconds < 0)
+        return pa.array(seconds * 10**9 + nanos, mask=np.asarray(clock.is_null()))
+
+    def _concerns(self, field: pa.Field) -> bool:
+        if kinds.is_nested(field.type):
+            return any(self._concerns(field.type.field(index)) for index in range(field.type.num_fields))
+        return (self.julian and bool(kinds.is_date(field.type))) or bool(spark_type(field) != field.type)
+
+
+def spark_type(field: pa.Field) -> pa.DataType:
+    """Return the type of a field with all within, where attributes or ORC's own rules make it another one."""
+    kind = field.type
+    if kinds.is_struct(kind):
+        return pa.struct([_as_spark(each) for each in kind])
+    if kinds.is_map(kind):
+        return pa.map_(_as_spark(kind.key_field), _as_spark(kind.item_field))
+    if kinds.is_list(kind):
+        return pa.list_(_as_spark(kind.value_field))
+    if kinds.is_timestamp(kind):
+        return pa.timestamp(kind.unit, "UTC")
+    is_local = kinds.is_int64(kind) and (field.metadata or {}).get(_ATTRIBUTE) == b"timestamp_ntz"
+    return pa.timestamp("us") if is_local else kind
+
+
+def is_wall_clock(kind: pa.DataType) -> bool:
+    """Tell whether values are what a clock showed in the writer's zone."""
+    return bool(kinds.is_timestamp(kind)) and kind.tz is None
+
+
+def bounds_of(bounds: tuple[int, int], field: pa.Field, zone: str, *, julian: bool) -> pa.Array:
+    """Return the least and the greatest value that statistics tell of a field, in the type that Spark has.
+
+    Where the writer's clock showed an hour twice they are as far apart as they may be.
+    """
+    kind = field.type
+    if kinds.is_timestamp(kind):
+        clock = pa.array(bounds, pa.int64()).view(pa.timestamp("ms"))
+        if kind.tz is not None or zone == "UTC":
+            return clock
+        ends = zip(clock, ("earliest", "latest"), strict=True)
+        return pa.array([pc.assume_timezone(at, zone, ambiguous=end, nonexistent=end) for at, end in ends])
+    values = pa.array(bounds, pa.int64())
+    if kinds.is_date(kind):
+        values = values.cast(pa.int32()).view(kind)
+    return OrcValues(0, julian).converted(values, pa.field(field.name, values.type, metadata=field.metadata))
+
+
+def _as_spark(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, spark_type(field), field.nullable)
+
+
+def _gregorian(dates: pa.Array) -> pa.Array:
+    """Return days that are called in the Gregorian calendar what old ones are called in the Julian one."""
+    days = dates.view(pa.int32()).fill_null(0).to_numpy().astype(np.int64)
+    old = days < _FIRST_GREGORIAN_DAY
+    if not old.any():
+        return dates
+    # Richards' algorithm, in the Explanatory Supplement to the Astronomical Almanac.
+    shifted = days + _JULIAN_DAY + 32_082
+    year = (4 * shifted + 3) // 1461
+    day_of_year = shifted - 1461 * year // 4
+    month = (5 * day_of_year + 2) // 153
+    day = day_of_year - (153 * month + 2) // 5
+    months = (year - 4800 - 1970) * 12 + month + 2
+    named = (months.astype("datetime64[M]").astype("datetime64[D]") + day).astype(np.int64)
+    found = np.where(old, named, days).astype(np.int32)
+    return pa.array(found, mask=np.asarray(dates.is_null())).view(dates.type)

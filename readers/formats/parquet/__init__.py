@@ -1,0 +1,1 @@
+"""Parquet: objects of row groups."""

@@ -1,0 +1,171 @@
+"""What the footer of a Parquet object says: its row groups, its columns, and the times that statistics bound."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as kinds
+
+from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.arrow.conform import plain_type, position_of
+from tidegate.readers.event_time.columns import times_ms
+from tidegate.readers.event_time.units import TimeUnit
+from tidegate.readers.formats.row_groups import RowGroup, merged_ranges
+from tidegate.readers.objects.values import TimeRange
+
+__all__ = [
+    "column_ranges",
+    "leaf_of",
+    "leaf_types",
+    "row_bytes",
+    "row_groups",
+    "schema_as_spark_reads_it",
+    "statistics_times",
+]
+
+_UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT96": 12}  # bytes that a decoded value takes at least; others: 8
+
+
+def row_groups(metadata: Any, size: int) -> list[RowGroup]:
+    """Return the row groups with rows of an object of ``size`` bytes, in order; where they overlap, all start at 0.
+
+    Each starts at the first page of its first column, as parquet-mr takes it.
+
+    Raises CorruptDataError for one that lies outside the object.
+    """
+    groups = []
+    for index in range(metadata.num_row_groups):
+        group = metadata.row_group(index)
+        if group.num_rows:
+            groups.append(RowGroup(index, _first_byte(group.column(0)), group.num_rows))
+    if any(not 0 <= group.start < size for group in groups):
+        raise CorruptDataError(f"its footer tells of row groups beyond its {size} bytes")
+    starts = [group.start for group in groups]
+    if starts != sorted(set(starts)):
+        return [group._replace(start=0) for group in groups]
+    return groups
+
+
+def _first_byte(column: Any) -> int:
+    dictionary = column.dictionary_page_offset  # 0 or None: there is none
+    return int(min(dictionary, column.data_page_offset) if dictionary else column.data_page_offset)
+
+
+def column_ranges(metadata: Any, group: int, leaves: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the bytes, end exclusive, of some columns of a row group, in order; near ones are merged."""
+    columns = [metadata.row_group(group).column(leaf) for leaf in leaves]
+    starts = [_first_byte(column) for column in columns]
+    return merged_ranges(
+        [(start, start + column.total_compressed_size) for start, column in zip(starts, columns, strict=True)]
+    )
+
+
+def row_bytes(metadata: Any, group: int, leaves: Iterable[int] | None) -> int:
+    """Return about how many bytes a decoded row of some columns takes; texts in dictionaries may take more.
+
+    leaves: None: of all, and rather too many.
+    """
+    row_group = metadata.row_group(group)
+    if leaves is None:
+        return int(row_group.total_byte_size // row_group.num_rows + 8 * row_group.num_columns)
+    columns = [row_group.column(leaf) for leaf in leaves]
+    return int(
+        sum(
+            max(each.total_uncompressed_size // row_group.num_rows, _WIDTHS.get(each.physical_type, 8))
+            for each in columns
+        )
+    )
+
+
+def leaf_of(metadata: Any, column: str) -> int | None:
+    """Return which leaf a dotted path names, by its very name or but for case; None if there is none.
+
+    Raises OptionError if it names no single value per row.
+    """
+    schema = metadata.schema
+    paths = [schema.column(leaf).path for leaf in range(metadata.num_columns)]
+    leaf = position_of(column, paths)
+    if leaf is None and not any(path.lower().startswith(f"{column.lower()}.") for path in paths):
+        return None
+    if leaf is None or schema.column(leaf).max_repetition_level:
+        raise OptionError(f"the column {column!r} holds no event time: it has not one value in a row")
+    return leaf
+
+
+def leaf_types(schema: pa.Schema) -> list[pa.DataType]:
+    """Return the types of the leaves of a schema, in the order of Parquet's columns."""
+    return [leaf for field in schema for leaf in _leaves(field.type)]
+
+
+def _leaves(kind: pa.DataType) -> Iterator[pa.DataType]:
+    kind = plain_type(kind)
+    if not kinds.is_nested(kind):
+        yield kind
+        return
+    for index in range(kind.num_fields):
+        inner = kind.field(index)
+        yield from _leaves(inner.type)
+
+
+def schema_as_spark_reads_it(schema: pa.Schema, metadata: Any) -> pa.Schema:
+    """Return a file's Arrow schema with what Spark takes otherwise: INT96 is an instant, an ENUM is a text."""
+    leaves = iter([metadata.schema.column(leaf) for leaf in range(metadata.num_columns)])
+    return pa.schema([pa.field(field.name, _as_spark(field.type, leaves)) for field in schema])
+
+
+def _as_spark(kind: pa.DataType, leaves: Iterator[Any]) -> pa.DataType:
+    kind = plain_type(kind)
+    if kinds.is_struct(kind):
+        return pa.struct([pa.field(field.name, _as_spark(field.type, leaves)) for field in kind])
+    if kinds.is_map(kind):
+        key = _as_spark(kind.key_type, leaves)
+        return pa.map_(key, _as_spark(kind.item_type, leaves))
+    if kinds.is_nested(kind):
+        return pa.list_(_as_spark(kind.value_type, leaves))
+    leaf = next(leaves)
+    if leaf.physical_type == "INT96":
+        return pa.timestamp("us", "UTC")
+    return pa.string() if leaf.logical_type.type == "ENUM" else kind
+
+
+def statistics_times(
+    metadata: Any, group: int, leaf: int, unit: TimeUnit | None
+) -> tuple[TimeRange | None, int] | None:
+    """Return the times of a row group by its statistics, and how many rows have none; None if they do not tell.
+
+    Only those of numbers, dates and timestamps do: texts are not in the order of their times, and a
+    number that is no time is no bound.  Where nulls are not counted there may be some (Parquet: Statistics.null_count).
+    """
+    row_group = metadata.row_group(group)
+    statistics = row_group.column(leaf).statistics
+    if statistics is None:
+        return None
+    if not statistics.has_null_count and metadata.schema.column(leaf).max_definition_level:
+        return None
+    nulls = statistics.null_count if statistics.has_null_count else 0
+    if nulls == row_group.num_rows:
+        return None, nulls
+    if not statistics.has_min_max or statistics.physical_type not in {"INT32", "INT64"}:
+        return None
+    bounds = _bounds(metadata.schema.column(leaf), [statistics.min_raw, statistics.max_raw])
+    if bounds is None:
+        return None
+    low, high = times_ms(bounds, unit).to_pylist()
+    return None if low is None or high is None or low > high else (TimeRange(low, high), nulls)
+
+
+def _bounds(column: Any, raw: list[int]) -> pa.Array | None:
+    """Return raw statistics as what they stand for; Arrow's own conversion makes slow Python objects."""
+    logical = json.loads(column.logical_type.to_json())
+    name = logical["Type"]
+    if name == "Timestamp":
+        return pa.array(raw, pa.int64()).view(pa.timestamp(_UNITS[logical["timeUnit"]]))
+    if name == "Date":
+        return pa.array(raw, pa.int32()).view(pa.date32())
+    if name == "Int" and not logical["isSigned"]:
+        return pa.array([value % (1 << logical["bitWidth"]) for value in raw], pa.uint64())
+    return pa.array(raw, pa.int64()) if name in {"Int", "None"} else None

@@ -1,0 +1,214 @@
+"""Parquet objects: cut at row groups, timed by their statistics, and read by ranges of bytes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidegate.errors import CorruptDataError
+from tidegate.readers.arrow.conform import inferred_schema, position_of, spark_schema
+from tidegate.readers.event_time.columns import check_time_type
+from tidegate.readers.formats.decoding import decoding
+from tidegate.readers.formats.parquet.footer import (
+    column_ranges,
+    leaf_of,
+    leaf_types,
+    row_bytes,
+    row_groups,
+    schema_as_spark_reads_it,
+    statistics_times,
+)
+from tidegate.readers.formats.row_groups import (
+    BATCH_BYTES,
+    HELD_BYTES,
+    MOST_ROWS,
+    RowGroup,
+    surveys_of,
+    unseen_surveys,
+    within_bounds,
+)
+from tidegate.readers.formats.typed_format import TypedFormat
+from tidegate.readers.formats.typed_records import fitted
+from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, TimeRange
+from tidegate.readers.s3.file import ObjectFile
+from tidegate.readers.s3.store import SMALL_BYTES, TAIL_BYTES
+
+__all__ = ["ParquetFormat"]
+
+STREAMED_BYTES = 64 << 20  # of a larger one, for all its columns together
+LEAST_REQUEST, MOST_REQUEST = 256 << 10, 8 << 20  # of one column of a larger one
+TRAILER_BYTES = 8  # the footer's length and the magic
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What is known of an object once its footer is read.
+
+    whole: all of it, if it was fetched with its footer.
+    """
+
+    found: S3Object
+    metadata: Any
+    whole: pq.ParquetFile | None
+
+
+@dataclass(frozen=True)
+class ParquetFormat(TypedFormat):
+    """Objects of Apache Parquet.
+
+    Neighbouring row groups are one chunk while they stay within ``chunk_bytes``; a larger row group is a
+    chunk of its own.
+
+    An object of up to SMALL_BYTES is read by one request.  Of a larger one, only the columns asked
+    for are fetched; at most HELD_BYTES of a row group and as much of the next are held as fetched,
+    and at most MOST_ROWS rows as decoded.  INT96 is an instant, as in Spark.
+    """
+
+    def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
+        """See ObjectFormat.infer; what inferred_schema raises."""
+        return inferred_schema(samples, self._schema, self.store.bucket)
+
+    def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
+        """See ObjectFormat.survey.
+
+        The times come from the statistics of the row groups.  Where they do not tell, as for texts and
+        INT96, and where they tell of other values than those that are read, that column is read.  Without a
+        column, an object within ``chunk_bytes`` is not looked at.
+        """
+        surveys = unseen_surveys(found, column, self.chunk_bytes)
+        if surveys is not None:
+            return surveys
+        with self._decoding(found):
+            opened = self._open(found)
+            groups = row_groups(opened.metadata, found.size)
+            times = [(None, 0)] * len(groups) if column is None else self._times(opened, groups, column)
+            return surveys_of(groups, times, found.size, self.chunk_bytes)
+
+    def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """See ObjectFormat.read.  A batch holds at most BATCH_BYTES, but for a single larger row."""
+        with self._decoding(chunk.source):
+            opened = self._open(chunk.source, whole=chunk.size <= SMALL_BYTES)
+            groups = row_groups(opened.metadata, chunk.size)
+            mine = [group for group in groups if chunk.start <= group.start < chunk.end]
+            with self.bad_records.of_chunk(self.store, chunk, schema, record="row") as records:
+                names = _names(opened.metadata, None if records.rescues else records.data_schema)
+                for group, batch in self._decoded(opened, mine, names):
+                    yield from within_bounds(fitted(records, batch, group.start))
+
+    def _schema(self, found: S3Object) -> pa.Schema:
+        with self._decoding(found):
+            opened = self._open(found)
+            with self._file(opened) as (file, _):
+                return spark_schema(schema_as_spark_reads_it(file.schema_arrow, opened.metadata))
+
+    def _decoded(
+        self, opened: _Opened, groups: Sequence[RowGroup], names: Sequence[str]
+    ) -> Iterator[tuple[RowGroup, pa.RecordBatch]]:
+        """Yield rows as the object has them, of some columns, or leaves of these by their paths."""
+        if not groups:
+            return
+        metadata = opened.metadata
+        if not names:
+            for group in groups:
+                for start in range(0, group.rows, MOST_ROWS):
+                    yield group, pa.record_batch([pa.nulls(min(MOST_ROWS, group.rows - start))], [""])
+            return
+        leaves = [] if opened.whole else _leaves(metadata, names)
+        ranges = [column_ranges(metadata, group.number, leaves) for group in groups] if leaves else []
+        streamed = any(sum(end - start for start, end in each) > HELD_BYTES for each in ranges)
+        request = min(max(STREAMED_BYTES // len(leaves), LEAST_REQUEST), MOST_REQUEST) if streamed else 0
+        widest = 1
+        with self._file(opened, request) as (file, source):
+            for index, group in enumerate(groups):
+                if source is not None and not streamed:
+                    source.hold(chain.from_iterable(ranges[index : index + 2]))
+                widest = max(widest, row_bytes(metadata, group.number, leaves or None))
+                rows = min(MOST_ROWS, max(1, BATCH_BYTES // widest))
+                for batch in file.iter_batches(rows, row_groups=[group.number], columns=names, use_threads=False):
+                    widest = max(widest, batch.nbytes // max(1, batch.num_rows))
+                    yield group, batch
+
+    def _times(self, opened: _Opened, groups: Sequence[RowGroup], column: str) -> list[tuple[TimeRange | None, int]]:
+        """Return for each row group the range of its times, and how many of its rows have none."""
+        metadata = opened.metadata
+        with self._file(opened) as (file, _):
+            schema = file.schema_arrow
+        place = self.time_place(column, list(schema))
+        if place is not None and self.may_misfit(schema.field(place).type):
+            return [self._probed(opened, group, column, schema.names[place]) for group in groups]
+        leaf = leaf_of(metadata, column)
+        if leaf is None:
+            return [(None, group.rows) for group in groups]
+        check_time_type(column, leaf_types(schema)[leaf], self.time_unit)
+        path, times = metadata.schema.column(leaf).path, []
+        for group in groups:
+            known = statistics_times(metadata, group.number, leaf, self.time_unit)
+            times.append(self._probed(opened, group, column, path) if known is None else known)
+        return times
+
+    def _probed(self, opened: _Opened, group: RowGroup, column: str, path: str) -> tuple[TimeRange | None, int]:
+        seen = self.seen_times(opened.found, column)
+        for _, batch in self._decoded(opened, [group], [path]):
+            seen.add(batch, group.start)
+        return seen.times, seen.rows_without_time
+
+    def _open(self, found: S3Object, *, whole: bool = False) -> _Opened:
+        """Read the footer of an object, by one request, or two if it is large; ``whole``: and all the rest."""
+        start = 0 if whole else max(0, found.size - TAIL_BYTES)
+        tail = self.store.fetch(found, start, found.size)
+        trailer = tail[-TRAILER_BYTES:]
+        if trailer[4:] == b"PARE":
+            raise CorruptDataError("its footer is encrypted")
+        if len(trailer) < TRAILER_BYTES or trailer[4:] != b"PAR1":
+            raise CorruptDataError("it does not end as Parquet does")
+        footer_bytes = int.from_bytes(trailer[:4], "little") + TRAILER_BYTES
+        if footer_bytes > found.size:
+            raise CorruptDataError(f"its footer would have {footer_bytes} bytes, and it has {found.size}")
+        if footer_bytes > len(tail):
+            tail = self.store.fetch(found, found.size - footer_bytes, start) + tail
+        if len(tail) == found.size:
+            file = _parquet(pa.BufferReader(tail))
+            return _Opened(found, file.metadata, file)
+        return _Opened(found, pq.read_metadata(pa.BufferReader(pa.py_buffer(tail)[-footer_bytes:])), None)
+
+    @contextmanager
+    def _file(self, opened: _Opened, request: int = 0) -> Iterator[tuple[pq.ParquetFile, ObjectFile | None]]:
+        """Yield what Arrow reads, and what it reads that from unless it is in memory; ``request``: bytes at once."""
+        if opened.whole is not None:
+            yield opened.whole, None
+            return
+        fetch = functools.partial(self.store.fetch, opened.found)
+        with closing(ObjectFile(opened.found.size, fetch, SMALL_BYTES)) as source:
+            yield _parquet(source, opened.metadata, request), source
+
+    def _decoding(self, found: S3Object) -> AbstractContextManager[None]:
+        return decoding(self.store.address(found.key), "Parquet")
+
+
+def _names(metadata: Any, schema: pa.Schema | None) -> list[str]:
+    """Return the names of the columns that are in a schema; None: of all."""
+    top: list[str] = metadata.schema.to_arrow_schema().names
+    if schema is None or schema.names == top:
+        return top
+    positions = {at for field in schema if (at := position_of(field.name, top)) is not None}
+    return [top[position] for position in sorted(positions)]
+
+
+def _leaves(metadata: Any, names: Sequence[str]) -> list[int]:
+    prefixes = tuple(f"{name}." for name in names)
+    paths = [f"{metadata.schema.column(leaf).path}." for leaf in range(metadata.num_columns)]
+    return [leaf for leaf, path in enumerate(paths) if path.startswith(prefixes)]
+
+
+def _parquet(source: Any, metadata: Any = None, request: int = 0) -> pq.ParquetFile:
+    # Without buffering ahead: what is held is in memory, and the rest is fetched as it is decoded.
+    return pq.ParquetFile(
+        source, metadata=metadata, pre_buffer=False, buffer_size=request, coerce_int96_timestamp_unit="us"
+    )

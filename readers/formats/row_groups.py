@@ -1,0 +1,98 @@
+"""What formats share whose objects are groups of rows, each read as a whole: Parquet's row groups, ORC's stripes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from tidegate.readers.objects.values import ChunkSurvey, S3Object, TimeRange
+
+__all__ = [
+    "BATCH_BYTES",
+    "CHUNK_BYTES",
+    "ESTIMATED_ROW_BYTES",
+    "HELD_BYTES",
+    "MOST_ROWS",
+    "RowGroup",
+    "merged_ranges",
+    "surveys_of",
+    "unseen_surveys",
+    "within_bounds",
+]
+
+BATCH_BYTES = 8 << 20
+"""A batch holds no more, unless a single row does."""
+
+CHUNK_BYTES = 64 << 20
+MOST_ROWS = 16_384  # decoded at once: dictionaries of texts may hide how large a row is
+HELD_BYTES = 64 << 20  # a row group up to this is fetched before it is decoded, a larger one meanwhile
+ESTIMATED_ROW_BYTES = 64
+HOLE_BYTES = 256 << 10  # rather fetched than asked around
+
+
+class RowGroup(NamedTuple):
+    """A group that has rows.
+
+    number: its place among all groups of the object.
+    start: its first byte.
+    """
+
+    number: int
+    start: int
+    rows: int
+
+
+def unseen_surveys(found: S3Object, column: str | None, chunk_bytes: int) -> list[ChunkSurvey] | None:
+    """Return the chunks of an object that need not be looked at for an event-time column; None: it has to be."""
+    if not found.size:
+        return []
+    if column is None and found.size <= chunk_bytes:
+        return [ChunkSurvey(0, found.size, max(1, found.size // ESTIMATED_ROW_BYTES), None)]
+    return None
+
+
+def surveys_of(
+    groups: Sequence[RowGroup], times: Sequence[tuple[TimeRange | None, int]], size: int, chunk_bytes: int
+) -> list[ChunkSurvey]:
+    """Return the chunks of an object of ``size`` bytes: neighbouring groups while they stay within ``chunk_bytes``.
+
+    times: of each group, with how many of its rows have none.
+    """
+    ends = [*(group.start for group in groups), size][1:]
+    surveys: list[ChunkSurvey] = []
+    for group, end, (span, untimed) in zip(groups, ends, times, strict=True):
+        last = surveys[-1] if surveys else None
+        # Row groups that overlap start at one byte, so they cannot be parted.
+        if last is not None and (end - last.start <= chunk_bytes or group.start == last.start):
+            spans = [each for each in (last.times, span) if each is not None]
+            merged = (
+                TimeRange(min(each.min_ms for each in spans), max(each.max_ms for each in spans)) if spans else None
+            )
+            surveys[-1] = ChunkSurvey(last.start, end, last.rows + group.rows, merged, last.rows_without_time + untimed)
+        else:
+            surveys.append(ChunkSurvey(group.start if surveys else 0, end, group.rows, span, untimed))
+    return surveys
+
+
+def merged_ranges(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return ranges of bytes, end exclusive, in order, with near ones as one."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if merged and start - merged[-1][1] <= HOLE_BYTES:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def within_bounds(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield a batch in parts of at most BATCH_BYTES each, or of one row."""
+    # What its buffers take is counted sooner, and at least as much.
+    if batch.num_rows <= 1 or batch.get_total_buffer_size() <= BATCH_BYTES or batch.nbytes <= BATCH_BYTES:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from within_bounds(batch.slice(0, half))
+    yield from within_bounds(batch.slice(half))

@@ -1,0 +1,116 @@
+"""Text: objects of which each line is a row, or each object as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.decompression import DEFAULT_MOST_BYTES, Bound, about
+from tidegate.readers.formats.line_objects import LineObject, survey_lines
+from tidegate.readers.formats.line_ranges import LineBlock, fetched_ahead
+from tidegate.readers.formats.row_groups import within_bounds
+from tidegate.readers.objects.values import Chunk, ChunkSurvey, ObjectFormat, S3Object
+from tidegate.readers.plain_text import UTF_8, unified, utf8
+from tidegate.readers.s3.store import ObjectStore
+
+__all__ = ["TextFormat"]
+
+BLOCK_BYTES = 8 << 20
+LONGEST_TEXT = 2**31 - 1  # bytes that Arrow and Spark hold in a value
+VALUE = "value"
+
+
+@dataclass(frozen=True, slots=True)
+class TextFormat(ObjectFormat):
+    r"""Reads text as Spark does, plain or compressed, into the column ``value``.
+
+    store: where the objects are.
+    wholetext: an object is one row; otherwise each line is, blank ones too.
+    line_sep: the character that ends lines, one byte; None: ``\n``, ``\r\n`` and ``\r`` do.
+    encoding: Python's name of it, by check_encoding.
+    chunk_bytes: how large a chunk may be; at least 1.
+    most_bytes: what a compressed object that is one row may take decompressed.
+
+    Plain objects are cut at any byte; a line belongs to the chunk that holds its first byte.  Compressed ones (by
+    their suffix: .gz, .zst, .bz2, .lz4), and those that are a row, are one chunk each.
+    """
+
+    store: ObjectStore
+    wholetext: bool = False
+    line_sep: str | None = None
+    encoding: str = UTF_8
+    chunk_bytes: int = 64 << 20
+    most_bytes: int = DEFAULT_MOST_BYTES
+
+    def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
+        """Return the column ``value``, whatever the samples hold."""
+        del samples
+        return pa.schema([(VALUE, pa.string())])
+
+    def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
+        """Cut an object into even chunks of at most ``chunk_bytes``, without a request; rows are estimated.
+
+        Raises OptionError for an event-time column: a text has none.
+        """
+        if column is not None:
+            raise OptionError(f"the event time is to be in the column {column!r}, but text has no column with times")
+        if self.wholetext:
+            return [ChunkSurvey(0, found.size, 1, None)] if found.size else []
+        return survey_lines(LineObject(self.store, found), None, self.chunk_bytes)
+
+    def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Yield the lines of a chunk, or the object, as the one column of ``schema``, whatever its name.
+
+        A batch holds at most 8 MiB, unless a single row is larger.  A line may be 256 MiB at most, an object that
+        is a row 2 GiB.
+
+        Raises CorruptDataError, which names the object, for a larger one; OptionError unless ``schema`` has one
+        column of strings, or none.
+        """
+        if len(schema) > 1 or not all(pa.types.is_string(field.type) for field in schema):
+            given = ", ".join(f"{field.name}: {field.type}" for field in schema)
+            raise OptionError(f"text has one column, of strings, and not {given}")
+        item = LineObject(self.store, chunk.source)
+        if self.wholetext:
+            yield _batch_of(pa.array([self._whole(item)], pa.binary()).view(pa.string()), schema)
+            return
+        line_end = b"\n" if self.line_sep is None else self.line_sep.encode()
+        blocks = item.blocks(chunk.start, chunk.end, BLOCK_BYTES, line_end)
+        if chunk.end - chunk.start > BLOCK_BYTES:
+            blocks = fetched_ahead(blocks)
+        for block in blocks:
+            yield from within_bounds(_batch_of(self._lines(block, line_end), schema))
+
+    def _lines(self, block: LineBlock, line_end: bytes) -> pa.StringArray:
+        text = utf8(unified(block.data) if self.line_sep is None else block.data, self.encoding)
+        ends = np.flatnonzero(np.frombuffer(text, np.uint8) == line_end[0])
+        joined = text.replace(line_end, b"")
+        # Without the line ends, each line is as much further to the front as there were before it.
+        offsets = [np.zeros(1, np.int64), ends - np.arange(len(ends))]
+        if not text.endswith(line_end):
+            offsets.append(np.array([len(joined)]))
+        starts = np.concatenate(offsets).astype(np.int32)
+        return pa.StringArray.from_buffers(len(starts) - 1, pa.py_buffer(starts), pa.py_buffer(joined))
+
+    def _whole(self, item: LineObject) -> bytes:
+        pieces, size = [], 0
+        for piece in item.pieces(BLOCK_BYTES):
+            pieces.append(piece)
+            size += len(piece)
+            if size > LONGEST_TEXT:
+                raise CorruptDataError(f"{item.name}: it is longer than 2 GiB, which no row can hold")
+            if item.codec is not None:
+                with about(item.name):
+                    Bound(self.most_bytes, "maxDecompressedBytes").require(size)
+        return utf8(b"".join(pieces), self.encoding)
+
+
+def _batch_of(texts: pa.StringArray, schema: pa.Schema) -> pa.RecordBatch:
+    if not len(schema):
+        # Only so do rows without columns keep their number.
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(texts), pa.struct([])))
+    return pa.RecordBatch.from_arrays([texts], schema=schema)

@@ -1,0 +1,65 @@
+"""What formats share whose objects say the types of their columns: Parquet, ORC and Avro."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidegate.readers.arrow.conform import position_of, surely_fits
+from tidegate.readers.event_time.range import TimeColumn
+from tidegate.readers.event_time.seen import SeenTimes, path_of
+from tidegate.readers.event_time.units import TimeUnit
+from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy
+from tidegate.readers.formats.row_groups import CHUNK_BYTES
+from tidegate.readers.formats.typed_records import fitted
+from tidegate.readers.objects.values import Chunk, ObjectFormat, S3Object
+from tidegate.readers.s3.store import ObjectStore
+
+__all__ = ["TypedFormat"]
+
+
+@dataclass(frozen=True)
+class TypedFormat(ObjectFormat):
+    """Objects whose columns have types of their own, perhaps others than those that they are read into.
+
+    store: where they are.
+    unit: of an event-time column of numbers or texts.
+    chunk_bytes: how large a chunk may be; at least 1.
+    bad_records: what becomes of rows with values that are not of their columns' types.
+    read_times: how the event-time column is read, where rows are told apart by that: then a survey has the times
+        of the rows that ``read`` yields.  None: it need not be read.
+    """
+
+    store: ObjectStore
+    unit: TimeUnit | None = None
+    chunk_bytes: int = CHUNK_BYTES
+    bad_records: BadRecordPolicy = FAIL
+    read_times: TimeColumn | None = None
+
+    @property
+    def time_unit(self) -> TimeUnit | None:
+        """What event times count."""
+        return self.unit if self.read_times is None else self.read_times.unit
+
+    def time_place(self, column: str, fields: Sequence[pa.Field]) -> int | None:
+        """Return which of an object's columns is to be looked at for event times; None: none of them."""
+        if self.read_times is not None:
+            return position_of(self.read_times.field.name, [field.name for field in fields])
+        path = path_of(column, fields)
+        return None if path is None else path[0]
+
+    def may_misfit(self, kind: pa.DataType) -> bool:
+        """Tell whether rows may have other times once a column of such a type is read, so that each is looked at."""
+        return self.read_times is not None and not surely_fits(kind, self.read_times.field.type)
+
+    def seen_times(self, found: S3Object, column: str) -> SeenTimes:
+        """Return what takes the times of rows of an object."""
+        times = self.read_times
+        if times is None:
+            return SeenTimes(column, self.unit)
+        chunk = Chunk(*found, 0, found.size, 0, None, None)
+        records = self.bad_records.of_survey.of_chunk(self.store, chunk, pa.schema([times.field]), record="row")
+        return SeenTimes(column, times.unit, functools.partial(fitted, records))

@@ -1,0 +1,439 @@
+"""Asking a Kafka cluster: which partitions there are, where records stand, and the records themselves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+
+from kafka import errors as kafka_errors
+from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
+
+from tidegate.errors import PositionGoneError
+from tidegate.readers.kafka.cluster import NO_ERROR, KafkaCluster, LeaderCall
+from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka.fetch import ISOLATION_LEVELS, FetchedPartition
+from tidegate.readers.kafka.fetch_call import fetch_call
+from tidegate.readers.kafka.peeked import PeekedBatches
+from tidegate.readers.kafka.records.batches import corruption_named, holds_a_batch, split_batches, visible_batches
+from tidegate.readers.kafka.records.first_record import first_record
+from tidegate.readers.kafka.wire.connection import BrokerTooOldError, decode_response
+from tidegate.readers.retry import Deadline, TransientError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from uuid import UUID
+
+    from typing_extensions import Self
+
+    from tidegate.errors import ConnectorError
+    from tidegate.readers.kafka.records.batches import RecordBatch
+
+__all__ = ["EARLIEST", "EARLIEST_LOCAL", "FEW_BYTES", "LATEST", "MAX_TIMESTAMP", "KafkaClient", "ListedOffset"]
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+
+Answer = TypeVar("Answer")
+FindHead: TypeAlias = "Callable[[TopicPartition, RecordBatch, int], tuple[int, int] | None]"
+
+FEW_BYTES = 64 << 10
+CLOCK_S = 2.0
+ISOLATION_SINCE = 2  # the versions of the list-offsets request that brought these
+SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8}
+UNSUPPORTED = kafka_errors.UnsupportedVersionError.errno
+CONSUMER = -1  # as a replica id
+
+
+class ListedOffset(NamedTuple):
+    """A leader's word on a place in its log; -1 stands for what there is not, or what an old broker does not say.
+
+    leader_epoch: of the record; of the leader, where the end of the log was asked for.
+    """
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+class _Look(NamedTuple):
+    """What a peek saw: the head if there was one, else where to look next, if there may be more.
+
+    unproven_end: the broker sent nothing, although the visible records end there; None: it sent
+        something, or there is nothing to send.
+    """
+
+    position: int
+    head: tuple[int, int] | None
+    more: bool
+    unproven_end: int | None = None
+
+
+class KafkaClient:
+    """Talks to the brokers of one cluster; not for several threads.
+
+    Opens nothing before the first call, has no threads, and keeps one connection for each broker
+    until :meth:`close`.  Every call is repeated until ``config.deadline_s`` while brokers restart
+    or leaders move; then it raises DeadlineError.  Raises ConnectorError at once when a repetition
+    cannot help: authentication, authorization, a topic that does not exist.
+    """
+
+    def __init__(self, config: KafkaConnectionConfig) -> None:
+        self.config = config
+        self._cluster = KafkaCluster(config)
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The id that the cluster has given itself; None before the first answer, or if it has none."""
+        return self._cluster.cluster_id
+
+    @property
+    def topic_ids(self) -> Mapping[str, UUID]:
+        """The ids of topics, as the brokers last named them (KIP-516); brokers before Kafka 2.8 name none."""
+        return self._cluster.topic_ids
+
+    def wait_for_leaders(self, seconds: float) -> None:
+        """Set how long calls wait for a leader that is away while the cluster answers, then UnavailableError is raised.
+
+        At first that is until their deadline.
+        """
+        self._cluster.patience_s = seconds
+
+    def clock_ms(self) -> int | None:
+        """Return the cluster's wall clock in ms; None: it does not tell (before Kafka 3.3, or without the right)."""
+        return self._cluster.clock_ms(self._cluster.deadline("read its clock", CLOCK_S))
+
+    def partitions(
+        self,
+        topics: Collection[str] | None = None,
+        *,
+        expected: Collection[str] = (),
+        deadline_s: float | None = None,
+    ) -> dict[str, tuple[int, ...]]:
+        """Return the partitions of each topic, asked anew from a broker.
+
+        None stands for all topics but Kafka's internal ones.  A topic that does not exist is absent
+        from the answer, and is not created.  ``deadline_s`` replaces the config's, for a short
+        first contact.
+
+        expected: topics that were there before.  One that is unknown now is asked for again until it is certain that
+            it was deleted.  For a broker that has just started does not know it yet.
+        """
+        response = self._cluster.metadata(topics, self._cluster.deadline("list partitions", deadline_s), expected)
+        certain = self._cluster.deadline("list partitions")
+        while (doubt := self._cluster.doubt(expected)) is not None:
+            certain.pause(doubt)
+            response = self._cluster.metadata(topics, certain, expected)
+        return {
+            topic.name: tuple(sorted(each.partition_index for each in topic.partitions))
+            for topic in response.topics
+            if topic.partitions and not (topics is None and topic.is_internal)
+        }
+
+    def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: IsolationLevel | None = None
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """Return offset and timestamp of the record that each timestamp asks for.
+
+        Milliseconds since the epoch ask for the first record at or after that time, MAX_TIMESTAMP
+        for the one with the greatest; the offset is -1 if there is none.  EARLIEST asks for the
+        first position that still exists, LATEST for the position after the last visible record,
+        EARLIEST_LOCAL for the first position on the broker's own disks, older ones being in tiered
+        storage; their timestamps are -1.  ``isolation_level`` replaces the config's: LATEST is the
+        high watermark under ``read_uncommitted`` and the last stable offset under
+        ``read_committed``.
+
+        Brokers before Kafka 3.0 do not know of MAX_TIMESTAMP, and those before 3.4 not of
+        EARLIEST_LOCAL: for these, all offsets are then -1, and nothing is sent to the old broker.
+        """
+        found = self._listed_offsets(timestamps, isolation_level)
+        return {partition: (each.offset, each.timestamp_ms) for partition, each in found.items()}
+
+    def reachable_offsets(
+        self, partitions: Collection[TopicPartition], point: int, *, isolation_level: IsolationLevel | None = None
+    ) -> tuple[dict[TopicPartition, ListedOffset], dict[TopicPartition, ConnectorError]]:
+        """Return what the leaders say of EARLIEST or LATEST, and why there is nothing of the other partitions.
+
+        An UnknownPartitionError says that a partition is gone for good; anything else, once the
+        time for leaders is over, that its leader is away.
+        """
+        return self._list_offsets(dict.fromkeys(partitions, point), isolation_level).reached()
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
+        """Return for each partition the newest epoch up to a leader epoch that its log knows, and where that ends.
+
+        Before that end the log is as the leader of the epoch had it (KIP-101, KIP-320).  Both are -1
+        where the log knows no such epoch; empty where a broker is too old to tell (before Kafka 2.1).
+        """
+        topic_type = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+
+        def request(asked: Iterable[TopicPartition]) -> Any:
+            topics: dict[str, list[Any]] = {}
+            for topic, partition in asked:
+                epoch = epochs[TopicPartition(topic, partition)]
+                topics.setdefault(topic, []).append(
+                    topic_type.OffsetForLeaderPartition(partition=partition, leader_epoch=epoch)
+                )
+            return OffsetForLeaderEpochRequest(
+                replica_id=CONSUMER, topics=[topic_type(topic=name, partitions=each) for name, each in topics.items()]
+            )
+
+        def read(sent: Any, frame: memoryview) -> Iterator[tuple[TopicPartition, int, tuple[int, int]]]:
+            for topic in decode_response(sent, frame).topics:
+                for each in topic.partitions:
+                    yield (
+                        TopicPartition(topic.topic, each.partition),
+                        each.error_code,
+                        (each.leader_epoch, each.end_offset),
+                    )
+
+        try:
+            return LeaderCall(self._cluster, "compare leader epochs", epochs, request, read).result()
+        except BrokerTooOldError:
+            return {}
+
+    def _listed_offsets(
+        self, timestamps: Mapping[TopicPartition, int], isolation_level: IsolationLevel | None
+    ) -> dict[TopicPartition, ListedOffset]:
+        if not SINCE.keys() & timestamps.values():
+            return self._list_offsets(timestamps, isolation_level).result()
+        try:
+            return self._list_offsets(timestamps, isolation_level).result()
+        except BrokerTooOldError:
+            known = {each: at for each, at in timestamps.items() if at not in SINCE}
+            unknown = ListedOffset(-1, -1, -1)
+            return {**dict.fromkeys(timestamps, unknown), **self._list_offsets(known, isolation_level).result()}
+
+    def _list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], isolation_level: IsolationLevel | None
+    ) -> LeaderCall[ListedOffset]:
+        isolation = ISOLATION_LEVELS[isolation_level or self.config.isolation_level]
+        topic_type = ListOffsetsRequest.ListOffsetsTopic
+
+        def request(asked: Iterable[TopicPartition]) -> Any:
+            topics: dict[str, list[Any]] = {}
+            for topic, partition in asked:
+                topics.setdefault(topic, []).append(
+                    topic_type.ListOffsetsPartition(
+                        partition_index=partition, timestamp=timestamps[TopicPartition(topic, partition)]
+                    )
+                )
+            return ListOffsetsRequest(
+                isolation_level=isolation,
+                topics=[topic_type(name=name, partitions=each) for name, each in topics.items()],
+                min_version=max(SINCE.get(each, ISOLATION_SINCE) for each in timestamps.values()),
+            )
+
+        def read(sent: Any, frame: memoryview) -> Iterator[tuple[TopicPartition, int, ListedOffset]]:
+            for topic in decode_response(sent, frame).topics:
+                for each in topic.partitions:
+                    partition = TopicPartition(topic.name, each.partition_index)
+                    # A new broker says so of a special timestamp while the cluster is being upgraded.
+                    unknown = each.error_code == UNSUPPORTED and timestamps[partition] in SINCE
+                    yield (
+                        partition,
+                        NO_ERROR if unknown else each.error_code,
+                        ListedOffset(-1, -1, -1)
+                        if unknown
+                        else ListedOffset(each.offset, each.timestamp, each.leader_epoch),
+                    )
+
+        return LeaderCall(self._cluster, "list offsets", timestamps, request, read)
+
+    def log_range(self, partition: TopicPartition) -> tuple[int, int]:
+        """Return the first position of a partition that still exists and the one after its last record."""
+        (begin, _), (end, _) = (
+            self.list_offsets({partition: which}, isolation_level="read_uncommitted")[partition]
+            for which in (EARLIEST, LATEST)
+        )
+        return begin, end
+
+    def fetch(
+        self, partition: TopicPartition, position: int, useful_bytes: int, topic_id: UUID | None = None
+    ) -> LeaderCall[FetchedPartition | None]:
+        """Send a fetch of the record batches from ``position`` on; the call's result waits for them.
+
+        topic_id: of the topic that is meant; its result raises PositionGoneError where another one has
+            taken its place.  None, and brokers before Kafka 3.1, take any topic of that name.
+
+        Asks for at most ``useful_bytes`` within the config's limits, yet at least one whole batch
+        comes.  The answer is None if the position is out of range.  Its records are valid until
+        the client's next result.
+        """
+        partition_bytes = max(FEW_BYTES, min(useful_bytes, self.config.max_partition_fetch_bytes))
+        topic_ids = {partition.topic: topic_id}
+        max_wait_ms = self.config.fetch_max_wait_ms
+        return self._fetch({partition: position}, lambda _, fetched: fetched, topic_ids, partition_bytes, max_wait_ms)
+
+    def fetch_jointly(
+        self, positions: Mapping[TopicPartition, int], useful_bytes: int, topic_ids: Mapping[str, UUID | None]
+    ) -> dict[TopicPartition, FetchedPartition]:
+        """Fetch record batches of many partitions, by one request for each broker, as ``fetch`` does of one.
+
+        Returns those of which a whole batch came at least: a response may have no room for all.  Their records
+        stay valid.
+        """
+        partition_bytes = max(FEW_BYTES, min(useful_bytes, self.config.max_partition_fetch_bytes))
+        found, _ = self._fetch(positions, _kept, topic_ids, partition_bytes).reached()
+        return {partition: each for partition, each in found.items() if each is not None}
+
+    def peek(
+        self,
+        positions: Mapping[TopicPartition, int],
+        find: FindHead | None = None,
+        peeked: PeekedBatches | None = None,
+        topic_ids: Mapping[str, UUID | None] | None = None,
+    ) -> dict[TopicPartition, tuple[int, int] | None]:
+        """Return offset and event time (ms) of the first visible data record at or after each position.
+
+        find: returns them for the first record of a batch that counts; the default takes every
+            record, by its timestamp.
+        peeked: batches that need not be asked for; those that come are kept there.
+        topic_ids: of the topics that are meant, as in ``fetch``.
+
+        None says that there is none up to the end, which is the last stable offset under
+        ``read_committed``.  Reads little: 64 KiB of each partition, one request per broker, then
+        on from there where these hold only control records, aborted transactions or holes.
+        Raises PositionGoneError if a position is not within its log, or another topic has taken its topic's place.
+        Raises DeadlineError if the broker goes on sending nothing from where there may be records.
+        """
+        heads: dict[TopicPartition, tuple[int, int] | None] = {}
+        find = find or _first_by_timestamp
+        peeked = peeked or PeekedBatches(0)
+        for partition, position in positions.items():
+            batch = peeked.at(partition, position)
+            with corruption_named(partition.split_id):
+                if batch is not None and (head := find(partition, batch, position)) is not None:
+                    heads[partition] = head
+            if partition not in heads and peeked.is_nothing(partition, position):
+                heads[partition] = None
+        asked = {partition: position for partition, position in positions.items() if partition not in heads}
+        for partition, look in (self._look(asked, find, peeked, topic_ids or {}) if asked else {}).items():
+            deadline = None
+            while look.more and not peeked.is_nothing(partition, look.position):
+                if look.unproven_end is None:
+                    deadline = None
+                elif self.is_hole(partition, look.position, look.unproven_end, (topic_ids or {}).get(partition.topic)):
+                    break
+                else:
+                    deadline = deadline or self.reading(partition, look.unproven_end)
+                    deadline.pause(TransientError(f"the broker sends nothing from {look.position} on"))
+                on = {partition: look.position}
+                look = self._look(on, find, peeked, topic_ids or {})[partition]  # noqa: PLW2901 - one step on
+            if look.head is None:
+                peeked.keep_nothing(partition, positions[partition])
+            heads[partition] = look.head
+        return heads
+
+    def is_hole(self, partition: TopicPartition, position: int, end: int, topic_id: UUID | None = None) -> bool:
+        """Tell whether an empty answer from ``position``, below the visible ``end``, proves that no record is between.
+
+        Compaction may leave such a hole where nothing visible follows it: before an open
+        transaction, or before a segment to which nothing has been written.  But a broker also
+        answers with nothing while its tiered storage does not answer (KIP-1018), and then the
+        records are still there.  Two things tell them apart:
+
+        - A batch from ``end`` on, be it of an open transaction: the first one at or after
+          ``position`` always comes, whatever its size, so nothing is before it.
+        - ``position`` is on the broker's own disks, from where what there is always comes.  That
+          position only grows, so it was there when the empty answer was given, too.
+        """
+        ((local, _),) = self.list_offsets({partition: EARLIEST_LOCAL}).values()
+        # Asked last: should the leader have changed after the empty answer, then this is the new one's.
+        config = replace(self.config, isolation_level="read_uncommitted")
+        call = self._fetch({partition: position}, _first_offset, {partition.topic: topic_id}, config=config)
+        first = call.result()[partition]
+        if first is not None:
+            return first >= end
+        return 0 <= local <= position
+
+    def split(self, fetched: FetchedPartition) -> list[RecordBatch]:
+        """Return whole record batches of a fetch, as split_batches does."""
+        return split_batches(
+            fetched.records, check_crc=self.config.check_crcs, most_bytes=self.config.max_decompressed_bytes
+        )
+
+    def reading(self, partition: TopicPartition, end: int) -> Deadline:
+        """Return the time that a broker has to send what it should have."""
+        operation = f"read {partition.split_id} up to {end} from Kafka at {self.config.bootstrap_servers}"
+        return Deadline(operation, self.config.deadline_s)
+
+    def close(self) -> None:
+        """Close all connections; may be called again, and so may the other methods."""
+        self._cluster.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _look(
+        self,
+        positions: Mapping[TopicPartition, int],
+        find: FindHead,
+        peeked: PeekedBatches,
+        topic_ids: Mapping[str, UUID | None],
+    ) -> dict[TopicPartition, _Look]:
+        def look(partition: TopicPartition, fetched: FetchedPartition | None) -> _Look | None:
+            if fetched is None:
+                return None
+            position = positions[partition]
+            with corruption_named(partition.split_id):
+                batches = self.split(fetched)
+                head = None
+                for batch in visible_batches(batches, fetched.aborted):
+                    peeked.keep(partition, batch)
+                    head = head or find(partition, batch, position)
+            if head is not None:
+                return _Look(position, head, more=False)
+            if batches:
+                return _Look(batches[-1].last_offset + 1, None, more=True)
+            end = fetched.end(self.config.isolation_level)
+            # Among others a partition may come away with no bytes; alone it gets one batch at least.
+            alone = len(positions) == 1
+            return _Look(position, None, more=position < end, unproven_end=end if alone and position < end else None)
+
+        looks = self._fetch(positions, look, topic_ids).result()
+        for partition, position in positions.items():
+            if looks[partition] is None:
+                begin, end = self.log_range(partition)
+                raise PositionGoneError(
+                    f"position {position} of {partition.split_id} does not exist: its log reaches from {begin} to {end}"
+                )
+        return {partition: each for partition, each in looks.items() if each is not None}
+
+    def _fetch(
+        self,
+        positions: Mapping[TopicPartition, int],
+        use: Callable[[TopicPartition, FetchedPartition | None], Answer],
+        topic_ids: Mapping[str, UUID | None],
+        partition_bytes: int = FEW_BYTES,
+        max_wait_ms: int = 0,
+        config: KafkaConnectionConfig | None = None,
+    ) -> LeaderCall[Answer]:
+        call_config = config or self.config
+        return fetch_call(
+            self._cluster, call_config, positions, use, topic_ids, partition_bytes, max_wait_ms=max_wait_ms
+        )
+
+
+def _kept(_: TopicPartition, fetched: FetchedPartition | None) -> FetchedPartition | None:
+    """Return what was fetched with a copy of its records: the connection's next response takes the place of this one.
+
+    There is a next one before all is fetched, where a leader has moved.  None: no whole batch came.
+    """
+    if fetched is None or not holds_a_batch(fetched.records):
+        return None
+    return replace(fetched, records=memoryview(bytes(fetched.records)))
+
+
+def _first_offset(_: TopicPartition, fetched: FetchedPartition | None) -> int | None:
+    """Return the base offset of the first batch, if one was sent."""
+    batches = [] if fetched is None else split_batches(fetched.records, check_crc=False)
+    return batches[0].base_offset if batches else None
+
+
+def _first_by_timestamp(_: TopicPartition, batch: RecordBatch, position: int) -> tuple[int, int] | None:
+    return first_record(batch, position)

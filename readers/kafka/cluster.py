@@ -1,0 +1,368 @@
+"""A Kafka cluster as one client sees it: its brokers, who leads what, and asking the leaders."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from uuid import UUID
+
+from kafka import errors as kafka_errors
+from kafka.protocol.admin import DescribeQuorumRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from tidegate.errors import ConnectorError, UnavailableError
+from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka.wire.connection import BrokerConnection, RefusedError, decode_response
+from tidegate.readers.retry import Deadline, TransientError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+
+__all__ = ["NO_ERROR", "KafkaCluster", "LeaderCall", "UnknownPartitionError"]
+
+Answer = TypeVar("Answer")
+
+REQUEST_TIMEOUT_MS = 30_000
+UNKNOWN_TOPIC_GRACE_S = 5.0
+METADATA_TOPIC = "__cluster_metadata"
+NO_ERROR = kafka_errors.NoError.errno
+UNKNOWN_TOPIC = kafka_errors.UnknownTopicOrPartitionError.errno
+NO_TOPIC_ID = UUID(int=0)
+
+
+class UnknownPartitionError(ConnectorError):
+    """The cluster has no such partition, and has had time enough to learn of it."""
+
+
+class KafkaCluster:
+    """The connections to the brokers, one for each, and what is known of the partitions' leaders.
+
+    cluster_id, topic_ids: as the brokers last named them; empty where they have no such ids (before 0.10.1, 2.8).
+    patience_s: how long a call waits for partitions that have no leader that answers, while the cluster does.
+    """
+
+    def __init__(self, config: KafkaConnectionConfig) -> None:
+        self._config = config
+        self._connections: dict[str, BrokerConnection] = {}
+        self._brokers: list[str] = []
+        self._away: set[str] = set()  # addresses that failed when they were last tried
+        self._leaders: dict[TopicPartition, str | None] = {}
+        self._absences = _Absences(config.deadline_s)
+        self._refusal: str | None = None
+        self.cluster_id: str | None = None
+        self.topic_ids: dict[str, UUID] = {}
+        self.patience_s = math.inf
+
+    def deadline(self, purpose: str, seconds: float | None = None) -> Deadline:
+        """Return the time for one operation, from now on."""
+        operation = f"reach Kafka at {self._config.bootstrap_servers} to {purpose}"
+        return Deadline(operation, self._config.deadline_s if seconds is None else seconds)
+
+    def request_timeout_s(self, deadline: Deadline) -> float:
+        """Return how long one request may take."""
+        timeout_ms: int = self._config.properties.get("request_timeout_ms", REQUEST_TIMEOUT_MS)
+        return min(timeout_ms / 1000, deadline.remaining_s)
+
+    def connection(self, address: str, timeout_s: float) -> BrokerConnection:
+        """Return the connection to a broker, opened if need be.
+
+        A refusal is remembered until :meth:`close`: a login that is tried again and again may be locked out.
+        """
+        connection = self._connections.get(address)
+        if connection is None or connection.is_closed:
+            if self._refusal is not None:
+                raise RefusedError(self._refusal)
+            try:
+                connection = BrokerConnection(address, self._config.properties, timeout_s)
+            except RefusedError as error:
+                self._refusal = str(error)
+                raise
+            except TransientError:
+                self._failed(address)
+                raise
+            self._connections[address] = connection
+            self._away.discard(address)
+        return connection
+
+    def lost(self, connection: BrokerConnection) -> None:
+        """Learn that a request failed; with it the connection, or only its response."""
+        if connection.is_closed:
+            self._failed(connection.address)
+
+    def leaders(
+        self, partitions: Iterable[TopicPartition], deadline: Deadline
+    ) -> tuple[dict[str, list[TopicPartition]], dict[TopicPartition, ConnectorError]]:
+        """Return for each broker which of these partitions it leads, and why the others have no leader.
+
+        An UnknownPartitionError says that a partition is gone for good, a TransientError that it may come.
+        """
+        partitions = list(partitions)
+        if not self._leaders.keys() >= set(partitions):
+            self._refresh_leaders({each.topic for each in partitions}, deadline)
+            self._absences.observe(partitions, self._leaders)
+        led: dict[str, list[TopicPartition]] = {}
+        failures: dict[TopicPartition, ConnectorError] = {}
+        for each in partitions:
+            leader = self._leaders.get(each)
+            if leader is not None:
+                led.setdefault(leader, []).append(each)
+            elif each in self._leaders:
+                failures[each] = TransientError(f"the Kafka partition {each.split_id} has no leader")
+            elif self._absences.is_over(each):
+                failures[each] = UnknownPartitionError(f"Kafka knows no partition {each.split_id}")
+            else:
+                failures[each] = TransientError(f"Kafka knows no partition {each.split_id}")
+        return led, failures
+
+    def forget_leaders(self, partitions: Iterable[TopicPartition]) -> None:
+        """Ask for the leaders of these partitions anew before the next attempt."""
+        for each in partitions:
+            self._leaders.pop(each, None)
+
+    def metadata(self, topics: Collection[str] | None, deadline: Deadline, expected: Collection[str] = ()) -> Any:
+        """Ask any broker, those first to which there is a connection; never create a topic.
+
+        expected: topics of which ``doubt`` is to be asked, besides ``topics``.
+        """
+        request_topics = (
+            None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+        )
+        while True:
+            addresses = self._addresses()
+            for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
+                request = MetadataRequest(topics=request_topics, allow_auto_topic_creation=False, min_version=4)
+                try:
+                    response = self._ask(address, request, deadline.remaining_s / left)
+                except TransientError as error:
+                    cause = error
+                    continue
+                known = [topic for topic in response.topics if topic.error_code != UNKNOWN_TOPIC]
+                failures = (_failure(topic.error_code, f"topic {topic.name}") for topic in known)
+                failure = next(filter(None, failures), None)
+                if failure is None:
+                    self._learn(response, known, {*(topics or ()), *expected})
+                    return response
+                cause = failure
+            deadline.pause(cause)
+
+    def doubt(self, topics: Iterable[str]) -> TransientError | None:
+        """Return which of the topics is unknown, as of the last metadata, and may only not be known yet."""
+        for topic in topics:
+            if self._absences.is_there(topic) and not self._absences.is_over(topic):
+                return TransientError(f"Kafka knows no topic {topic}")
+        return None
+
+    def clock_ms(self, deadline: Deadline) -> int | None:
+        """Return the wall clock of the cluster's controller in ms; None: nobody tells.
+
+        No request asks for the time.  But the leader of the metadata quorum says of itself that it is
+        caught up now (KIP-836, since Kafka 3.3; needs the right to describe the cluster).
+        """
+        partition = DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
+        topic = DescribeQuorumRequest.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
+        for address in list(self._connections):
+            request = DescribeQuorumRequest(topics=[topic], min_version=1)
+            with suppress(TransientError, ConnectorError):
+                response = self._ask(address, request, self.request_timeout_s(deadline))
+                for found in (each for topic in response.topics for each in topic.partitions):
+                    voters = {each.replica_id: each.last_caught_up_timestamp for each in found.current_voters}
+                    at_ms: int = voters.get(found.leader_id, -1) if found.error_code == NO_ERROR else -1
+                    return at_ms if at_ms > 0 else None
+        return None
+
+    def close(self) -> None:
+        """Close all connections; may be called again, and the cluster may be used again."""
+        while self._connections:
+            self._connections.popitem()[1].close()
+        self._leaders.clear()
+        self._refusal = None
+
+    def _addresses(self) -> list[str]:
+        """Return whom to ask: connections, brokers, bootstrap servers, and last who did not answer when last asked."""
+        bootstrap = [each.strip() for each in self._config.bootstrap_servers.split(",")]
+        random.shuffle(bootstrap)
+        known = dict.fromkeys([*self._connections, *self._brokers, *bootstrap])
+        return sorted(known, key=self._away.__contains__)
+
+    def _failed(self, address: str) -> None:
+        self._connections.pop(address, None)
+        self._away.add(address)
+        self._absences.begin_anew()
+
+    def _learn(self, response: Any, known: Collection[Any], asked: Collection[str]) -> None:
+        self.cluster_id = response.cluster_id
+        self._brokers = [_address(each.host, each.port) for each in response.brokers]
+        names = {topic.name for topic in known}
+        self._absences.observe(asked, names)
+        for topic in [*self.topic_ids.keys() & (set(asked) - names)]:
+            del self.topic_ids[topic]
+        self.topic_ids.update({topic.name: topic.topic_id for topic in known if _has_id(topic)})
+
+    def _refresh_leaders(self, topics: Collection[str], deadline: Deadline) -> None:
+        response = self.metadata(topics, deadline)
+        addresses = {each.node_id: _address(each.host, each.port) for each in response.brokers}
+        for topic in response.topics:
+            for each in topic.partitions:
+                self._leaders[TopicPartition(topic.name, each.partition_index)] = addresses.get(each.leader_id)
+
+    def _ask(self, address: str, request: Any, timeout_s: float) -> Any:
+        connection = self.connection(address, timeout_s)
+        try:
+            frame = connection.receive(connection.send(request, timeout_s), timeout_s)
+        except TransientError:
+            self.lost(connection)
+            raise
+        return decode_response(request, frame)
+
+
+class _Absences:
+    """Since when partitions and topics have been unknown to the brokers.
+
+    A broker that has just started does not know them yet, nor others one that was just created.  So they are gone only
+    after a while, which is longer after a broker was away.
+    """
+
+    def __init__(self, longest_s: float) -> None:
+        self._longest_s = longest_s
+        self._since: dict[Hashable, float] = {}
+        self._begun_at = -math.inf
+
+    def begin_anew(self) -> None:
+        """Learn that a broker was away."""
+        self._since.clear()
+        self._begun_at = time.monotonic()
+
+    def observe(self, asked: Iterable[Hashable], known: Collection[Hashable]) -> None:
+        now = time.monotonic()
+        for each in asked:
+            if each in known:
+                self._since.pop(each, None)
+            else:
+                self._since.setdefault(each, now)
+
+    def is_there(self, asked: Hashable) -> bool:
+        return asked in self._since
+
+    def is_over(self, asked: Hashable) -> bool:
+        now = time.monotonic()
+        was_away = now - self._begun_at < 2 * self._longest_s
+        grace_s = self._longest_s if was_away else min(UNKNOWN_TOPIC_GRACE_S, self._longest_s)
+        return now - self._since.get(asked, now) >= grace_s
+
+
+class LeaderCall(Generic[Answer]):
+    """A request about partitions, sent at once to the leader of each, and repeated until all have answered.
+
+    request: makes kafka-python's request for some of the partitions.
+    read: yields each partition in a response with its error code and its answer.
+    """
+
+    def __init__(
+        self,
+        cluster: KafkaCluster,
+        purpose: str,
+        partitions: Iterable[TopicPartition],
+        request: Callable[[Iterable[TopicPartition]], Any],
+        read: Callable[[Any, memoryview], Iterator[tuple[TopicPartition, int, Answer]]],
+    ) -> None:
+        self._cluster = cluster
+        self._purpose = purpose
+        self._request = request
+        self._read = read
+        self._waiting = set(partitions)
+        self._sent: list[tuple[BrokerConnection, list[TopicPartition], Any, int]] = []
+        self._answers: dict[TopicPartition, Answer] = {}
+        self._failures: dict[TopicPartition, ConnectorError] = {}
+        self._send(cluster.deadline(purpose))
+
+    def result(self) -> dict[TopicPartition, Answer]:
+        """Wait for the answers of all partitions.
+
+        Raises DeadlineError; UnavailableError once the cluster's patience is over; UnknownPartitionError, or
+        another ConnectorError, if no repetition helps.
+        """
+        answers, failures = self.reached()
+        if failures:
+            cause = next((e for e in failures.values() if isinstance(e, UnknownPartitionError)), None)
+            kind = UnavailableError if cause is None else UnknownPartitionError
+            told = cause or next(iter(failures.values()))
+            raise kind(f"cannot {self._cluster.deadline(self._purpose).operation}: {told}")
+        return answers
+
+    def reached(self) -> tuple[dict[TopicPartition, Answer], dict[TopicPartition, ConnectorError]]:
+        """Wait for the answers of the partitions that give one, and return why the others do not.
+
+        An UnknownPartitionError says that a partition is gone for good.  Raises DeadlineError, or
+        ConnectorError if the cluster refuses.
+        """
+        deadline = self._cluster.deadline(self._purpose)
+        self._receive(deadline)
+        while self._waiting and deadline.elapsed_s < self._cluster.patience_s:
+            cause = next(error for error in self._failures.values() if isinstance(error, TransientError))
+            deadline.pause(cause)
+            self._send(deadline)
+            self._receive(deadline)
+        return self._answers, self._failures
+
+    def _send(self, deadline: Deadline) -> None:
+        left_out = TransientError("a broker left a partition out of its answer")
+        self._failures.update(dict.fromkeys(self._waiting, left_out))
+        led, failures = self._cluster.leaders(self._waiting, deadline)
+        for partition, failure in failures.items():
+            self._fail([partition], failure)
+        self._waiting -= {p for p, failure in failures.items() if isinstance(failure, UnknownPartitionError)}
+        for address, partitions in led.items():
+            timeout_s = self._cluster.request_timeout_s(deadline)
+            request = self._request(partitions)
+            try:
+                connection = self._cluster.connection(address, timeout_s)
+                self._sent.append((connection, partitions, request, connection.send(request, timeout_s)))
+            except TransientError as error:
+                self._fail(partitions, error)
+
+    def _receive(self, deadline: Deadline) -> None:
+        for connection, partitions, request, request_id in self._sent:
+            try:
+                frame = connection.receive(request_id, self._cluster.request_timeout_s(deadline))
+            except TransientError as error:
+                self._cluster.lost(connection)
+                self._fail(partitions, error)
+                continue
+            for partition, error_code, answer in self._read(request, frame):
+                failure = _failure(error_code, f"partition {partition.split_id}")
+                if failure is None:
+                    self._answers[partition] = answer
+                    self._waiting.discard(partition)
+                    self._failures.pop(partition, None)
+                else:
+                    self._fail([partition], failure)
+        self._sent.clear()
+
+    def _fail(self, partitions: Iterable[TopicPartition], failure: ConnectorError) -> None:
+        self._failures.update(dict.fromkeys(partitions, failure))
+        self._cluster.forget_leaders(partitions)
+
+
+def _failure(error_code: int, subject: str) -> TransientError | None:
+    """Return what stands in the way of an answer, if anything.
+
+    Raises ConnectorError if it will stay in the way.
+    """
+    if error_code == NO_ERROR:
+        return None
+    error = kafka_errors.for_code(error_code)
+    sentence = f"Kafka answers {error.__name__} for {subject}"
+    if not error.retriable:
+        raise ConnectorError(sentence)
+    return TransientError(sentence)
+
+
+def _has_id(topic: Any) -> bool:
+    return getattr(topic, "topic_id", None) not in {None, NO_TOPIC_ID}
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,184 @@
+"""Kafka's fetch request, and its response without a copy of the records.
+
+Versions 4 to 10 name topics by name; brokers since 0.11 speak one of them, and Kafka 4 still speaks
+all.  Version 13 (Kafka 3.1) names them by id (KIP-516), so that a topic that was created anew answers with an error,
+not with its records.  Version 12 brought lengths and counts of variable size (KIP-482).  The layout is that of
+``FetchResponse.json`` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from kafka.protocol.consumer import FetchRequest
+
+from tidegate.errors import CorruptDataError
+from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["ISOLATION_LEVELS", "FetchedPartition", "fetch_request", "read_fetch_response"]
+
+ISOLATION_LEVELS: Mapping[IsolationLevel, int] = {"read_uncommitted": 0, "read_committed": 1}
+NEWEST_VERSION_BY_NAME = 10
+NEWEST_VERSION = 13
+LOG_START_SINCE = 5
+SESSIONS_SINCE = 7
+PREFERRED_REPLICA_SINCE = 11  # for who names a rack, which we do not
+VARIABLE_SIZES_SINCE = 12
+TOPIC_IDS_SINCE = 13
+NO_SESSION = -1
+LARGEST_SHIFT = 28  # of the last byte of a number of variable size, which has 32 bits
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedPartition:
+    """What a fetch found in one partition.
+
+    high_watermark: the position after the last replicated record.
+    last_stable_offset: the position of the first open transaction, or the high watermark.
+    aborted: producer id and first offset of each aborted transaction that the records may hold;
+        empty unless the fetch was ``read_committed``.
+    records: whole record batches and perhaps the beginning of one more, valid until the
+        connection's next response.
+    """
+
+    high_watermark: int
+    last_stable_offset: int
+    aborted: tuple[tuple[int, int], ...]
+    records: memoryview
+
+    def end(self, isolation_level: IsolationLevel) -> int:
+        """Return the position after the last record that is visible now."""
+        return self.last_stable_offset if isolation_level == "read_committed" else self.high_watermark
+
+
+def fetch_request(
+    config: KafkaConnectionConfig,
+    positions: Mapping[TopicPartition, int],
+    partition_bytes: int,
+    max_wait_ms: int,
+    topic_ids: Mapping[str, UUID],
+) -> Any:
+    """Return the request for the records of each partition from its position on, outside any session.
+
+    topic_ids: of all topics, to be asked for by these; of fewer, all are asked for by name.
+    """
+    topics: dict[str, list[Any]] = {}
+    for (topic, partition), position in positions.items():
+        topics.setdefault(topic, []).append(
+            FetchRequest.FetchTopic.FetchPartition(
+                partition=partition, fetch_offset=position, partition_max_bytes=partition_bytes
+            )
+        )
+    by_id = topics.keys() <= topic_ids.keys()
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=config.fetch_max_bytes,
+        isolation_level=ISOLATION_LEVELS[config.isolation_level],
+        session_epoch=NO_SESSION,
+        topics=[
+            FetchRequest.FetchTopic(topic=topic, topic_id=topic_ids.get(topic, UUID(int=0)), partitions=each)
+            for topic, each in topics.items()
+        ],
+        max_version=NEWEST_VERSION if by_id else NEWEST_VERSION_BY_NAME,
+    )
+
+
+def read_fetch_response(
+    frame: memoryview, version: int, topic_ids: Mapping[str, UUID]
+) -> Iterator[tuple[TopicPartition, int, FetchedPartition]]:
+    """Yield each partition of a response with its error code; ``frame`` begins with the header.
+
+    topic_ids: those of the request.
+
+    Raises CorruptDataError for a response that cannot be one.
+    """
+    names = {topic_id.bytes: topic for topic, topic_id in topic_ids.items()}
+    reader = _Reader(frame, variable_sizes=version >= VARIABLE_SIZES_SINCE)
+    reader.take(">i")  # correlation id
+    reader.skip_tags()
+    reader.take(">i")  # throttle time
+    if version >= SESSIONS_SINCE:
+        reader.take(">hi")  # error code, session id
+    for _ in range(reader.size(">i")):
+        topic = names.get(bytes(reader.bytes(16))) if version >= TOPIC_IDS_SINCE else reader.string()
+        if topic is None:
+            raise CorruptDataError("a broker answered a fetch with a topic id that was not asked for")
+        for _ in range(reader.size(">i")):
+            partition, error_code, high_watermark, last_stable_offset = reader.take(">ihqq")
+            if version >= LOG_START_SINCE:
+                reader.take(">q")
+            aborted = []
+            for _ in range(reader.size(">i")):
+                aborted.append(reader.take(">qq"))
+                reader.skip_tags()
+            if version >= PREFERRED_REPLICA_SINCE:
+                reader.take(">i")
+            records = reader.bytes(reader.size(">i"))
+            reader.skip_tags()
+            yield (
+                TopicPartition(topic, partition),
+                error_code,
+                FetchedPartition(high_watermark, last_stable_offset, tuple(aborted), records),
+            )
+        reader.skip_tags()
+
+
+class _Reader:
+    """Takes one field after the other; a size of -1 stands for null and yields nothing."""
+
+    def __init__(self, frame: memoryview, *, variable_sizes: bool) -> None:
+        self._frame = frame
+        self._variable_sizes = variable_sizes
+        self._at = 0
+
+    def take(self, layout: str) -> tuple[Any, ...]:
+        try:
+            values = struct.unpack_from(layout, self._frame, self._at)
+        except struct.error:
+            raise self._broken() from None
+        self._at += struct.calcsize(layout)
+        return values
+
+    def size(self, layout: str) -> int:
+        """Take a length or a count; ``layout`` is that of the versions that have it in a fixed size."""
+        size: int = self._unsigned() - 1 if self._variable_sizes else self.take(layout)[0]
+        return size
+
+    def bytes(self, length: int) -> memoryview:
+        start = self._at
+        self._at += max(0, length)
+        if length < -1 or self._at > len(self._frame):
+            raise self._broken()
+        return self._frame[start : self._at]
+
+    def string(self) -> str:
+        try:
+            return str(self.bytes(self.size(">h")), "utf-8")
+        except UnicodeDecodeError:
+            raise self._broken() from None
+
+    def skip_tags(self) -> None:
+        """Step over fields that only versions with variable sizes have, and that may be left out (KIP-482)."""
+        if self._variable_sizes:
+            for _ in range(self._unsigned()):
+                self._unsigned()
+                self.bytes(self._unsigned())
+
+    def _unsigned(self) -> int:
+        value = 0
+        for shift in range(0, LARGEST_SHIFT + 1, 7):
+            byte: int = self.take("B")[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise self._broken()
+
+    def _broken(self) -> CorruptDataError:
+        return CorruptDataError(f"a fetch response of {len(self._frame)} bytes is broken at byte {self._at}")

@@ -1,0 +1,66 @@
+"""One fetch of record batches: sent to the leaders of its partitions, repeated where they move, and checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kafka import errors as kafka_errors
+
+from tidegate.errors import CorruptDataError, PositionGoneError
+from tidegate.readers.kafka.cluster import NO_ERROR, KafkaCluster, LeaderCall
+from tidegate.readers.kafka.fetch import FetchedPartition, fetch_request, read_fetch_response
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from uuid import UUID
+
+    from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+
+__all__ = ["fetch_call"]
+
+Answer = TypeVar("Answer")
+
+OUT_OF_RANGE = kafka_errors.OffsetOutOfRangeError.errno
+OTHER_TOPIC = {kafka_errors.UnknownTopicIdError.errno, kafka_errors.InconsistentTopicIdError.errno}
+
+
+def fetch_call(
+    cluster: KafkaCluster,
+    config: KafkaConnectionConfig,
+    positions: Mapping[TopicPartition, int],
+    use: Callable[[TopicPartition, FetchedPartition | None], Answer],
+    topic_ids: Mapping[str, UUID | None],
+    partition_bytes: int,
+    *,
+    max_wait_ms: int,
+) -> LeaderCall[Answer]:
+    """Send a fetch from ``positions`` on; the call's result waits for the answers.
+
+    use: makes the answer for a partition out of what came, or of None if its position is out of range.
+    topic_ids: of the topics that are meant, as far as they are known.
+    partition_bytes: the most for one partition, but at least one whole batch comes.
+
+    The result raises PositionGoneError where another topic has taken its topic's place.
+    """
+    topics = {partition.topic for partition in positions}
+    known_ids = {topic: topic_id for topic in topics if (topic_id := topic_ids.get(topic)) is not None}
+    refused: set[str] = set()
+
+    def request(asked: Iterable[TopicPartition]) -> Any:
+        for topic in refused:
+            # A leader may only not know yet of a topic that was just created.
+            if cluster.topic_ids.get(topic) not in {None, known_ids[topic]}:
+                raise PositionGoneError(f"the Kafka topic {topic!r} was deleted and created anew")
+        wanted = {each: positions[each] for each in asked}
+        return fetch_request(config, wanted, partition_bytes, max_wait_ms, known_ids)
+
+    def read(sent: Any, frame: memoryview) -> Iterator[tuple[TopicPartition, int, Answer]]:
+        for partition, error_code, fetched in read_fetch_response(frame, sent.API_VERSION, known_ids):
+            if partition not in positions:
+                raise CorruptDataError(f"a fetch response names {partition.split_id}, which nobody asked for")
+            known = NO_ERROR if error_code == OUT_OF_RANGE else error_code
+            if error_code in OTHER_TOPIC:
+                refused.add(partition.topic)
+            yield partition, known, use(partition, None if error_code else fetched)
+
+    return LeaderCall(cluster, "fetch records", positions, request, read)

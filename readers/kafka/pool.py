@@ -1,0 +1,79 @@
+"""Clients that wait, with their open connections, for the next task of a worker process."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidegate.readers.kafka.client import KafkaClient
+    from tidegate.readers.kafka.config import KafkaConnectionConfig
+
+__all__ = ["ClientPool", "idle_clients"]
+
+MOST_IDLE = 8
+IDLE_SECONDS = 5.0  # Spark does not tell a worker that its query has stopped
+
+
+class ClientPool:
+    """Lends a client to one reader at a time, and closes all when none was returned for a while."""
+
+    def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._idle_seconds = idle_seconds
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process_id = os.getpid()
+        self._lock = threading.Lock()
+        self._idle: list[KafkaClient] = []
+        self._timer: threading.Timer | None = None
+
+    @contextmanager
+    def lend(self, config: KafkaConnectionConfig) -> Iterator[KafkaClient]:
+        """Lend a client for ``config``, an idle one if there is any."""
+        client = self._take(config)
+        try:
+            yield client
+        finally:
+            self._return(client)
+
+    def close(self) -> None:
+        """Close the idle clients."""
+        with self._lock:
+            while self._idle:
+                self._idle.pop().close()
+
+    def _take(self, config: KafkaConnectionConfig) -> KafkaClient:
+        from tidegate.readers.kafka.client import KafkaClient
+
+        if self._process_id != os.getpid():
+            # Spark forks its workers: this process must not talk through its parent's sockets.
+            inherited = self._idle
+            self._begin()
+            for client in inherited:
+                client.close()
+        with self._lock:
+            found = next((each for each in self._idle if each.config == config), None)
+            if found is not None:
+                self._idle.remove(found)
+        return found or KafkaClient(config)
+
+    def _return(self, client: KafkaClient) -> None:
+        with self._lock:
+            self._idle.append(client)
+            if len(self._idle) > MOST_IDLE:
+                self._idle.pop(0).close()
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = threading.Timer(self._idle_seconds, self.close)
+            self._timer.daemon = True
+            self._timer.start()
+
+
+idle_clients = ClientPool()
+atexit.register(idle_clients.close)

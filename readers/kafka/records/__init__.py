@@ -1,0 +1,1 @@
+"""Record batches, as brokers hold them, and the records in them."""

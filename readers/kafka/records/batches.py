@@ -1,0 +1,274 @@
+"""Kafka's record batches: where they begin, which are visible, what is in them.
+
+The layout is that of ``DefaultRecordBatch`` in Apache Kafka (message format 2).  A compressed batch has a plain
+header and one compressed block that holds all its records.  Messages of older formats become such batches here.
+"""
+
+from __future__ import annotations
+
+import heapq
+import struct
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import google_crc32c
+import numpy as np
+
+from tidegate.errors import CorruptDataError
+from tidegate.readers.decompression import DEFAULT_MOST_BYTES, Bound, OutOfMemoryError, decompress
+from tidegate.readers.kafka.records.old_messages import LEAST_SIZES, OldMessages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from tidegate.alignment.splits import SplitId
+    from tidegate.readers.kafka.records.old_messages import OldRecords
+
+__all__ = ["RecordBatch", "corruption_named", "holds_a_batch", "split_batches", "visible_batches"]
+
+# base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base timestamp,
+# max timestamp, producer id, producer epoch, base sequence, record count
+HEADER = struct.Struct(">qiibIhiqqqhii")
+START = struct.Struct(">qi4xb")  # of every message format: offset, length, magic
+LENGTH_END = 12  # the length counts the bytes after itself
+CRC_START = 21  # the checksum covers everything from the attributes on
+MAGIC = 2
+LEAST_SIZE = {**LEAST_SIZES, MAGIC: HEADER.size}
+LARGEST_OFFSET = 2**63 - 2  # one more is a position, too
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+CODECS: Mapping[int, str] = {1: "gzip", 2: "xerial", 3: "lz4", 4: "zstd"}
+
+CONTROL_TYPE = slice(HEADER.size + 7, HEADER.size + 9)  # the key's second half, after six bytes and its version
+ABORT = b"\x00\x00"
+
+MOST_BYTES_OPTION = "kafka.max.decompressed.bytes"
+OLD_BYTES = 8 << 20  # of old messages are made into batches at once, but for a single larger wrapper
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBatch:
+    """One batch as it lies in a fetch response.
+
+    data: all its bytes, header included; a view, valid as long as the response's buffer is.
+    base_offset, last_offset: the first and last offset it ever had; compaction may have removed
+        the records that stood there.
+    base_timestamp_ms: what the records' timestamps count from.
+    append_time_ms: the time of all its records if the broker stamped them, None if their producer did.
+    producer_id: who wrote it, if in a transaction; -1 for most.
+    attributes: the codec and the flags of the header.
+    crc: the checksum in the header.
+    count: how many records the header says that it has.
+    check_crc: whether the checksum is verified.
+    most_bytes: what its records may take decompressed.
+    has_timestamps: whether its records have any; if not, each is -1.
+    start: where its records begin in the data.
+    leader_epoch: of the leader that appended it; None: message formats 0 and 1 do not say.
+    """
+
+    data: npt.NDArray[np.uint8]
+    base_offset: int
+    last_offset: int
+    base_timestamp_ms: int
+    append_time_ms: int | None
+    producer_id: int
+    attributes: int
+    crc: int
+    count: int
+    check_crc: bool = True
+    most_bytes: int = DEFAULT_MOST_BYTES
+    has_timestamps: bool = True
+    start: int = HEADER.size
+    leader_epoch: int | None = None
+
+    def verify(self) -> None:
+        """Raise CorruptDataError if the checksum is to be verified, and does not fit."""
+        # A NumPy slice goes through without a copy; a memoryview would be refused.
+        if self.check_crc and google_crc32c.value(self.data[CRC_START:]) != self.crc:
+            raise CorruptDataError(f"the checksum of the record batch at offset {self.base_offset} does not fit")
+
+    def records(self) -> npt.NDArray[np.uint8]:
+        """Return the bytes of its records one after the other, decompressed if need be.
+
+        Raises CorruptDataError if the checksum does not fit, or the block cannot be decompressed or becomes too large;
+        OutOfMemoryError.
+        """
+        self.verify()
+        codec = self.attributes & CODEC_MASK
+        block = self.data[self.start :]
+        if codec == 0:
+            return block
+        if codec not in CODECS:
+            raise CorruptDataError(f"the record batch at offset {self.base_offset} has the unknown codec {codec}")
+        try:  # a context manager would cost more than a small batch
+            return decompress(CODECS[codec], block.data, Bound(self.most_bytes, MOST_BYTES_OPTION))
+        except (CorruptDataError, OutOfMemoryError) as problem:
+            raise type(problem)(f"the record batch at offset {self.base_offset} {problem}") from None
+
+
+def split_batches(
+    fetched: memoryview, *, check_crc: bool = True, most_bytes: int = DEFAULT_MOST_BYTES
+) -> list[RecordBatch]:
+    """Return whole batches in the bytes of a fetch, in order; brokers cut the last one anywhere.
+
+    Batches of message formats 0 and 1 are checked and decompressed here; of those only so many come that their records
+    take OLD_BYTES, and none that follows a damaged one: fetch again from behind the last batch for the others.
+
+    check_crc: verify checksums.
+    most_bytes: what one batch may take decompressed.
+
+    Raises CorruptDataError if the bytes are no record batches, or the first one is of an old format and damaged.
+    """
+    batches: list[RecordBatch] = []
+    old: OldMessages | None = None
+    data = _readonly(fetched)
+    for start, end, magic in _frames(fetched):
+        if magic == MAGIC:
+            if old is not None:
+                batches += map(_upgraded, old.take())
+            header = HEADER.unpack_from(fetched, start)
+            batches.append(_batch(data[start:end], header, check_crc=check_crc, most_bytes=most_bytes))
+            continue
+        old = old or OldMessages(Bound(most_bytes, MOST_BYTES_OPTION), check_crc=check_crc)
+        try:
+            old.add(fetched[start:end])
+        except CorruptDataError:
+            if batches or old.bytes:
+                break
+            raise
+        if old.bytes > OLD_BYTES:
+            break
+    if old is not None:
+        batches += map(_upgraded, old.take())
+    return _in_order(batches)
+
+
+def holds_a_batch(fetched: memoryview) -> bool:
+    """Tell whether a whole batch, or message of an old format, is there."""
+    return len(fetched) >= START.size and LENGTH_END + START.unpack_from(fetched)[1] <= len(fetched)
+
+
+def _in_order(batches: list[RecordBatch]) -> list[RecordBatch]:
+    """Return them; raises CorruptDataError where an offset is not behind those before it."""
+    position = 0
+    for batch in batches:
+        if not position <= batch.base_offset <= batch.last_offset <= LARGEST_OFFSET:
+            raise _impossible(batch.base_offset)
+        position = batch.last_offset + 1
+    return batches
+
+
+def _frames(fetched: memoryview) -> Iterator[tuple[int, int, int]]:
+    """Yield where each whole batch or message begins and ends, and its format."""
+    end = 0
+    while len(fetched) - (start := end) >= START.size:
+        offset, length, magic = START.unpack_from(fetched, start)
+        if magic not in LEAST_SIZE:
+            raise CorruptDataError(f"the records at offset {offset} have the unknown message format {magic}")
+        end = start + LENGTH_END + length
+        if end - start < LEAST_SIZE[magic]:
+            raise _impossible(offset)
+        if end > len(fetched):
+            return
+        yield start, end, magic
+
+
+def _batch(data: npt.NDArray[np.uint8], header: Sequence[int], *, check_crc: bool, most_bytes: int) -> RecordBatch:
+    (
+        base_offset,
+        _,
+        leader_epoch,
+        _,
+        crc,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        _,
+        _,
+        count,
+    ) = header
+    return RecordBatch(
+        data,
+        base_offset,
+        base_offset + last_offset_delta,
+        base_timestamp,
+        max_timestamp if attributes & LOG_APPEND_TIME else None,
+        producer_id,
+        attributes,
+        crc,
+        count,
+        check_crc,
+        most_bytes,
+        leader_epoch=leader_epoch,
+    )
+
+
+def _upgraded(old: OldRecords) -> RecordBatch:
+    return RecordBatch(
+        np.frombuffer(old.data, np.uint8),
+        old.base_offset,
+        old.last_offset,
+        old.base_timestamp_ms,
+        old.append_time_ms,
+        producer_id=-1,
+        attributes=0,
+        crc=0,
+        count=old.number,
+        check_crc=False,  # each message had its own
+        most_bytes=len(old.data),
+        has_timestamps=old.has_timestamps,
+        start=0,
+    )
+
+
+def _impossible(base_offset: int) -> CorruptDataError:
+    return CorruptDataError(f"the record batch at offset {base_offset} has an impossible header")
+
+
+def visible_batches(batches: Iterable[RecordBatch], aborted: Sequence[tuple[int, int]]) -> Iterator[RecordBatch]:
+    """Yield the batches that hold data, without those of aborted transactions.
+
+    ``aborted`` are producer id and first offset of each aborted transaction that may reach into
+    these batches.  From that offset on, the producer's transactional batches are aborted, until its
+    abort marker (as in CompletedFetch of Kafka's Java consumer).
+
+    Raises CorruptDataError for a batch that would be left out, and has a wrong checksum.
+    """
+    upcoming = [(first_offset, producer_id) for producer_id, first_offset in aborted]
+    heapq.heapify(upcoming)
+    aborting: set[int] = set()
+    for batch in batches:
+        while upcoming and upcoming[0][0] <= batch.last_offset:
+            aborting.add(heapq.heappop(upcoming)[1])
+        if batch.attributes & CONTROL:
+            batch.verify()
+            if batch.data[CONTROL_TYPE].tobytes() == ABORT:
+                aborting.discard(batch.producer_id)
+        elif batch.attributes & TRANSACTIONAL and batch.producer_id in aborting:
+            batch.verify()
+        else:
+            yield batch
+
+
+@contextmanager
+def corruption_named(split_id: SplitId) -> Iterator[None]:
+    """Let a CorruptDataError, or an OutOfMemoryError, that passes here say which split it is about."""
+    try:
+        yield
+    except (CorruptDataError, OutOfMemoryError) as error:
+        if str(error).startswith(f"{split_id}: "):  # of a record, whose event time is judged inside
+            raise
+        raise type(error)(f"{split_id}: {error}") from error
+
+
+def _readonly(data: memoryview) -> npt.NDArray[np.uint8]:
+    # Numba compiles anew for writable arrays: all data is of one kind.
+    return np.frombuffer(data.toreadonly(), np.uint8)

@@ -1,0 +1,242 @@
+"""One authenticated connection to one Kafka broker, for bulk reading.
+
+A request is sent without waiting for its response: the kernel receives it while we decode the last,
+into one buffer that is used again.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import re
+import ssl
+import struct
+import time
+import traceback
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from kafka import errors as kafka_errors
+
+from tidegate.errors import ConnectorError, OptionError
+from tidegate.readers.kafka.wire.frames import FrameSocket, FrameTooLargeError
+from tidegate.readers.kafka.wire.login import NotKafkaError, listener_at, log_in
+from tidegate.readers.kafka.wire.login import decode_response as _decode_response
+from tidegate.readers.kafka.wire.sockets import ProxyError
+from tidegate.readers.kafka.wire.tls import look_at_for
+from tidegate.readers.retry import TransientError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["BrokerConnection", "BrokerTooOldError", "RefusedError", "decode_response"]
+
+CORRELATION = struct.Struct(">i")
+LARGEST_ID = 2**31 - 1
+_WITHIN_PYTHON = re.compile(r" \(_ssl\.c:\d+\)")
+
+# kafka-python logs each failed attempt as an error, though we try again and tell the user once.
+# Whoever wants its log sets the level before the first import.
+if (_log := logging.getLogger("kafka")).level == logging.NOTSET:
+    _log.setLevel(logging.CRITICAL)
+
+
+_LOOK_AT: dict[type[Exception], tuple[str, ...]] = {
+    kafka_errors.IllegalSaslStateError: ("security_protocol", "sasl_mechanism"),
+    kafka_errors.UnsupportedSaslMechanismError: ("sasl_mechanism",),
+    kafka_errors.SaslAuthenticationFailedError: ("sasl_plain_username", "sasl_plain_password"),
+    FrameTooLargeError: ("security_protocol", "bootstrap_servers"),
+    NotKafkaError: ("security_protocol", "bootstrap_servers"),
+    ProxyError: ("proxy_url",),
+}
+"""The options by which a broker or a proxy refuses us."""
+
+
+class BrokerTooOldError(ConnectorError):
+    """A broker speaks no version of a request that has what we ask for."""
+
+
+class RefusedError(ConnectorError):
+    """A broker or a proxy turned us away for good.
+
+    Whoever asks again with the same options is told the same, or locked out.
+    """
+
+
+class BrokerConnection:
+    """A blocking connection to the broker at ``address`` (``host:port``); not for several threads.
+
+    ``properties`` are kafka-python's.  Connecting, authentication included, takes ``timeout_s`` at
+    most.  Raises TransientError if the broker cannot be reached, RefusedError if it refuses us, and
+    OptionError for a file that cannot be used.  A connection that is lost closes itself.
+    """
+
+    def __init__(self, address: str, properties: Mapping[str, Any], timeout_s: float) -> None:
+        self.address = address
+        self._properties = {"client_id": "tidegate", **properties}
+        self._socket, self._versions = _connect(address, self._properties, timeout_s)
+        self._last_id = 0
+        self._awaited: deque[int] = deque()
+        self._was_answered = False
+
+    def send(self, request: Any, timeout_s: float) -> int:
+        """Send one of kafka-python's requests, in the newest version both sides speak; return its id.
+
+        Raises TransientError if the connection is lost, BrokerTooOldError if there is no such version.
+        """
+        try:
+            request.API_VERSION = self._versions.api_version(request)
+        except kafka_errors.IncompatibleBrokerVersion as error:
+            raise BrokerTooOldError(f"the Kafka broker {self.address} is too old: {error}") from error
+        self._last_id = (self._last_id + 1) % LARGEST_ID
+        request.with_header(correlation_id=self._last_id, client_id=self._properties["client_id"])
+        deadline = time.monotonic() + timeout_s
+        try:
+            self._socket.send(request.encode(framed=True, header=True), deadline)
+        except OSError as error:
+            raise self._lost(error, deadline) from error
+        self._awaited.append(self._last_id)
+        return self._last_id
+
+    def receive(self, request_id: int, timeout_s: float) -> memoryview:
+        """Return the response to the request with that id, header included, without its length.
+
+        The bytes are valid until the next call.  Responses to earlier requests are dropped: who
+        asked for them no longer waits.  ``timeout_s`` is for the whole response, however slowly it comes.
+        Raises TransientError if the connection is lost or this response was dropped.  Raises RefusedError if the
+        broker does not serve us, or sends more than we take.
+        """
+        if request_id not in self._awaited:
+            raise TransientError(f"the response of the Kafka broker {self.address} was dropped for a later one")
+        deadline = time.monotonic() + timeout_s
+        try:
+            while True:
+                frame = self._socket.receive(deadline)
+                expected = self._awaited.popleft()
+                if CORRELATION.unpack_from(frame)[0] != expected:
+                    raise ConnectionAbortedError("it answered out of order")
+                self._was_answered = True
+                if expected == request_id:
+                    return frame
+        except (OSError, FrameTooLargeError) as error:
+            raise self._lost(error, deadline) from error
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it has been closed, by us or by an error."""
+        return self._socket.fileno() < 0
+
+    def close(self) -> None:
+        """Close the socket; may be called again."""
+        self._socket.close()
+
+    def _lost(self, error: OSError | FrameTooLargeError, deadline: float) -> ConnectorError:
+        self.close()
+        sentence = f"lost the Kafka broker {self.address}: {_reason(error)}"
+        if isinstance(error, FrameTooLargeError):
+            return RefusedError(f"{sentence}; look at {_option('receive_message_max_bytes')}")
+        # A broker that wants a login tells its versions to everybody, and then closes the connection.
+        refusal = None if self._was_answered else _other_protocol(self.address, self._properties, error, deadline)
+        return refusal or TransientError(sentence)
+
+
+def decode_response(request: Any, frame: memoryview) -> Any:
+    """Return kafka-python's response to a request that was sent; ``frame`` is what came back.
+
+    Raises ConnectorError if it is none.
+    """
+    try:
+        return _decode_response(request, frame)
+    except NotKafkaError as error:
+        raise ConnectorError(f"a Kafka broker cannot be understood: {error}") from error
+
+
+def _connect(address: str, properties: Mapping[str, Any], timeout_s: float) -> tuple[FrameSocket, Any]:
+    deadline = time.monotonic() + timeout_s
+    try:
+        return log_in(address, properties, timeout_s)
+    except OptionError:
+        raise
+    except Exception as error:  # noqa: BLE001 - of sockets, TLS, proxies, SASL mechanisms and their libraries
+        traceback.clear_frames(error.__traceback__)  # these hold logins
+        failure = _failure(address, properties, error, deadline)
+        # A traceback would show the cause as it is.
+        raise failure from (error if str(error) in str(failure) else None)
+
+
+def _failure(address: str, properties: Mapping[str, Any], error: Exception, deadline: float) -> ConnectorError:
+    """Return why there is no connection: TransientError if trying again may help, RefusedError if not."""
+    if (refusal := _other_protocol(address, properties, error, deadline)) is not None:
+        return refusal
+    reason = _without_secrets(_reason(error), properties)
+    if _may_heal(error):
+        return TransientError(f"cannot connect to {address}: {reason}")
+    options = _look_at(error)
+    hint = f"; look at {_enumerated([_option(name) for name in options])}" if options else ""
+    if isinstance(error, ProxyError):
+        return RefusedError(f"cannot connect to {address}: {reason}{hint}")
+    return RefusedError(f"the Kafka broker {address} refused the connection: {reason}{hint}")
+
+
+def _other_protocol(
+    address: str, properties: Mapping[str, Any], error: Exception, deadline: float
+) -> RefusedError | None:
+    """Return the refusal if the listener speaks another protocol, which it tells by a close or by noise."""
+    if not _is_of_another_protocol(error):
+        return None
+    given = properties.get("security_protocol", "PLAINTEXT")
+    listener = listener_at(address, properties, max(0.0, deadline - time.monotonic()))
+    if listener is None or listener.protocol == given:
+        return None
+    offered = f" with {' or '.join(listener.mechanisms)}" if listener.mechanisms else ""
+    return RefusedError(
+        f"the Kafka broker {address} refused the connection: it speaks {listener.protocol}{offered}, "
+        f"but {_option('security_protocol')} is {given}"
+    )
+
+
+def _is_of_another_protocol(error: Exception) -> bool:
+    """Tell whether we may have been turned away because the listener speaks another protocol."""
+    if isinstance(error, ssl.SSLError):
+        return look_at_for(error) in ((), ("security_protocol",))
+    cut_off = isinstance(error, OSError) and error.errno in (None, errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN)
+    return (cut_off and not isinstance(error, TimeoutError)) or isinstance(error, FrameTooLargeError | NotKafkaError)
+
+
+def _may_heal(error: Exception) -> bool:
+    if isinstance(error, ProxyError):
+        return error.may_heal
+    if isinstance(error, ssl.SSLError):
+        return not look_at_for(error)
+    return isinstance(error, OSError) or (isinstance(error, kafka_errors.KafkaError) and error.retriable)
+
+
+def _look_at(error: Exception) -> tuple[str, ...]:
+    if isinstance(error, ssl.SSLError):
+        return look_at_for(error)
+    return next((options for kind, options in _LOOK_AT.items() if isinstance(error, kind)), ())
+
+
+def _option(name: str) -> str:
+    return f"kafka.{name.replace('_', '.')}"
+
+
+def _enumerated(names: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _without_secrets(text: str, properties: Mapping[str, Any]) -> str:
+    login, _, _ = str(properties.get("proxy_url") or "").rpartition("@")
+    login = login.partition("//")[2] or login
+    known = (properties.get("sasl_plain_password"), properties.get("ssl_password"), login, login.partition(":")[2])
+    for secret in sorted(filter(None, known), key=len, reverse=True):
+        text = text.replace(str(secret), "***")
+    return text
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, kafka_errors.KafkaTimeoutError):
+        return "it does not answer"
+    if isinstance(error, TimeoutError):
+        return str(error) if error.args and "timed out" not in str(error) else "it does not answer"
+    return _WITHIN_PYTHON.sub("", str(error))

@@ -1,0 +1,227 @@
+"""From an address to a socket that a broker serves us on: TLS, versions and the login.
+
+kafka-python brings the SASL mechanisms and the messages.  Its event loop is not used:
+it drops a refusal that arrives together with the close, and writes logins to its log.
+"""
+
+from __future__ import annotations
+
+import ssl
+import struct
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafka import errors as kafka_errors
+from kafka.cluster import get_ip_port_afi
+from kafka.net.sasl import get_sasl_mechanism
+from kafka.protocol.broker_version_data import BrokerVersionData
+from kafka.protocol.metadata import ApiVersionsRequest
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest, SaslHandshakeRequest
+from kafka.version import __version__ as kafka_python_version
+
+from tidegate.readers.kafka.wire.frames import LARGEST_FRAME, FrameSocket, remaining_s
+from tidegate.readers.kafka.wire.sockets import connected
+from tidegate.readers.kafka.wire.tls import tls_context, unverified_context
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Listener", "NotKafkaError", "decode_response", "listener_at", "log_in", "open_frames"]
+
+LONGEST_CONNECT_S = 10.0
+LONGEST_LOOK_S = 5.0
+CORRELATION = struct.Struct(">i")
+_LOGIN_OFFERED = (kafka_errors.NoError.errno, kafka_errors.UnsupportedSaslMechanismError.errno)
+
+
+class NotKafkaError(Exception):
+    """The other side does not speak Kafka's protocol."""
+
+
+class Listener(NamedTuple):
+    """The protocol that a broker's listener speaks, and the SASL mechanisms that it offers."""
+
+    protocol: str
+    mechanisms: tuple[str, ...] = ()
+
+
+def open_frames(
+    address: str, properties: Mapping[str, Any], timeout_s: float, context: ssl.SSLContext | None
+) -> FrameSocket:
+    """Connect to ``host:port``, through ``proxy_url`` if there is one, and with TLS if there is a context.
+
+    Raises OSError, ssl.SSLError among them, ValueError for an address that is none, and ProxyError.
+    """
+    deadline = time.monotonic() + timeout_s
+    host, port, _ = get_ip_port_afi(address)
+    sock = connected(host, port, properties.get("proxy_url"), deadline)
+    try:
+        if context is not None:
+            name = host.rstrip(".")
+            sock = context.wrap_socket(sock, server_hostname=name, do_handshake_on_connect=False)
+            sock.settimeout(remaining_s(deadline))
+            sock.do_handshake()
+        return FrameSocket(sock, properties.get("receive_message_max_bytes", LARGEST_FRAME))
+    except BaseException:
+        sock.close()
+        raise
+
+
+def log_in(address: str, properties: Mapping[str, Any], timeout_s: float) -> tuple[FrameSocket, BrokerVersionData]:
+    """Connect, ask for the versions that the broker speaks, and log in if ``security_protocol`` says so.
+
+    The first word of the broker may take ``LONGEST_CONNECT_S``; its word on a login may take all of
+    ``timeout_s``.  Raises what :func:`open_frames` does, kafka-python's errors of SASL, NotKafkaError
+    and FrameTooLargeError.
+    """
+    began = time.monotonic()
+    deadline, soon = began + timeout_s, began + min(timeout_s, LONGEST_CONNECT_S)
+    context = tls_context(properties)
+    frames = open_frames(address, properties, remaining_s(soon), context)
+    try:
+        ask = _Asking(frames, properties.get("client_id", "tidegate"))
+        versions = _versions(ask, soon)
+        if properties.get("security_protocol", "PLAINTEXT").startswith("SASL_"):
+            _authenticate(ask, versions, address, properties, soon, deadline)
+    except BaseException:
+        frames.close()
+        raise
+    return frames, versions
+
+
+def listener_at(address: str, properties: Mapping[str, Any], timeout_s: float) -> Listener | None:
+    """Find out what a listener speaks, without our certificate and our login; None: it cannot be told.
+
+    For who was turned away without a word, as Kafka does to clients of another protocol.
+    """
+    share_s = min(timeout_s, LONGEST_LOOK_S) / 2
+    for context in (None, unverified_context()):
+        with suppress(Exception):  # who was turned away once may be so again, in any way
+            return _look(address, properties, context, time.monotonic() + share_s)
+    return None
+
+
+def decode_response(request: Any, frame: memoryview) -> Any:
+    """Return kafka-python's response to a request that was sent; ``frame`` is what came back.
+
+    Raises NotKafkaError if it is none.
+    """
+    try:
+        return request.header.get_response_class().decode(frame, header=True)
+    except Exception as error:  # whatever bytes make of a decoder
+        raise NotKafkaError(f"its answer to {type(request).__name__} cannot be decoded") from error
+
+
+class _Asking:
+    """Asks one request after the other, before there is a connection for many."""
+
+    def __init__(self, frames: FrameSocket, client_id: str) -> None:
+        self.frames = frames
+        self._client_id = client_id
+        self._last_id = 0
+
+    def __call__(self, request: Any, deadline: float) -> Any:
+        self._last_id += 1
+        request.with_header(correlation_id=self._last_id, client_id=self._client_id)
+        frame = self.exchange(request.encode(framed=True, header=True), deadline)
+        if CORRELATION.unpack_from(frame)[0] != self._last_id:
+            raise NotKafkaError("it answered something that was not asked")
+        return decode_response(request, frame)
+
+    def exchange(self, sent: bytes, deadline: float, **expected: int) -> memoryview:
+        # Who closes the connection may have said why, and that lies in front of the close.
+        with suppress(ConnectionError, ssl.SSLEOFError):
+            self.frames.send(sent, deadline)
+        return self.frames.receive(deadline, **expected)
+
+
+def _versions(ask: _Asking, deadline: float) -> BrokerVersionData:
+    """Ask for the versions of all requests; a broker that is older than we answers with its own of this one."""
+    version = ApiVersionsRequest.max_version
+    while True:
+        request = ApiVersionsRequest(
+            version=version, client_software_name="kafka-python", client_software_version=kafka_python_version
+        )
+        answer = ask(request, deadline)
+        known = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+        if answer.error_code == kafka_errors.NoError.errno:
+            return BrokerVersionData(api_versions=known)
+        _, newest = known.get(request.API_KEY, (0, 0))
+        if answer.error_code != kafka_errors.UnsupportedVersionError.errno or newest >= version:
+            raise kafka_errors.for_code(answer.error_code)
+        version = newest
+
+
+def _authenticate(
+    ask: _Asking, versions: BrokerVersionData, address: str, properties: Mapping[str, Any], soon: float, deadline: float
+) -> None:
+    name = properties["sasl_mechanism"]
+    greeting = SaslHandshakeRequest(mechanism=name)
+    greeting.API_VERSION = versions.api_version(greeting, max_version=1)
+    offered = ask(greeting, soon)
+    if offered.error_code not in _LOGIN_OFFERED:
+        raise kafka_errors.for_code(offered.error_code)("it asks for no login")
+    if name not in offered.mechanisms:
+        raise kafka_errors.UnsupportedSaslMechanismError(f"it offers {', '.join(offered.mechanisms) or 'none'}")
+    host, _, _ = get_ip_port_afi(address)
+    mechanism = get_sasl_mechanism(name)(host=host, **_SASL_DEFAULTS | dict(properties))
+    while not mechanism.is_done():
+        token = mechanism.auth_bytes()
+        if greeting.API_VERSION == 0:  # a broker before 1.0: the bytes alone, and a refusal is a close
+            try:
+                answered = bytes(ask.exchange(SaslBytesRequest(token).encode(), deadline, smallest=0))
+            except ConnectionError as error:
+                raise kafka_errors.SaslAuthenticationFailedError("it closed the connection") from error
+        else:
+            answer = ask(_authenticating(token, versions), deadline)
+            if answer.error_code != kafka_errors.NoError.errno:
+                raise kafka_errors.SaslAuthenticationFailedError(answer.error_message)
+            answered = answer.auth_bytes
+        if greeting.API_VERSION == 0 and mechanism.is_done():
+            break  # of GSSAPI, there is no last word then
+        mechanism.receive(answered)
+    if not mechanism.is_authenticated():
+        raise kafka_errors.SaslAuthenticationFailedError(f"{name} did not come to an end")
+
+
+_SASL_DEFAULTS: dict[str, Any] = {
+    "sasl_plain_username": None,
+    "sasl_plain_password": None,
+    "sasl_kerberos_name": None,
+    "sasl_kerberos_service_name": "kafka",
+    "sasl_kerberos_domain_name": None,
+}
+
+
+def _authenticating(token: bytes, versions: BrokerVersionData) -> Any:
+    request = SaslAuthenticateRequest(token)
+    request.API_VERSION = versions.api_version(request)
+    return request
+
+
+def _look(address: str, properties: Mapping[str, Any], context: ssl.SSLContext | None, deadline: float) -> Listener:
+    tls = "PLAINTEXT" if context is None else "SSL"
+    try:
+        frames = open_frames(address, properties, remaining_s(deadline), context)
+    except ssl.SSLError as error:
+        # It sends an alert where it wants a certificate of ours, and only who speaks TLS does.
+        if "ALERT" in (error.reason or ""):
+            return Listener(tls)
+        raise
+    try:
+        ask = _Asking(frames, properties.get("client_id", "tidegate"))
+        try:
+            versions = _versions(ask, deadline)
+            greeting = SaslHandshakeRequest(mechanism="PLAIN")
+            greeting.API_VERSION = versions.api_version(greeting, max_version=1)
+            offered = ask(greeting, deadline)
+        except Exception:
+            if context is not None:
+                return Listener(tls)
+            raise
+        if offered.error_code in _LOGIN_OFFERED:
+            return Listener(f"SASL_{tls}", tuple(offered.mechanisms))
+        return Listener(tls)
+    finally:
+        frames.close()

@@ -1,0 +1,168 @@
+"""Columns whose values stand in the key of an object, in folders such as ``country=DE/day=2026-01-31``.
+
+Names, values and types are those that Spark's file source finds (Spark: PartitioningUtils).  But escapes such
+as ``%C3%A9`` are taken for UTF-8, as Arrow writes them, where Spark itself escapes ASCII only; and a column
+of nothing but nulls is a string.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+from decimal import Context, Decimal
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.types as kinds
+
+from tidegate.errors import CorruptDataError
+from tidegate.readers.formats.json.values import MisfitError, date_of, timestamp_of
+
+__all__ = ["NULL_VALUE", "partition_fields", "partition_scalar", "partition_texts"]
+
+NULL_VALUE = "__HIVE_DEFAULT_PARTITION__"
+"""The value that is null."""
+
+MOST_DIGITS = 38  # of a Spark decimal
+INT_DIGITS, LONG_DIGITS = 10, 20  # that Spark gives them among decimals
+_WHOLE = re.compile("[+-]?[0-9]+")
+_DECIMAL = re.compile("[+-]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
+_DOUBLE = re.compile(rf"(?:[+-]?(?:NaN|Infinity)|{_DECIMAL.pattern}[fFdD]?)")
+_DATE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIME = re.compile(rf"{_DATE.pattern} [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:[.][0-9])?")
+_TIMESTAMP = pa.timestamp("us", "UTC")
+
+
+def partition_texts(key: str, prefix: str) -> dict[str, str | None]:
+    """Return what the folders of a key say below a prefix, by column, in their order; None for null.
+
+    As Spark, from the last folder upwards: others below the last ``column=value`` are passed over, and the
+    first one above it that is none ends the search.
+    """
+    found: list[tuple[str, str | None]] = []
+    for folder in reversed(key[len(prefix) :].split("/")[:-1]):
+        name, _, value = folder.partition("=")
+        if name and value:
+            found.append((unquote(name), None if value == NULL_VALUE else unquote(value)))
+        elif found:
+            break
+    return dict(reversed(found))
+
+
+def partition_fields(found: Iterable[dict[str, str | None]], *, typed: bool) -> list[pa.Field]:
+    """Return the columns of what partition_texts found in some keys, in the order in which they first come.
+
+    typed: infer types as Spark does: int, long, decimal without a fraction, double, timestamp, date, else
+        string; False: all are strings.
+    """
+    columns: dict[str, set[str | None]] = {}
+    for texts in found:
+        for name, text in texts.items():
+            columns.setdefault(name, set()).add(text)
+    return [
+        pa.field(name, _type_of([text for text in texts if text is not None]) if typed else pa.string())
+        for name, texts in columns.items()
+    ]
+
+
+def partition_scalar(text: str | None, field: pa.Field, address: str) -> pa.Scalar:
+    """Return a value as one of a column.
+
+    address: of the object, for errors.
+
+    Raises CorruptDataError where it is none of the column's type: the column has to be a string then.
+    """
+    try:
+        value = None if text is None else _value(text, field.type)
+    except MisfitError:
+        raise CorruptDataError(f"{address}: its path has no {field.type} in {field.name!r}") from None
+    if value is None and not field.nullable:
+        raise CorruptDataError(f"{address}: its path has a null in {field.name!r}, and the schema allows none")
+    return pa.scalar(value, field.type)
+
+
+def _type_of(texts: list[str]) -> pa.DataType:
+    """Return the type that takes all values of a column (Spark: findWiderTypeForPartitionColumn)."""
+    types = {*map(_inferred, texts)}
+    if types and all(kinds.is_integer(kind) or kinds.is_decimal(kind) for kind in types):
+        if any(map(kinds.is_decimal, types)):
+            return pa.decimal128(max(map(_digits, types)), 0)
+        return pa.int64() if pa.int64() in types else pa.int32()
+    if len(types) == 1:
+        return types.pop()
+    if types == {_TIMESTAMP, pa.date32()}:
+        return _TIMESTAMP
+    return pa.float64() if types == {pa.float64(), pa.int32()} else pa.string()
+
+
+def _digits(kind: pa.DataType) -> int:
+    if kinds.is_decimal(kind):
+        return int(kind.precision)
+    return LONG_DIGITS if kinds.is_int64(kind) else INT_DIGITS
+
+
+@functools.lru_cache(maxsize=4096)
+def _inferred(text: str) -> pa.DataType:
+    """Return the type of one value (Spark: inferPartitionColumnValue)."""
+    for kind in (pa.int32(), pa.int64()):
+        if _fits(text, kind):
+            return kind
+    if _DECIMAL.fullmatch(text):
+        number = Decimal(text).as_tuple()
+        exponent = int(number.exponent)
+        if 0 <= exponent <= MOST_DIGITS - len(number.digits):
+            return pa.decimal128(len(number.digits) + exponent, 0)
+    if _DOUBLE.fullmatch(text):
+        return pa.float64()
+    for kind, pattern in ((_TIMESTAMP, _TIME), (pa.date32(), _DATE)):
+        if pattern.fullmatch(text) and _fits(text, kind):
+            return kind
+    return pa.string()
+
+
+def _fits(text: str, kind: pa.DataType) -> bool:
+    try:
+        _value(text, kind)
+    except MisfitError:
+        return False
+    return True
+
+
+def _value(text: str, kind: pa.DataType) -> Any:  # noqa: C901, PLR0911 - one branch a type
+    """Return a value as Arrow takes it (Spark: castPartValueToDesiredType); raises MisfitError where it is none."""
+    if kinds.is_string(kind) or kinds.is_large_string(kind):
+        return text
+    if kinds.is_signed_integer(kind):
+        limit = 2 ** (kind.bit_width - 1)
+        if not _WHOLE.fullmatch(text) or not -limit <= int(text) < limit:
+            raise MisfitError
+        return int(text)
+    if kinds.is_floating(kind):
+        if not _DOUBLE.fullmatch(text):
+            raise MisfitError
+        return float(text.rstrip("fFdD") if text[-1] in "fFdD" else text)
+    if kinds.is_decimal(kind):
+        return _decimal(text, kind)
+    if kinds.is_date32(kind):
+        return date_of(text)
+    if kinds.is_timestamp(kind) and kind.unit == "us":
+        return timestamp_of(kind.tz is not None, text)
+    if kinds.is_boolean(kind) and text.lower() in {"true", "false"}:
+        return text.lower() == "true"
+    if kinds.is_binary(kind):
+        return text.encode()
+    raise MisfitError
+
+
+def _decimal(text: str, kind: pa.DataType) -> Decimal:
+    if not _DECIMAL.fullmatch(text):
+        raise MisfitError
+    number = Decimal(text)
+    if number and number.adjusted() >= kind.precision - kind.scale:
+        raise MisfitError
+    rounded = number.quantize(Decimal(1).scaleb(-kind.scale), context=Context(prec=2 * MOST_DIGITS))
+    if rounded != number:
+        raise MisfitError
+    return rounded

@@ -1,0 +1,137 @@
+"""Reads the chunks of manifests: the S3 connector's half on the executors."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import pyarrow as pa
+
+from tidegate.errors import CorruptDataError, ObjectGoneError
+from tidegate.readers.arrow.conform import position_of
+from tidegate.readers.arrow.merged_batches import ENOUGH_BYTES, merged
+from tidegate.readers.contract import ReadTask, SplitReader
+from tidegate.readers.event_time.range import RowTimes
+from tidegate.readers.objects.metadata import METADATA, metadata_scalar
+from tidegate.readers.objects.partitions import partition_scalar, partition_texts
+from tidegate.readers.objects.values import Chunk, ObjectFormat
+from tidegate.readers.s3.store import ObjectStore
+
+__all__ = ["S3SplitReader"]
+
+_LOG = logging.getLogger("tidegate.reader")
+
+
+@dataclass(frozen=True, slots=True)
+class S3SplitReader(SplitReader):
+    """Reads the chunks that the details of a task name, one after the other.
+
+    store: where the objects are; those that are small are fetched ahead.
+    schema: of the batches.  A column that the folders of a key below ``prefix`` name is taken from there, not
+        from the data.
+    metadata: take the column ``_metadata`` from the chunk.
+    times: keep only rows of these; None: all.
+    ignore_missing: skip objects that were deleted since they were found.
+    ignore_overwritten: skip versions that were overwritten since.
+    ignore_corrupt: skip the rest of an object that cannot be decoded.
+    """
+
+    object_format: ObjectFormat
+    store: ObjectStore
+    schema: pa.Schema
+    prefix: str = ""
+    metadata: bool = False
+    times: RowTimes | None = None
+    ignore_missing: bool = False
+    ignore_overwritten: bool = False
+    ignore_corrupt: bool = False
+
+    def read(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of every chunk; those of small objects share a batch."""
+        chunks = [*chain.from_iterable(task.details)]
+        with self.store.reading_ahead(chunks):
+            yield from merged(self._rows(chunks))
+
+    def _rows(self, chunks: Sequence[Chunk]) -> Iterator[pa.RecordBatch]:
+        together = self.times is None
+        for constants, group in _groups(chunks, self._constants):
+            batches = self._together(group, constants) if together and len(group) > 1 else None
+            if batches is not None:
+                yield from batches
+                continue
+            # Some objects were asked for in vain, so they are again, but once in a task.
+            together = together and len(group) == 1
+            for chunk in group:
+                yield from self._read(chunk, constants)
+
+    def _together(self, chunks: Sequence[Chunk], constants: Mapping[str, pa.Scalar]) -> list[pa.RecordBatch] | None:
+        try:
+            batches = self.object_format.read_together(chunks, self._data_schema(constants))
+        except (ObjectGoneError, CorruptDataError):
+            return None  # and it is told which
+        return batches and [self._completed(batch, constants) for batch in batches]
+
+    def _read(self, chunk: Chunk, constants: Mapping[str, pa.Scalar]) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in self.object_format.read(chunk, self._data_schema(constants)):
+                rows = self._completed(batch, constants)
+                yield rows if self.times is None else self.times.kept(rows, chunk.modified_ms)
+        except ObjectGoneError as error:
+            if not (self.ignore_overwritten if error.overwritten else self.ignore_missing):
+                raise ObjectGoneError(f"{error}; {_remedy(error)}", overwritten=error.overwritten) from error
+            _LOG.warning("left out: %s", error)
+        except CorruptDataError as error:
+            if not self.ignore_corrupt:
+                raise
+            _LOG.warning("left out: %s", error)
+
+    def _constants(self, chunk: Chunk) -> dict[str, pa.Scalar]:
+        """Return the columns that all rows of a chunk have in common, which no format sees."""
+        found: dict[str, pa.Scalar] = {}
+        address, names = self.store.address(chunk.key), self.schema.names
+        for name, text in partition_texts(chunk.key, self.prefix).items():
+            index = position_of(name, names)
+            if index is not None:
+                found[names[index]] = partition_scalar(text, self.schema.field(index), address)
+        if self.metadata:
+            found[METADATA.name] = metadata_scalar(chunk, address)
+        return found
+
+    def _data_schema(self, constants: Mapping[str, pa.Scalar]) -> pa.Schema:
+        return pa.schema([each for each in self.schema if each.name not in constants]) if constants else self.schema
+
+    def _completed(self, batch: pa.RecordBatch, constants: Mapping[str, pa.Scalar]) -> pa.RecordBatch:
+        if not constants:
+            return batch
+        columns = [
+            pa.repeat(constants[field.name], batch.num_rows) if field.name in constants else batch.column(field.name)
+            for field in self.schema
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _groups(
+    chunks: Iterable[Chunk], constants: Callable[[Chunk], dict[str, pa.Scalar]]
+) -> Iterator[tuple[dict[str, pa.Scalar], list[Chunk]]]:
+    """Yield neighbouring chunks that have the same constants, while together they are no larger than a batch."""
+    group: list[Chunk] = []
+    size = 0
+    shared: dict[str, pa.Scalar] = {}
+    for chunk in chunks:
+        own = constants(chunk)
+        size += chunk.end - chunk.start
+        if group and (size > ENOUGH_BYTES or own != shared):
+            yield shared, group
+            group, size = [], chunk.end - chunk.start
+        group.append(chunk)
+        shared = own
+    if group:
+        yield shared, group
+
+
+def _remedy(error: ObjectGoneError) -> str:
+    if error.overwritten:
+        return "set allowOverwrites to true to read the new version in its place"
+    return "set ignoreMissingFiles to true to go on without it"

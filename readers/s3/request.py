@@ -1,0 +1,36 @@
+"""One request of boto3's client, tried until a deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from tidegate.readers.retry import Deadline, TransientError
+from tidegate.readers.s3.store import s3_error
+
+__all__ = ["ask_s3"]
+
+_Answer = TypeVar("_Answer")
+
+
+def ask_s3(
+    request: Callable[[], _Answer], operation: str, target: str, seconds: float | Callable[[], float]
+) -> _Answer:
+    """Return the answer to a request that may be sent twice.
+
+    operation, target: complete the sentence "cannot ..."; the target is such as ``s3://bucket/key``.
+    seconds: for this request, retries included, as Deadline takes them.
+
+    Raises what ``s3_error`` makes of an error, DeadlineError in place of a TransientError that does not pass.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    deadline = Deadline(f"{operation} {target}", seconds)
+    while True:
+        try:
+            return request()
+        except (BotoCoreError, ClientError, OSError) as problem:
+            error = s3_error(problem, target)
+            if not isinstance(error, TransientError):
+                raise error from problem
+        deadline.pause(error)

@@ -1,0 +1,290 @@
+"""Reading objects of a bucket: ranges of one version of each, retried until a deadline."""
+
+from __future__ import annotations
+
+import functools
+import io
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.errors import ConnectorError, ObjectGoneError, OptionError, TidegateError
+from tidegate.readers.objects.values import Chunk, S3Object
+from tidegate.readers.retry import Deadline, TransientError
+from tidegate.readers.s3.address import S3Address
+from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.readers.s3.file import ObjectFile
+from tidegate.readers.s3.get import get_range
+
+__all__ = ["SMALL_BYTES", "TAIL_BYTES", "ObjectStore", "s3_error", "s3_object"]
+
+SMALL_BYTES = 8 << 20
+"""Objects up to this size are fetched whole, by one request; it is also the size of a part of larger ones."""
+
+TAIL_BYTES = 64 << 10
+"""As much is read at first of the end of a larger object, where its format says there what it holds: mostly enough."""
+
+AHEAD_BYTES = 4 * SMALL_BYTES
+AHEAD_THREADS = 8
+LEAST_S = 0.001  # what a Deadline has when it is over
+STEP_BYTES = 256 << 10  # after so many bytes of a slow body the deadline is looked at
+
+_QUERY = re.compile(r"\?[^\s\"']*")  # of a signed URL: it holds what a request is let in by
+
+_DELETED, _OVERWRITTEN = "was deleted", "was overwritten"
+_GONE = {
+    "404": _DELETED,
+    "NoSuchKey": _DELETED,
+    "NoSuchVersion": _DELETED,
+    "412": _OVERWRITTEN,
+    "PreconditionFailed": _OVERWRITTEN,
+    "416": _OVERWRITTEN,
+    "InvalidRange": _OVERWRITTEN,
+}
+_LOOK_AT = {
+    "InvalidAccessKeyId": "accessKey",
+    "SignatureDoesNotMatch": "secretKey",
+    "InvalidToken": "sessionToken",
+    "ExpiredToken": "sessionToken",
+    "AuthorizationHeaderMalformed": "region",
+    "PermanentRedirect": "region",
+}
+"""The option by which an endpoint refuses us."""
+_PASSING = {
+    "RequestTimeout",
+    "RequestTimeTooSkewed",
+    "SlowDown",
+    "Throttling",
+    "ThrottlingException",
+    "RequestLimitExceeded",
+}
+
+
+def s3_error(problem: Exception, target: str) -> TidegateError:
+    """Return what an error of a request means: TransientError, ObjectGoneError, OptionError or ConnectorError.
+
+    problem: botocore's, or an OSError.
+    target: what was asked for, such as ``s3://bucket/key``.
+    """
+    from botocore import exceptions
+
+    if isinstance(problem, exceptions.ClientError):
+        return _refusal(problem.response, target)
+    sentence = _QUERY.sub("", str(problem)).rstrip(".")
+    passing = (
+        exceptions.ConnectionError,
+        exceptions.HTTPClientError,
+        exceptions.IncompleteReadError,
+        exceptions.ResponseStreamingError,
+    )
+    if isinstance(problem, passing):
+        return TransientError(sentence)
+    if isinstance(problem, exceptions.ParamValidationError):
+        return OptionError(f"{target} names no object of S3: {' '.join(sentence.split())}")
+    return ConnectorError(f"cannot ask for {target}: {sentence}")
+
+
+def _refusal(response: Any, target: str) -> TidegateError:
+    code = response.get("Error", {}).get("Code", "")
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if code in _GONE:
+        became = _GONE[code]
+        return ObjectGoneError(f"{target} {became} after it was found", overwritten=became == _OVERWRITTEN)
+    if code == "NoSuchBucket":
+        return OptionError(f"there is no bucket {target.split('/')[2]!r}, of {target}")
+    if status >= 500 or status == 429 or code in _PASSING:
+        return TransientError(f"the endpoint answered {code or status}")
+    hint = f"; look at {_LOOK_AT[code]}, or where boto3 finds it" if code in _LOOK_AT else ""
+    return ConnectorError(f"the endpoint refused {target}: {code or status}{hint}")
+
+
+def s3_object(key: str, size: int, answer: Any) -> S3Object:
+    """Return an object as boto3 describes it, in a listing or by itself: the same."""
+    # By itself an object has whole seconds; some endpoints list milliseconds.
+    return S3Object(key, size, answer.get("ETag", "").strip('"'), int(answer["LastModified"].timestamp()) * 1000)
+
+
+class ObjectStore:
+    """The objects of one bucket.  Picklable; opens nothing before it is first asked, and threads may share it."""
+
+    def __init__(self, config: S3ConnectionConfig, bucket: str) -> None:
+        self.config = config
+        self.bucket = bucket
+        self._ahead: _Ahead | None = None
+
+    def __reduce__(self) -> tuple[type[ObjectStore], tuple[S3ConnectionConfig, str]]:
+        return ObjectStore, (self.config, self.bucket)
+
+    def address(self, key: str) -> str:
+        """Return how errors name an object: ``s3://bucket/key``."""
+        return f"s3://{self.bucket}/{key}"
+
+    def find(self, key: str) -> S3Object | None:
+        """Return an object as it is now; None: there is none.  It is what a listing of S3 shows.
+
+        An endpoint that lists LastModified in milliseconds gives it here in whole seconds.
+
+        Raises what :meth:`fetch` raises.
+        """
+        from tidegate.readers.s3.request import ask_s3  # which needs s3_error
+
+        def ask() -> Any:
+            return self.config.client().head_object(Bucket=self.bucket, Key=key)
+
+        try:
+            answer = ask_s3(ask, "find", self.address(key), self.config.patience_s)
+        except ObjectGoneError:
+            return None
+        return s3_object(key, answer["ContentLength"], answer)
+
+    def fetch(self, found: S3Object, start: int, end: int) -> bytes:
+        """Return the bytes of an object from ``start`` to ``end``, exclusive, by one request; all of them.
+
+        Raises ObjectGoneError when the object is no longer the one that was found: it was deleted, or
+        its ETag, or its size, is another.  Where the endpoint gives no ETag, only the size tells.
+        Raises OptionError when there is no such bucket, DeadlineError when the endpoint fails or
+        is silent for ``deadline_s``, ConnectorError when it refuses.  A request that is under way at the
+        deadline ends by its own time-outs, within less than as long again.
+        """
+        ahead = self._ahead
+        data = None if ahead is None else ahead.take(found, start, end)
+        return self._fetch(found, start, end) if data is None else data
+
+    def write(self, place: S3Address, data: bytes) -> None:
+        """Write an object, of any bucket, by one request: bad records.
+
+        Raises OptionError, DeadlineError and ConnectorError as :meth:`fetch` does.
+        """
+        from tidegate.readers.s3.request import ask_s3  # which needs s3_error
+
+        ask_s3(
+            lambda: self.config.client().put_object(Bucket=place.bucket, Key=place.key, Body=data),
+            "write bad records to",
+            str(place),
+            self.config.patience_s,
+        )
+
+    def open(self, found: S3Object) -> pa.NativeFile:
+        """Return an object as a file that is read by ranges, each pinned to the version that was found.
+
+        It asks for nothing yet, and keeps one part of SMALL_BYTES.  Reading raises what :meth:`fetch` raises.
+        """
+        raw = ObjectFile(found.size, functools.partial(self.fetch, found), SMALL_BYTES)
+        return pa.PythonFile(io.BufferedReader(raw, SMALL_BYTES), mode="r")
+
+    @contextmanager
+    def reading_ahead(self, chunks: Sequence[Chunk]) -> Iterator[None]:
+        """Fetch the small objects among the chunks, which are read next and in this order, before they are asked for.
+
+        Threads fetch them, at most AHEAD_BYTES that nobody has taken yet; :meth:`fetch` then finds
+        them there.  What is asked for out of order is fetched at once.  One at a time on a store.
+        """
+        wanted = list(dict.fromkeys(chunk.source for chunk in chunks if 0 < chunk.size <= SMALL_BYTES))
+        if len(wanted) < 2:
+            yield
+            return
+        with closing(_Ahead(self, wanted)) as ahead:
+            self._ahead = ahead
+            try:
+                yield
+            finally:
+                self._ahead = None
+
+    def _fetch(self, found: S3Object, start: int, end: int) -> bytes:
+        if start >= end:
+            return b""
+        target = self.address(found.key)
+        deadline = Deadline(f"read {target}", self.config.patience_s)
+        while True:
+            try:
+                return self._ask(found, start, end, deadline)
+            except TransientError as problem:  # noqa: PERF203 - a request takes far longer
+                deadline.pause(problem)
+
+    def _ask(self, found: S3Object, start: int, end: int, deadline: Deadline) -> bytes:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        target = self.address(found.key)
+        pinned = {"IfMatch": f'"{found.etag}"'} if found.etag else {}
+        try:
+            client = self.config.client()
+            version = found.size, found.etag
+            parts = get_range(self.config, self.bucket, found.key, (start, end), version, STEP_BYTES)
+            if parts is not None:
+                return _whole(parts, end - start, deadline)
+            answer = client.get_object(Bucket=self.bucket, Key=found.key, Range=f"bytes={start}-{end - 1}", **pinned)
+            with closing(answer["Body"]) as body:
+                self._check(found, answer, start)
+                return _whole(iter(lambda: body.read(STEP_BYTES), b""), end - start, deadline)
+        except (BotoCoreError, ClientError, OSError) as problem:
+            # An OSError is of a file of certificates or credentials; passed on, it would seem to be one of decoding.
+            raise s3_error(problem, target) from None
+
+    def _check(self, found: S3Object, answer: Any, start: int) -> None:
+        target = self.address(found.key)
+        # An endpoint that takes a range for the whole object may answer without one, and without a length.
+        length = answer.get("ContentLength")
+        whole = f"bytes 0-/{'*' if length is None else length}"
+        span, _, size = answer.get("ContentRange", whole).rpartition("/")
+        etag = answer.get("ETag", "").strip('"')
+        if size not in {"*", str(found.size)} or (found.etag and etag != found.etag):
+            raise ObjectGoneError(f"{target} {_OVERWRITTEN} after it was found", overwritten=True)
+        if not span.startswith(f"bytes {start}-"):
+            raise ConnectorError(f"the endpoint gave {target} from another byte on than {start}")
+
+
+def _whole(body: Iterator[bytes], length: int, deadline: Deadline) -> bytes:
+    parts = []
+    left = length
+    for part in body:
+        parts.append(part if len(part) <= left else part[:left])
+        left -= len(parts[-1])
+        if not left:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+        if deadline.remaining_s <= LEAST_S:
+            raise TransientError(f"the answer still lacked {left} of {length} bytes")
+    raise TransientError(f"the answer ended {left} bytes too early")
+
+
+class _Ahead:
+    """Objects that threads fetch in the order in which they will be asked for."""
+
+    def __init__(self, store: ObjectStore, wanted: Sequence[S3Object]) -> None:
+        self._store = store
+        self._wanted = iter(wanted)
+        self._next = next(self._wanted, None)
+        self._bytes = 0
+        self._lock = threading.Lock()
+        self._fetched: dict[S3Object, Future[bytes]] = {}
+        self._taken: tuple[S3Object, Future[bytes]] | None = None
+        self._threads = ThreadPoolExecutor(AHEAD_THREADS, "tidegate-read-ahead")
+        self._fill()
+
+    def take(self, found: S3Object, start: int, end: int) -> bytes | None:
+        """Return a range of an object that is ahead, or of the one taken last; None if it is neither."""
+        with self._lock:
+            if self._taken is None or self._taken[0] != found:
+                if found not in self._fetched:
+                    return None
+                self._taken = found, self._fetched.pop(found)
+                self._bytes -= found.size
+                self._fill()
+            future = self._taken[1]
+        data = future.result()
+        return data if (start, end) == (0, found.size) else data[start:end]
+
+    def close(self) -> None:
+        """Drop what nobody took; waits for the requests that are under way."""
+        self._threads.shutdown(cancel_futures=True)
+
+    def _fill(self) -> None:
+        while self._next is not None and (not self._fetched or self._bytes + self._next.size <= AHEAD_BYTES):
+            found = self._next
+            self._fetched[found] = self._threads.submit(self._store._fetch, found, 0, found.size)  # noqa: SLF001
+            self._bytes += found.size
+            self._next = next(self._wanted, None)

@@ -1,0 +1,151 @@
+"""The options that name partitions and points in them, in the JSON of Spark's own Kafka source."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator
+
+from tidegate.alignment.strategy import milliseconds
+from tidegate.enumerators.kafka.offsets import ByTimestamp, OffsetPoint, OffsetsSpec
+from tidegate.readers.kafka.client import EARLIEST, LATEST
+from tidegate.readers.kafka.config import TopicPartition
+
+__all__ = ["Offsets", "Partitions", "Timestamp", "Timestamps", "Topics", "names_point", "offsets_spec"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_POINTS = 'for every partition, such as {"orders": {"0": 23, "1": -2}}'
+_PARTITIONS = 'the partitions of every topic, such as {"orders": [0, 1]}'
+
+
+def _parsed(value: Any) -> Any:
+    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
+        return value
+    try:
+        return json.loads(value, object_pairs_hook=_without_repetition)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"malformed JSON at character {error.pos}: {error.msg}") from None
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    if repeated := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"it names {repeated!r} twice")
+    return dict(pairs)
+
+
+def _whole(value: Any, least: int) -> int:
+    """Return a number that may be written as text; no other thing that int() would take for one."""
+    if isinstance(value, str):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(value)
+    return value
+
+
+def _points(value: Any, least: int, expected: str) -> Any:
+    value = _parsed(value)
+    if value is None:
+        return None
+    try:
+        points = {
+            str(topic): {_whole(p, 0): _whole(at, least) for p, at in by_partition.items()}
+            for topic, by_partition in value.items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(f"expected {expected} {_POINTS}") from None
+    if not all(points.values()) or not points:
+        raise ValueError(f"it names no partition; expected {expected} {_POINTS}")
+    return points
+
+
+def _offsets(value: Any) -> Any:
+    word = value.strip().lower() if isinstance(value, str) else None
+    if value is None or word in {"earliest", "latest"}:
+        return word
+    if word is not None and not word.startswith("{"):
+        raise ValueError(f"expected earliest, latest, or an offset {_POINTS}")
+    return _points(value, EARLIEST, "an offset of 0 or more, -2 (earliest) or -1 (latest)")
+
+
+def _timestamps(value: Any) -> Any:
+    return _points(value, 0, "a time in milliseconds since 1970")
+
+
+def _time(value: Any) -> Any:
+    try:
+        return int(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def _since_1970(value: int | datetime) -> int | datetime:
+    # Kafka takes -1 and -2 for the ends of the log, and has no records before 1970.
+    if (value if isinstance(value, int) else milliseconds(value - _EPOCH)) < 0:
+        raise ValueError("expected a time in milliseconds since 1970, or a datetime after it")
+    return value
+
+
+def _topics(value: Any) -> Any:
+    if isinstance(value, str):
+        value = [topic.strip() for topic in value.split(",") if topic.strip()]
+    return tuple(dict.fromkeys(value)) if isinstance(value, list | tuple) else value
+
+
+def _assigned(value: Any) -> Any:
+    value = _parsed(value)
+    if value is None:
+        return None
+    try:
+        assigned = {str(topic): _numbers(partitions) for topic, partitions in value.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(f"expected {_PARTITIONS}") from None
+    if not all(assigned.values()):
+        raise ValueError(f"it names no partition of {min(t for t in assigned if not assigned[t])!r}")
+    return assigned
+
+
+def _numbers(value: Any) -> tuple[int, ...]:
+    if isinstance(value, str):  # "12" would be 1 and 2
+        raise TypeError(value)
+    return tuple(dict.fromkeys(_whole(partition, 0) for partition in value))
+
+
+Offsets: TypeAlias = Annotated[Literal["earliest", "latest"] | dict[str, dict[int, int]], BeforeValidator(_offsets)]
+Timestamps: TypeAlias = Annotated[dict[str, dict[int, int]], BeforeValidator(_timestamps)]
+Timestamp: TypeAlias = Annotated[int | AwareDatetime, BeforeValidator(_time), AfterValidator(_since_1970)]
+Topics: TypeAlias = Annotated[Sequence[str], BeforeValidator(_topics)]
+Partitions: TypeAlias = Annotated[dict[str, Sequence[int]], BeforeValidator(_assigned)]
+
+
+def names_point(offsets: Offsets | None, point: Literal["earliest", "latest"]) -> bool:
+    """Tell whether the offsets say ``point``, for all partitions or for one of them."""
+    if offsets is None or isinstance(offsets, str):
+        return offsets == point
+    number = EARLIEST if point == "earliest" else LATEST
+    return any(number in by_partition.values() for by_partition in offsets.values())
+
+
+def offsets_spec(
+    which: Literal["starting", "ending"], offsets: Offsets | None, timestamp: Timestamp | None, by: Timestamps | None
+) -> OffsetsSpec | None:
+    """Return the one point that was set of three; None: none was."""
+    if timestamp is not None:
+        since_epoch = timestamp if isinstance(timestamp, int) else milliseconds(timestamp - _EPOCH)
+        return OffsetsSpec(f"{which}Timestamp", ByTimestamp(since_epoch))
+    if by is not None:
+        return OffsetsSpec(f"{which}OffsetsByTimestamp", by_partition=_by_partition(by, ByTimestamp))
+    if offsets is None:
+        return None
+    if isinstance(offsets, str):
+        return OffsetsSpec(f"{which}Offsets", EARLIEST if offsets == "earliest" else LATEST)
+    return OffsetsSpec(f"{which}Offsets", by_partition=_by_partition(offsets, int))
+
+
+def _by_partition(
+    by: Mapping[str, Mapping[int, int]], point: Callable[[int], OffsetPoint]
+) -> dict[TopicPartition, OffsetPoint]:
+    return {TopicPartition(topic, p): point(at) for topic, partitions in by.items() for p, at in partitions.items()}

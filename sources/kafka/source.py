@@ -1,0 +1,250 @@
+"""The Kafka source, under the option names of Spark's built-in one."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+import pyarrow as pa
+from pydantic import BeforeValidator, Field, PositiveInt, model_validator
+from typing_extensions import Self
+
+from tidegate.alignment.budget import Budget
+from tidegate.alignment.strategy import milliseconds
+from tidegate.enumerators.contract import Json, SplitEnumerator
+from tidegate.enumerators.kafka.enumerator import KafkaEnumerator, KafkaTimestampEnumerator, with_detected_unit
+from tidegate.enumerators.kafka.offsets import OffsetsSpec
+from tidegate.enumerators.kafka.subscription import Assign, Subscribe, SubscribePattern, Subscription
+from tidegate.enumerators.planning.report import first_names
+from tidegate.errors import OptionError
+from tidegate.readers.contract import SplitReader
+from tidegate.readers.event_time.assigners import TimestampAssigner, TimeUnit, assigner_of
+from tidegate.readers.event_time.policy import EventTimePolicy
+from tidegate.readers.kafka.client import LATEST
+from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.reader import KafkaSplitReader
+from tidegate.readers.kafka.schema import arrow_schema
+from tidegate.sources.contract import Source
+from tidegate.sources.kafka.positions import (
+    Offsets,
+    Partitions,
+    Timestamp,
+    Timestamps,
+    Topics,
+    names_point,
+    offsets_spec,
+)
+from tidegate.sources.kafka.properties import connection_config
+from tidegate.sources.options import option_names
+
+__all__ = ["KafkaSource"]
+
+_PREFIX = "kafka."
+_TRIED_AGAIN = "set kafka.default.api.timeout.ms, for which a request is tried again"
+_SUBSCRIBE = "set subscribe, subscribePattern or assign"
+
+
+def _event_time(value: Any) -> Any:
+    if isinstance(value, str):
+        assigner_of(value, None)
+    elif not callable(value):
+        raise ValueError("expected timestamp, header:NAME, json:/pointer/into/value, or a function")  # noqa: TRY004
+    return value
+
+
+EventTimeOption: TypeAlias = Annotated[str | Callable[..., Any], BeforeValidator(_event_time)]
+
+
+class KafkaSource(Source):
+    """Reads Kafka topics, aligned in event time.
+
+    As Spark options the names are those of Spark's built-in source, in camelCase.
+
+    bootstrap_servers: ``host:port``, several separated by commas; the option
+        ``kafka.bootstrap.servers``.
+    kafka: properties of the client without their prefix, such as ``{"isolation.level":
+        "read_committed"}``; the options ``kafka.*``.
+    subscribe, subscribe_pattern, assign: exactly one of them: topics, a regular expression that
+        whole topic names match, or partitions by topic.
+    starting_offsets: ``earliest``, ``latest``, or an offset for every partition (-2 earliest, -1
+        latest).  Default: ``latest`` for streams, ``earliest`` for batch.  Only new queries heed
+        it; partitions that appear later are read from their earliest offset.
+    starting_timestamp: begin at the first record at or after this time, in ms or as a datetime.
+    starting_offsets_by_timestamp: the same, per partition.
+    starting_offsets_by_timestamp_strategy: what a starting time past the last record means.
+    ending_offsets, ending_timestamp, ending_offsets_by_timestamp: where to stop, exclusive; resolved
+        once per run.  A stream without them never ends.
+    event_time: where event times come from: ``timestamp``, the record's own; ``header:NAME``;
+        ``json:/pointer/into/value`` (RFC 6901); or, in Python, any function from a RecordBatch with
+        these columns to an int64 array of milliseconds.
+    event_time_unit: of a header or JSON field: ``s``, ``ms``, ``us`` or ``iso8601``.  Default: detected
+        by the first one, then fixed.
+    max_offsets_per_trigger: the most offsets that one batch covers.
+    max_bytes_per_trigger: about the most bytes, as they lie in Kafka, by the mean size of a record.
+    min_offsets_per_trigger: put a batch off until there are so many, but no longer than
+        ``max_trigger_delay``.
+    include_headers: add the column ``headers``.
+    include_event_time: add the columns ``event_time``: what planning used, null where it left the row
+        out; and ``event_time_fault``: ``bad`` or ``future`` where the row's own was, else null.
+    """
+
+    connector: ClassVar[str] = "kafka"
+    foreign_options: ClassVar[Mapping[str, str]] = {
+        "topic": _SUBSCRIBE,
+        "topics": _SUBSCRIBE,
+        "path": f"{_SUBSCRIBE}, and load without a path",
+        "groupidprefix": "positions stand in Spark's checkpoint, and no consumer group takes part",
+        "kafkaconsumer.polltimeoutms": _TRIED_AGAIN,
+        "fetchoffset.numretries": _TRIED_AGAIN,
+        "fetchoffset.retryintervalms": _TRIED_AGAIN,
+        "maxrecordsperpartition": "set minPartitions for more tasks, or maxOffsetsPerTrigger for smaller batches",
+    }
+
+    bootstrap_servers: Annotated[str, Field(min_length=1, serialization_alias="kafka.bootstrap.servers")]
+    kafka: dict[str, Any] = Field(default_factory=dict, repr=False, serialization_alias="kafka.*")
+    subscribe: Annotated[Topics | None, Field(min_length=1)] = None
+    subscribe_pattern: str | None = None
+    assign: Annotated[Partitions | None, Field(min_length=1)] = None
+    starting_offsets: Offsets | None = None
+    starting_timestamp: Timestamp | None = None
+    starting_offsets_by_timestamp: Timestamps | None = None
+    starting_offsets_by_timestamp_strategy: Literal["error", "latest"] = "error"
+    ending_offsets: Offsets | None = None
+    ending_timestamp: Timestamp | None = None
+    ending_offsets_by_timestamp: Timestamps | None = None
+    event_time: EventTimeOption = "timestamp"
+    event_time_unit: TimeUnit | None = None
+    max_offsets_per_trigger: PositiveInt | None = None
+    max_bytes_per_trigger: PositiveInt | None = None
+    min_offsets_per_trigger: PositiveInt | None = None
+    include_headers: bool = False
+    include_event_time: bool = False
+
+    @classmethod
+    def fields_from_options(cls, options: dict[str, str]) -> dict[str, Any]:
+        """Gather ``kafka.*`` in one field."""
+        prefixed = [name for name in options if name.startswith(_PREFIX)]
+        properties = {name.removeprefix(_PREFIX): options.pop(name) for name in prefixed}
+        servers = properties.pop("bootstrap.servers", None)
+        fields = super().fields_from_options(options)
+        if servers is not None:
+            fields["bootstrap_servers"] = servers
+        return {**fields, "kafka": properties}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        self._only_one("subscribe", "subscribe_pattern", "assign", required=True)
+        self._only_one("starting_offsets", "starting_timestamp", "starting_offsets_by_timestamp")
+        self._only_one("ending_offsets", "ending_timestamp", "ending_offsets_by_timestamp")
+        if self.subscribe_pattern is not None:
+            try:
+                re.compile(self.subscribe_pattern)
+            except re.error as error:
+                raise ValueError(
+                    f"subscribePattern {self.subscribe_pattern!r} is no regular expression: {error}"
+                ) from None
+        if (self.min_offsets_per_trigger or 0) > (self.max_offsets_per_trigger or sys.maxsize):
+            raise ValueError(
+                f"minOffsetsPerTrigger is {self.min_offsets_per_trigger}, more than maxOffsetsPerTrigger, "
+                f"which is {self.max_offsets_per_trigger}"
+            )
+        if names_point(self.ending_offsets, "earliest"):
+            raise ValueError("endingOffsets says earliest (-2), before any record; allowed are latest and offsets")
+        if self.event_time_unit is not None and (self.event_time == "timestamp" or callable(self.event_time)):
+            raise ValueError(
+                f"eventTimeUnit is {self.event_time_unit!r}, but only a header or a JSON field has a unit of its own"
+            )
+        connection_config(self.bootstrap_servers, self.kafka)
+        return self
+
+    def _only_one(self, *fields: str, required: bool = False) -> None:
+        names = option_names(type(self))
+        given = [names[field] for field in fields if getattr(self, field) is not None]
+        if len(given) > 1:
+            raise ValueError(f"the options {' and '.join(given)} exclude each other; set one of them")
+        if required and not given:
+            raise ValueError(f"one of the options {', '.join(names[field] for field in fields)} must be set")
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns of Spark's built-in Kafka source, types and nullability included."""
+        return arrow_schema(include_headers=self.include_headers, include_event_time=self.include_event_time)
+
+    @property
+    def budget(self) -> Budget:
+        """At most ``max_offsets_per_trigger`` offsets and ``max_bytes_per_trigger`` bytes."""
+        return Budget(rows=self.max_offsets_per_trigger, bytes=self.max_bytes_per_trigger)
+
+    @property
+    def min_rows(self) -> int:
+        """At least ``min_offsets_per_trigger`` offsets."""
+        return self.min_offsets_per_trigger or 0
+
+    @property
+    def reads(self) -> str:
+        """The topics, of many the first few, and the servers."""
+        topics = self.subscribe_pattern or first_names(self.subscribe or self.assign or ())
+        return f"{topics} at {self.bootstrap_servers}"
+
+    def as_batch(self) -> Self:
+        """Begin at the earliest offsets unless told otherwise, as Spark's own batch source does."""
+        if names_point(self.starting_offsets, "latest"):
+            raise OptionError(
+                "startingOffsets says latest (-1), from where a batch query would read nothing; set earliest or offsets"
+            )
+        given = (self.starting_offsets, self.starting_timestamp, self.starting_offsets_by_timestamp)
+        return (
+            self
+            if any(start is not None for start in given)
+            else self.model_copy(update={"starting_offsets": "earliest"})
+        )
+
+    def enumerator(self, state: Json | None) -> SplitEnumerator:
+        """Enumerate the subscribed partitions."""
+        starting = offsets_spec(
+            "starting", self.starting_offsets, self.starting_timestamp, self.starting_offsets_by_timestamp
+        )
+        kind = KafkaTimestampEnumerator if self.event_times.by_record_timestamp else KafkaEnumerator
+        return kind(
+            connection_config(self.bootstrap_servers, self.kafka),
+            self._subscription(),
+            replace(
+                starting or OffsetsSpec("startingOffsets", LATEST),
+                without_record=self.starting_offsets_by_timestamp_strategy,
+            ),
+            offsets_spec("ending", self.ending_offsets, self.ending_timestamp, self.ending_offsets_by_timestamp),
+            state,
+            event_times=self.event_times,
+            fail_on_data_loss=self.fail_on_data_loss,
+        )
+
+    def reader(self, state: Json | None) -> SplitReader:
+        """Read record batches straight into Arrow."""
+        return KafkaSplitReader(
+            connection_config(self.bootstrap_servers, self.kafka),
+            include_headers=self.include_headers,
+            fail_on_data_loss=self.fail_on_data_loss,
+            event_times=with_detected_unit(self.event_times, state),
+            include_event_time=self.include_event_time,
+        )
+
+    @property
+    def event_times(self) -> EventTimePolicy:
+        """Where event times come from, and what becomes of rows without a usable one."""
+        if isinstance(self.event_time, str):
+            assigner: TimestampAssigner = assigner_of(self.event_time, self.event_time_unit)
+        else:
+            assigner = self.event_time
+        skew_ms = milliseconds(self.max_future_skew)
+        return EventTimePolicy(assigner, self.bad_event_time, self.future_event_time, skew_ms)
+
+    def _subscription(self) -> Subscription:
+        if self.subscribe is not None:
+            return Subscribe(tuple(self.subscribe))
+        if self.subscribe_pattern is not None:
+            return SubscribePattern(self.subscribe_pattern)
+        assigned = self.assign or {}
+        return Assign(tuple(TopicPartition(topic, p) for topic, partitions in assigned.items() for p in partitions))

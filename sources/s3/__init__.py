@@ -1,0 +1,1 @@
+"""The S3 source and its options."""

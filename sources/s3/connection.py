@@ -1,0 +1,60 @@
+"""The options by which a bucket is reached."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
+from typing_extensions import Self
+
+from tidegate.readers.s3.config import S3ConnectionConfig
+
+__all__ = ["S3ConnectionOptions"]
+
+
+def _endpoint(value: Any) -> Any:
+    found = urlsplit(str(value))
+    if value is not None and (found.scheme not in {"https", "http"} or not found.hostname):
+        raise ValueError("expected a URL, such as http://localhost:9000")
+    return value
+
+
+class S3ConnectionOptions(BaseModel):
+    """How to reach the bucket.
+
+    endpoint: a URL, for anything but AWS.
+    region, access_key, secret_key, session_token: by default as boto3 finds them, on each machine
+        anew, so that nothing secret travels.
+    anonymous: sign nothing.
+    role_arn: a role to assume.
+    """
+
+    endpoint: Annotated[str | None, BeforeValidator(_endpoint)] = None
+    region: str | None = None
+    access_key: Annotated[str | None, Field(repr=False)] = None
+    secret_key: Annotated[str | None, Field(repr=False)] = None
+    session_token: Annotated[str | None, Field(repr=False)] = None
+    anonymous: bool = False
+    role_arn: str | None = None
+
+    @model_validator(mode="after")
+    def _consistent_credentials(self) -> Self:
+        if (self.access_key is None) != (self.secret_key is None):
+            raise ValueError("accessKey and secretKey are set together, or neither is")
+        if self.anonymous and self.access_key is not None:
+            raise ValueError("anonymous is set, and so is accessKey; set one of them")
+        return self
+
+    @property
+    def connection(self) -> S3ConnectionConfig:
+        """The options as readers and enumerators take them."""
+        return S3ConnectionConfig(
+            self.endpoint,
+            self.region,
+            self.access_key,
+            self.secret_key,
+            self.session_token,
+            anonymous=self.anonymous,
+            role=self.role_arn,
+        )

@@ -1,0 +1,149 @@
+"""The options that say which rows and columns are read, and what becomes of records that cannot be."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+import pyarrow as pa
+from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+from typing_extensions import Self
+
+from tidegate.errors import OptionError, did_you_mean
+from tidegate.readers.arrow.conform import position_of
+from tidegate.readers.event_time.range import EventTimeRange
+from tidegate.readers.formats.bad_record_files import check_location
+from tidegate.readers.formats.bad_records import CORRUPT_COLUMN, BadRecordPolicy, Mode
+from tidegate.readers.objects.metadata import METADATA
+from tidegate.sources.s3.discovery import epoch_ms, parse_time
+
+__all__ = ["S3RowOptions"]
+
+
+def _columns(value: Any) -> Any:
+    if isinstance(value, StructType):
+        return to_arrow_schema(value, timezone="UTC")
+    if isinstance(value, str):
+        value = value.split(",")
+    if isinstance(value, list | tuple) and all(isinstance(name, str) and name.strip() for name in value) and value:
+        return tuple(name.strip() for name in value)
+    if not isinstance(value, pa.Schema):
+        raise ValueError("expected names of columns, in Python also a StructType or a pyarrow.Schema")  # noqa: TRY004
+    return value
+
+
+def _mode(value: Any) -> Any:
+    return value.upper() if isinstance(value, str) else value
+
+
+def _moment(value: Any) -> Any:
+    try:
+        return int(value) if isinstance(value, str) else value if isinstance(value, int) else epoch_ms(value)
+    except ValueError:
+        return epoch_ms(parse_time(value))
+
+
+Columns: TypeAlias = Annotated[pa.Schema | tuple[str, ...], BeforeValidator(_columns)]
+Location: TypeAlias = Annotated[str, BeforeValidator(lambda value: check_location(str(value)))]
+Moment: TypeAlias = Annotated[int, BeforeValidator(_moment)]
+
+
+class S3RowOptions(BaseModel):
+    """Which rows and columns are read.
+
+    columns: names of the columns to read, of those that are inferred; or their schema.  By default all that
+        some objects have, fixed in the state location.  One that an object lacks is null, one that is not
+        named is left out.
+    starting_timestamp, ending_timestamp: read only rows with event times from the one up to the other,
+        exclusive; in ms or as a datetime.
+    include_metadata: add the column ``_metadata``, which says what object and chunk a row is from.
+    partition_column_type_inference: give the columns that folders ``column=value`` name other types than string.
+    mode: what becomes of records that cannot be read or do not fit: ``FAILFAST``, ``PERMISSIVE`` or
+        ``DROPMALFORMED``.
+    column_name_of_corrupt_record: holds the text of such a record, if it is permitted and the schema has
+        the column.
+    rescued_data_column: holds what does not fit the columns, as JSON.
+    bad_records_path: a folder, or ``s3://bucket/prefix``, to which bad records are written and not read.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)  # pyarrow's
+
+    columns: Columns | None = None
+    starting_timestamp: Moment | None = None
+    ending_timestamp: Moment | None = None
+    include_metadata: bool = False
+    partition_column_type_inference: bool = True
+    mode: Annotated[Mode, BeforeValidator(_mode)] = "FAILFAST"
+    column_name_of_corrupt_record: str = CORRUPT_COLUMN
+    rescued_data_column: str | None = None
+    bad_records_path: Location | None = None
+
+    @model_validator(mode="after")
+    def _consistent_rows(self) -> Self:
+        given = self.model_fields_set
+        if self.bad_records_path is not None and "mode" in given and self.mode != "DROPMALFORMED":
+            raise ValueError(f"badRecordsPath is set, which leaves bad records out, but mode is {self.mode!r}")
+        if "column_name_of_corrupt_record" in given and not self.bad_record_policy.keeps_corrupt:
+            raise ValueError("columnNameOfCorruptRecord is set, which needs mode 'PERMISSIVE' and no badRecordsPath")
+        if self.rescued_data_column in (self.column_name_of_corrupt_record, METADATA.name):
+            raise ValueError(f"rescuedDataColumn is {self.rescued_data_column!r}, which is another column's name")
+        start, end = self.starting_timestamp, self.ending_timestamp
+        if start is not None and end is not None and start >= end:
+            raise ValueError("startingTimestamp is not before endingTimestamp, so there is nothing to read")
+        return self
+
+    @property
+    def bad_record_policy(self) -> BadRecordPolicy:
+        """The options as formats take them."""
+        return BadRecordPolicy(
+            self.mode, self.column_name_of_corrupt_record, self.rescued_data_column, self.bad_records_path
+        )
+
+    @property
+    def event_time_range(self) -> EventTimeRange:
+        """The event times that are read."""
+        return EventTimeRange(self.starting_timestamp, self.ending_timestamp)
+
+    def own_columns(self) -> list[pa.Field]:
+        """Return the columns that options add."""
+        rescued = [] if self.rescued_data_column is None else [pa.field(self.rescued_data_column, pa.string())]
+        return [*rescued, *([METADATA] if self.include_metadata else [])]
+
+    def with_own_columns(self, schema: pa.Schema) -> pa.Schema:
+        """Return the columns of a schema, and those that options add where it has not got them."""
+        return pa.schema([*schema, *(field for field in self.own_columns() if field.name not in schema.names)])
+
+    def selected(self, inferred: pa.Schema) -> pa.Schema:
+        """Return the columns to read of those that were inferred.
+
+        Raises OptionError for a name that is none of them, and for a column that an option adds and the
+        objects have, too.
+        """
+        for field in self.own_columns():
+            if position_of(field.name, inferred.names) is not None:
+                raise OptionError(
+                    f"the objects have a column {field.name!r} of their own, so no option can add it; "
+                    "give a schema or leave out the option"
+                )
+        known = self.with_own_columns(inferred)
+        if not isinstance(self.columns, tuple):
+            return known
+        fields = []
+        for name in self.columns:
+            index = position_of(name, known.names)
+            if index is None:
+                raise OptionError(f"there is no column {name!r} to read{did_you_mean(name, known.names)}")
+            fields.append(known.field(index))
+        return self.with_own_columns(pa.schema(fields))
+
+    def check_given(self, schema: pa.Schema) -> None:
+        """Raise OptionError for a given schema that contradicts these options."""
+        for field in self.own_columns():
+            index = schema.get_field_index(field.name)
+            if index < 0 or schema.field(index).type != field.type:
+                raise OptionError(
+                    f"an option adds the column {field.name!r}, which the given schema lacks or has as another "
+                    f"type than {field.type}: give it so, or leave out the option"
+                )
+        self.bad_record_policy.data_schema(schema)

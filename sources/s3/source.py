@@ -1,0 +1,362 @@
+"""The S3 source, under the option names of Spark's file source and of Databricks' Auto Loader."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from pydantic import PositiveInt, model_validator
+from pydantic.alias_generators import to_camel
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+from typing_extensions import Self
+
+from tidegate.alignment.budget import Budget
+from tidegate.alignment.strategy import milliseconds
+from tidegate.enumerators.contract import Json, SplitEnumerator
+from tidegate.enumerators.s3.cleaning.cleaner import ObjectCleaner
+from tidegate.enumerators.s3.discovery.between_listings import BetweenListings
+from tidegate.enumerators.s3.discovery.incremental_listing import IncrementalListing
+from tidegate.enumerators.s3.discovery.listing import ObjectListing
+from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
+from tidegate.enumerators.s3.enumerator import S3Enumerator
+from tidegate.enumerators.s3.notifications.objects import ObjectNotifications
+from tidegate.enumerators.s3.notifications.queue import NotificationQueue
+from tidegate.enumerators.s3.samples.check import (
+    check_columns,
+    check_path_times,
+    check_time_column,
+    columns_of_each,
+    lacking,
+    nothing_found,
+)
+from tidegate.enumerators.s3.samples.columns import infer_columns, with_partition_columns
+from tidegate.enumerators.s3.samples.objects import Samples, find_samples
+from tidegate.enumerators.s3.state.ledger import Ledger
+from tidegate.enumerators.s3.state.seen_objects import SeenObjects
+from tidegate.enumerators.s3.times.chunks import ObjectTimes
+from tidegate.enumerators.s3.times.partitions import PartitionTimes
+from tidegate.enumerators.s3.times.paths import PathTimes
+from tidegate.errors import OptionError
+from tidegate.readers.contract import SplitReader
+from tidegate.readers.event_time.range import RowTimes
+from tidegate.readers.formats.csv.columns import GivenColumns
+from tidegate.readers.objects.partitions import partition_fields, partition_texts
+from tidegate.readers.objects.values import ObjectFormat, S3Object
+from tidegate.readers.s3.reader import S3SplitReader
+from tidegate.readers.s3.store import ObjectStore
+from tidegate.sources.contract import Source
+from tidegate.sources.s3.connection import S3ConnectionOptions
+from tidegate.sources.s3.discovery import S3DiscoveryOptions, is_listed
+from tidegate.sources.s3.format import S3FormatOptions
+from tidegate.sources.s3.rows import S3RowOptions
+
+__all__ = ["S3Source"]
+
+_NO_TOPICS = "S3 has no topics; set path to s3://bucket/prefix"
+_LOG = logging.getLogger("tidegate.planner")
+_SAMPLES = 16
+_KEPT = ("file_format", "event_time", "event_time_unit", "multi_line", "wholetext", "line_sep")
+"""The options by which chunks are cut and planned, so that they stay from run to run, as the path does."""
+
+_SCHEMA = "schema"  # the name of the inferred columns in the state location
+
+
+class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOptions, Source):
+    """Reads objects of an S3 bucket in the order of their event times.
+
+    The classes it is made of describe their options; its own are:
+
+    max_files_per_trigger, max_bytes_per_trigger: the most that one batch reads, but for one chunk.
+    """
+
+    connector: ClassVar[str] = "s3"
+    foreign_options: ClassVar[Mapping[str, str]] = {
+        "subscribe": _NO_TOPICS,
+        "topic": _NO_TOPICS,
+        "cloudfiles.usenotifications": "set queueUrl",
+        "cloudfiles.schemalocation": "the columns are kept in stateLocation",
+        "cloudfiles.infercolumntypes": "set inferSchema",
+        "latestfirst": "objects are read in the order of their event times",
+        "maxcachedfiles": "a round keeps all that it finds in stateLocation",
+    }
+
+    max_files_per_trigger: PositiveInt | None = None
+    max_bytes_per_trigger: PositiveInt | None = None
+
+    @model_validator(mode="after")
+    def _consistent_source(self) -> Self:
+        if self.bad_records_path is not None and is_listed(self.bad_records_path, self.path):
+            raise ValueError(
+                f"badRecordsPath is {self.bad_records_path!r}, which lies in the path {self.path!r} and would be read; "
+                "give a place outside of it, or in a folder whose name begins with '_'"
+            )
+        ranged = self.starting_timestamp is not None or self.ending_timestamp is not None
+        if self.clean_source != "off" and ranged:
+            raise ValueError(
+                f"cleanSource is {self.clean_source!r}, but startingTimestamp or endingTimestamp leaves rows of an "
+                "object unread, which would be gone with it; set one or the other"
+            )
+        if self.enforce_schema and isinstance(self.columns, tuple):
+            raise ValueError("enforceSchema takes columns by position, but columns selects some by their names")
+        return self
+
+    @classmethod
+    def fields_from_options(cls, options: dict[str, str]) -> dict[str, Any]:
+        """Take ``delimiter`` for ``sep``, as Spark does; of both, ``sep`` counts."""
+        delimiter = options.pop("delimiter", None)
+        return super().fields_from_options(options if delimiter is None else {"sep": delimiter, **options})
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns that were given, or those of the stream's first run, or else those of some objects."""
+        if isinstance(self.columns, pa.Schema):
+            return self.with_own_columns(self.columns)
+        ledger = self._ledger()
+        fixed = None if ledger is None else ledger.noted(_SCHEMA)
+        return self.selected(self._inferred() if fixed is None else pa.ipc.read_schema(pa.py_buffer(fixed)))
+
+    def with_schema(self, schema: StructType) -> Self:
+        """Read these columns, as given or as inferred when the source was loaded."""
+        return self.model_copy(update={"columns": to_arrow_schema(schema, timezone="UTC")})
+
+    @property
+    def budget(self) -> Budget:
+        """At most ``max_files_per_trigger`` objects and ``max_bytes_per_trigger`` bytes."""
+        return Budget(bytes=self.max_bytes_per_trigger, files=self.max_files_per_trigger)
+
+    @property
+    def reads(self) -> str:
+        """The path."""
+        return self.path
+
+    def as_batch(self) -> Self:
+        """Keep no state and list, for a batch query has no next run, and leaves a queue to the stream.
+
+        Raises OptionError for options that contradict the given columns, or leave a batch query nothing to read.
+        """
+        if not self.include_existing_files:
+            raise OptionError("includeExistingFiles is false, which leaves a batch query nothing to read")
+        if self.clean_source != "off":
+            raise OptionError(
+                f"cleanSource is {self.clean_source!r}, but a batch query commits nothing after which it could clean"
+            )
+        self._check_columns()
+        self._check_samples()
+        return self.model_copy(update={"columns": self.arrow_schema, "state_location": None, "queue_url": None})
+
+    def as_stream(self) -> Self:
+        """Require a place for what is discovered, which a restart must find, and fix the columns there.
+
+        Raises OptionError also for options that contradict the given columns.
+        """
+        ledger = self._ledger()
+        if ledger is None:
+            raise OptionError("the option 'stateLocation' is missing: a stream keeps there what it has discovered")
+        self._check_columns()
+        if isinstance(self.columns, pa.Schema) and ledger.noted(_SCHEMA) is None:
+            self._check_samples()
+            added = {field.name for field in self.own_columns()}
+            fixed = pa.schema([field for field in self.columns if field.name not in added])
+            ledger.write(_SCHEMA, fixed.serialize().to_pybytes())
+        return self
+
+    def enumerator(self, state: Json | None) -> SplitEnumerator:
+        """Enumerate manifests of what is under the path."""
+        return S3Enumerator(
+            self.discovery(self._listing().pages, self._between_listings()),
+            self._ledger(),
+            state,
+            include_existing=self.include_existing_files,
+            clean=None if self.clean_source == "off" else ObjectCleaner(self._store(), self.archive).clean,
+            options={
+                "path": f"s3://{self.bucket}/{self.listing_rules.prefix}",
+                **{to_camel(field): getattr(self, field) for field in _KEPT},
+            },
+        )
+
+    def discovery(
+        self, pages: Callable[[], Generator[Sequence[S3Object]]], between: BetweenListings | None = None
+    ) -> ObjectDiscovery:
+        """Return what finds new objects among those in the pages, or by what is there between, and cuts them."""
+        return ObjectDiscovery(
+            pages,
+            self._format(self._store()),
+            self._times(),
+            SeenObjects(milliseconds(self.max_file_age)),
+            allow_overwrites=self.allow_overwrites,
+            ignore_corrupt=self.ignore_corrupt_files,
+            between=between,
+        )
+
+    def reader(self, state: Json | None) -> SplitReader:
+        """Read chunks of objects straight into Arrow."""
+        del state
+        self.connection.note_answer()  # who planned what is read has reached the endpoint
+        store = self._store()
+        return S3SplitReader(
+            self._format(store),
+            store,
+            self.arrow_schema,
+            prefix=self.listing_rules.prefix,
+            metadata=self.include_metadata,
+            times=self._row_times(),
+            ignore_missing=self._ignores_missing,
+            # The new version is found by a later round; a batch query has none.
+            ignore_overwritten=not self.fail_on_data_loss or (self.allow_overwrites and self._is_stream),
+            ignore_corrupt=self.ignore_corrupt_files,
+        )
+
+    @property
+    def _is_stream(self) -> bool:
+        return self.state_location is not None
+
+    @property
+    def _ignores_missing(self) -> bool:
+        return self.ignore_missing_files or not self.fail_on_data_loss
+
+    def _check_columns(self) -> None:
+        if isinstance(self.columns, pa.Schema):
+            self.check_given(self.columns)
+            times = self._row_times()
+            if times is not None:
+                times.check(self.columns)
+
+    def _check_samples(self) -> None:
+        """Compare what was given with the first objects; warn of columns that none has.
+
+        Raises OptionError where none has the event time.
+        """
+        if not isinstance(self.columns, pa.Schema):
+            return
+        samples = self._samples()
+        if not samples.objects:
+            _LOG.warning("%s", nothing_found(self.path, samples))
+            return
+        wanted = self._names_of_data(self.columns, samples)
+        schemas: list[pa.Schema] = []
+        if self.file_format == "csv" and (self.enforce_schema or not self.header):
+            schemas = [self.columns]  # by position
+        elif self.file_format not in {"text", "binaryFile"} and not self.event_time_range.is_bounded:
+            # With a range of times, what lies outside of it is not fetched, and RowTimes.check has seen the column.
+            plain = self.model_copy(update={"columns": None})
+            schemas = columns_of_each(
+                plain._format(plain._store()),  # noqa: SLF001 - of this class
+                samples.objects,
+                lambda found: not lacking(wanted, found) and self._has_time(found),
+            )
+            check_columns(wanted, schemas, self.path)
+        self._check_event_time(samples, schemas)
+
+    def _names_of_data(self, schema: pa.Schema, samples: Samples) -> list[str]:
+        """Return the columns of a schema that objects should have: not options nor folders give them."""
+        keys = [*samples.folders, *(found.key for found in samples.objects)]
+        prefix = self.listing_rules.prefix
+        others = {name.lower() for key in keys for name in partition_texts(key, prefix)}
+        others |= {field.name.lower() for field in self.own_columns()} | {self.column_name_of_corrupt_record.lower()}
+        return [name for name in schema.names if name.lower() not in others]
+
+    def _has_time(self, schemas: Sequence[pa.Schema]) -> bool:
+        times = self._column_times()
+        return times is None or any(times.column_of(schema) is not None for schema in schemas)
+
+    def _check_event_time(self, samples: Samples, schemas: Sequence[pa.Schema]) -> None:
+        """Raise OptionError where none of the first objects, which have these columns, has an event time."""
+        if self.bad_event_time != "fail" or not self.include_existing_files:
+            return
+        keys = [*samples.folders, *(found.key for found in samples.objects)]
+        times, partition = self._column_times(), self._partition_times()
+        if times is not None and not (partition is not None and any(map(partition.names, keys))):
+            check_time_column(times, schemas)
+        kind, _, rest = self.event_time.partition(":")
+        if kind == "path":
+            check_path_times(PathTimes(rest), samples.objects)
+
+    def _samples(self) -> Samples:
+        return find_samples(self.connection, self.bucket, self.listing_rules, _SAMPLES)
+
+    def _inferred(self) -> pa.Schema:
+        rules, samples = self.listing_rules, self._samples()
+        if not samples.objects:
+            raise OptionError(f"{nothing_found(self.path, samples)}; to infer no columns, give a schema")
+        data = infer_columns(
+            self._format(self._store()),
+            samples.objects,
+            ignore_missing=self._ignores_missing,
+            ignore_corrupt=self.ignore_corrupt_files,
+        )
+        # With recursiveFileLookup, Spark infers no columns from folders either.
+        keys = [] if rules.recursive else [*samples.folders, *(found.key for found in samples.objects)]
+        named = [partition_texts(key, rules.prefix) for key in keys]
+        columns = with_partition_columns(data, partition_fields(named, typed=self.partition_column_type_inference))
+        self._check_event_time(samples, [columns])
+        return columns
+
+    def _store(self) -> ObjectStore:
+        return ObjectStore(self.connection, self.bucket)
+
+    def _format(self, store: ObjectStore) -> ObjectFormat:
+        times = self._row_times()
+        read_times = times.column_of(self.columns) if times and isinstance(self.columns, pa.Schema) else None
+        return self.object_format(store, self.bad_record_policy, self._given_columns, read_times)
+
+    @property
+    def _given_columns(self) -> GivenColumns | None:
+        if not isinstance(self.columns, pa.Schema):
+            return None
+        own = self.own_columns()
+        names = [field.name for field in self.bad_record_policy.data_schema(self.columns) if field not in own]
+        return GivenColumns(tuple(names), self.listing_rules.prefix)
+
+    def _listing(self) -> ObjectListing:
+        return ObjectListing(self.connection, self.bucket, self.listing_rules)
+
+    def _between_listings(self) -> BetweenListings | None:
+        rules = self.listing_rules
+        if self.queue_url is not None:
+            queue = NotificationQueue(self.connection, self.queue_url)
+            return ObjectNotifications(queue, self._store(), rules, self.backfill_ms)
+        if self.use_incremental_listing:
+            return IncrementalListing(self._listing().pages, rules.prefix, self.backfill_ms)
+        return None
+
+    def _times(self) -> ObjectTimes:
+        kind, _, rest = self.event_time.partition(":")
+        return ObjectTimes(
+            column=rest if kind == "column" else None,
+            path=PathTimes(rest) if kind == "path" else None,
+            bad=self.bad_event_time,
+            future=self.future_event_time,
+            max_future_skew_ms=milliseconds(self.max_future_skew),
+            keeps_malformed=self.bad_record_policy.keeps_corrupt,
+            wanted=self.event_time_range,
+            partition=self._partition_times(),
+        )
+
+    def _partition_times(self) -> PartitionTimes | None:
+        times = self._column_times()
+        if times is None:
+            return None
+        given = times.column_of(self.columns) if isinstance(self.columns, pa.Schema) else None
+        # What is not read has no type but its text's.
+        column = given or times.column_of(pa.schema([(times.column, pa.string())]))
+        return column and PartitionTimes(column, self.listing_rules.prefix)
+
+    def _row_times(self) -> RowTimes | None:
+        """Return what tells rows apart, where chunks as a whole are not all in the range of event times."""
+        return self._column_times() if self.event_time_range.is_bounded else None
+
+    def _column_times(self) -> RowTimes | None:
+        """Return what takes event times from a column; None: they are not in one."""
+        kind, _, column = self.event_time.partition(":")
+        if kind != "column":
+            return None
+        times = RowTimes(self.event_time_range, column, self.event_time_unit, self.bad_event_time)
+        # In a column of timestamps, a JSON number counts seconds.
+        return replace(times, parsed=("iso8601", "s")) if self.file_format == "json" else times
+
+    def _ledger(self) -> Ledger | None:
+        return None if self.state_location is None else Ledger(self.state_location, self.connection)

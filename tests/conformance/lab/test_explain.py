@@ -1,0 +1,204 @@
+"""What a failure says is held against an oracle that knows what was done to the rows."""
+
+import re
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.conformance.lab.explain import counted, difference, listed, ordered_difference, row_difference
+
+
+def written(*sizes):
+    return {split: [f"{split}#{number}" for number in range(size)] for split, size in enumerate(sizes)}
+
+
+def delivered(rows):
+    return [key for keys in rows.values() for key in keys]
+
+
+def count(text, what):
+    """Return the number that the first line gives before some words."""
+    found = re.search(rf"([\d,]+) {what}", text.splitlines()[0])
+    return 0 if found is None else int(found[1].replace(",", ""))
+
+
+SIZES = st.lists(st.integers(0, 8), min_size=1, max_size=8)
+
+
+@given(SIZES, st.randoms(use_true_random=False))
+def test_the_same_rows_are_no_difference_however_splits_are_mixed(sizes, random):
+    rows = written(*sizes)
+    rest, mixed = {split: list(keys) for split, keys in rows.items() if keys}, []
+    while rest:
+        split = random.choice(sorted(rest))
+        mixed.append(rest[split].pop(0))
+        rest = {each: keys for each, keys in rest.items() if keys}
+    assert difference(rows, mixed) is None
+    assert ordered_difference("twice", mixed, list(mixed)) is None
+
+
+@given(SIZES, st.data())
+def test_what_is_wrong_is_counted_by_kind(sizes, data):
+    rows = written(*sizes)
+    keys = delivered(rows)
+    lost = data.draw(st.sets(st.sampled_from(keys)) if keys else st.just(set()))
+    left = [key for key in keys if key not in lost]
+    doubled = data.draw(st.sets(st.sampled_from(left)) if left else st.just(set()))
+    foreign = data.draw(st.sets(st.sampled_from(["9#0", "9#1", "x"])))
+    text = difference(rows, [*left, *sorted(doubled), *sorted(foreign)], in_order=False)
+    if not (lost or doubled or foreign):
+        assert text is None
+        return
+    assert count(text, "missing") == len(lost)
+    assert count(text, "more than once") == len(doubled)
+    assert count(text, "never written") == len(foreign)
+    assert count(text, "out of order") == 0
+    assert count(text, "delivered") == len(left) + len(doubled) + len(foreign)
+
+
+@given(SIZES, st.randoms(use_true_random=False))
+def test_rows_are_out_of_order_that_come_after_a_later_one_of_their_split(sizes, random):
+    rows = written(*sizes)
+    mixed = delivered(rows)
+    random.shuffle(mixed)
+    behind = 0
+    for at, key in enumerate(mixed):
+        split, number = map(int, key.split("#"))
+        behind += any(f"{split}#{later}" in mixed[:at] for later in range(number + 1, len(rows[split])))
+    text = difference(rows, mixed)
+    assert (text is None) == (behind == 0)
+    assert text is None or count(text, "out of order") == behind
+    assert difference(rows, mixed, in_order=False) is None
+
+
+@given(SIZES, st.data())
+def test_each_wrong_split_has_one_arrow_and_it_stands_at_the_first_wrong_row(sizes, data):
+    rows = written(*sizes)
+    keys = delivered(rows)
+    lost = data.draw(st.sets(st.sampled_from(keys), min_size=1) if keys else st.just(set()))
+    text = difference(rows, [key for key in keys if key not in lost]) or ""
+    arrows = re.findall(r"-> (\S+)", text)
+    first = [next(key for key in of_split if key in lost) for of_split in rows.values() if lost.intersection(of_split)]
+    whole = [keys[0] for keys in rows.values() if len(keys) > 1 and lost.issuperset(keys)]
+    assert arrows == [key for key in first[:5] if key not in whole]
+    assert all(f"all are missing, {key} to" in text for key in first[:5] if key in whole)
+
+
+def test_a_lost_row_stands_between_its_neighbours():
+    rows = written(7, 2)
+    assert difference(rows, [key for key in delivered(rows) if key != "0#3"]) == (
+        "9 rows were written and 8 delivered: 1 missing\n"
+        "  split 0, 7 rows\n"
+        "     0#0\n"
+        "     0#1\n"
+        "     0#2\n"
+        "  -> 0#3              missing\n"
+        "     0#4\n"
+        "     0#5\n"
+        "     0#6"
+    )
+
+
+def test_a_row_can_be_wrong_in_two_ways():
+    text = difference(written(3), ["0#0", "0#2", "0#1", "0#1"])
+    assert "1 more than once, 1 out of order" in text
+    assert "-> 0#1              comes 2 times, out of order: comes after 0#2" in text
+
+
+def test_a_row_that_nobody_wrote_is_named_with_the_one_before_it():
+    text = difference(written(2), ["?", "0#0", "x" * 100, "0#1"])
+    assert "-> '?' was never written; it comes first" in text
+    assert f"-> '{'x' * 60}... (100 characters)' was never written; it comes after 0#0" in text
+
+
+def test_many_wrong_rows_are_counted_and_not_listed():
+    text = difference(written(100), [])
+    assert text.splitlines()[1:] == ["  split 0, 100 rows: all are missing, 0#0 to 0#99"]
+    text = difference(written(100), ["0#0"])
+    assert len(text.splitlines()) == 8
+    assert text.endswith("     and 95 more up to 0#99")
+
+
+def test_many_wrong_splits_are_counted_and_not_listed():
+    text = difference(written(*[2] * 1_000), [])
+    assert len(text.splitlines()) == 7
+    assert text.endswith("  and 995 more splits with 1,990 wrong rows")
+    assert difference(written(*[1] * 6), []).endswith("  and 1 more split with 1 wrong row")
+
+
+def test_parts_and_what_was_wanted_can_have_other_names():
+    text = difference({0: ["a"]}, ["b"], part="range", wanted="asked for")
+    assert text.splitlines() == [
+        "1 row was asked for and 1 delivered: 1 missing, 1 never asked for",
+        "  range 0, 1 row",
+        "  -> a                missing",
+        "  -> 'b' was never asked for; it comes first",
+    ]
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=6), st.lists(st.sampled_from("abc"), max_size=6))
+def test_two_readings_differ_from_the_first_row_that_is_another(first, second):
+    text = ordered_difference("read twice", first, second)
+    if first == second:
+        assert text is None
+        return
+    at = int(re.search(r"differ from row (\d+) on", text)[1])
+    assert first[:at] == second[:at]
+    assert first[at : at + 1] != second[at : at + 1]
+    arrow = next(line for line in text.splitlines() if line.startswith("  ->"))
+    assert arrow.split()[1:] == [str(at), *_shown(first, at), *_shown(second, at)]
+    assert ("the same rows in another order" in text) == (sorted(first) == sorted(second))
+
+
+def _shown(keys, at):
+    return [keys[at]] if at < len(keys) else ["(nothing)"]
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        (["a", "b"], "the second lacks c"),
+        (["a", "b", "c", "d"], "the second adds d"),
+        (["a", "b", "d"], "the second lacks c and adds d"),
+        (["a", "b", "c", "c"], "the second adds c"),
+        (["b", "a", "c"], "the same rows in another order"),
+    ],
+)
+def test_what_the_second_reading_lacks_and_adds_is_said(second, words):
+    assert words in ordered_difference("read twice", ["a", "b", "c"], second)
+
+
+def test_two_readings_are_shown_side_by_side_around_the_first_difference():
+    first, second = list("abcdefghij"), list("abcdefXhij")
+    assert ordered_difference("twice", first, second).splitlines()[1:] == [
+        "          3  d                        d",
+        "          4  e                        e",
+        "          5  f                        f",
+        "  ->      6  g                        X",
+        "          7  h                        h",
+        "          8  i                        i",
+        "          9  j                        j",
+    ]
+
+
+def test_the_first_row_with_another_value_is_named_with_its_column():
+    first = pa.table({"key": ["a", "b"], "value": [None, "x"]})
+    assert row_difference("twice", ["a", "b"], first, first) is None
+    second = first.set_column(1, "value", pa.array([None, "y"]))
+    assert row_difference("twice", ["a", "b"], first, second) == (
+        "twice: column 'value' differs: row b has another value the second time"
+    )
+    other_type = first.set_column(1, "value", pa.array([None, "x"], pa.large_string()))
+    assert (
+        row_difference("twice", ["a", "b"], first, other_type)
+        == "twice: column 'value' is string first, then large_string"
+    )
+
+
+def test_numbers_of_things_are_said_as_people_say_them():
+    assert [counted(number, "row") for number in (0, 1, 2, 1_000)] == ["0 rows", "1 row", "2 rows", "1,000 rows"]
+    assert listed([]) == ""
+    assert listed(["a", "b", "c"]) == "a, b, c"
+    assert listed(range(5)) == "0, 1, 2 and 2 more"

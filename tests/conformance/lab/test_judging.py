@@ -1,0 +1,111 @@
+"""The judge of batches, by examples that are small enough to be judged by eye."""
+
+import pytest
+
+from tidegate.conformance.lab.judging import backward, dropped, late, past_the_bound, pauses, starved, watermark_ms
+from tidegate.conformance.lab.query import Batch
+
+SPLITS = {0: ["0#0", "0#1", "0#2"], 1: ["1#0", "1#1"]}
+TIMES = {"0#0": 0, "0#1": 10, "0#2": 20, "1#0": 5, "1#1": 25}
+
+
+def batches(*of, watermarks=(), bounds=()):
+    """Return batches of these keys; watermarks and bounds belong to the first of them."""
+    ends = [{} for _ in of]
+    for name, values in (("watermark", watermarks), ("bound", bounds)):
+        for end, value in zip(ends, values, strict=False):
+            end.update({} if value is None else {name: value})
+    return [Batch(n, {}, end, keys.split()) for n, (keys, end) in enumerate(zip(of, ends, strict=True))]
+
+
+def test_rows_within_the_drift_of_the_oldest_that_comes_next_are_allowed():
+    assert past_the_bound(SPLITS, TIMES, batches("0#0 1#0", "0#1", "0#2 1#1"), 10) is None
+
+
+@pytest.mark.parametrize(("drift_ms", "disorder_ms", "wrong"), [(10, 0, True), (11, 0, False), (10, 1, False)])
+def test_the_bound_is_exclusive_and_the_disorder_goes_on_top(drift_ms, disorder_ms, wrong):
+    said = past_the_bound(SPLITS, TIMES, batches("0#0 0#1"), drift_ms, disorder_ms=disorder_ms)
+    assert (said is not None) == wrong
+    assert said is None or ("reads 0#1 at or past the bound" in said and "0#0" in said)
+
+
+def test_a_bound_once_reached_stays_though_older_rows_come_to_be_known():
+    read = batches("0#0 1#0", "0#1", "0#2")
+    assert past_the_bound({0: SPLITS[0], 1: ["1#0", "1#1"]}, {**TIMES, "1#1": 5}, read, 20) is None
+
+
+def test_rows_that_are_late_hold_nobody_but_under_catch_up():
+    read = batches("0#0 0#1", "0#2", watermarks=[9])
+    times = {"0#0": 0, "0#1": 10, "0#2": 20, "1#0": 5}
+    splits = {0: SPLITS[0], 1: ["1#0"]}
+    since = {"1#0": 1}
+    assert past_the_bound(splits, times, read, 11, since=since) is None
+    assert "0#2" in past_the_bound(splits, times, read, 11, since=since, catch_up=True)
+
+
+def test_a_pause_is_a_batch_with_rows_but_none_of_a_split_that_has_some():
+    assert list(pauses(SPLITS, batches("0#0", "", "1#0 1#1", "0#1 0#2"))) == [(0, 1), (2, 0)]
+
+
+def test_a_split_starves_only_where_others_give_what_is_no_older():
+    times = dict.fromkeys(TIMES, 7)
+    assert "split 1 gives nothing to 2 batches" in starved(SPLITS, times, batches("0#0", "0#1"), 2)
+    assert starved(SPLITS, times, batches("0#0", "1#0", "0#1", "1#1"), 2) is None
+    assert starved(SPLITS, {**times, "1#0": 8}, batches("0#0", "0#1"), 2) is None
+
+
+def test_a_row_is_late_at_the_watermark_itself():
+    assert late(TIMES, batches("0#0", "0#1", watermarks=[9])) is None
+    assert "batch 1 reads 0#1" in late(TIMES, batches("0#0", "0#1", watermarks=[10]))
+
+
+@pytest.mark.parametrize(
+    ("watermarks", "said"), [([1, 1, 2], None), ([None, 1, 1], None), ([2, 1, 1], "1 ms less"), ([2, None, 2], "none")]
+)
+def test_the_watermark_neither_goes_back_nor_is_lost(watermarks, said):
+    found = backward(batches("", "", "", watermarks=watermarks))
+    assert found is None if said is None else said in found
+
+
+@pytest.mark.parametrize(
+    ("read", "cut_ms", "released", "expected"),
+    [
+        ("", None, [], -4),  # the next row of split 0
+        ("0#0 1#0", 8, [], 4),  # T is before all that comes next
+        ("0#0 0#1 0#2 1#0", 30, [], 16),  # split 0 is read, and may go on at its last row
+        ("0#0 0#1 0#2 1#0", 30, [0], 21),  # unless it holds nobody any more
+        ("0#0 0#1 0#2 1#0 1#1", 30, [0, 1], 21),  # the one that came furthest, when all have let go
+    ],
+)
+def test_the_watermark_is_the_least_of_the_splits_that_hold_it(read, cut_ms, released, expected):
+    found = watermark_ms(SPLITS, TIMES, read.split(), cut_ms=cut_ms, out_of_orderness_ms=3, released=released)
+    assert found == expected
+
+
+def test_there_is_no_watermark_without_a_row():
+    assert watermark_ms({0: []}, {}, [], cut_ms=5, out_of_orderness_ms=0) is None
+
+
+@pytest.mark.parametrize(
+    ("read", "said"),
+    [
+        (("0#0 0#1", "1#0"), "1#0 of batch 1: by the watermark of the batch itself"),
+        (("0#0", "0#1 1#0"), None),  # the watermark is made of earlier batches
+        (("0#0 0#1", "0#2", "1#0 1#1"), "1#0 of batch 2: by the watermark of the batch before"),
+        (("0#0 1#0", "0#1 0#2", "1#1"), None),
+    ],
+)
+def test_spark_drops_what_lies_at_or_before_the_greatest_time_of_earlier_batches(read, said):
+    found = dropped(SPLITS, TIMES, batches(*read), 0)
+    assert found is None if said is None else said in found
+
+
+@pytest.mark.parametrize(("out_of_orderness_ms", "wrong"), [(4, True), (5, True), (6, False)])
+def test_the_out_of_orderness_is_sparks_delay(out_of_orderness_ms, wrong):
+    assert (dropped(SPLITS, TIMES, batches("0#0 0#1", "1#0"), out_of_orderness_ms) is not None) == wrong
+
+
+def test_spark_may_drop_what_is_further_out_of_order_than_allowed():
+    splits, times, read = {0: ["0#0", "0#1"]}, {"0#0": 10, "0#1": 4}, batches("0#0", "0#1")
+    assert dropped(splits, times, read, 5) is None
+    assert "0#1 is late by 0 ms" in dropped(splits, times, read, 6)

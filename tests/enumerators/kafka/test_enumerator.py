@@ -1,0 +1,348 @@
+"""Partitions of a real broker as splits."""
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+from kafka import KafkaProducer
+
+from tests.support.waiting import await_that
+from tidegate.alignment.index import TimeIndex
+from tidegate.alignment.splits import Extent, Head, SplitRange
+from tidegate.enumerators.kafka.enumerator import KafkaTimestampEnumerator
+from tidegate.enumerators.kafka.offsets import ByTimestamp, OffsetsSpec
+from tidegate.enumerators.kafka.subscription import Assign, Subscribe, SubscribePattern
+from tidegate.errors import CheckpointError, ConnectorError, DeadlineError, OptionError
+from tidegate.readers.kafka.client import EARLIEST, LATEST
+from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+from tidegate.servers import write_history
+
+NAMES = (f"enumerators-{number}" for number in itertools.count())
+FROM_EARLIEST = OffsetsSpec("startingOffsets", EARLIEST)
+
+
+@pytest.fixture
+def enumerate_(kafka):
+    """Make enumerators, and close them at the end."""
+    made = []
+
+    def make(subscription, starting=FROM_EARLIEST, stopping=None, state=None, **more):
+        properties = more.pop("config", {})
+        config = KafkaConnectionConfig(kafka.bootstrap_servers, **properties)
+        made.append(KafkaTimestampEnumerator(config, subscription, starting, stopping, state, **more))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def latest(enumerator, ends):
+    return TimeIndex(enumerator).latest({split: Extent(0, end) for split, end in ends.items()})
+
+
+def new_topic(kafka, *partitions):
+    """Create a topic with records of the given times in each partition."""
+    topic = next(NAMES)
+    kafka.create_topic(topic, len(partitions))
+    append(kafka, topic, *partitions)
+    return topic
+
+
+def append(kafka, topic, *partitions):
+    for partition, times in enumerate(partitions):
+        if times:
+            write_history(kafka.bootstrap_servers, topic, partition, np.array(times, np.int64), value_size=1)
+
+
+def transactional(kafka, topic):
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic, linger_ms=0)
+    producer.init_transactions()
+    producer.begin_transaction()
+    return producer
+
+
+class TestDiscovery:
+    def test_a_subscription_gives_all_partitions_of_its_topics(self, kafka, enumerate_):
+        one, other = new_topic(kafka, [], []), new_topic(kafka, [])
+        found = enumerate_(Subscribe((one, other))).discover()
+        assert sorted(found) == sorted([f"{one}-0", f"{one}-1", f"{other}-0"])
+
+    def test_a_pattern_matches_whole_names(self, kafka, enumerate_):
+        topic = new_topic(kafka, [])
+        kafka.create_topic(f"{topic}.suffix")
+        assert enumerate_(SubscribePattern(topic)).discover() == [f"{topic}-0"]
+        assert len(enumerate_(SubscribePattern(f"{topic}.*")).discover()) == 2
+
+    def test_a_pattern_may_match_nothing_yet(self, kafka, enumerate_):
+        topic = next(NAMES)
+        enumerator = enumerate_(SubscribePattern(topic))
+        assert enumerator.discover() == []
+        kafka.create_topic(topic)
+        assert enumerator.discover() == [f"{topic}-0"]
+
+    def test_a_pattern_that_matches_nothing_is_warned_of(self, kafka, enumerate_, caplog):
+        topic = new_topic(kafka, [])
+        assert enumerate_(SubscribePattern(topic[:-1])).discover() == []
+        (warning,) = caplog.messages
+        assert warning.startswith(f"subscribePattern '{topic[:-1]}' matches the whole name of none of the ")
+        assert f"topics at {kafka.bootstrap_servers}; did you mean '" in warning
+        caplog.clear()
+        enumerate_(SubscribePattern(topic)).discover()
+        assert caplog.messages == []
+
+    def test_assigned_partitions_are_all_there_is(self, kafka, enumerate_):
+        topic = new_topic(kafka, [], [], [])
+        assigned = (TopicPartition(topic, 2), TopicPartition(topic, 0))
+        assert sorted(enumerate_(Assign(assigned)).discover()) == [f"{topic}-0", f"{topic}-2"]
+
+    def test_partitions_that_are_added_are_found(self, kafka, enumerate_):
+        topic = new_topic(kafka, [])
+        enumerator = enumerate_(Subscribe((topic,)))
+        assert len(enumerator.discover()) == 1
+        kafka.add_partitions(topic, 3)
+        assert len(enumerator.discover()) == 3
+
+    def test_a_partition_that_is_only_not_subscribed_is_not_lost(self, kafka, enumerate_):
+        topic = new_topic(kafka, [], [])
+        enumerator = enumerate_(Assign((TopicPartition(topic, 0),)))
+        assert enumerator.lost({f"{topic}-1": 5, f"{topic}-7": 5, "deleted-0": 3}) == [f"{topic}-7", "deleted-0"]
+
+    def test_a_missing_topic_is_named_with_the_nearest_one(self, kafka, enumerate_):
+        topic = new_topic(kafka, [])
+        with pytest.raises(ConnectorError, match=rf"^topic '{topic}s' does not exist at .*; did you mean '{topic}'\?$"):
+            enumerate_(Subscribe((f"{topic}s",))).discover()
+
+    def test_a_missing_partition_is_named_with_those_there_are(self, kafka, enumerate_):
+        topic = new_topic(kafka, [], [])
+        with pytest.raises(ConnectorError, match=rf"^topic '{topic}' has no partition 5, only 0 to 1$"):
+            enumerate_(Assign((TopicPartition(topic, 5),))).discover()
+
+    def test_a_wrong_server_is_told_within_seconds(self):
+        config = KafkaConnectionConfig("localhost:1")
+        enumerator = KafkaTimestampEnumerator(config, Subscribe(("orders",)), FROM_EARLIEST, None)
+        begun = time.monotonic()
+        with pytest.raises(DeadlineError, match="cannot connect to localhost:1"):
+            enumerator.discover()
+        assert time.monotonic() - begun < 10
+
+
+class TestCluster:
+    def test_the_snapshot_names_the_cluster_and_lets_the_next_run_go_on(self, kafka, enumerate_):
+        topic = new_topic(kafka, [])
+        first = enumerate_(Subscribe((topic,)))
+        first.discover()
+        assert list(first.snapshot()) == ["cluster"]
+        second = enumerate_(Subscribe((topic,)), state=first.snapshot())
+        second.discover()
+        assert second.snapshot() == first.snapshot()
+
+    def test_a_checkpoint_of_another_cluster_is_refused_unless_loss_is_accepted(self, kafka, enumerate_, caplog):
+        topic = new_topic(kafka, [])
+        other = {"cluster": "another-cluster"}
+        with pytest.raises(CheckpointError, match=r"are of the Kafka cluster another-cluster, but .* answers"):
+            enumerate_(Subscribe((topic,)), state=other).discover()
+        lenient = enumerate_(Subscribe((topic,)), state=other, fail_on_data_loss=False)
+        assert lenient.discover() == [f"{topic}-0"]
+        assert lenient.snapshot() != other
+        assert "is taken to hold the same offsets" in caplog.text
+
+
+@pytest.fixture(scope="module")
+def history(kafka):
+    return new_topic(kafka, [100, 200, 300], [150], [])
+
+
+class TestStarts:
+    def starts(self, enumerate_, history, spec, *, first=True):
+        enumerator = enumerate_(Subscribe((history,)), spec)
+        found = enumerator.starts(enumerator.discover(), first=first)
+        return [found[f"{history}-{p}"] for p in range(3)]
+
+    def test_words_and_times_are_resolved(self, enumerate_, history):
+        assert self.starts(enumerate_, history, OffsetsSpec("startingOffsets", EARLIEST)) == [0, 0, 0]
+        assert self.starts(enumerate_, history, OffsetsSpec("startingOffsets", LATEST)) == [3, 1, 0]
+        assert self.starts(enumerate_, history, OffsetsSpec("startingTimestamp", ByTimestamp(160))) == [1, 1, 0]
+
+    def test_partitions_that_appear_later_begin_at_their_earliest_record(self, enumerate_, history):
+        assert self.starts(enumerate_, history, OffsetsSpec("startingOffsets", LATEST), first=False) == [0, 0, 0]
+
+    def test_offsets_may_be_given_for_every_partition(self, enumerate_, history):
+        points = {
+            TopicPartition(history, 0): 2,
+            TopicPartition(history, 1): LATEST,
+            TopicPartition(history, 2): EARLIEST,
+        }
+        assert self.starts(enumerate_, history, OffsetsSpec("startingOffsets", by_partition=points)) == [2, 1, 0]
+
+    def test_a_time_past_the_last_record_is_an_error_when_asked_for(self, enumerate_, history):
+        spec = OffsetsSpec("startingTimestamp", ByTimestamp(250), without_record="error")
+        with pytest.raises(OptionError, match=rf"partition {history}-1 holds no record so late"):
+            self.starts(enumerate_, history, spec)
+
+    @pytest.mark.parametrize(
+        ("points", "sentence"),
+        [
+            ({0: 4, 1: 0, 2: 0}, "startingOffsets is 4 for partition {topic}-0, which ends at 3"),
+            ({0: 0, 1: 0}, "startingOffsets says nothing of partition {topic}-2"),
+            ({0: 0, 1: 0, 2: 0, 7: 0}, "startingOffsets names partition {topic}-7, which is not among those"),
+        ],
+    )
+    def test_offsets_that_fit_no_partition_are_refused(self, enumerate_, history, points, sentence):
+        spec = OffsetsSpec("startingOffsets", by_partition={TopicPartition(history, p): at for p, at in points.items()})
+        with pytest.raises(OptionError, match=sentence.format(topic=history)):
+            self.starts(enumerate_, history, spec)
+
+    def test_stops_are_resolved_the_same_way(self, enumerate_, history):
+        enumerator = enumerate_(Subscribe((history,)), stopping=OffsetsSpec("endingTimestamp", ByTimestamp(200)))
+        stops = enumerator.stops(enumerator.discover())
+        assert [stops[f"{history}-{p}"] for p in range(3)] == [1, 1, 0]
+        endless = enumerate_(Subscribe((history,)))
+        assert set(endless.stops(endless.discover()).values()) == {None}
+
+
+class TestExtents:
+    def test_they_grow_with_the_log(self, kafka, enumerate_):
+        topic = new_topic(kafka, [1, 2], [])
+        enumerator = enumerate_(Subscribe((topic,)))
+        splits = enumerator.discover()
+        assert enumerator.extents(splits) == {f"{topic}-0": Extent(0, 2), f"{topic}-1": Extent(0, 0)}
+        append(kafka, topic, [3], [1])
+        assert enumerator.extents(splits) == {f"{topic}-0": Extent(0, 3), f"{topic}-1": Extent(0, 1)}
+
+    def test_an_open_transaction_leaves_a_partition_unsettled(self, kafka, enumerate_):
+        topic = new_topic(kafka, [1, 2])
+        enumerator = enumerate_(Subscribe((topic,)), config={"isolation_level": "read_committed"})
+        splits = enumerator.discover()
+        producer = transactional(kafka, topic)
+        producer.send(topic, b"x", partition=0, timestamp_ms=3).get(60)
+        assert enumerator.extents(splits) == {f"{topic}-0": Extent(0, 2, settled=False)}
+        producer.commit_transaction()
+        producer.close()
+        await_that(lambda: enumerator.extents(splits)[f"{topic}-0"].settled)
+        assert enumerator.extents(splits) == {f"{topic}-0": Extent(0, 4)}
+
+
+class TestTransactionalHistory:
+    """Every commit leaves a marker that carries the wall clock, and is what Kafka finds for any time."""
+
+    @pytest.fixture
+    def topic(self, kafka):
+        topic = new_topic(kafka, [])
+        producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic, linger_ms=0)
+        producer.init_transactions()
+        for at in range(100, 1100, 100):
+            producer.begin_transaction()
+            producer.send(topic, b"x", partition=0, timestamp_ms=at).get(60)
+            producer.commit_transaction()
+        producer.close()
+        return topic
+
+    @pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
+    @pytest.mark.parametrize(("time_ms", "offset"), [(0, 0), (100, 0), (101, 2), (500, 8), (501, 10), (1000, 18)])
+    def test_a_time_is_resolved_to_its_record(self, enumerate_, topic, isolation_level, time_ms, offset):
+        spec = OffsetsSpec("endingTimestamp", ByTimestamp(time_ms))
+        enumerator = enumerate_(Subscribe((topic,)), spec, spec, config={"isolation_level": isolation_level})
+        splits = enumerator.discover()
+        starts, stops = enumerator.starts(splits, first=True), enumerator.stops(splits)
+        assert starts == stops
+        head = enumerator.peek(starts)[f"{topic}-0"]
+        assert (head.position, head.event_time_ms) == (offset, max(100, -(-time_ms // 100) * 100))
+
+    def test_a_time_past_all_records_is_the_end(self, enumerate_, topic):
+        enumerator = enumerate_(Subscribe((topic,)), OffsetsSpec("endingTimestamp", ByTimestamp(1001)))
+        assert enumerator.starts(enumerator.discover(), first=True) == {f"{topic}-0": 20}
+
+
+class TestTimeIndex:
+    def test_it_finds_the_first_record_at_or_after_a_time(self, kafka, enumerate_):
+        topic = new_topic(kafka, [100, 200, 300], [150], [])
+        enumerator = enumerate_(Subscribe((topic,)))
+        found = enumerator.lookup(200, enumerator.discover())
+        assert found == {f"{topic}-0": Head(1, 200), f"{topic}-1": None, f"{topic}-2": None}
+
+    def test_a_peek_gives_the_record_at_a_position(self, kafka, enumerate_):
+        topic = new_topic(kafka, [100, 200], [150])
+        enumerator = enumerate_(Subscribe((topic,)))
+        assert enumerator.peek({f"{topic}-0": 1, f"{topic}-1": 1}) == {f"{topic}-0": Head(1, 200), f"{topic}-1": None}
+
+    def test_the_latest_time_is_that_of_a_record_before_the_end(self, kafka, enumerate_):
+        topic = new_topic(kafka, [100, 900, 300], [150], [])
+        enumerator = enumerate_(Subscribe((topic,)))
+        enumerator.extents(enumerator.discover())
+        ends = {f"{topic}-0": 3, f"{topic}-1": 1, f"{topic}-2": 0}
+        assert latest(enumerator, ends) == {f"{topic}-0": 900, f"{topic}-1": 150, f"{topic}-2": None}
+        assert latest(enumerator, {f"{topic}-0": 1}) == {f"{topic}-0": 100}
+
+    def test_what_is_in_the_future_is_told_by_the_cluster_s_clock(self, kafka, enumerate_):
+        tomorrow_ms = int(time.time() * 1000) + 36 * 3_600_000
+        topic = new_topic(kafka, [tomorrow_ms])
+        enumerator = enumerate_(Subscribe((topic,)))
+        split = f"{topic}-0"
+        enumerator.discover()
+        assert enumerator.peek({split: 0}) == {split: None}
+        enumerator._client.clock_ms = lambda: tomorrow_ms
+        enumerator.discover()
+        assert enumerator.peek({split: 0}) == {split: Head(0, tomorrow_ms)}
+        assert 0 <= enumerator.details(SplitRange(split, 0, 1)).now_ms - tomorrow_ms < 60_000
+
+    def test_a_batch_of_an_earlier_run_is_judged_by_the_cluster_s_clock_too(self, kafka, enumerate_):
+        topic = new_topic(kafka, [100])
+        enumerator = enumerate_(Subscribe((topic,)))
+        enumerator._client.clock_ms = lambda: 1_000_000
+        assert 0 <= enumerator.details(SplitRange(f"{topic}-0", 0, 1)).now_ms - 1_000_000 < 60_000
+
+    def test_peeks_nearby_share_one_request_until_the_next_plan(self, kafka, enumerate_, monkeypatch):
+        topic = new_topic(kafka, [*range(500)], [*range(500, 1000)])
+        enumerator = enumerate_(Subscribe((topic,)))
+        splits = list(enumerator.discover())
+        fetched = []
+        fetch = enumerator._client._fetch
+        monkeypatch.setattr(
+            enumerator._client, "_fetch", lambda asked, *rest: fetched.append(asked) or fetch(asked, *rest)
+        )
+        for position in (7, 499, 8, 0):
+            seen = enumerator.peek(dict.fromkeys(splits, position))
+            assert seen == {splits[0]: Head(position, position), splits[1]: Head(position, 500 + position)}
+        assert len(fetched) == 1
+        assert enumerator.peek({splits[0]: 500}) == {splits[0]: None}
+        enumerator.extents(splits)
+        enumerator.peek({splits[0]: 7})
+        assert len(fetched) == 3
+
+    def test_ignored_records_at_the_end_are_looked_through_about_once(self, kafka, enumerate_, monkeypatch):
+        topic = new_topic(kafka, [])
+        in_2099 = np.full(40_000, 4_070_908_800_000)
+        write_history(kafka.bootstrap_servers, topic, 0, np.concatenate([[100], in_2099]), records_per_batch=500)
+        enumerator = enumerate_(Subscribe((topic,)))
+        extents = enumerator.extents(enumerator.discover())
+        fetched = []
+        fetch = enumerator._client._fetch
+        monkeypatch.setattr(
+            enumerator._client, "_fetch", lambda asked, *rest: fetched.append(asked) or fetch(asked, *rest)
+        )
+        end = extents[f"{topic}-0"].end
+        assert enumerator.peek({f"{topic}-0": 1}) == {f"{topic}-0": None}
+        once = len(fetched)
+        enumerator.extents(enumerator.discover())
+        fetched.clear()
+        assert latest(enumerator, {f"{topic}-0": end}) == {f"{topic}-0": 100}
+        assert len(fetched) < 2 * once + 40  # what the search asks besides, once each
+        assert once > 40
+
+    def test_the_marker_of_a_transaction_is_no_record(self, kafka, enumerate_):
+        topic = new_topic(kafka, [])
+        producer = transactional(kafka, topic)
+        for at in (100, 200):
+            producer.send(topic, b"x", partition=0, timestamp_ms=at).get(60)
+        producer.commit_transaction()
+        producer.close()
+        split = f"{topic}-0"
+        enumerator = enumerate_(Subscribe((topic,)), config={"isolation_level": "read_committed"})
+        splits = enumerator.discover()
+        await_that(lambda: enumerator.extents(splits) == {split: Extent(0, 3)})
+        assert enumerator.lookup(150, [split]) == {split: Head(1, 200)}
+        assert enumerator.lookup(250, [split])[split].position == 2  # the marker, which carries the wall clock
+        assert enumerator.peek({split: 2}) == {split: None}
+        assert latest(enumerator, {split: 3}) == {split: 200}

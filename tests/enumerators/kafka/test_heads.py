@@ -1,0 +1,87 @@
+"""Which record of a batch alignment sees, and what is noticed on the way."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support.kafka.lab import Record, encode
+from tidegate.enumerators.kafka.heads import HeadFinder
+from tidegate.errors import CorruptDataError
+from tidegate.readers.event_time.assigners import JsonTimestamp
+from tidegate.readers.event_time.policy import EventTimePolicy
+from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.records.batches import RecordBatch, split_batches
+
+ORDERS = TopicPartition("orders", 3)
+NOW_MS = 1_700_000_000_000
+FUTURE_MS = NOW_MS + 10**9
+
+
+def finder(**policy: Any) -> HeadFinder:
+    return HeadFinder(EventTimePolicy(**policy), wall_clock=lambda: NOW_MS / 1000)
+
+
+def batch_of(*records: Record) -> RecordBatch:
+    (batch,) = split_batches(memoryview(encode(list(records))))
+    return batch
+
+
+def stamped(*times_ms: int) -> RecordBatch:
+    return batch_of(*(Record(value=b"x", timestamp=at) for at in times_ms))
+
+
+def test_the_first_record_from_a_position_on_is_seen() -> None:
+    assert [finder()(ORDERS, stamped(5, 7, 6), position) for position in range(4)] == [(0, 5), (1, 7), (2, 6), None]
+
+
+def test_future_times_are_passed_over_held_or_refused() -> None:
+    batch = stamped(FUTURE_MS, FUTURE_MS, NOW_MS)
+    assert finder(future="ignore")(ORDERS, batch, 0) == (2, NOW_MS)
+    assert finder(future="hold")(ORDERS, batch, 0) == (0, FUTURE_MS)
+    with pytest.raises(CorruptDataError, match=f"^orders-3: the record at offset 0 has an event time of {FUTURE_MS}"):
+        finder(future="fail")(ORDERS, batch, 0)
+
+
+def test_a_record_without_a_timestamp_is_refused_or_passed_over() -> None:
+    batch = stamped(-1, 5)
+    with pytest.raises(CorruptDataError, match=r"^orders-3: the record at offset 0 has no timestamp; set badEventTime"):
+        finder()(ORDERS, batch, 0)
+    assert finder(bad="ignore")(ORDERS, batch, 0) == (1, 5)
+
+
+def test_times_in_the_payload_are_passed_over_by_the_same_policy() -> None:
+    values = [b"no json", json.dumps({"at": FUTURE_MS}).encode(), *[b"{}"] * 20, json.dumps({"at": NOW_MS}).encode()]
+    batch = batch_of(*(Record(value=value) for value in values))
+    found = finder(assigner=JsonTimestamp("/at", "ms"), bad="ignore")(ORDERS, batch, 0)
+    assert found == (22, NOW_MS)
+
+
+def test_the_unit_is_learnt_from_the_first_usable_time() -> None:
+    find = finder(assigner=JsonTimestamp("/at"), bad="ignore")
+    assert find(ORDERS, batch_of(Record(value=b"no json")), 0) is None
+    assert find.policy.unit_is_unknown
+    assert find(ORDERS, batch_of(Record(value=b'{"at": 1700000000}')), 0) == (0, NOW_MS)
+    assert find(ORDERS, batch_of(Record(value=b'{"at": 1700000000000}')), 0) is None  # in seconds that is no time
+
+
+def test_a_topic_that_changes_its_kind_of_timestamp_is_noticed_once(caplog: pytest.LogCaptureFixture) -> None:
+    find, created = finder(), stamped(5)
+    appended = replace(created, append_time_ms=6)
+    for batch in (created, created, appended, appended):
+        find(ORDERS, batch, 0)
+    (message,) = caplog.messages
+    assert message.startswith("topic orders went over to LogAppendTime: event times before and after mean")
+
+
+def test_the_size_of_a_record_is_learnt_by_partition() -> None:
+    find, other = finder(), TopicPartition("orders", 4)
+    assert find.bytes_per_record(ORDERS) == 1.0
+    find(ORDERS, batch_of(*[Record(value=b"v" * 1000)] * 50), 0)
+    find(other, batch_of(*[Record(value=b"v" * 100)] * 50), 0)
+    assert 1000 < find.bytes_per_record(ORDERS) < 1100
+    assert 100 < find.bytes_per_record(other) < 200
+    assert 500 < find.bytes_per_record(TopicPartition("orders", 5)) < 650

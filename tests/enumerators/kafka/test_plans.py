@@ -1,0 +1,72 @@
+"""Plans over a real broker, without Spark: a coordinator and what it finds out by looking at records."""
+
+from contextlib import closing
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from tidegate import KafkaSource, WatermarkStrategy
+from tidegate.alignment.budget import Budget
+from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
+from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.servers import write_history
+
+NOON, HOUR = 1_700_049_600_000, 3_600_000
+RECORDS = 1_000
+SIZES = (100, 2_000)  # of a value, by partition
+OVERHEAD = 10  # of a record in its batch, about
+TOPIC = "plans"
+
+
+@pytest.fixture(scope="module")
+def topic(kafka):
+    """Make a topic whose partitions hold as many records over the same 6 hours, of different sizes."""
+    kafka.create_topic(TOPIC, len(SIZES))
+    times = np.linspace(NOON, NOON + 6 * HOUR, RECORDS, endpoint=False).astype(np.int64)
+    for partition, size in enumerate(SIZES):
+        write_history(
+            kafka.bootstrap_servers, TOPIC, partition, times, value_size=size, records_per_batch=16_384 // size
+        )
+    return TOPIC
+
+
+def batches(kafka, topic, drift, budget):
+    """Plan a bounded run to its end; return how many records of each partition each batch has."""
+    strategy = WatermarkStrategy()
+    if drift is not None:
+        strategy = strategy.with_watermark_alignment(max_drift=drift)
+    source = KafkaSource(
+        bootstrap_servers=kafka.bootstrap_servers, subscribe=[topic], starting_offsets="earliest", watermarks=strategy
+    )
+    found, before = [], [0, 0]
+    with closing(SourceCoordinator("kafka", source.enumerator, CoordinatorSettings(strategy), cores=2)) as run:
+        run.bound_run()
+        start = INITIAL_OFFSET
+        while (end := run.latest_offset(start, budget)) != start:
+            positions = [end["positions"][f"{topic}-{partition}"] for partition in range(len(SIZES))]
+            found.append([now - then for now, then in zip(positions, before, strict=True)])
+            start, before = end, positions
+    assert before == [RECORDS] * len(SIZES)
+    return found
+
+
+@pytest.mark.parametrize("drift", [None, timedelta(hours=3)])
+@pytest.mark.parametrize("rows", [None, 240])
+def test_batches_hold_the_bytes_that_are_allowed_whatever_the_sizes_of_records(kafka, topic, drift, rows):
+    budget = Budget(bytes=400_000, rows=rows)
+    *full, _ = batches(kafka, topic, drift, budget)
+    assert len(full) >= 5
+    for counts in full:
+        in_bytes = sum(count * (size + OVERHEAD) for count, size in zip(counts, SIZES, strict=True))
+        assert in_bytes <= budget.bytes
+        if rows is None:
+            assert in_bytes >= 0.85 * budget.bytes
+        else:
+            assert 0.85 * rows <= sum(counts) <= rows
+
+
+@pytest.mark.parametrize("rows", [None, 500])
+@pytest.mark.parametrize("drift", [timedelta.max, timedelta(days=365 * 200_000)])
+def test_a_drift_that_is_longer_than_all_time_bounds_nothing(kafka, topic, drift, rows):
+    assert len(batches(kafka, topic, drift, Budget(rows=rows))) in ({1} if rows is None else {4, 5})

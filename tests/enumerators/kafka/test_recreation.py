@@ -1,0 +1,294 @@
+"""Topics that are deleted and created anew, logs that are cut, and leaders that are away: real brokers, no Spark."""
+
+import gc
+import itertools
+import time
+from contextlib import closing, suppress
+
+import numpy as np
+import pytest
+from kafka.errors import KafkaError
+
+from tests.support.waiting import await_that
+from tidegate import KafkaSource
+from tidegate.alignment.splits import SplitRange
+from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
+from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.errors import DataLossError
+from tidegate.readers.contract import ReadTask
+from tidegate.readers.kafka.client import KafkaClient
+from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+from tidegate.servers import KafkaServer, write_history
+
+# kafka-python's producer leaves sockets open to brokers that were killed.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+)
+
+NAMES = (f"recreation-{number}" for number in itertools.count())
+OLD, NEW = 1_700_049_600_000, 1_700_060_000_000
+
+
+@pytest.fixture(autouse=True)
+def _left_to_no_other_test():
+    yield
+    gc.collect()
+
+
+def fill(kafka, topic, count, begin_ms=OLD, partition=0):
+    addresses = kafka.bootstrap_servers.split(",")
+    alive = ",".join(addresses[node - 1] for node in kafka.pids)
+
+    def written():
+        with suppress(KafkaError):  # a broker may still name a leader that was killed
+            write_history(alive, topic, partition, begin_ms + np.arange(count) * 1000)
+            return True
+        return False
+
+    await_that(written)
+
+
+def new_topic(kafka, count=0, partitions=1, **more):
+    topic = next(NAMES)
+    kafka.create_topic(topic, partitions, **more)
+    if count:
+        fill(kafka, topic, count)
+    return topic
+
+
+def create_anew(kafka, topic, count):
+    kafka.delete_topic(topic)
+    kafka.create_topic(topic)
+    fill(kafka, topic, count, NEW)
+
+
+class Run:
+    """One run of a query over topics, which looks for partitions at every plan unless an interval is given."""
+
+    def __init__(self, kafka, *topics, discovery_interval_s=0, **fields):
+        self.source = KafkaSource(
+            bootstrap_servers=kafka.bootstrap_servers, subscribe=topics, starting_offsets="earliest", **fields
+        )
+        settings = CoordinatorSettings(
+            self.source.watermarks,
+            fail_on_data_loss=self.source.fail_on_data_loss,
+            discovery_interval_s=discovery_interval_s,
+        )
+        self._coordinator = SourceCoordinator("kafka", self.source.enumerator, settings, cores=2)
+        self.close = self._coordinator.close
+        self.report = self._coordinator.report
+        self.latest_offset = self._coordinator.latest_offset
+        self.tasks = self._coordinator.tasks
+
+    def read(self, start, end):
+        """Return the records of a batch as (topic, partition, offset, time)."""
+        return sorted(
+            (row["topic"], row["partition"], row["offset"], int(row["timestamp"].timestamp() * 1000))
+            for task in self.tasks(start, end)
+            for batch in self.source.reader(end.get("enumerator")).read(task)
+            for row in batch.to_pylist()
+        )
+
+    def drain(self, start=INITIAL_OFFSET):
+        """Read all there is; return it, and the last offset."""
+        found = []
+        while (end := self.latest_offset(start)) != start:
+            found += self.read(start, end)
+            start = end
+        return found, start
+
+
+@pytest.fixture
+def run(kafka):
+    made = []
+
+    def begin(*topics, server=kafka, **fields):
+        made.append(Run(server, *topics, **fields))
+        return made[-1]
+
+    yield begin
+    for each in made:
+        each.close()
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("count", [15, 10, 3])
+def test_a_topic_that_was_created_anew_ends_the_query(kafka, run, count, restarted):
+    topic = new_topic(kafka, 10)
+    query = run(topic)
+    _, last = query.drain()
+    create_anew(kafka, topic, count)
+    query = run(topic) if restarted else query
+    with pytest.raises(DataLossError, match=rf"'{topic}-0' was read up to position 10, but the topic .* created anew"):
+        query.latest_offset(last)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("count", [15, 10, 3])
+def test_without_fail_on_data_loss_all_of_the_new_topic_is_read_and_the_others_go_on(kafka, run, count, restarted):
+    topic, other = new_topic(kafka, 10), new_topic(kafka, 5)
+    query = run(topic, other, fail_on_data_loss=False)
+    _, last = query.drain()
+    create_anew(kafka, topic, count)
+    fill(kafka, other, 2, NEW)
+    query = run(topic, other, fail_on_data_loss=False) if restarted else query
+    found, last = query.drain(last)
+    assert found == sorted(
+        [(topic, 0, offset, NEW + offset * 1000) for offset in range(count)]
+        + [(other, 0, 5 + offset, NEW + offset * 1000) for offset in range(2)]
+    )
+    assert query.drain(last)[0] == []
+    assert run(topic, other).drain(last)[0] == []
+
+
+def test_a_shorter_topic_is_told_before_partitions_are_looked_for(kafka, run):
+    topic = new_topic(kafka, 10)
+    strict, lenient = (run(topic, discovery_interval_s=3600, fail_on_data_loss=strict) for strict in (True, False))
+    _, last = strict.drain()
+    assert lenient.drain()[1] == last
+    create_anew(kafka, topic, 3)
+    with pytest.raises(DataLossError, match=rf"'{topic}-0' was read up to position 10, but the topic .* created anew"):
+        strict.latest_offset(last)
+    assert [offset for *_, offset, _ in lenient.drain(last)[0]] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("count", [15, 3])
+def test_a_range_of_a_topic_that_is_created_anew_before_it_is_read_gives_none_of_the_new_records(kafka, run, count):
+    topic = new_topic(kafka, 10)
+    strict, lenient = run(topic), run(topic, fail_on_data_loss=False)
+    end = strict.latest_offset(INITIAL_OFFSET)
+    assert lenient.latest_offset(INITIAL_OFFSET) == end
+    create_anew(kafka, topic, count)
+    with pytest.raises(DataLossError, match=f"records 0 to 10 of {topic}-0 are wanted, but .* created anew"):
+        strict.read(INITIAL_OFFSET, end)
+    assert lenient.read(INITIAL_OFFSET, end) == []
+    assert len(lenient.drain(end)[0]) == count
+
+
+def test_a_deleted_topic_ends_a_running_query_with_its_name(kafka, run):
+    topic, other = new_topic(kafka, 10), new_topic(kafka, 10)
+    query = run(topic, other)
+    _, last = query.drain()
+    kafka.delete_topic(topic)
+    with pytest.raises(DataLossError, match=f"{topic}-0.*set failOnDataLoss to false"):
+        query.drain(last)
+    with pytest.raises(DataLossError, match=f"split '{topic}-0', read up to position 10, exists no more"):
+        run(topic, other).drain(last)
+
+
+def test_without_fail_on_data_loss_a_deleted_topic_is_forgotten_and_the_others_go_on(kafka, run, caplog):
+    topic, other = new_topic(kafka, 10), new_topic(kafka, 10)
+    query = run(topic, other, fail_on_data_loss=False)
+    _, last = query.drain()
+    kafka.delete_topic(topic)
+    fill(kafka, other, 1, NEW)
+    found, last = query.drain(last)
+    assert found == [(other, 0, 10, NEW)]
+    assert last["positions"] == {f"{other}-0": 11}
+    assert f"{topic}-0 no longer exist" in caplog.text
+    fill(kafka, other, 1, NEW)
+    query = run(topic, other, fail_on_data_loss=False)
+    found, last = query.drain(last)
+    assert found == [(other, 0, 11, NEW)]
+    kafka.create_topic(topic)
+    fill(kafka, topic, 12, NEW)
+    found, last = query.drain(last)
+    assert len(found) == 12
+    assert query.drain(last)[0] == []
+
+
+def test_a_range_of_a_deleted_topic_is_data_loss(kafka, run):
+    topic = new_topic(kafka, 10)
+    strict, lenient = run(topic), run(topic, fail_on_data_loss=False)
+    end = strict.latest_offset(INITIAL_OFFSET)
+    lenient.latest_offset(INITIAL_OFFSET)
+    kafka.delete_topic(topic)
+    with pytest.raises(DataLossError, match=f"records 0 to 10 of {topic}-0 are wanted, but .* knows no partition"):
+        strict.read(INITIAL_OFFSET, end)
+    assert lenient.read(INITIAL_OFFSET, end) == []
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Start three brokers, of which the first is the controller and the others hold the topics."""
+    timing = {"replica.lag.time.max.ms": "1500", "unclean.leader.election.enable": "true"}
+    with KafkaServer(brokers=3, properties=timing) as server:
+        yield server
+
+
+def await_leader(kafka, topic):
+    with closing(KafkaClient(KafkaConnectionConfig(kafka.bootstrap_servers))) as client:
+        client.log_range(TopicPartition(topic, 0))
+
+
+def await_end(run, start, seconds=60):
+    """Return the next offset, once there is one."""
+    deadline = time.monotonic() + seconds
+    while (end := run.latest_offset(start)) == start:
+        assert time.monotonic() < deadline
+    return end
+
+
+def test_an_unclean_election_is_data_loss_and_what_came_after_it_is_read_without(cluster, run):
+    written = 50  # the log ends after the position again
+    topic = new_topic(cluster, 20, replicas=(2, 3))
+    query = run(topic, server=cluster)
+    lenient = run(topic, server=cluster, fail_on_data_loss=False)
+    query.drain()
+    cluster.kill(3)
+    fill(cluster, topic, 30, OLD + 20_000)
+    planned = await_end(lenient, INITIAL_OFFSET)
+    assert planned["positions"] == {f"{topic}-0": 50}
+    _, last = run(topic, server=cluster).drain()
+    cluster.kill(2)
+    cluster.restart(3)
+    await_leader(cluster, topic)
+    fill(cluster, topic, written, NEW)
+    # The range was planned from the old leader's log: of the new one only what both have is in it.
+    assert lenient.read(INITIAL_OFFSET, planned) == [(topic, 0, n, OLD + n * 1000) for n in range(20)]
+    with pytest.raises(
+        DataLossError, match=r"up to position 50, but a leader .* leader epoch \d+ ends at 20; .* from position 20"
+    ):
+        run(topic, server=cluster).drain(last)
+    found, _ = lenient.drain(planned)
+    assert found == [(topic, 0, 20 + n, NEW + n * 1000) for n in range(written)]
+    cluster.restart(2)
+
+
+def test_a_partition_without_a_leader_does_not_keep_the_others_from_being_read(cluster, run):
+    topic, lonely = new_topic(cluster, 5, replicas=(2,)), new_topic(cluster, 5, replicas=(3,))
+    query = run(topic, lonely, server=cluster)
+    _, last = query.drain()
+    cluster.kill(3)
+    fill(cluster, topic, 5, OLD + 5000)
+    found, last = query.drain(last)
+    assert len(found) == 5
+    assert query.report()["unavailableSplits"] == [f"{lonely}-0"]
+    again = run(topic, lonely, server=cluster)
+    fill(cluster, topic, 5, OLD + 10_000)
+    found, last = again.drain(last)
+    assert len(found) == 5
+    cluster.restart(3)
+    fill(cluster, lonely, 5, OLD + 5000)
+    found, _ = again.drain(last)
+    assert len(found) == 5
+
+
+def test_brokers_without_topic_ids_tell_by_leader_epochs(cluster, run, monkeypatch):
+    """Here an id is hidden, and the topic that is created anew has an epoch of its own."""
+    monkeypatch.setattr("tidegate.readers.kafka.cluster._has_id", lambda _: False)
+    topic = new_topic(cluster, 5, replicas=(2,))
+    cluster.restart(2)  # the leader's epoch goes up
+    _, last = run(topic, server=cluster).drain()
+    create_anew(cluster, topic, 8)
+    assert last["enumerator"]["topics"][topic][0] == ""
+    with pytest.raises(DataLossError, match="created anew: its leader epoch was"):
+        run(topic, server=cluster).drain(last)
+
+
+def test_reading_a_range_by_name_gives_what_reading_by_id_gives(kafka, run):
+    topic = new_topic(kafka, 100)
+    query = run(topic)
+    by_id, _ = query.drain()
+    by_name = query.source.reader(None).read(ReadTask((SplitRange(f"{topic}-0", 0, 100),)))
+    assert sum(batch.num_rows for batch in by_name) == len(by_id) == 100

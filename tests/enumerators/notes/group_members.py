@@ -1,0 +1,118 @@
+"""Members of a group in a folder, planned by hand."""
+
+from datetime import timedelta
+
+from tests.support.logs import Logs, coordinator, read
+from tidegate.alignment.strategy import WatermarkStrategy
+from tidegate.enumerators.notes.folder import StateFolder
+from tidegate.enumerators.notes.group import GroupFolder
+from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
+
+DRIFT = 10
+LEASE_S = 60.0
+
+
+def strategy(drift=DRIFT, idle_s=5):
+    aligned = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(milliseconds=drift), group="join")
+    return aligned.with_idleness(timedelta(seconds=idle_s))
+
+
+class Member:
+    """A source of a group, planned by hand."""
+
+    def __init__(
+        self,
+        clock,
+        logs,
+        *,
+        bounded=False,
+        expected=None,
+        priority=0,
+        drift=DRIFT,
+        offset=INITIAL_OFFSET,
+        application="app",
+    ):
+        self.clock, self.logs, self.bounded, self.offset, self.application = clock, logs, bounded, offset, application
+        self.expected, self.priority, self.drift = expected, priority, drift
+        self.seen = []
+        self.planned = self.before = None  # an offset that Spark has not stored yet; of a batch that it has not read
+        self.start()
+
+    def start(self):
+        """Begin a run, from the last offset."""
+        self.group = GroupFolder(
+            StateFolder.of_application(self.application).within("groups", "join"),
+            self.drift,
+            self.priority,
+            self.expected,
+            lease_s=LEASE_S,
+            renewed_by_thread=False,
+            clocks=self.clock.clocks,
+        )
+        self.run = coordinator(
+            self.logs, self.clock, group=self.group, watermarks=strategy(self.drift), fail_on_data_loss=False
+        )
+        if self.bounded:
+            self.run.bound_run()
+        self.alive, self.joined = True, False
+
+    def plan(self):
+        """Take a batch; return the event times that it reads."""
+        self.make_plan()
+        self.store()
+        return self.read_batch()
+
+    def make_plan(self):
+        """Plan a batch, which is forgotten by who dies now."""
+        self.joined = True
+        end = self.run.latest_offset(self.offset)
+        self.changed = end != self.offset
+        if self.changed:
+            self.planned = end
+
+    def store(self):
+        """Store the offset: from now on its batch is read, be it by another run."""
+        if self.planned is not None:
+            self.before, self.offset, self.planned = self.offset, self.planned, None
+
+    def read_batch(self):
+        """Read what was stored last, which tells the group what is left; return its event times."""
+        if self.before is None:
+            return []
+        self.joined = True
+        batch = read(self.run, self.before, self.offset)
+        self.before = None
+        self.seen += batch
+        return [self.logs.times[split][position] for split, position in batch]
+
+    def limit(self, split):
+        """Return where a split ends, as far as it is there."""
+        stop, last = self.logs.ends.get(split), len(self.logs.times[split])
+        return last if stop is None else min(stop, last)
+
+    def head(self, offset):
+        """Return the lowest unread event time after an offset."""
+        positions = offset.get("positions", {}).items()
+        return min((self.logs.times[s][p] for s, p in positions if p < self.limit(s)), default=float("inf"))
+
+    def die(self):
+        """Go as after SIGKILL: the note stays."""
+        self.alive, self.planned = False, None
+
+    def stop(self):
+        self.run.close()
+        self.die()
+
+
+def members(clock, *times, **options):
+    return [Member(clock, Logs(a=list(each)), **options) for each in times]
+
+
+def rounds(clock, some, count):
+    """Let all plan in turns; return what each batch read, by member."""
+    found = {i: [] for i in range(len(some))}
+    for _ in range(count):
+        for i, member in enumerate(some):
+            found[i] += member.plan()
+        clock.sleep(0.2)
+    return found

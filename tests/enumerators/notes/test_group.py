@@ -1,0 +1,217 @@
+"""Sources that keep together through a folder, one event at a time."""
+
+import threading
+
+import pytest
+
+from tests.enumerators.notes.group_members import DRIFT, LEASE_S, Member, members, rounds, strategy
+from tests.support.logs import Clock, Logs, coordinator, read
+from tidegate.enumerators.clocks import Clocks
+from tidegate.enumerators.notes.folder import StateFolder
+from tidegate.enumerators.notes.group import GroupFolder
+from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
+from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.errors import OptionError
+
+pytestmark = pytest.mark.usefixtures("own_temporary_folder")
+
+
+def test_the_first_batch_reads_nothing_and_then_both_keep_within_the_drift():
+    clock = Clock()
+    fast, slow = members(clock, [1000, 1005, 2000], [100, 1004, 1999])
+    assert (fast.plan(), slow.plan()) == ([], [])
+    assert fast.plan() == []
+    assert slow.plan() == [100]
+    assert fast.plan() == [1000, 1005]
+    assert slow.plan() == [1004]
+    assert rounds(clock, [fast, slow], 3) == {0: [2000], 1: [1999]}
+
+
+def test_a_member_that_is_expected_is_waited_for_until_its_lease_would_be_over():
+    clock = Clock()
+    alone = Member(clock, Logs(a=[100, 200]), expected=2)
+    assert rounds(clock, [alone], 5) == {0: []}
+    clock.sleep(LEASE_S)
+    assert rounds(clock, [alone], 5) == {0: [100, 200]}
+
+
+def test_nobody_reads_before_all_that_are_expected_are_there():
+    clock = Clock()
+    early = Member(clock, Logs(a=[1000]), expected=2)
+    assert rounds(clock, [early], 3) == {0: []}
+    late = Member(clock, Logs(a=[100]), expected=2)
+    assert rounds(clock, [early, late], 1) == {0: [], 1: []}
+    assert early.plan() == []
+    assert late.plan() == [100]
+
+
+def test_after_a_restart_those_that_the_offset_names_are_waited_for():
+    clock = Clock()
+    fast, slow = members(clock, [1000], [100, 300, 500])
+    rounds(clock, [fast, slow], 2)
+    for member in (fast, slow):
+        member.run.close()
+        member.start()
+    assert fast.offset["group"]["peers"] == [slow.offset["group"]["id"]]
+    assert fast.plan() == []  # the other is not there yet
+    assert slow.plan() == [300]
+    assert rounds(clock, [fast, slow], 2) == {0: [], 1: [500]}
+
+
+def test_a_member_that_stops_releases_the_others_at_once_and_one_that_is_killed_after_its_lease():
+    clock = Clock()
+    fast, stopping, killed = members(clock, [1000], [100], [200])
+    for member in (fast, stopping, killed):
+        member.plan()
+    stopping.run.close()
+    killed.die()
+    assert rounds(clock, [fast], 3) == {0: []}
+    clock.sleep(LEASE_S)
+    assert rounds(clock, [fast], 1) == {0: [1000]}
+
+
+def test_flink_35157_and_40505_a_member_that_returns_takes_part_again():
+    """What a member said last held the group for good once it had finished or failed."""
+    clock = Clock()
+    fast, slow = members(clock, [1000, 1015, 1030], [100, 1009])
+    rounds(clock, [fast, slow], 1)
+    slow.die()
+    clock.sleep(LEASE_S + 1)
+    assert fast.plan() == [1000]
+    slow.start()
+    assert slow.plan() == [100]
+    assert fast.plan() == [1015]
+    assert rounds(clock, [fast, slow], 2) == {0: [], 1: [1009]}
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+def test_flink_32414_a_member_without_a_split_holds_nobody(bounded):
+    """A source that had no split yet held all that were aligned with it."""
+    clock = Clock()
+    busy, empty = Member(clock, Logs(a=[1000, 2000]), expected=2, bounded=bounded), Member(clock, Logs(), expected=2)
+    rounds(clock, [busy, empty], 4)
+    assert [position for _, position in busy.seen] == [0, 1]
+    empty.logs.times["b"] = [100]
+    busy.logs.times["a"] += [3000]
+    clock.sleep(31)
+    busy.group.renew()
+    assert empty.plan() == [100]
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+def test_flink_39586_a_member_whose_last_split_goes_holds_nobody(bounded):
+    """A source that was left without a split held all others by its last watermark for good."""
+    clock = Clock()
+    slow, fast = members(clock, [100, 300], [1000, 1100])
+    rounds(clock, [slow, fast], 1)
+    if bounded:
+        fast.bounded = True
+        fast.stop()
+        fast.start()
+    assert (slow.plan(), fast.plan()) == ([100], [])
+    del slow.logs.times["a"]
+    clock.sleep(31)
+    fast.group.renew()
+    assert slow.plan() == []
+    assert rounds(clock, [fast, slow], 3) == {0: [1000, 1100], 1: []}
+
+
+def test_an_idle_member_holds_nobody():
+    clock = Clock()
+    fast, idle = members(clock, [1000, 2000], [100])
+    assert rounds(clock, [fast, idle], 3) == {0: [], 1: [100]}
+    clock.sleep(6)
+    idle.plan()
+    assert rounds(clock, [fast, idle], 3)[0] == [1000, 2000]
+
+
+def test_of_two_drifts_the_later_is_refused():
+    clock = Clock()
+    first = Member(clock, Logs(a=[1, 2]))
+    first.plan()
+    clock.sleep(1)
+    with pytest.raises(OptionError, match=r"^maxDrift is 11 ms, but another source of the alignmentGroup has 10 ms"):
+        Member(clock, Logs(a=[1]), drift=11).plan()
+
+
+def test_a_bounded_member_that_others_hold_never_repeats_its_offset_before_its_end():
+    clock = Clock()
+    fast, slow = members(clock, [1000], [100], bounded=True)
+    for member in (fast, slow):
+        member.plan()
+    for _ in range(3):
+        assert fast.plan() == []
+        assert fast.changed
+    assert fast.offset["waits"] == 2  # the first only named the other
+    slow.plan()
+    assert fast.plan() == [1000]
+    assert "waits" not in fast.offset
+    fast.plan()
+    assert not fast.changed
+
+
+def test_a_group_that_is_set_on_a_checkpoint_without_one_is_joined():
+    clock, logs = Clock(), Logs(a=[0, 100, 200])
+    alone = coordinator(logs, clock, watermarks=strategy())
+    member = Member(clock, logs, offset=alone.latest_offset(INITIAL_OFFSET))
+    assert rounds(clock, [member], 4) == {0: [100, 200]}
+
+
+def test_a_batch_that_is_replayed_for_long_holds_the_others_and_hears_them_after():
+    clock = Clock()
+    fast, slow = members(clock, [1000, 2000], [100, 300, 500])
+    rounds(clock, [fast, slow], 1)
+    for member in (fast, slow):
+        member.die()
+        member.start()
+    before, slow_before = fast.offset, slow.offset
+    fast.run.tasks(before, before)
+    slow.run.tasks(slow_before, slow_before)
+    clock.sleep(LEASE_S / 2)
+    fast.group.renew()
+    slow.group.renew()
+    clock.sleep(LEASE_S / 2 + 1)
+    assert fast.plan() == []
+    assert slow.plan() == [100]
+
+
+class Contender:
+    """A member of a query, planned in its query's thread."""
+
+    def __init__(self, logs):
+        real = Clocks()
+        folder = StateFolder.of_application("app").within("groups", "join")
+        self.group = GroupFolder(folder, DRIFT, lease_s=30.0, clocks=real)
+        self.run = SourceCoordinator(
+            "memory", lambda _: logs, CoordinatorSettings(strategy()), 2, group=self.group, clocks=real
+        )
+        self.run.bound_run()
+        self.offset, self.seen = INITIAL_OFFSET, []
+
+    def plan(self):
+        end = self.run.latest_offset(self.offset)
+        changed, batch = end != self.offset, read(self.run, self.offset, end)
+        self.offset, self.seen = end, self.seen + batch
+        return changed
+
+
+def test_two_bounded_queries_of_two_sources_each_do_not_wait_for_each_other_for_ever():
+    """Each query asks its sources one after the other, so one that waits keeps the other from going on."""
+    times = [range(0, 60, 3), range(1, 60, 3)]
+    queries = [[Contender(Logs(a=list(each))) for each in pair] for pair in (times, times[::-1])]
+
+    def run(query):
+        # Spark asks every source of a query, and ends when no offset has changed.
+        while True in [source.plan() for source in query]:
+            pass
+
+    threads = [threading.Thread(target=run, args=(query,), daemon=True) for query in queries]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert [len(source.seen) for query in queries for source in query] == [20, 20, 20, 20]
+    for query in queries:
+        for source in query:
+            source.run.close()

@@ -1,0 +1,104 @@
+"""Who may see the folder of a group, and what is left in it: the lease of a process, and what a dead one left."""
+
+import os
+import stat
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.enumerators.notes.group_members import Member
+from tests.support.logs import Clock, Logs
+from tests.support.waiting import await_that
+from tidegate.enumerators.clocks import Clocks
+from tidegate.enumerators.notes.folder import StateFolder, applications
+from tidegate.enumerators.notes.group import GroupFolder
+from tidegate.errors import ConnectorError
+
+pytestmark = pytest.mark.usefixtures("own_temporary_folder")
+
+
+def test_others_can_neither_enter_the_folder_nor_read_a_note(tmp_path):
+    member = Member(Clock(), Logs(a=[1]))
+    member.plan()
+    (root,) = tmp_path.iterdir()
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [root, *root.rglob("*")]}
+    assert [
+        (path.is_dir(), oct(mode)) for path, mode in modes.items() if mode != (0o700 if path.is_dir() else 0o600)
+    ] == []
+    assert any(path.is_file() for path in modes)
+    member.run.close()
+    assert list(root.iterdir()) == []
+
+
+def test_a_folder_that_is_a_link_or_open_to_others_is_neither_read_nor_swept(tmp_path):
+    folder = StateFolder.of_application("app")
+    folder.write("x", {"low": 1})
+    (root,) = tmp_path.iterdir()
+    yesterday = time.time() - 25 * 3600
+    for path in root.rglob("*"):
+        os.utime(path, (yesterday, yesterday))
+    root.rename(tmp_path / "elsewhere")
+    root.symlink_to(tmp_path / "elsewhere")
+    assert (folder.read("x"), list(folder.notes()), applications()) == (None, [], [])
+    folder.remove("x")
+    assert (tmp_path / "elsewhere" / "app" / "x.json").exists()
+
+
+def test_a_folder_that_others_may_enter_is_refused(tmp_path):
+    (tmp_path / f"tidegate-{os.getuid()}").mkdir(mode=0o755)
+    with pytest.raises(ConnectorError, match="belongs to another user, or others may enter it"):
+        Member(Clock(), Logs(a=[1])).plan()
+
+
+def test_what_a_dead_application_left_behind_is_dropped_after_a_day(tmp_path):
+    folder = StateFolder.of_application("app-1").within("groups", "join")
+    folder.write("x", {"low": 1})
+    assert [each.path.name for each in applications()] == ["app-1"]
+    yesterday = time.time() - 25 * 3600
+    for path in tmp_path.rglob("*"):
+        os.utime(path, (yesterday, yesterday))
+    assert applications() == []
+
+
+HOLDER = """
+import sys, tempfile
+tempfile.tempdir = sys.argv[1]
+from tidegate.enumerators.notes.group import GroupFolder
+from tidegate.enumerators.notes.folder import StateFolder
+group = GroupFolder(StateFolder.of_application("app").within("groups", "join"), 10, lease_s=float(sys.argv[2]))
+group.join({"id": "holder"})
+group.tell(100)
+print("told", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_lease_of_a_process_is_kept_by_a_thread_and_ends_with_a_kill(tmp_path):
+    lease_s = 10.0
+    folder = StateFolder.of_application("app").within("groups", "join")
+
+    def renewed():
+        return dict(folder.notes())["holder"]["renewed"]
+
+    def held_by(at):
+        """Return who holds a member that looks at a time of the machine's clock, be that past or to come."""
+        clocks = Clocks(monotonic=lambda: at)
+        group = GroupFolder(folder, 10, lease_s=lease_s, renewed_by_thread=False, clocks=clocks)
+        group.join({"id": "me"})
+        found = group.bound(500, None).held_by
+        group.leave()
+        return found
+
+    holder = [sys.executable, "-c", HOLDER, str(tmp_path), str(lease_s)]
+    with subprocess.Popen(holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"told\n"
+        told = renewed()
+        await_that(lambda: renewed() > told)
+        assert held_by(told + lease_s + 0.1) == "holder"
+        process.kill()
+        process.wait()
+        lease_ends = renewed() + lease_s
+        assert held_by(lease_ends - 0.1) == "holder"
+        assert held_by(lease_ends + 0.1) is None

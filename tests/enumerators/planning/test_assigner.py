@@ -1,0 +1,80 @@
+"""Tasks of a batch: even, few, and covering exactly what was planned."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.alignment.budget import Cost
+from tidegate.alignment.splits import SplitRange
+from tidegate.enumerators.planning.assigner import assign
+
+lengths = st.lists(st.integers(1, 200_000), max_size=8)
+cores = st.integers(1, 8)
+min_tasks = st.none() | st.integers(1, 50)
+
+
+def ranges_of(lengths):
+    return [SplitRange(f"s{i}", 7 * i, 7 * i + length) for i, length in enumerate(lengths)]
+
+
+def lengths_of(tasks):
+    return [sum(r.end - r.start for r in task) for task in tasks]
+
+
+@given(lengths, cores, min_tasks)
+def test_tasks_cover_the_ranges_exactly_and_in_order(lengths, cores, min_tasks):
+    ranges = ranges_of(lengths)
+    pieces = [piece for task in assign(ranges, cores, min_tasks) for piece in task]
+    for whole in ranges:
+        own = [piece for piece in pieces if piece.split_id == whole.split_id]
+        assert [piece.start for piece in own] == [whole.start, *(piece.end for piece in own[:-1])]
+        assert own[-1].end == whole.end
+
+
+@given(lengths, cores, min_tasks)
+def test_tasks_are_even_to_one_position(lengths, cores, min_tasks):
+    sizes = lengths_of(assign(ranges_of(lengths), cores, min_tasks))
+    assert not sizes or max(sizes) - min(sizes) <= 1
+
+
+@given(lengths.filter(bool), cores, min_tasks)
+def test_there_are_three_tasks_a_core_at_most_unless_more_are_asked_for(lengths, cores, min_tasks):
+    tasks = assign(ranges_of(lengths), cores, min_tasks)
+    assert min(min_tasks or 1, sum(lengths)) <= len(tasks) <= max(3 * cores, min_tasks or 1)
+
+
+def test_a_batch_of_medium_size_is_a_task_for_each_core():
+    assert lengths_of(assign(ranges_of([100_000, 60_000]), cores=4)) == [40_000] * 4
+
+
+def test_small_ranges_share_a_task():
+    assert len(assign(ranges_of([10] * 100), cores=4)) == 1
+
+
+def test_a_large_range_is_cut_into_even_tasks():
+    assert lengths_of(assign(ranges_of([1_000_000]), cores=2)) == [500_000] * 2
+    assert lengths_of(assign(ranges_of([6_000_000]), cores=2)) == [1_000_000] * 6
+
+
+def test_ranges_are_cut_by_what_they_cost_where_positions_differ():
+    """Ten objects of 100 KiB, then one of 1,000."""
+
+    def cost(ranges):
+        sizes = [100 << 10] * 10 + [1000 << 10]
+        return Cost(rows=1, bytes=sum(sum(sizes[r.start : r.end]) for r in ranges.values()))
+
+    whole = SplitRange("m", 0, 11)
+    assert assign([whole], 2, cost=cost) == [(SplitRange("m", 0, 10),), (SplitRange("m", 10, 11),)]
+    assert [[r.start, r.end] for (r,) in assign([whole], 4, cost=cost)] == [[0, 7], [7, 10], [10, 11]]
+
+
+@given(st.lists(st.integers(0, 3_000_000), min_size=1, max_size=30), cores, min_tasks)
+def test_every_position_is_in_one_task_whatever_positions_cost(sizes, cores, min_tasks):
+    def cost(ranges):
+        return Cost(bytes=sum(sum(sizes[r.start : r.end]) for r in ranges.values()))
+
+    pieces = [piece for task in assign([SplitRange("m", 0, len(sizes))], cores, min_tasks, cost) for piece in task]
+    assert [at for piece in pieces for at in range(piece.start, piece.end)] == list(range(len(sizes)))
+
+
+def test_nothing_gives_no_task():
+    assert assign([], cores=4, min_tasks=3) == []

@@ -1,0 +1,210 @@
+"""Bugs that others had, and some of our own, and how a query answers them.
+
+Tests carry the ids in their names: ``pytest -k 40499``.  Those that follow from one plan alone stand
+with the planner (``tests/alignment/test_planner*.py``), those of groups with the group folder.
+"""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from tests.support.logs import Clock, Logs, coordinator, read
+from tidegate.alignment.budget import Budget
+from tidegate.alignment.strategy import WatermarkStrategy
+from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
+
+MS = timedelta(milliseconds=1)
+DRIFT_10 = WatermarkStrategy(max_drift=10 * MS, idle_timeout=timedelta(seconds=5))
+
+
+def drained(run, start=INITIAL_OFFSET):
+    """Take batches until the offset repeats; return the last."""
+    while (end := run.latest_offset(start)) != start:
+        start = end
+    return start
+
+
+@pytest.mark.parametrize("seconds", [0, 100])
+def test_flink_40499_at_the_configured_ends_time_is_over_also_when_all_are_idle_by_then(seconds):
+    """A bounded source that was idle at its end never gave the last watermark."""
+    logs, clock = Logs(a=[1, 2, 3], b=[5, 6], c=[]), Clock()
+    logs.ends = {"a": 2, "b": 3, "c": 0}
+    run = coordinator(logs, clock, watermarks=DRIFT_10)
+    offset = drained(run)
+    clock.sleep(seconds)
+    offset = drained(run, offset)
+    assert (offset.get("idle", []), "ended" in offset) == (["b"] if seconds else [], False)
+    logs.times["b"] += [7]
+    clock.sleep(seconds)
+    offset = drained(run, offset)
+    assert offset["ended"]
+    assert "idle" not in offset
+    clock.sleep(100)
+    assert drained(coordinator(logs, clock, watermarks=DRIFT_10), offset) == offset
+
+
+def woken(**settings):
+    """Return the logs, a run and its offset: a stands at 100, and b, idle, has just got the older 50 and 60."""
+    logs, clock = Logs(a=[1, 100], b=[1]), Clock()
+    run = coordinator(logs, clock, watermarks=replace(DRIFT_10, max_drift=None), **settings)
+    offset = drained(run)
+    clock.sleep(6)
+    offset = drained(run, offset)
+    assert (offset["watermark"], offset["idle"]) == (99, ["a", "b"])
+    logs.times["b"] += [50, 60]
+    return logs, run, offset, clock
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_flink_40504_a_split_that_wakes_behind_the_watermark_is_delivered_counted_and_named(restarted):
+    """A split that woke from idle was late, and nobody could see it."""
+    logs, run, offset, clock = woken()
+    if restarted:
+        run = coordinator(logs, clock, watermarks=replace(DRIFT_10, max_drift=None))
+    end = run.latest_offset(json.loads(json.dumps(offset)))
+    assert read(run, offset, end) == [("b", 1), ("b", 2)]
+    assert (run.report()["lateRows"], run.report()["lateSplits"]) == (2, ["b"])
+    assert end["watermark"] == 99
+
+
+def test_flink_40504_a_split_that_stays_behind_the_watermark_is_named_until_it_has_caught_up():
+    logs, run, offset, _ = woken()
+    for rows, late in ((1, ["b"]), (1, ["b"]), (0, ["b"])):
+        logs.times["a"] += [] if rows else [200]
+        offset = run.latest_offset(offset, Budget(rows=1))
+        assert (run.report()["lateRows"], run.report()["lateSplits"], offset["late"]) == (rows, late, late)
+    logs.times["b"] += [150]
+    offset = run.latest_offset(offset)
+    assert (run.report()["lateRows"], run.report()["lateSplits"], "late" in offset) == (0, [], False)
+
+
+def test_flink_32414_without_any_split_there_is_no_watermark_and_it_does_not_hang():
+    """A source without a split said neither a watermark nor that it has none, and held all."""
+    logs, clock = Logs(), Clock()
+    run = coordinator(logs, clock, watermarks=DRIFT_10)
+    first = run.latest_offset(INITIAL_OFFSET)
+    assert not {"watermark", "bound", "ended", "idle"} & first.keys()
+    clock.sleep(100)
+    assert run.latest_offset(first) == first
+    logs.times["a"] = [7, 8, 100]
+    clock.sleep(100)
+    end = run.latest_offset(first)
+    assert read(run, first, end) == [("a", 0), ("a", 1)]
+
+
+def test_flink_39586_when_the_last_split_goes_the_watermark_stays_and_a_new_one_goes_on():
+    """A source that was left without a split held all others by its last watermark for good."""
+    logs, clock = Logs(a=[1, 5]), Clock()
+    run = coordinator(logs, clock, watermarks=DRIFT_10, fail_on_data_loss=False)
+    before = drained(run)
+    del logs.times["a"]
+    clock.sleep(100)
+    gone = drained(run, before)
+    assert (gone["watermark"], gone["positions"], "ended" in gone) == (4, {"a": 2}, False)
+    assert run.report()["low"] is None
+    logs.times["b"] = [7, 8]
+    clock.sleep(100)
+    assert drained(run, gone)["watermark"] == 7
+
+
+def test_beam_20908_what_was_caught_up_from_the_start_and_delivers_nothing_holds_the_others_until_it_is_idle():
+    """A partition without a new record, begun at its end, pinned the watermark of all for good."""
+    logs, clock = Logs(quiet=[1], busy=[100_000]), Clock()
+    logs.starting = "latest"
+    run = coordinator(logs, clock, watermarks=DRIFT_10)
+    start = run.latest_offset(INITIAL_OFFSET)
+    logs.times["busy"] += [100_001, 100_002]
+    clock.sleep(4)
+    held = run.latest_offset(start)
+    assert (read(run, start, held), run.report()["heldBy"]) == ([], "quiet")
+    clock.sleep(1)
+    end = run.latest_offset(held)
+    assert (read(run, held, end), end["idle"]) == ([("busy", 1), ("busy", 2)], ["quiet"])
+    assert end["watermark"] == 100_001
+
+
+@pytest.mark.parametrize("seconds", [0, 4])
+def test_flink_39073_and_40093_who_is_paused_stays_so_across_a_restart_and_does_not_become_idle(seconds):
+    """A paused split was taken for idle, and then never resumed."""
+    logs, clock = Logs(slow=[1, 2], fast=[100, 200]), Clock()
+    offset = drained(coordinator(logs, clock, watermarks=DRIFT_10))
+    for _ in range(3):
+        clock.sleep(seconds)
+        run = coordinator(logs, clock, watermarks=DRIFT_10)
+        assert run.latest_offset(json.loads(json.dumps(offset))) == offset
+        assert run.report()["bySplit"]["fast"] == ["paused", 100, 2]
+    clock.sleep(6)
+    offset = run.latest_offset(offset)
+    assert (offset["idle"], offset["positions"]["fast"]) == (["slow"], 1)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_the_first_plan_of_a_run_reads_no_further_than_any_other(restarted):
+    """Flink's alignment bounds nobody before the first announcement, also after a restart: all read a burst."""
+    logs = Logs(slow=range(0, 1000, 5), fast=range(100, 10_000, 5))
+    run, offset, batches = coordinator(logs, watermarks=DRIFT_10), INITIAL_OFFSET, []
+    for _ in range(6):
+        if restarted:
+            run = coordinator(logs, watermarks=DRIFT_10)
+        end = run.latest_offset(offset)
+        batches.append(read(run, offset, end))
+        offset = end
+    assert batches == [[("slow", 2 * i), ("slow", 2 * i + 1)] for i in range(6)]
+
+
+class TestGaps:
+    """What the machine in ``test_whole`` found: ways to be late without being named, and an end that was missed."""
+
+    def late_splits(self, run, offset):
+        run.latest_offset(offset)
+        return run.report()["lateRows"], run.report()["lateSplits"]
+
+    def test_a_source_whose_last_records_were_deleted_unread_is_at_its_end_too(self):
+        logs = Logs(a=[1, 2, 3])
+        logs.ends, logs.begins = {"a": 1}, {"a": 2}
+        assert drained(coordinator(logs)).get("ended")
+
+    def test_a_late_split_that_catches_up_in_one_batch_is_named(self):
+        logs, run, offset, _ = woken()
+        logs.times["b"] += [150]
+        assert self.late_splits(run, offset) == (2, ["b"])
+
+    def test_a_split_that_was_found_empty_and_begins_behind_the_watermark_is_late(self):
+        logs = Logs(a=[100], b=[])
+        run = coordinator(logs)
+        offset = drained(run)
+        assert offset["watermark"] == 99
+        logs.times["b"] += [50]
+        assert self.late_splits(run, offset) == (1, ["b"])
+
+    def test_a_split_that_wakes_behind_the_target_of_a_bounded_run_is_late_in_the_next(self):
+        logs, _, offset, clock = woken()
+        logs.times["b"] = [1]
+        run = coordinator(logs, clock, watermarks=replace(DRIFT_10, max_drift=None))
+        run.bound_run()
+        offset = run.latest_offset(offset)
+        logs.times["b"] += [50, 60]
+        offset = drained(run, offset)
+        run = coordinator(logs, clock, watermarks=replace(DRIFT_10, max_drift=None))
+        assert self.late_splits(run, offset) == (2, ["b"])
+
+    def test_a_split_that_wakes_with_a_transaction_behind_the_watermark_is_late(self):
+        logs, run, offset, _ = woken()
+        logs.times["b"], logs.unsettled = [1], {"b"}
+        offset = drained(run, offset)
+        logs.times["b"], logs.unsettled = [1, 50, 60], set()
+        assert self.late_splits(run, offset) == (2, ["b"])
+
+    def test_a_split_that_comes_back_behind_the_watermark_is_late(self):
+        logs, clock = Logs(a=[1, 100], b=[1]), Clock()
+        run = coordinator(logs, clock, fail_on_data_loss=False)
+        offset = drained(run)
+        del logs.times["b"]
+        clock.sleep(40)
+        offset = drained(run, offset)
+        assert offset["watermark"] == 99
+        logs.times["b"] = [1, 50, 60]
+        clock.sleep(40)
+        assert self.late_splits(run, offset) == (2, ["b"])

@@ -1,0 +1,66 @@
+"""The offset JSON: canonical, complete, and refused when it is not ours."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.alignment.plan import Progress
+from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET, Checkpoint, Hollow
+from tidegate.errors import CheckpointError
+
+splits = st.text(min_size=1, max_size=5)
+positions = st.dictionaries(splits, st.integers(0, 2**63 - 1), max_size=4)
+times = st.none() | st.integers(-(2**63), 2**63 - 1)
+checkpoints = st.builds(
+    Checkpoint,
+    st.builds(Progress, positions, times, times, st.frozensets(splits, max_size=3)),
+    positions,
+    st.none() | st.dictionaries(splits, st.integers() | splits, max_size=2),
+    waits=st.integers(0, 3),
+    hollow=st.just(Hollow()) | st.builds(Hollow, positions.filter(bool), st.sampled_from(["", "9f3a01c2"])),
+)
+
+
+@given(checkpoints)
+def test_what_is_written_is_read_back(checkpoint):
+    text = json.dumps(checkpoint.to_json("kafka"))
+    assert Checkpoint.from_json(json.loads(text), "kafka") == checkpoint
+
+
+@given(positions, st.randoms(use_true_random=False))
+def test_equal_checkpoints_give_equal_texts_whatever_the_order_in_which_they_were_made(found, dice):
+    shuffled = list(found.items())
+    dice.shuffle(shuffled)
+    one, other = (Checkpoint(Progress(p), p, None).to_json("kafka") for p in (found, dict(shuffled)))
+    assert json.dumps(one) == json.dumps(other)
+
+
+def test_the_initial_offset_is_an_empty_checkpoint_of_any_source():
+    assert INITIAL_OFFSET == {"v": 1}
+    assert Checkpoint.from_json(INITIAL_OFFSET, "anything") == Checkpoint()
+
+
+def written(**changes):
+    return {**Checkpoint(Progress({"a": 1})).to_json("kafka"), **changes}
+
+
+@pytest.mark.parametrize(
+    ("offset", "sentence"),
+    [
+        (written(v=2), "written by a newer tidegate"),
+        (written(source="s3"), "belongs to the source 's3', not to 'kafka'"),
+        (written(positions=[1]), "broken offset"),
+        (written(positions={"a": "x"}), "broken offset"),
+        (written(positions={"a": True}), "broken offset"),
+        (written(bound="soon"), "broken offset"),
+        (written(v="one"), "no offset of a tidegate source"),
+        ({"orders": {"0": 7}}, "no offset of a tidegate source"),
+        ({"orders": {str(p): 7 for p in range(1000)}}, "no offset of a tidegate source"),
+    ],
+)
+def test_what_cannot_be_continued_is_refused_in_one_short_sentence(offset, sentence):
+    with pytest.raises(CheckpointError, match=sentence) as raised:
+        Checkpoint.from_json(offset, "kafka")
+    assert len(str(raised.value)) < 400

@@ -1,0 +1,212 @@
+"""From an enumerator to the offsets that Spark asks for."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.logs import DRIFT_10, WALL, Clock, Logs, all_records, coordinator, drain, read
+from tidegate.alignment.budget import Budget
+from tidegate.alignment.strategy import WatermarkStrategy
+from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
+from tidegate.errors import CheckpointError, ContractError
+
+
+def test_the_first_offset_fixes_the_starts_and_differs_even_when_there_is_nothing():
+    logs = Logs(a=[1, 2], b=[])
+    logs.starting = "latest"
+    run = coordinator(logs)
+    first = run.latest_offset(INITIAL_OFFSET)
+    assert first["starts"] == {"a": 2, "b": 0}
+    assert first != INITIAL_OFFSET
+    assert read(run, INITIAL_OFFSET, first) == []
+    logs.times["a"] += [3]
+    again = coordinator(logs)
+    assert read(again, first, again.latest_offset(first)) == [("a", 2)]
+
+
+def test_a_source_without_any_split_still_gets_past_its_first_offset():
+    logs = Logs()
+    logs.starting = "latest"
+    first = coordinator(logs).latest_offset(INITIAL_OFFSET)
+    assert first != INITIAL_OFFSET
+    assert coordinator(logs).latest_offset(first) == first
+    logs.times["a"] = [1, 2]
+    assert drain(coordinator(logs), first)[0] == [("a", 0), ("a", 1)]
+
+
+def test_starts_stand_in_the_offset_once():
+    run = coordinator(Logs(a=[1, 20]), watermarks=DRIFT_10)
+    first = run.latest_offset(INITIAL_OFFSET)
+    second = run.latest_offset(first)
+    assert first["starts"] == {"a": 0}
+    assert "starts" not in second
+
+
+def test_when_nothing_came_the_start_is_returned_unchanged():
+    run = coordinator(Logs(a=[1]))
+    _, last = drain(run, INITIAL_OFFSET)
+    assert run.latest_offset(last) is last
+
+
+def test_a_replayed_batch_has_the_same_tasks_whatever_came_since():
+    logs = Logs(a=range(100), b=range(50))
+    run = coordinator(logs)
+    end = run.latest_offset(INITIAL_OFFSET, Budget(rows=30))
+    before = run.tasks(INITIAL_OFFSET, end)
+    logs.times["a"] += range(100)
+    logs.starting = "latest"
+    assert coordinator(logs).tasks(INITIAL_OFFSET, end) == before
+
+
+def test_the_broker_is_asked_anew_by_every_plan_but_ten_times_a_second_at_most_while_nothing_comes():
+    logs, clock = Logs(a=[1]), Clock()
+    run = coordinator(logs, clock)
+    _, last = drain(run, INITIAL_OFFSET)
+    asked, begun = logs.asked["extents"], clock.now
+    for _ in range(20):
+        run.latest_offset(last)
+    assert logs.asked["extents"] - asked == 20
+    assert clock.now - begun >= 1.9
+    logs.times["a"] += [2]
+    assert read(run, last, run.latest_offset(last)) == [("a", 1)]
+
+
+def test_a_connectors_own_figures_are_in_the_report():
+    logs = Logs(a=[1])
+    logs.metrics = lambda: {"approximateQueueSize": 7}
+    run = coordinator(logs)
+    run.latest_offset(INITIAL_OFFSET)
+    assert run.report()["metrics"] == {"approximateQueueSize": 7}
+
+
+def test_a_snapshot_is_given_back_to_the_next_run():
+    logs, restored = Logs(a=[1]), []
+    logs.state = {"cluster": "x"}
+    _, last = drain(coordinator(logs, restored=restored), INITIAL_OFFSET)
+    coordinator(logs, restored=restored).latest_offset(last)
+    assert restored == [None, {"cluster": "x"}]
+
+
+def test_an_offset_of_another_source_is_refused():
+    with pytest.raises(CheckpointError, match="belongs to the source 'other'"):
+        coordinator(Logs()).latest_offset({"v": 1, "source": "other", "positions": {}})
+
+
+def test_a_batch_with_fewer_rows_than_the_minimum_waits():
+    logs = Logs(a=[1])
+    run = coordinator(logs)
+    first = run.latest_offset(INITIAL_OFFSET, min_rows=10)
+    logs.times["a"] += range(9)
+    assert run.latest_offset(first, min_rows=10) == first
+    logs.times["a"] += [9]
+    assert len(read(run, first, run.latest_offset(first, min_rows=10))) == 10
+
+
+def test_a_batch_query_reads_from_the_starts_to_the_stops():
+    logs = Logs(a=range(10), b=range(5), c=[])
+    logs.ends = {"a": 7}
+    tasks, _ = coordinator(logs).everything()
+    assert sorted((r.split_id, r.start, r.end) for task in tasks for r in task.ranges) == [("a", 0, 7), ("b", 0, 5)]
+
+
+def test_the_report_says_where_every_split_stands():
+    run = coordinator(Logs(a=[1, 5, 30], b=[100]), watermarks=DRIFT_10)
+    assert run.report() is None
+    run.latest_offset(INITIAL_OFFSET)
+    report = run.report()
+    assert {name: report[name] for name in ("watermark", "bound", "low", "heldBy")} == {
+        "watermark": 10,
+        "bound": 11,
+        "low": 1,
+        "heldBy": "a",
+    }
+    assert (report["splits"], report["rowsRemaining"]) == ({"paused": 1, "reading": 1}, 2)
+    assert (report["mostBehind"][:2], set(report["paused"])) == (["a", 1], {"b"})
+    assert report["bySplit"] == {"a": ["reading", 30, 1], "b": ["paused", 100, 1]}
+
+
+def test_the_report_of_many_splits_counts_them_only():
+    run = coordinator(Logs(**{f"s{i}": [1] for i in range(101)}))
+    run.latest_offset(INITIAL_OFFSET)
+    assert "bySplit" not in run.report()
+    assert run.report()["splits"] == {"reading": 101}
+
+
+def test_closing_it_closes_the_enumerator_once():
+    logs = Logs(a=[1])
+    run = coordinator(logs)
+    run.close()
+    run.latest_offset(INITIAL_OFFSET)
+    run.close()
+    run.close()
+    assert logs.asked["close"] == 1
+
+
+def test_an_enumerator_that_cannot_be_peeked_at_is_refused():
+    class Blind(Logs):
+        peek = None
+
+    with pytest.raises(ContractError, match="has no peek"):
+        coordinator(Blind(a=[1])).latest_offset(INITIAL_OFFSET)
+
+
+def test_a_batch_is_put_off_until_there_are_enough_rows_but_not_for_ever():
+    logs, clock = Logs(a=[1, 2]), Clock()
+    run = coordinator(logs, clock, max_trigger_delay_s=60)
+    start = run.latest_offset(INITIAL_OFFSET, min_rows=5)
+    logs.times["a"] += [3, 4]
+    assert run.latest_offset(start, min_rows=5) == start
+    clock.sleep(61)
+    assert read(run, start, end := run.latest_offset(start, min_rows=5)) == [("a", 2), ("a", 3)]
+    logs.times["a"] += range(5, 10)
+    assert len(read(run, end, run.latest_offset(end, min_rows=5))) == 5
+
+
+def test_a_slice_that_the_drift_keeps_small_is_not_put_off_for_want_of_rows():
+    run = coordinator(Logs(a=[0, 100, 200, 300]), watermarks=DRIFT_10)
+    start = run.latest_offset(INITIAL_OFFSET)
+    assert read(run, start, run.latest_offset(start, min_rows=3)) == [("a", 1)]
+
+
+def test_a_split_waits_where_its_next_time_lies_too_far_ahead_of_the_clock():
+    now_ms, clock = int(WALL * 1000), Clock()
+    run = coordinator(Logs(a=[now_ms, now_ms + 60_001, now_ms + 5], b=[now_ms + 1]), clock, hold_beyond_ms=60_000)
+    found, last = drain(run, INITIAL_OFFSET)
+    assert found == [("a", 0), ("b", 0)]
+    clock.sleep(1)
+    assert drain(run, last)[0] == [("a", 1), ("a", 2)]
+
+
+growth = st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(0, 60), max_size=6), max_size=3)
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(st.tuples(growth, st.booleans(), st.integers(0, 4)), max_size=8),
+    st.sampled_from([None, 1, 10]),
+    st.sampled_from([None, 1, 3]),
+)
+def test_whatever_grows_and_whenever_it_restarts_every_record_is_read_once(steps, drift_ms, rows):
+    strategy = WatermarkStrategy(max_drift=None if drift_ms is None else timedelta(milliseconds=drift_ms))
+    logs, clock = Logs(a=[], b=[]), Clock()
+
+    def begin():
+        return coordinator(logs, clock, watermarks=strategy, discovery_interval_s=1)
+
+    run, offset, found = begin(), INITIAL_OFFSET, []
+    for grown, restart, batches in [*steps, ({}, True, 200)]:
+        for split, times in grown.items():
+            logs.times.setdefault(split, []).extend(times)
+        if restart:
+            run = begin()
+        for _ in range(batches):
+            clock.sleep(61)  # long enough for new splits to be found and quiet ones to become idle
+            end = json.loads(json.dumps(run.latest_offset(offset, Budget(rows=rows))))
+            found += read(run, offset, end)
+            assert all(end["positions"][s] >= p for s, p in offset.get("positions", {}).items())
+            assert (end.get("watermark") or 0) >= (offset.get("watermark") or 0) or "watermark" not in offset
+            offset = end
+    assert sorted(found) == all_records(logs)

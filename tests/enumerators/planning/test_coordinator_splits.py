@@ -1,0 +1,419 @@
+"""The coordinator where splits come, go, lose records or end."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from tests.support.logs import DRIFT_10, Clock, Logs, all_records, coordinator, drain, read
+from tidegate.alignment.budget import Budget
+from tidegate.alignment.strategy import WatermarkStrategy
+from tidegate.enumerators.contract import Divergence
+from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
+from tidegate.errors import DataLossError, PositionGoneError, UnavailableError
+
+IDLE_AFTER_5_S = WatermarkStrategy().with_idleness(timedelta(seconds=5))
+
+
+def test_splits_are_discovered_once_per_interval_and_new_ones_read_from_their_beginning(caplog):
+    logs, clock = Logs(a=[1, 2]), Clock()
+    logs.starting = "latest"
+    run = coordinator(logs, clock, discovery_interval_s=30)
+    _, last = drain(run, INITIAL_OFFSET)
+    logs.times["b"] = [1, 2, 3]
+    clock.sleep(29)
+    assert run.latest_offset(last) == last
+    clock.sleep(1.1)
+    found, _ = drain(run, last)
+    assert found == [("b", 0), ("b", 1), ("b", 2)]
+    assert "found new splits, read from their beginning: b" in caplog.text
+
+
+def test_a_split_that_is_gone_ends_the_query():
+    logs = Logs(a=[1, 2], b=[1])
+    _, last = drain(coordinator(logs), INITIAL_OFFSET)
+    del logs.times["b"]
+    with pytest.raises(DataLossError, match=r"split 'b', read up to position 1, exists no more; set failOnDataLoss"):
+        coordinator(logs).latest_offset(last)
+
+
+def test_without_fail_on_data_loss_a_split_that_is_gone_is_reported_and_goes_on_when_it_comes_back(caplog):
+    logs = Logs(a=[1, 2], b=[1])
+    _, last = drain(coordinator(logs), INITIAL_OFFSET)
+    del logs.times["b"]
+    logs.times["a"] += [3]
+    logs.times["c"] = [1]
+    run = coordinator(logs, fail_on_data_loss=False)
+    end = run.latest_offset(last)
+    assert sorted(read(run, last, end)) == [("a", 2), ("c", 0)]
+    assert run.report()["splits"]["removed"] == 1
+    assert "no longer finds splits, read no further: b" in caplog.text
+    logs.times["b"] = [1, 2]
+    run = coordinator(logs)
+    assert read(run, end, run.latest_offset(end)) == [("b", 1)]
+
+
+def test_a_split_that_is_only_not_wanted_any_more_is_reported_and_goes_on_when_it_is_wanted_again(caplog):
+    logs = Logs(a=[1, 2], b=[1])
+    _, last = drain(coordinator(logs), INITIAL_OFFSET)
+    times = logs.times.pop("b")
+    logs.lost = lambda removed: []
+    run = coordinator(logs)
+    _, last = drain(run, last)
+    assert last["positions"] == {"a": 2, "b": 1}
+    assert "no longer finds splits, read no further: b" in caplog.text
+    logs.times["b"] = [*times, 2]
+    assert drain(coordinator(logs), last)[0] == [("b", 1)]
+
+
+def test_a_split_whose_records_are_all_read_may_be_forgotten():
+    logs = Logs(a=[1, 2], b=[1])
+    _, last = drain(coordinator(logs), INITIAL_OFFSET)
+    del logs.times["b"]
+    logs.forget = lambda removed: [split for split, position in removed.items() if position == 1]
+    assert coordinator(logs).latest_offset(last)["positions"] == {"a": 2}
+
+
+def test_of_splits_that_come_and_go_for_ever_nothing_is_kept():
+    logs, clock = Logs(), Clock()
+    logs.forget = list
+    run = coordinator(logs, clock, discovery_interval_s=1)
+    start = INITIAL_OFFSET
+    for number in range(20):
+        logs.times = {f"split-{number}": [number]}
+        clock.sleep(2)
+        start = run.latest_offset(start)
+    assert run._stops == {"split-19": None}
+
+
+def test_a_split_that_may_come_back_keeps_its_configured_end():
+    logs, clock = Logs(a=[1], b=[1, 2]), Clock()
+    logs.ends = {"a": 1, "b": 1}
+    logs.lost = lambda removed: []
+    run = coordinator(logs, clock, discovery_interval_s=1)
+    _, last = drain(run, INITIAL_OFFSET)
+    del logs.times["b"]
+    clock.sleep(2)
+    assert run.latest_offset(last)["ended"]
+
+
+def test_a_bounded_run_takes_no_split_for_idle_that_gets_more_behind_its_end():
+    logs, clock = Logs(a=[0, 100], b=[0]), Clock()
+    run = coordinator(logs, clock, watermarks=replace(DRIFT_10, idle_timeout=timedelta(seconds=5)))
+    run.bound_run()
+    start = run.latest_offset(INITIAL_OFFSET)
+    logs.times["b"] += [50]
+    run.latest_offset(start)
+    clock.sleep(10)
+    end = run.latest_offset(start)
+    assert "idle" not in end
+    assert end["watermark"] < 50
+
+
+def test_an_end_that_an_open_transaction_takes_back_is_waited_for():
+    logs = Logs(a=[1, 2, 3])
+    _, last = drain(coordinator(logs), INITIAL_OFFSET)
+    whole, logs.times["a"], logs.unsettled = logs.times["a"], [1], {"a"}
+    run = coordinator(logs)
+    assert run.latest_offset(last) == last
+    logs.times["a"], logs.unsettled = [*whole, 4], set()
+    assert read(run, last, run.latest_offset(last)) == [("a", 3)]
+
+
+class TestIdleness:
+    def idle(self, run, start):
+        return run.latest_offset(start).get("idle", [])
+
+    def test_a_split_is_idle_once_it_had_nothing_to_read_for_the_timeout(self):
+        logs, clock = Logs(a=[1], b=[1]), Clock()
+        run = coordinator(logs, clock, watermarks=IDLE_AFTER_5_S)
+        _, last = drain(run, INITIAL_OFFSET)
+        clock.sleep(4.0)
+        assert self.idle(run, last) == []
+        clock.sleep(1.1)
+        assert self.idle(run, last) == ["a", "b"]
+
+    def test_new_records_start_the_timer_anew(self):
+        logs, clock = Logs(a=[1], b=[1]), Clock()
+        run = coordinator(logs, clock, watermarks=IDLE_AFTER_5_S)
+        _, last = drain(run, INITIAL_OFFSET)
+        clock.sleep(4.0)
+        logs.times["a"] += [2]
+        _, last = drain(run, last)
+        clock.sleep(2.0)
+        assert self.idle(run, last) == ["b"]
+
+    def test_a_split_with_an_open_transaction_is_never_idle(self):
+        logs, clock = Logs(a=[1], b=[1]), Clock()
+        logs.unsettled = {"b"}
+        run = coordinator(logs, clock, watermarks=IDLE_AFTER_5_S)
+        _, last = drain(run, INITIAL_OFFSET)
+        clock.sleep(60)
+        last = run.latest_offset(last)
+        assert last["idle"] == ["a"]
+        logs.unsettled = set()
+        assert run.latest_offset(last) == last
+        clock.sleep(6)
+        assert self.idle(run, last) == ["a", "b"]
+
+    def test_a_split_with_unread_records_is_never_idle(self):
+        logs, clock = Logs(a=[1], b=[100]), Clock()
+        run = coordinator(logs, clock, watermarks=DRIFT_10.with_idleness(timedelta(seconds=5)))
+        first = run.latest_offset(INITIAL_OFFSET)
+        assert first["positions"] == {"a": 1, "b": 0}
+        assert run.latest_offset(first) == first
+        clock.sleep(4)
+        assert run.latest_offset(first) == first
+        clock.sleep(2)
+        end = run.latest_offset(first)
+        assert end["idle"] == ["a"]
+        assert end["positions"]["b"] == 1
+
+    def test_a_split_that_was_idle_before_a_restart_still_is(self):
+        logs, clock = Logs(a=[1], b=[1]), Clock()
+        run = coordinator(logs, clock, watermarks=IDLE_AFTER_5_S)
+        _, last = drain(run, INITIAL_OFFSET)
+        clock.sleep(6)
+        last = run.latest_offset(last)
+        assert last["idle"] == ["a", "b"]
+        again = coordinator(logs, Clock(), watermarks=IDLE_AFTER_5_S)
+        assert again.latest_offset(last) == last
+
+
+class TestAvailableNow:
+    def test_what_comes_meanwhile_is_left_to_the_next_run(self):
+        logs, clock = Logs(a=range(0, 100, 5), b=range(50, 100, 5)), Clock()
+        run = coordinator(logs, clock, watermarks=DRIFT_10)
+        expected = all_records(logs)
+        run.bound_run()
+        first = run.latest_offset(INITIAL_OFFSET)
+        found = read(run, INITIAL_OFFSET, first)
+        logs.times["a"] += range(100, 200, 5)
+        logs.times["c"] = [1, 2, 3]
+        clock.sleep(100)
+        rest, last = drain(run, first)
+        assert sorted(found + rest) == expected
+        assert "c" not in last["positions"]
+        following = coordinator(logs, clock, watermarks=DRIFT_10)
+        following.bound_run()
+        more, _ = drain(following, last)
+        assert sorted(found + rest + more) == all_records(logs)
+
+    def test_a_minimum_of_rows_does_not_hold_it_up(self):
+        run = coordinator(Logs(a=[1, 2, 30]), watermarks=DRIFT_10)
+        run.bound_run()
+        first = run.latest_offset(INITIAL_OFFSET, min_rows=100)
+        assert read(run, first, run.latest_offset(first, min_rows=100)) == [("a", 2)]
+
+
+def test_deleted_records_end_the_query_unless_loss_is_accepted():
+    logs = Logs(a=range(10))
+    end = coordinator(logs).latest_offset(INITIAL_OFFSET, Budget(rows=3))
+    logs.begins = {"a": 5}
+    with pytest.raises(DataLossError, match="positions 3 to 4 of split 'a' are gone"):
+        coordinator(logs).latest_offset(end)
+    lenient = coordinator(logs, fail_on_data_loss=False)
+    rest = read(lenient, end, lenient.latest_offset(end))
+    assert [p for _, p in rest if p >= 5] == [5, 6, 7, 8, 9]
+
+
+class TrimmedMeanwhile(Logs):
+    """Loses records between its extents and the first peek."""
+
+    def peek(self, positions):
+        if any(position < self.begins.get(s, 0) for s, position in positions.items()):
+            raise PositionGoneError("position 0 of a does not exist")
+        return super().peek(positions)
+
+    def extents(self, splits):
+        extents = super().extents(splits)
+        self.begins = {"a": 2}
+        return extents
+
+
+def test_records_that_are_deleted_while_a_plan_is_made_are_skipped_without_fail_on_data_loss():
+    run = coordinator(TrimmedMeanwhile(a=[1, 2, 3]), fail_on_data_loss=False)
+    assert read(run, INITIAL_OFFSET, end := run.latest_offset(INITIAL_OFFSET)) == [("a", 2)]
+    assert end["starts"] == {"a": 2}
+
+
+def test_records_that_are_deleted_while_a_plan_is_made_end_the_query():
+    logs = TrimmedMeanwhile(a=[1, 2, 3])
+    start = {"v": 1, "source": "memory", "positions": {"a": 0}}
+    with pytest.raises(DataLossError, match="positions 0 to 1 of split 'a' are gone"):
+        coordinator(logs).latest_offset(start)
+
+
+def test_splits_that_are_all_at_their_ends_end_the_source_unless_the_ends_move():
+    logs = Logs(a=[1, 2, 3], b=[5])
+    logs.ends = {"a": 2, "b": 1}
+    _, last = drain(coordinator(logs), INITIAL_OFFSET)
+    assert (last["ended"], last["watermark"], last["positions"]) == (True, 4, {"a": 2, "b": 1})
+    logs.ends = {"a": 3, "b": 1}
+    _, last = drain(coordinator(logs), last)
+    assert (last["ended"], last["positions"]) == (True, {"a": 3, "b": 1})
+
+
+def test_a_paused_split_that_retention_comes_near_is_named_with_the_time_left(caplog):
+    logs, clock = Logs(a=range(1000), b=[0]), Clock()
+    run = coordinator(logs, clock, watermarks=DRIFT_10)
+    _, last = drain(run, INITIAL_OFFSET)
+    assert (last["positions"]["a"], run.report()["secondsToDeletion"]) == (10, {})
+    clock.sleep(50)
+    logs.begins = {"a": 5}
+    run.latest_offset(last)
+    left = run.report()["secondsToDeletion"]["a"]
+    assert 40 < left < 60
+    assert "memory will lose unread records of a in about 0 minutes to retention" in caplog.text
+
+
+class Replaced(Logs):
+    """Tells once that a split holds other records than were read of it."""
+
+    diverged = None
+
+    def validate(self, positions):
+        told, self.diverged = self.diverged or {}, None
+        return {s: Divergence("it was created anew", at) for s, at in told.items() if s in positions}
+
+
+class TestDivergence:
+    def test_a_split_that_holds_other_records_ends_the_query(self):
+        logs = Replaced(a=[1, 2, 3])
+        _, last = drain(coordinator(logs), INITIAL_OFFSET)
+        logs.times, logs.diverged = {"a": [5, 6, 7, 8]}, {"a": 0}
+        with pytest.raises(DataLossError, match="'a' was read up to position 3, but it was created anew; start with"):
+            coordinator(logs).latest_offset(last)
+
+    @pytest.mark.parametrize("times", [[50], [50, 51, 52], [50, 51, 52, 53]])
+    def test_without_fail_on_data_loss_it_is_read_from_where_the_others_begin(self, times, caplog):
+        logs = Replaced(a=[1, 2, 3], b=[1, 2])
+        run = coordinator(logs, fail_on_data_loss=False, watermarks=DRIFT_10)
+        _, last = drain(run, INITIAL_OFFSET)
+        logs.times, logs.diverged = {"a": times, "b": [1, 2, 49]}, {"a": 0}
+        end = run.latest_offset(last)
+        assert end["starts"] == {"a": 0}
+        assert sorted(read(run, last, end)) == [("a", p) for p in range(len(times))] + [("b", 2)]
+        assert read(coordinator(logs), last, end) == read(run, last, end)
+        assert read(run, end, end) == []
+        assert run.report()["divergedSplits"] == ["a"]
+        assert "goes on from position 0 with a: it was created anew (failOnDataLoss is false)" in caplog.text
+        assert drain(run, end)[0] == []
+
+    def test_heads_of_what_was_there_before_are_forgotten(self):
+        logs = Replaced(a=[*range(0, 100, 10)], b=[0])
+        run = coordinator(logs, fail_on_data_loss=False, watermarks=DRIFT_10)
+        first = run.latest_offset(INITIAL_OFFSET)
+        assert first["positions"] == {"a": 1, "b": 1}
+        logs.times, logs.diverged = {"a": [0, 1, 2, 3], "b": [0]}, {"a": 1}
+        assert run.latest_offset(first)["positions"]["a"] == 4
+
+    def test_a_plan_that_fails_afterwards_loses_nothing(self):
+        logs = Replaced(a=[1, 2, 3])
+        run = coordinator(logs, fail_on_data_loss=False)
+        _, last = drain(run, INITIAL_OFFSET)
+        logs.times, logs.diverged = {"a": [5, 6, 7]}, {"a": 0}
+        peek, failures = logs.peek, iter([PositionGoneError("gone"), None])
+
+        def peek_at_second_try(positions):
+            if error := next(failures, None):
+                raise error
+            return peek(positions)
+
+        logs.peek = peek_at_second_try
+        assert len(read(run, last, run.latest_offset(last))) == 3
+
+
+class Clustered(Logs):
+    """Splits on servers, some of which are away."""
+
+    away = ()
+
+    def available_extents(self, splits):
+        return self.extents([s for s in splits if s not in self.away]), dict.fromkeys(self.away, "its server is away")
+
+    def peek(self, positions):
+        if set(self.away) & positions.keys():
+            raise UnavailableError("its server is away")
+        return super().peek(positions)
+
+
+class TestAvailability:
+    def test_others_are_read_up_to_the_bound_and_nothing_is_lost(self, caplog):
+        logs = Clustered(a=range(0, 100, 2), b=range(0, 100, 5))
+        run = coordinator(logs, watermarks=DRIFT_10)
+        first = run.latest_offset(INITIAL_OFFSET)
+        found = read(run, INITIAL_OFFSET, first)
+        logs.away = ("b",)
+        more, last = drain(run, first)
+        assert {split for split, _ in more} <= {"a"}
+        assert max(logs.times["a"][p] for _, p in more) < first["watermark"] + 1 + 10
+        assert last["watermark"] == first["watermark"]
+        assert run.report()["unavailableSplits"] == ["b"]
+        assert run.report()["heldBy"] == "b"
+        assert run.report()["bySplit"]["b"][0] == "unread"
+        assert "cannot look at b, and the others wait for them at the bound: its server is away" in caplog.text
+        logs.away = ()
+        rest, _ = drain(run, last)
+        assert sorted(found + more + rest) == all_records(logs)
+        assert "unavailableSplits" not in run.report()
+
+    def test_one_that_was_idle_holds_nobody(self):
+        logs, clock = Clustered(a=[0], b=[0]), Clock()
+        run = coordinator(logs, clock, watermarks=DRIFT_10.with_idleness(timedelta(seconds=5)))
+        _, last = drain(run, INITIAL_OFFSET)
+        clock.sleep(6)
+        last = run.latest_offset(last)
+        logs.away, logs.times["a"] = ("b",), [0, 1000]
+        found, last = drain(run, last)
+        assert found == [("a", 1)]
+        assert last["idle"] == ["b"]
+
+    def test_one_that_goes_away_while_a_plan_is_made_is_left_out_of_the_next(self):
+        logs = Clustered(a=[0, 1, 2], b=[0, 1, 2])
+        run = coordinator(logs, watermarks=DRIFT_10)
+        first = run.latest_offset(INITIAL_OFFSET, Budget(rows=2))
+        extents, seen = logs.available_extents, []
+
+        def at_first_all(splits):
+            logs.away = ("b",) if seen else ()
+            found = extents(splits)
+            seen.append(found)
+            logs.away = ("b",)
+            return found
+
+        logs.available_extents = at_first_all
+        run = coordinator(logs, watermarks=DRIFT_10)  # one that has seen no heads
+        assert [split for split, _ in read(run, first, run.latest_offset(first))] == ["a"] * 2
+        assert len(seen) == 2
+
+    def test_a_new_split_whose_end_cannot_be_resolved_now_is_asked_for_again(self):
+        logs = Clustered(a=[0, 1])
+        run = coordinator(logs, discovery_interval_s=0)
+        _, last = drain(run, INITIAL_OFFSET)
+        logs.times["b"] = [0, 1, 2]
+        stops = logs.stops
+
+        def away(splits):
+            logs.stops = stops
+            raise UnavailableError("its server is away")
+
+        logs.stops = away
+        assert drain(run, last)[0] == [("b", 0), ("b", 1), ("b", 2)]
+
+    def test_a_query_begins_and_a_bounded_run_goes_on_only_with_all(self):
+        logs = Clustered(a=[0], b=[0])
+        logs.available_extents = None
+        run = coordinator(logs)
+        run.bound_run()
+        assert len(drain(run, INITIAL_OFFSET)[0]) == 2
+
+
+def test_a_batch_is_not_put_off_once_a_split_was_forgotten():
+    logs = Logs(a=[1, 2], b=[1])
+    run = coordinator(logs, fail_on_data_loss=False, discovery_interval_s=0)
+    _, last = drain(run, INITIAL_OFFSET)
+    logs.forget = list
+    del logs.times["b"]
+    logs.times["a"] += [3]
+    assert run.latest_offset(last, min_rows=100)["positions"] == {"a": 3}

@@ -1,0 +1,165 @@
+"""Archiving and deleting objects of a real endpoint: only the version that was read, and again without harm."""
+
+from contextlib import closing
+
+import pytest
+from botocore.exceptions import ClientError, ReadTimeoutError
+
+from tidegate.enumerators.s3.cleaning import cleaner as object_cleaner
+from tidegate.enumerators.s3.cleaning.cleaner import Archive, ObjectCleaner
+from tidegate.errors import ConnectorError, DeadlineError, OptionError
+from tidegate.readers.s3.request import ask_s3
+from tidegate.readers.s3.store import ObjectStore
+
+KEYS = ["in/a.json", "in/dt=2026-11-21/ünï +%41&b.json"]
+
+
+class Endpoint:
+    """A configuration whose client lets others act before it deletes, refuses conditions, or loses answers."""
+
+    deadline_s = 10
+
+    def __init__(self, client):
+        self._client = client
+        self.before_delete = lambda: None
+        self.refuses = self.answers_lost = self.deletes = 0
+
+    def patience_s(self):
+        return self.deadline_s
+
+    def client(self):
+        return self
+
+    def __getattr__(self, name):
+        return getattr(self._client, name)
+
+    def delete_object(self, **request):
+        self.before_delete()
+        self.deletes += 1
+        if self.refuses and "IfMatch" in request:
+            answer = {"Error": {"Code": "NotImplemented"}, "ResponseMetadata": {"HTTPStatusCode": 501}}
+            raise ClientError(answer, "DeleteObject")
+        answer = self._client.delete_object(**request)
+        if self.answers_lost:
+            self.answers_lost -= 1
+            raise ReadTimeoutError(endpoint_url="lost")
+        return answer
+
+
+@pytest.fixture
+def endpoint(server):
+    with closing(server.client()) as client:
+        yield Endpoint(client)
+
+
+@pytest.fixture
+def store(bucket, endpoint):
+    for key in KEYS:
+        bucket.client.put_object(Bucket=bucket.name, Key=key, Body=key.encode())
+    return ObjectStore(endpoint, bucket.name)
+
+
+@pytest.fixture(params=["delete", "archive"])
+def cleaner(request, store):
+    return ObjectCleaner(store, Archive(store.bucket, "archive/here") if request.param == "archive" else None)
+
+
+def content(bucket):
+    found = bucket.client.list_objects_v2(Bucket=bucket.name).get("Contents", ())
+    return {e["Key"]: bucket.client.get_object(Bucket=bucket.name, Key=e["Key"])["Body"].read().decode() for e in found}
+
+
+def test_objects_are_deleted(bucket, store):
+    for key in KEYS:
+        assert ObjectCleaner(store).clean(store.find(key))
+    assert content(bucket) == {}
+
+
+@pytest.mark.parametrize("prefix", ["archive/here", ""])
+def test_objects_are_moved_to_the_archive_under_their_own_keys(bucket, s3, store, prefix):
+    s3.create_bucket(f"{bucket.name}-archive")
+    archive = Archive(f"{bucket.name}-archive", prefix)
+    for key in KEYS:
+        assert ObjectCleaner(store, archive).clean(store.find(key))
+    assert content(bucket) == {}
+    for key in KEYS:
+        found = bucket.client.get_object(Bucket=archive.bucket, Key=f"{prefix}/{key}" if prefix else key)
+        assert found["Body"].read() == key.encode()
+
+
+def test_an_object_beyond_what_one_request_copies_is_copied_in_parts(bucket, store, monkeypatch):
+    monkeypatch.setattr(object_cleaner, "MOST_COPIED_BYTES", 5 << 20)
+    monkeypatch.setattr(object_cleaner, "PART_BYTES", 5 << 20)
+    body = bytes(range(256)) * (24 << 10)
+    bucket.client.put_object(Bucket=bucket.name, Key="in/large", Body=body)
+    assert ObjectCleaner(store, Archive(bucket.name, "old")).clean(store.find("in/large"))
+    assert bucket.client.get_object(Bucket=bucket.name, Key="old/in/large")["Body"].read() == body
+    assert store.find("in/large") is None
+
+
+def test_what_is_gone_is_clean_and_once_more_does_no_harm(bucket, store, cleaner):
+    found = store.find(KEYS[0])
+    assert [cleaner.clean(found), cleaner.clean(found)] == [True, True]
+    assert KEYS[0] not in content(bucket)
+    assert ("archive/here/" + KEYS[0] in content(bucket)) == (cleaner._archive is not None)
+
+
+@pytest.mark.parametrize("body", ["new", "in/b.json"])  # another size, and the same
+def test_another_version_stays_and_is_not_archived(bucket, store, cleaner, body):
+    found = store.find(KEYS[0])
+    bucket.client.put_object(Bucket=bucket.name, Key=KEYS[0], Body=body.encode())
+    assert not cleaner.clean(found)
+    assert content(bucket) == {KEYS[0]: body, KEYS[1]: KEYS[1]}
+
+
+def test_a_version_that_comes_in_the_last_moment_stays(bucket, endpoint, store, cleaner):
+    def overwrite():
+        bucket.client.put_object(Bucket=bucket.name, Key=KEYS[0], Body=b"new")
+
+    found = store.find(KEYS[0])
+    endpoint.before_delete = overwrite
+    assert not cleaner.clean(found)
+    assert content(bucket)[KEYS[0]] == "new"
+
+
+def test_without_etags_size_and_time_tell_versions_apart(bucket, endpoint, store, monkeypatch):
+    def without(key, head=endpoint._client.head_object):
+        return {name: value for name, value in head(Bucket=bucket.name, Key=key).items() if name != "ETag"}
+
+    monkeypatch.setattr(endpoint, "head_object", lambda **request: without(request["Key"]), raising=False)
+    found = store.find(KEYS[0])
+    assert found.etag == ""
+    for other in (found._replace(size=1), found._replace(modified_ms=found.modified_ms - 60_000)):
+        assert not ObjectCleaner(store).clean(other)
+    assert endpoint.deletes == 0
+    assert ObjectCleaner(store).clean(found._replace(modified_ms=found.modified_ms + 999))
+    assert KEYS[0] not in content(bucket)
+
+
+def test_an_endpoint_that_does_not_know_conditions_is_told_without(bucket, endpoint, store):
+    endpoint.refuses = True
+    cleaner = ObjectCleaner(store)
+    for key in KEYS:
+        assert cleaner.clean(store.find(key))
+    assert content(bucket) == {}
+    assert endpoint.deletes == 3  # one of them was refused
+
+
+def test_a_request_whose_answer_was_lost_is_sent_again(bucket, endpoint, store, cleaner):
+    endpoint.answers_lost = 1
+    assert cleaner.clean(store.find(KEYS[0]))
+    assert KEYS[0] not in content(bucket)
+
+
+def test_an_archive_that_does_not_exist_is_named_and_nothing_is_deleted(bucket, store):
+    with pytest.raises((OptionError, ConnectorError), match="no-such-archive"):
+        ObjectCleaner(store, Archive("no-such-archive", "old")).clean(store.find(KEYS[0]))
+    assert len(content(bucket)) == len(KEYS)
+
+
+def test_an_endpoint_that_is_silent_is_an_error_after_the_deadline():
+    def ask():
+        raise ReadTimeoutError(endpoint_url="silent")
+
+    with pytest.raises(DeadlineError, match=r"^cannot delete s3://b/k within 0.1 s: "):
+        ask_s3(ask, "delete", "s3://b/k", 0.1)

@@ -1,0 +1,351 @@
+"""Listings of a real endpoint against a walk through its folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from contextlib import closing
+from datetime import datetime, timezone
+from fnmatch import fnmatchcase
+from itertools import product
+
+import pytest
+from botocore.exceptions import ClientError
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.support.waiting import await_that
+from tidegate.enumerators.s3.discovery import listing as object_listing
+from tidegate.enumerators.s3.discovery.listing import MOST_PAGES, MOST_THREADS, ListingRules, ObjectListing
+from tidegate.errors import ConnectorError, DeadlineError, OptionError
+from tidegate.readers.objects.values import S3Object
+from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.servers.server import free_ports
+
+ODD_KEYS = [
+    "with space/a b",
+    "ünï/日本",
+    "100%/%41",
+    "a+b",
+    "a+ /c d%20+",
+    "a&b=c?d#e",
+    "<\"quoted'>",
+    "x=1/y=ü z/part+0",
+]
+PATTERNS = ["*", "", "a*", "*.json", "a?c", "[ab]*", "[!ab]*", "[a-c]?", "a.c", "*[.]*", "a+c", "(a|b)", "^a$", "a[*]c"]
+PATTERNS += ["a{b,c}", "{a,b}{c,d*}", "{a*,{b,c}d}", "a,c", "a}"]
+names = st.sampled_from(["a", "b", "b!", "c=1", "d e", "_hidden", "_x=1", ".dot", "é", "z.json"])
+trees = st.sets(st.lists(names, min_size=1, max_size=4).map("/".join), max_size=14)
+
+
+def emptied(server):
+    folder = server.folder / "objects"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def bucket(server):
+    return emptied(server)
+
+
+@pytest.fixture
+def limits(request, monkeypatch):
+    few, many, stretches, keys = request.param
+    monkeypatch.setattr(object_listing, "FEW_FOLDERS", few)
+    monkeypatch.setattr(object_listing, "MANY_FOLDERS", many)
+    monkeypatch.setattr(object_listing, "MOST_STRETCHES", stretches)
+    monkeypatch.setattr(object_listing, "KEYS_PER_PAGE", keys)
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left():
+    yield
+    assert not [thread for thread in threading.enumerate() if thread.name == "tidegate-listing"]
+
+
+def lay_down(bucket, keys):
+    for key in keys:
+        path = bucket / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(key.encode())
+
+
+def listed(config, start_after=None, **rules) -> list[S3Object]:
+    pages = list(ObjectListing(config, "objects", ListingRules(**rules)).pages(start_after))
+    assert all(pages)
+    return [found for page in pages for found in page]
+
+
+def keys(config, start_after=None, **rules) -> list[str]:
+    return sorted(found.key for found in listed(config, start_after, **rules))
+
+
+def no_folders_in_files(tree):
+    """Return the keys of which none is a folder of another one, for they are files."""
+    return sorted(key for key in tree if not any(other.startswith(f"{key}/") for other in tree))
+
+
+def is_data(key: str, prefix: str, recursive: bool) -> bool:
+    if not key.startswith(prefix):
+        return False
+    parts = key[len(prefix) :].split("/")
+    hidden = any(part[0] == "." or (part[0] == "_" and "=" not in part) for part in parts)
+    return not hidden and (recursive or all("=" in part for part in parts[:-1]))
+
+
+@pytest.mark.parametrize(
+    "limits", [(8, 256, 32, 1_000), (8, 1, 2, 1_000), (1, 2, 1, 2), (1, 256, 32, 1)], ids=str, indirect=True
+)
+@pytest.mark.usefixtures("limits")
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(tree=trees, recursive=st.booleans(), data=st.data())
+def test_every_object_is_listed_once_however_the_folders_are_shared_out(server, config, tree, recursive, data):
+    folder = emptied(server)
+    there = no_folders_in_files(tree)
+    lay_down(folder, there)
+    prefix = data.draw(st.sampled_from(["", *{f"{key.split('/')[0]}/" for key in there if "/" in key}]))
+    expected = [key for key in there if is_data(key, prefix, recursive)]
+    assert keys(config, prefix=prefix, recursive=recursive) == expected
+    after = data.draw(st.sampled_from([*there, "a/", "b", "c=1/z", "~"]))
+    assert keys(config, after, prefix=prefix, recursive=recursive) == [key for key in expected if key > after]
+
+
+@pytest.mark.parametrize("limits", [(1, 2, 1, 2), (1, 2, 2, 1), (1, 2, 3, 1_000)], ids=str, indirect=True)
+@pytest.mark.usefixtures("limits")
+def test_stretches_of_folders_leave_out_what_lies_between_and_nothing_else(config, bucket):
+    expected = [f"{folder}/{number}" for folder in ("a", "b=1/deep", "c", "d e", "ü") for number in range(5)]
+    expected += ["aa", "b!", "c=1", "d", "z"]
+    lay_down(bucket, [*expected, "_hidden/1", "cc/_hidden"])
+    assert keys(config) == sorted(expected)
+    for after in expected:
+        assert keys(config, after) == sorted(key for key in expected if key > after)
+
+
+class ShowingTheFolderOfStart:
+    """A client that shows the folder in which StartAfter is, as some endpoints do; also its configuration."""
+
+    deadline_s = 10
+
+    def __init__(self, client):
+        self._client = client
+
+    def patience_s(self):
+        return self.deadline_s
+
+    def client(self):
+        return self
+
+    def list_objects_v2(self, **request):
+        answer = self._client.list_objects_v2(**request)
+        if "Delimiter" in request and not request["Prefix"]:
+            folder = {"Prefix": request["StartAfter"].partition("/")[0] + "/"}
+            answer["CommonPrefixes"] = [folder, *answer.get("CommonPrefixes", [])]
+        return answer
+
+
+def test_the_folder_in_which_the_listing_starts_is_listed_once(server, bucket):
+    lay_down(bucket, ["a/1", "a/2", "a/3", "b/1"])
+    with closing(server.client()) as client:
+        assert keys(ShowingTheFolderOfStart(client), "a/1") == ["a/2", "a/3", "b/1"]
+
+
+def test_an_object_comes_with_its_size_time_and_etag(server, config, bucket):
+    lay_down(bucket, ["laid"])
+    os.utime(bucket / "laid", (1_600_000_000.7, 1_600_000_000.7))
+    client = server.client()
+    etag = client.put_object(Bucket="objects", Key="put", Body=b"content")["ETag"]
+    client.close()
+    os.utime(bucket / "put", (1_500_000_000, 1_500_000_000))
+    assert sorted(listed(config)) == [
+        S3Object("laid", 4, "", 1_600_000_000_000),
+        S3Object("put", 7, etag.strip('"'), 1_500_000_000_000),
+    ]
+
+
+def test_odd_keys_are_listed_as_they_are(config, bucket):
+    lay_down(bucket, ODD_KEYS)
+    assert keys(config) == sorted(ODD_KEYS)
+    assert keys(config, prefix="100%/") == ["100%/%41"]
+    assert keys(config, prefix="a+ /c d") == ["a+ /c d%20+"]
+    assert keys(config, "a&b=c?d#e") == sorted(key for key in ODD_KEYS if key > "a&b=c?d#e")
+
+
+def test_many_pages_of_many_folders_come_whole(config, bucket):
+    expected = [f"dt=2026-01-{day:02}/{number:04}" for day in range(12) for number in range(120)]
+    expected += [f"flat/{number:04}" for number in range(1_100)]
+    lay_down(bucket, expected)
+    assert keys(config) == sorted(expected)
+    assert keys(config, "flat/1000") == [f"flat/{number:04}" for number in range(1_001, 1_100)]
+
+
+def test_a_bucket_without_objects_has_no_page(config, bucket):
+    assert listed(config) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "size", "taken"),
+    [
+        ("in/a", 0, True),
+        ("in/", 0, False),
+        ("in/sub/", 0, False),
+        ("in/sub_$folder$", 0, False),
+        ("in/sub_$folder$", 1, True),
+        ("in/_SUCCESS", 0, False),
+        ("in/_metadata", 9, False),
+        ("in/_delta_log/0.json", 9, False),
+        ("in/_day=1/a", 9, True),
+        ("in/.a", 9, False),
+        ("in/.spark-staging=1/a", 9, False),
+        ("in/a._COPYING_", 9, False),
+        ("in/sub/a", 9, True),
+        ("in/=1/a", 9, True),
+    ],
+)
+def test_what_sparks_file_source_leaves_out_is_no_data(key, size, taken):
+    assert ListingRules("in/").takes(S3Object(key, size, "", 0)) == taken
+
+
+def test_the_folders_of_the_prefix_may_have_any_name():
+    assert ListingRules("_raw/.in/").takes(S3Object("_raw/.in/a", 1, "", 0))
+    assert not ListingRules("raw/_").takes(S3Object("raw/_a", 1, "", 0))
+
+
+def test_without_recursion_only_partitions_are_gone_into():
+    rules = ListingRules("in/", recursive=False)
+    for key, taken in {
+        "in/a": True,
+        "in/k=1/j=2/a": True,
+        "in/k=1/sub/a": False,
+        "in/=1/a": False,
+        "in/k=/a": False,
+    }.items():
+        assert rules.takes(S3Object(key, 1, "", 0)) == taken
+        assert rules.enters(key[: key.rfind("/") + 1]) == taken
+
+
+def test_times_lie_between_the_limits_both_exclusive():
+    rules = ListingRules(modified_after_ms=10, modified_before_ms=13)
+    assert [ms for ms in range(20) if rules.takes(S3Object("a", 1, "", ms))] == [11, 12]
+
+
+@pytest.mark.parametrize("glob", PATTERNS)
+def test_a_pattern_means_what_hadoop_says(glob):
+    alternatives = {
+        "a{b,c}": ["ab", "ac"],
+        "{a,b}{c,d*}": ["ac", "ad*", "bc", "bd*"],
+        "{a*,{b,c}d}": ["a*", "bd", "cd"],
+    }
+    rules = ListingRules(path_glob_filter=glob)
+    texts = ["".join(text) for length in range(1, 5) for text in product("abcd.*", repeat=length)]
+    for name in [*texts, "a.json", "ajson", "a+c", "aac", "(a|b)", "^a$", "a,c", "a}", "a b\nc"]:
+        if name[0] not in "._":
+            expected = any(fnmatchcase(name, plain) for plain in alternatives.get(glob, [glob]))
+            assert rules.takes(S3Object(f"in/{name}", 1, "", 0)) == expected, name
+
+
+def test_a_pattern_may_hold_what_fnmatch_cannot_say():
+    def matches(glob, name):
+        return ListingRules(path_glob_filter=glob).takes(S3Object(name, 1, "", 0))
+
+    assert matches("[^a]b", "cb")
+    assert not matches("[^a]b", "ab")
+    assert matches(r"\*.json", "*.json")
+    assert not matches(r"\*.json", "a.json")
+    assert matches(r"a\{b\}", "a{b}")
+    assert matches("{a,}b", "b")
+
+
+@pytest.mark.parametrize("glob", ["[a", "[]", "{a,b", "a\\", "[z-a]"])
+def test_a_pattern_that_is_none_is_refused(glob):
+    with pytest.raises(OptionError, match=r"^pathGlobFilter is .*, which is no pattern: "):
+        ListingRules(path_glob_filter=glob)
+
+
+def test_a_bucket_that_is_not_there_is_named(config):
+    with pytest.raises(OptionError, match="'no-such-bucket'"):
+        next(ObjectListing(config, "no-such-bucket", ListingRules()).pages())
+    with pytest.raises(OptionError, match="No Bucket"):
+        next(ObjectListing(config, "No Bucket", ListingRules()).pages())
+
+
+def test_keys_that_are_refused_are_not_shown(server):
+    config = S3ConnectionConfig(server.endpoint, server.region, "stranger", "their-secret", deadline_s=10)
+    with pytest.raises(ConnectorError, match="objects") as caught:
+        next(ObjectListing(config, "objects", ListingRules("in/")).pages())
+    assert "their-secret" not in str(caught.value)
+
+
+def test_an_endpoint_that_is_not_there_is_an_error_after_the_deadline(server):
+    (port,) = free_ports(1)
+    config = S3ConnectionConfig(f"http://127.0.0.1:{port}", server.region, "a", "b", deadline_s=0.5)
+    with pytest.raises(DeadlineError, match=r"^cannot list s3://objects/in/ within 0\.5 s: "):
+        next(ObjectListing(config, "objects", ListingRules("in/")).pages())
+
+
+class Simulated:
+    """A client of an endless folder, which fails as it is told to; also the configuration that it comes from."""
+
+    deadline_s = 10
+
+    def __init__(self, *failures):
+        self.failures = list(failures)
+        self.asked = 0
+
+    def patience_s(self):
+        return self.deadline_s
+
+    def client(self):
+        return self
+
+    def list_objects_v2(self, **request):
+        if self.failures and (failure := self.failures.pop(0)):
+            raise failure
+        self.asked += 1
+        entry = {"Key": f"{self.asked:09}", "Size": 1, "LastModified": datetime(2026, 1, 1, tzinfo=timezone.utc)}
+        return {"Contents": [entry], "IsTruncated": True, "NextContinuationToken": str(self.asked)}
+
+
+def refusal(code, status):
+    return ClientError({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, "ListObjectsV2")
+
+
+def test_a_page_that_fails_for_a_while_is_asked_for_again():
+    endpoint = Simulated(None, refusal("SlowDown", 503), refusal("InternalError", 500))
+    pages = ObjectListing(endpoint, "objects", ListingRules()).pages()
+    assert [found.key for _ in range(3) for found in next(pages)] == ["000000001", "000000002", "000000003"]
+    pages.close()
+
+
+def test_a_page_that_is_refused_ends_the_listing():
+    pages = ObjectListing(Simulated(None, refusal("AccessDenied", 403)), "objects", ListingRules()).pages()
+    with pytest.raises(ConnectorError, match="s3://objects/: AccessDenied"):
+        list(pages)
+
+
+def test_a_bounded_number_of_pages_waits_and_closing_ends_the_threads():
+    endpoint = Simulated()
+    pages = ObjectListing(endpoint, "objects", ListingRules()).pages()
+    next(pages)
+    await_that(lambda: endpoint.asked > MOST_PAGES)
+    next(pages)
+    await_that(lambda: endpoint.asked > MOST_PAGES + 1)
+    assert endpoint.asked <= MOST_PAGES + 2 + MOST_THREADS
+    pages.close()
+
+
+def test_a_listing_that_nobody_begins_asks_for_nothing():
+    endpoint = Simulated()
+    ObjectListing(endpoint, "objects", ListingRules()).pages()
+    assert endpoint.asked == 0
+
+
+def test_closing_does_not_wait_for_the_deadline():
+    endpoint = Simulated(None, *[refusal("SlowDown", 503)] * 1_000)
+    pages = ObjectListing(endpoint, "objects", ListingRules()).pages()
+    next(pages)
+    await_that(lambda: len(endpoint.failures) < 1_000)
+    pages.close()
+    assert len(endpoint.failures) > 900

@@ -1,0 +1,159 @@
+"""Manifests against the same questions asked of a list of chunks."""
+
+from __future__ import annotations
+
+import pickle
+import random
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import tidegate.enumerators.s3.manifests.manifest
+from tidegate.alignment.budget import Cost
+from tidegate.alignment.splits import Head
+from tidegate.enumerators.s3.manifests import chunk_sorter
+from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
+from tidegate.enumerators.s3.manifests.manifest import Manifest
+from tidegate.errors import CheckpointError
+from tidegate.readers.objects.values import CHUNK_SCHEMA, Chunk
+
+small = st.integers(-5, 20)
+ranges = st.tuples(small, st.integers(0, 10)).map(lambda pair: (pair[0], pair[0] + pair[1]))
+chunks = st.builds(
+    lambda key, start, length, rows, times: Chunk(
+        key, 100, "e", 7, start, start + length, rows, *(times or (None, None))
+    ),
+    st.sampled_from(["a", "b", "ü"]),
+    st.sampled_from([0, 0, 10, 20]),
+    st.integers(0, 9),
+    st.integers(0, 5),
+    st.none() | ranges,
+)
+lists = st.lists(chunks, max_size=12)
+
+
+def table(of) -> pa.Table:
+    return pa.Table.from_pylist([chunk._asdict() for chunk in of], CHUNK_SCHEMA)
+
+
+def rows(batch: pa.RecordBatch) -> list[Chunk]:
+    return [Chunk(**row) for row in batch.to_pylist()]
+
+
+def everything(manifest: Manifest) -> list[Chunk]:
+    return rows(manifest.chunks(0, len(manifest)))
+
+
+def by_hand(of) -> list[Chunk]:
+    return sorted(of, key=lambda c: (c.min_ms is not None, c.min_ms or 0, c.key, c.start))
+
+
+@pytest.fixture(params=["batches of 3", "one batch"])
+def batches(request, monkeypatch):
+    if request.param == "batches of 3":
+        monkeypatch.setattr(chunk_sorter, "CHUNKS_PER_BATCH", 3)
+        monkeypatch.setattr(chunk_sorter, "ROWS_AT_ONCE", 6)
+        monkeypatch.setattr(tidegate.enumerators.s3.manifests.manifest, "CHUNKS_PER_BATCH", 3)
+
+
+several = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.mark.usefixtures("batches")
+@several
+@given(lists)
+def test_every_question_is_answered_as_a_list_of_chunks_would(found):
+    manifest = Manifest.build(3, table(found))
+    ordered = everything(manifest)
+    assert [(c.min_ms, c.key, c.start) for c in ordered] == [(c.min_ms, c.key, c.start) for c in by_hand(found)]
+    assert sorted(map(repr, ordered)) == sorted(map(repr, found))
+    assert len(manifest) == len(found)
+
+    def first(start, wanted):
+        return next((Head(i, c.min_ms) for i, c in enumerate(ordered) if i >= start and wanted(c)), None)
+
+    for time_ms in range(-7, 23):
+        assert manifest.lookup(time_ms) == first(0, lambda c: c.min_ms is not None and c.min_ms >= time_ms)  # noqa: B023
+    for start in range(len(found) + 1):
+        assert manifest.head(start) == first(start, lambda c: c.min_ms is not None)
+        assert manifest.latest(start) == max((c.max_ms for c in ordered[:start] if c.max_ms is not None), default=None)
+        for end in range(start, len(found) + 1):
+            part = ordered[start:end]
+            assert rows(manifest.chunks(start, end)) == part
+            assert manifest.cost(start, end) == Cost(
+                sum(c.rows for c in part), sum(c.end - c.start for c in part), sum(c.start == 0 for c in part)
+            )
+            beyond = [c.max_ms - 5 for c in part if c.max_ms is not None]
+            assert manifest.overshoot_ms(start, end, 5) == max([0, *beyond])
+
+
+@pytest.mark.usefixtures("batches")
+@several
+@given(lists, st.randoms())
+def test_what_is_stored_is_what_was_built_whatever_the_order(found, dice):
+    distinct = list({(c.min_ms, c.key, c.start): c for c in found}.values())
+    manifest = Manifest.build(12, table(distinct))
+    dice.shuffle(distinct)
+    assert Manifest.build(12, table(distinct)).id == manifest.id
+    sorter = ChunkSorter()
+    for chunk in distinct:
+        sorter.add(table([chunk]))
+    assert len(sorter) == len(distinct)
+    assert Manifest.build(12, sorter).id == manifest.id
+    parsed = Manifest.parse(manifest.id, manifest.data)
+    assert (parsed.id, parsed.number, parsed.data) == (manifest.id, 12, manifest.data)
+    assert everything(parsed) == everything(manifest)
+
+
+@pytest.mark.usefixtures("batches")
+@several
+@given(st.lists(lists, min_size=1, max_size=4))
+def test_merged_ones_hold_all_chunks_in_order(parts):
+    together = [chunk for part in parts for chunk in part]
+    sorter = ChunkSorter()
+    for number, part in enumerate(parts):
+        sorter.add_sorted(Manifest.build(number, table(part)).data)
+    merged = Manifest.build(9, sorter)
+    assert sorted(map(repr, everything(merged))) == sorted(map(repr, together))
+    assert [c.min_ms for c in everything(merged)] == [c.min_ms for c in by_hand(together)]
+    assert merged.number == 9
+
+
+def test_times_at_the_ends_of_what_an_integer_holds_are_times():
+    ends = [Chunk("a", 1, "", 0, 0, 1, 1, time_ms, time_ms) for time_ms in (-(2**63), 2**63 - 1)]
+    manifest = Manifest.build(0, table(ends))
+    assert manifest.lookup(-(2**63)) == Head(0, -(2**63))
+    assert manifest.latest(1) == -(2**63)
+    assert manifest.latest(2) == 2**63 - 1
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:99] + b"?" + data[100:], lambda _: b""])
+def test_damaged_data_is_refused(damage):
+    manifest = Manifest.build(1, table([Chunk("a", 1, "", 0, 0, 1, 1, 5, 6)]))
+    with pytest.raises(CheckpointError, match=f"^the manifest '{manifest.id}' in the state location is damaged: "):
+        Manifest.parse(manifest.id, damage(manifest.data))
+
+
+def test_an_id_that_names_no_manifest_is_refused():
+    manifest = Manifest.build(1, table([]))
+    with pytest.raises(CheckpointError, match="'seen-1234'"):
+        Manifest.parse("seen-1234", manifest.data)
+    sink = pa.BufferOutputStream()
+    pa.ipc.new_file(sink, pa.schema([pa.field("key", pa.string())])).close()
+    for data, why in (
+        (sink.getvalue().to_pybytes(), "is of another version of tidegate"),
+        (b"no Arrow", "cannot be read"),
+    ):
+        stranger = Manifest(1, data)
+        with pytest.raises(CheckpointError, match=f"^the manifest '{stranger.id}' {why}"):
+            Manifest.parse(stranger.id, data)
+
+
+def test_a_range_is_pickled_without_the_rest():
+    dice = random.Random(1)
+    many = [Chunk(dice.randbytes(20).hex(), 1, "e", 0, 0, 1, 1, i, i) for i in range(20_000)]
+    part = Manifest.build(0, table(many)).chunks(10_000, 10_010)
+    assert len(pickle.dumps(part)) < 5_000
+    assert rows(part) == many[10_000:10_010]

@@ -1,0 +1,245 @@
+"""Objects found by what a queue says: nothing lost, nothing twice, no message deleted early, whatever happens."""
+
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.enumerators.s3.objects import MODIFIED, Store
+from tests.enumerators.s3.told_queries import BUCKET, DAY_MS, DISCOVERY_S, Query, put, tell
+from tests.support.queues import s3_body
+from tests.support.waiting import await_that
+from tidegate.alignment.budget import UNLIMITED, Budget
+from tidegate.enumerators.s3.notifications.held_messages import HIDDEN_S
+from tidegate.enumerators.s3.notifications.queue import Message, QueueState
+from tidegate.errors import ConnectorError, CorruptDataError
+
+pytestmark = pytest.mark.usefixtures("no_waiting")
+
+
+def test_messages_are_deleted_only_when_the_offset_with_their_objects_is_stored(told_query, store, queue):
+    put(store, "old")
+    one = told_query()
+    one.look()
+    put(store, "a", "b")
+    tell(queue, "a", "b", "a", "old")
+    one.clock.sleep(DISCOVERY_S + 1)
+    end = one.plan()
+    one.clock.sleep(DISCOVERY_S + 1)
+    assert one.plan() != one.offset  # Spark has not stored anything yet
+    assert not one.notifications.held._done
+    assert queue.counts() == (0, 4)
+    one.store_and_read(end)
+    one.plan()
+    await_that(lambda: not len(queue))
+
+
+def test_what_a_killed_run_had_not_stored_is_found_when_its_messages_come_again(told_query, store, queue):
+    put(store, "old")
+    one = told_query()
+    one.look()
+    put(store, "a", "b")
+    tell(queue, "a", "b")
+    one.clock.sleep(DISCOVERY_S + 1)
+    assert one.plan() != one.offset
+    one.kill()
+    one.look()
+    assert one.delivered == {"old": 1}
+    queue.pass_time(HIDDEN_S)
+    one.look()
+    assert one.delivered == {"old": 1, "a": 1, "b": 1}
+    one.plan()
+    await_that(lambda: not len(queue))
+
+
+def test_what_was_stored_but_not_deleted_when_a_run_was_killed_is_not_read_again(told_query, store, queue):
+    one = told_query()
+    one.look()
+    put(store, "a")
+    tell(queue, "a")
+    one.clock.sleep(DISCOVERY_S + 1)
+    one.batch()
+    one.kill()
+    assert len(queue) == 1
+    queue.pass_time(HIDDEN_S)
+    one.look()
+    assert one.delivered == {"a": 1}
+    await_that(lambda: not len(queue))
+
+
+def test_what_a_listing_found_first_is_not_read_again_and_its_message_waits_for_the_offset(told_query, store, queue):
+    put(store, "a")
+    tell(queue, "a")
+    one = told_query()
+    end = one.plan()
+    assert queue.counts() == (0, 1)
+    one.store_and_read(end)
+    one.look()
+    assert one.delivered == {"a": 1}
+    await_that(lambda: not len(queue))
+
+
+def test_a_round_that_fails_lets_its_messages_come_again(told_query, store, queue):
+    one = told_query()
+    one.look()
+    put(store, "a", "b")
+    tell(queue, "a", "b")
+
+    def fail(found):
+        if found.key == "b":
+            raise CorruptDataError("b is no Parquet")
+
+    store.on_survey = fail
+    one.clock.sleep(DISCOVERY_S + 1)
+    with pytest.raises(CorruptDataError, match="b is no Parquet"):
+        one.plan()
+    store.on_survey = lambda _: None
+    one.look()
+    assert one.delivered == {}
+    queue.pass_time(HIDDEN_S)
+    one.look()
+    assert one.delivered == {"a": 1, "b": 1}
+
+
+def test_closing_while_objects_are_asked_for_ends_soon_and_leaves_no_thread(told_query, store, queue):
+    one = told_query()
+    one.look()
+    names = [f"{number:03}" for number in range(100)]
+    put(store, *names)
+    tell(queue, *names)
+    asked, go_on = threading.Event(), threading.Event()
+
+    def hang(key):
+        asked.set()
+        go_on.wait(60)
+
+    store.find = hang
+    one.source._begin_round()
+    assert asked.wait(60)
+    begun = time.monotonic()
+    one.stop()
+    assert time.monotonic() - begun < 5
+    go_on.set()
+    await_that(lambda: not [t for t in threading.enumerate() if t.name.startswith(("tidegate-", "ThreadPool"))])
+
+
+class MemoryQueue:
+    """A queue in memory, whose clock is the test's; the same for all runs."""
+
+    def __init__(self, clock):
+        self._clock, self._messages, self._lock = clock, {}, threading.Lock()
+        self._numbers = iter(range(1_000_000))
+
+    def send(self, body):
+        with self._lock:
+            self._messages[f"m{next(self._numbers)}"] = [body, 0.0, 0, ""]
+
+    def __len__(self):
+        return len(self._messages)
+
+    def receive(self, hidden_s):
+        with self._lock:
+            found = []
+            for name, message in reversed(self._messages.items()):
+                if message[1] <= self._clock.now and len(found) < 10:
+                    message[1:] = self._clock.now + hidden_s, message[2] + 1, f"{name} {message[2]}"
+                    found.append(Message(name, message[3], message[0], message[2]))
+            return found
+
+    def hide(self, receipts):
+        with self._lock:
+            for receipt, hidden_s in receipts:
+                for message in self._messages.values():
+                    if message[3] == receipt:
+                        message[1] = self._clock.now + hidden_s
+
+    def delete(self, receipts):
+        with self._lock:
+            gone = set(receipts)
+            self._messages = {name: message for name, message in self._messages.items() if message[3] not in gone}
+
+    def state(self):
+        return QueueState(4 * DAY_MS, len(self._messages))
+
+    def close(self):
+        pass
+
+
+steps = st.lists(
+    st.fixed_dictionaries(
+        {
+            "puts": st.integers(0, 3),
+            "tells": st.lists(st.integers(0, 20), max_size=4),
+            "passes_s": st.sampled_from([0, DISCOVERY_S + 1, HIDDEN_S + 1]),
+            "budget": st.sampled_from([UNLIMITED, Budget(files=1)]),
+            "ends": st.sampled_from(["well"] * 5 + ["lost", "stored", "killed", "stopped"]),
+        }
+    ),
+    max_size=15,
+)
+
+
+@settings(max_examples=40)
+@given(steps, st.booleans())
+def test_whatever_happens_every_object_is_read_once_and_no_message_stays(life, listed_again):
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store()
+        one = Query(store, lambda: queue, Path(folder), backfill_ms=100_000 if listed_again else None)
+        queue = MemoryQueue(one.clock)
+        queue.send("no JSON")
+        try:
+            live(one, queue, life)
+            for _ in range(4):
+                one.clock.sleep(HIDDEN_S)
+                one.look()
+            one.stop()
+        finally:
+            one.kill()
+        assert one.delivered == dict.fromkeys(store.objects, 1)
+        assert len(queue) == 1
+
+
+def live(one, queue, life):
+    for step in life:
+        for _ in range(step["puts"]):
+            key = str(len(one.store.objects))
+            one.store.put(key, [int(key) * 7 % 10], modified_ms=MODIFIED)
+            queue.send(s3_body((BUCKET, key)))
+        for key in step["tells"]:
+            queue.send(s3_body((BUCKET, str(key))))  # perhaps of what is not there yet
+        one.clock.sleep(step["passes_s"])
+        end = one.plan(step["budget"])
+        if step["ends"] != "lost" and end != one.offset:
+            one.store_and_read(end)
+        if step["ends"] == "stored":
+            one.plan()
+        if step["ends"] == "stopped":
+            one.stop()
+        elif step["ends"] != "well":
+            one.kill()
+        assert set(one.delivered.values()) <= {1}
+
+
+def test_what_keeps_messages_from_being_deleted_ends_the_next_round(store, tmp_path):
+    one = Query(store, lambda: queue, tmp_path)
+    queue = MemoryQueue(one.clock)
+
+    def refuse(receipts):
+        if receipts:
+            raise ConnectorError("the endpoint refused to delete")
+
+    queue.delete = refuse
+    one.look()
+    put(store, "a")
+    queue.send(s3_body((BUCKET, "a")))
+    one.look()
+    one.plan()
+    await_that(lambda: one.notifications.held._problem)
+    one.clock.sleep(DISCOVERY_S + 1)
+    with pytest.raises(ConnectorError, match="the endpoint refused to delete"):
+        one.plan()
+    one.stop()

@@ -1,0 +1,82 @@
+"""Objects in memory, whose event times their format knows: what a discovery of tests finds."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
+from tidegate.enumerators.s3.enumerator import S3Enumerator
+from tidegate.enumerators.s3.state.seen_objects import SeenObjects
+from tidegate.enumerators.s3.times.chunks import ObjectTimes
+from tidegate.readers.objects.values import ChunkSurvey, ObjectFormat, S3Object, TimeRange
+
+MODIFIED = 1_700_000_000_000
+CHUNK_BYTES = 10
+
+
+class Store(ObjectFormat):
+    """A bucket and its format: an object is a list of chunks, each of which is a list of event times.
+
+    on_survey: called with each object before it is looked at; on_page: before each page is listed.
+    """
+
+    bucket = "memory"
+
+    def __init__(self):
+        self.objects, self.times = {}, {}
+        self.page_size = 3
+        self.on_survey = self.on_page = lambda *_: None
+        self.surveyed = []
+        self.rounds = 0
+
+    def put(self, key, *chunks, etag=None, modified_ms=MODIFIED):
+        self.objects[key] = S3Object(key, CHUNK_BYTES * len(chunks), etag or json.dumps(chunks), modified_ms)
+        self.times[key] = chunks
+
+    def pages(self):
+        self.rounds += 1
+        found = [self.objects[key] for key in sorted(self.objects)]
+        for at in range(0, len(found), self.page_size):
+            self.on_page(found[at : at + self.page_size])
+            yield found[at : at + self.page_size]
+
+    def find(self, key):
+        return self.objects.get(key)
+
+    def infer(self, samples):
+        raise AssertionError("discovery was told the columns")
+
+    def read(self, chunk, schema):
+        raise AssertionError("discovery reads no rows")
+
+    def survey(self, found, column):
+        self.surveyed.append(found.key)
+        self.on_survey(found)
+        return [
+            ChunkSurvey(
+                CHUNK_BYTES * number,
+                CHUNK_BYTES * (number + 1),
+                len(times),
+                TimeRange(min(known), max(known)) if (known := [t for t in times if t is not None]) else None,
+                times.count(None),
+            )
+            for number, times in enumerate(self.times[found.key])
+        ]
+
+    def chunks(self):
+        """Return all chunks there ever were, as sorted (key, start)."""
+        return sorted((key, CHUNK_BYTES * n) for key, chunks in self.times.items() for n in range(len(chunks)))
+
+    def chunks_of(self, key):
+        return Counter((key, CHUNK_BYTES * n) for n in range(len(self.times[key])))
+
+
+def discovery(store, times=None, max_age_ms=None, **settings):
+    return ObjectDiscovery(
+        store.pages, store, times or ObjectTimes(column="t", bad="ignore"), SeenObjects(max_age_ms), **settings
+    )
+
+
+def enumerator(store, ledger, state=None, **settings):
+    return S3Enumerator(discovery(store), ledger, state, **settings)

@@ -1,0 +1,22 @@
+"""Leases that nothing renews unless a test does, and a clock under which others act meanwhile."""
+
+from __future__ import annotations
+
+from tests.support.logs import Clock
+from tidegate.enumerators.s3.state.lease import Lease
+
+
+def lease(folder, clock, lease_s=30.0) -> Lease:
+    return Lease(folder, lease_s=lease_s, renewed_by_thread=False, clocks=clock.clocks)
+
+
+class Rival(Clock):
+    """Lets others act while someone sleeps."""
+
+    def __init__(self, meanwhile):
+        super().__init__()
+        self.meanwhile = meanwhile
+
+    def sleep(self, seconds):
+        super().sleep(seconds)
+        self.meanwhile(self.now)

@@ -1,0 +1,225 @@
+"""The lease of a state location, on a disk and in a bucket of a real endpoint: who gets it, and who loses it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+
+from tests.enumerators.s3.state.endpoints import Endpoint
+from tests.enumerators.s3.state.leases import Rival, lease
+from tests.support.logs import Clock
+from tests.support.waiting import await_that
+from tidegate.enumerators.s3.state.folder import open_folder
+from tidegate.enumerators.s3.state.lease import Lease
+from tidegate.errors import CheckpointError, ConnectorError
+
+HOLD = """
+import sys
+from tidegate.enumerators.s3.state.lease import Lease
+from tidegate.enumerators.s3.state.folder import open_folder
+from tidegate.readers.s3.config import S3ConnectionConfig
+Lease(open_folder(sys.argv[1], S3ConnectionConfig()), lease_s=5).acquire("killed")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def folder(location, config):
+    return open_folder(location, config)
+
+
+def test_a_released_lease_is_free_at_once(folder):
+    clock = Clock()
+    first, second = lease(folder, clock), lease(folder, clock)
+    first.acquire("one")
+    first.check()
+    first.release()
+    first.release()
+    second.acquire("two")
+    second.check()
+    assert clock.now == 0
+
+
+def test_a_live_query_is_not_disturbed(folder):
+    first = lease(folder, Clock())
+    first.acquire("one")
+    watching = Rival(lambda now: first.renew() if now > 5 else None)
+    with pytest.raises(
+        ConnectorError, match=rf"in use by another query, process {os.getpid()} on .*its own stateLocation"
+    ):
+        lease(folder, watching).acquire("two")
+    assert 5 < watching.now < 8
+    first.renew()
+    first.check()
+
+
+def test_a_query_that_renews_at_the_last_moment_is_alive(folder):
+    first = lease(folder, Clock())
+    first.acquire("one")
+    with pytest.raises(ConnectorError, match="in use by another query"):
+        lease(folder, Rival(lambda now: first.renew() if now >= 30 else None)).acquire("two")
+    first.renew()
+
+
+def test_a_dead_query_is_waited_for_until_its_own_lease_is_over(folder):
+    lease(folder, Clock(), lease_s=60).acquire("dead")
+    clock = Clock()
+    second = lease(folder, clock, lease_s=30)
+    second.acquire("two")
+    assert 60 <= clock.now < 63
+    second.check()
+
+
+def test_who_holds_a_lease_is_known_when_it_is_renewed_or_when_its_time_is_over(folder):
+    clock = Clock()
+    assert not lease(folder, clock).is_held_by("one")
+    first = lease(folder, clock, lease_s=60)
+    first.acquire("one")
+    assert not lease(folder, clock).is_held_by("two")
+    assert clock.now == 0
+    alive, dead = Rival(lambda now: first.renew() if now > 5 else None), Clock()
+    assert lease(folder, alive).is_held_by("one")
+    assert 5 < alive.now < 8
+    assert not lease(folder, dead).is_held_by("one")
+    assert 60 <= dead.now < 63
+    first.release()
+    assert not lease(folder, clock).is_held_by("one")
+    assert clock.now == 0
+
+
+def test_a_restart_takes_its_own_lease_at_once_and_the_earlier_run_learns_it(folder):
+    clock = Clock()
+    first, again = lease(folder, clock), lease(folder, clock)
+    first.acquire("one")
+    again.acquire("one")
+    assert clock.now == 0
+    with pytest.raises(ConnectorError, match="was taken over by another run, process"):
+        first.renew()
+    with pytest.raises(ConnectorError, match="nor two runs a checkpoint"):
+        first.check()
+    first.release()
+    again.renew()
+    again.check()
+
+
+def test_who_slept_for_longer_than_its_lease_goes_on_if_nobody_came(folder):
+    clock = Clock()
+    first = lease(folder, clock)
+    first.acquire("one")
+    clock.now += 1_000
+    first.check()
+    clock.now += 1_000
+    lease(folder, Clock()).acquire("two")
+    with pytest.raises(ConnectorError, match="taken over"):
+        first.check()
+
+
+def test_a_lease_that_was_deleted_is_written_again(folder):
+    first = lease(folder, Clock())
+    first.acquire("one")
+    folder.delete("lease.json")
+    first.renew()
+    assert json.loads(folder.read("lease.json").data)["owner"] == "one"
+
+
+def test_a_file_that_is_no_lease_is_named(folder):
+    folder.create("lease.json", b"{}")
+    with pytest.raises(CheckpointError, match=r"lease\.json in the state location .* is not a lease of this version"):
+        lease(folder, Clock()).acquire("one")
+
+
+def test_one_of_many_who_come_at_one_time_gets_it(folder):
+    def take(number):
+        candidate = Lease(folder, lease_s=1, clocks=Clock().clocks, renewed_by_thread=False)
+        barrier.wait()
+        version = folder.create("lease.json", str(number).encode())
+        return candidate, version
+
+    barrier = threading.Barrier(6)
+    with ThreadPoolExecutor(6) as pool:
+        won = [version for _, version in pool.map(take, range(6)) if version is not None]
+    assert len(won) == 1
+
+
+@pytest.mark.parametrize("conditions", ["ignored", "refused"])
+def test_where_conditions_are_not_kept_the_later_writer_wins_and_the_other_learns_it(conditions, server, tmp_path):
+    with closing(server.client()) as client:
+        folder = open_folder(f"s3://state/{tmp_path.name}", Endpoint(client, conditions))
+        loser = lease(folder, Rival(lambda _: folder._put("lease.json", winning)))
+        winner = lease(folder, Clock())
+        winner.acquire("winner")
+        winning = folder.read("lease.json").data
+        folder.delete("lease.json")
+        with pytest.raises(ConnectorError, match="taken by another query at the same time"):
+            loser.acquire("loser")
+        winner.renew()
+
+
+def test_a_thread_renews_it_until_it_is_released(folder):
+    mine = Lease(folder, lease_s=0.3)
+    mine.acquire("one")
+    await_that(lambda: json.loads(folder.read("lease.json").data)["renewal"] > 3)
+    mine.check()
+    mine.release()
+    assert json.loads(folder.read("lease.json").data)["released"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "tidegate-lease"]
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Another process, which holds the lease for five seconds at a time."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_of_a_process_that_is_gone_the_lease_is_free_at_once(holder, tmp_path, config):
+    folder = open_folder(str(tmp_path), config)
+    with pytest.raises(ConnectorError, match=f"in use by another query, process {holder.pid} on "):
+        Lease(folder).acquire("other")
+    holder.kill()
+    holder.wait()
+    clock = Clock()
+    other = lease(folder, clock)
+    other.acquire("other")
+    assert clock.now == 0
+    other.check()
+
+
+def test_of_a_process_whose_number_another_one_got_the_lease_is_free_at_once(holder, tmp_path, config):
+    folder = open_folder(str(tmp_path), config)
+    found = folder.read("lease.json")
+    note = json.loads(found.data)
+    place, _, begun = note["process"].rpartition(" ")
+    earlier = f"{place} {int(begun) - 1}"
+    folder.replace("lease.json", json.dumps({**note, "process": earlier}).encode(), found.version)
+    clock = Clock()
+    lease(folder, clock).acquire("other")
+    assert clock.now == 0
+
+
+@pytest.mark.parametrize("elsewhere", ["", "another-boot pid:[1] 1 {begun}", "{boot} pid:[1] 1 {begun}"])
+def test_a_process_of_another_machine_or_container_is_not_taken_for_gone(holder, tmp_path, config, elsewhere):
+    holder.kill()
+    holder.wait()
+    folder = open_folder(str(tmp_path), config)
+    found = folder.read("lease.json")
+    note = json.loads(found.data)
+    boot, numbers, number, begun = note["process"].split()
+    assert (int(number), numbers[:4]) == (holder.pid, "pid:")
+    process = elsewhere.format(boot=boot, begun=begun)
+    folder.replace("lease.json", json.dumps({**note, "process": process}).encode(), found.version)
+    clock = Clock()
+    lease(folder, clock).acquire("other")
+    assert clock.now >= note["lease_s"]

@@ -1,0 +1,213 @@
+"""The ledger and its files, on a disk and in a bucket of a real endpoint."""
+
+from __future__ import annotations
+
+import re
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+
+from tests.enumerators.s3.state.endpoints import Endpoint
+from tests.enumerators.s3.state.leases import Rival, lease
+from tidegate.enumerators.s3.state.folder import open_folder
+from tidegate.enumerators.s3.state.lease import Lease
+from tidegate.enumerators.s3.state.ledger import Ledger
+from tidegate.errors import CheckpointError, ConnectorError, ContractError, DeadlineError, OptionError
+
+
+@pytest.fixture
+def ledger(location, config):
+    return Ledger(location, config)
+
+
+def test_what_is_written_is_read_and_stays(ledger):
+    assert ledger.names() == []
+    ledger.write("00000001-ab", b"one")
+    ledger.write("00000001-ab", b"one")
+    ledger.write("ünï +%41", b"")
+    assert ledger.names() == ["00000001-ab", "ünï +%41"]
+    assert ledger.read("00000001-ab") == b"one"
+    assert ledger.read("ünï +%41") == b""
+    with pytest.raises(ContractError, match=r"'00000001-ab' in the state location .* has another content"):
+        ledger.write("00000001-ab", b"other")
+    assert ledger.read("00000001-ab") == b"one"
+
+
+def test_a_file_that_the_checkpoint_names_and_is_gone_is_an_error(ledger):
+    with pytest.raises(CheckpointError, match=r"has lost '00000007-ab', which the checkpoint names"):
+        ledger.read("00000007-ab")
+    with pytest.raises(CheckpointError, match=re.escape(ledger.address)):
+        ledger.read("00000007-ab")
+
+
+@pytest.mark.parametrize("name", ["", "a/b", ".hidden", "../up"])
+def test_a_name_that_leads_elsewhere_is_refused(ledger, name):
+    with pytest.raises(ContractError, match="cannot be the name"):
+        ledger.write(name, b"")
+
+
+def test_only_old_files_that_nobody_names_are_swept(location, config):
+    now = [0.0]
+    ledger = Ledger(location, config, wall_clock=lambda: now[0])
+    lease = ledger.lease()
+    lease.acquire("me")
+    for name in ("kept", "orphan", "other orphan"):
+        ledger.write(name, name.encode())
+    now[0] = max(file.written_s for file in ledger._files.files().values()) + 9
+    assert ledger.sweep(["kept", "not there"], older_than_s=10) == []
+    now[0] += 2
+    assert ledger.sweep(["kept", "not there"], older_than_s=10) == ["orphan", "other orphan"]
+    assert ledger.names() == ["kept"]
+    assert ledger.sweep({"kept"}, older_than_s=0) == []
+    lease.check()
+    lease.release()
+
+
+def test_of_a_location_each_query_has_a_part_of_its_own(ledger):
+    one, other = ledger.of_query("0a1b"), ledger.of_query("2c3d")
+    for number, part in enumerate((ledger, one, other)):
+        part.write("00000001-ab", b"%d" % number)
+    assert [part.read("00000001-ab") for part in (ledger, one, other)] == [b"0", b"1", b"2"]
+    one._wall_clock = lambda: 1e12
+    assert one.sweep([], older_than_s=0) == ["00000001-ab"]
+    assert [part.names() for part in (ledger, one, other)] == [["00000001-ab"], [], ["00000001-ab"]]
+
+
+def test_what_each_query_keeps_is_known_and_forgotten_alone(ledger):
+    assert ledger.queries() == {}
+    for owner, sizes in {"0a1b": (1, 20), "2c3d": (300,)}.items():
+        for size in sizes:
+            ledger.of_query(owner).write(f"{size:08}-ab", b"x" * size)
+    ledger.write("schema", b"")
+    assert {owner: (kept.files, kept.bytes) for owner, kept in ledger.queries().items()} == {
+        "0a1b": (2, 21),
+        "2c3d": (1, 300),
+    }
+    assert ledger.queries()["2c3d"].written_s == ledger.of_query("2c3d")._files.files()["00000300-ab"].written_s
+    ledger.forget("0a1b")
+    ledger.forget("0a1b")
+    assert (list(ledger.queries()), ledger.names()) == (["2c3d"], ["schema"])
+    assert ledger.of_query("2c3d").names() == ["00000300-ab"]
+
+
+def test_a_query_that_is_running_is_not_forgotten_but_others_and_stopped_ones_are(ledger):
+    for owner in ("running", "other"):
+        ledger.of_query(owner).write("a", b"")
+    mine = ledger.lease()
+    mine.acquire("running")
+    ledger.lease = lambda: lease(ledger._root, Rival(lambda _: mine.renew()))
+    with pytest.raises(ConnectorError, match=f"the query 'running' is running, .*{re.escape(ledger.address)}; stop it"):
+        ledger.forget("running")
+    ledger.forget("other")
+    assert list(ledger.queries()) == ["running"]
+    mine.release()
+    ledger.forget("running")
+    assert ledger.queries() == {}
+
+
+def test_a_note_is_replaced_and_what_never_changes_is_not(ledger):
+    assert ledger.noted("left-out") is None
+    for note in (b"one", b"other", b"other"):
+        ledger.note("left-out", note)
+        assert ledger.noted("left-out") == note
+    assert ledger.names() == ["left-out"]
+
+
+def test_what_else_lies_in_the_location_is_left_alone(tmp_path, config):
+    (tmp_path / "user.txt").write_text("theirs")
+    ledger = Ledger(f"file://{tmp_path}", config, wall_clock=lambda: 1e12)
+    ledger.write("orphan", b"")
+    assert ledger.sweep([], older_than_s=0) == ["orphan"]
+    assert (tmp_path / "user.txt").read_text() == "theirs"
+
+
+def test_on_a_disk_files_are_whole_and_private(tmp_path, config):
+    ledger = Ledger(str(tmp_path / "deep" / "state"), config)
+    ledger.write("a", b"content")
+    lease = ledger.lease()
+    lease.acquire("me")
+    lease.release()
+    for folder in ("deep", "deep/state", "deep/state/ledger"):
+        assert stat.S_IMODE((tmp_path / folder).stat().st_mode) & 0o077 == 0
+    assert [path.name for path in (tmp_path / "deep/state/ledger").iterdir()] == ["a"]
+    for path in (tmp_path / "deep/state").rglob("*"):
+        assert path.is_dir() or stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_many_who_write_the_same_at_one_time_agree(ledger):
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: ledger.write("same", b"x" * 100_000), range(16)))
+    assert ledger.read("same") == b"x" * 100_000
+    assert ledger.names() == ["same"]
+
+
+@pytest.mark.parametrize(("location", "why"), [("s3://", "no bucket"), ("gs://b/x", "has to be a path"), (" ", "path")])
+def test_a_location_that_is_none_is_refused(location, why, config):
+    with pytest.raises(OptionError, match=f"^stateLocation is '{location}'.*{why}"):
+        Ledger(location, config)
+
+
+def test_a_file_that_cannot_be_looked_at_is_told_in_a_sentence(tmp_path, config):
+    ledger = Ledger(str(tmp_path), config).of_query("owner")
+    ledger.write("a", b"1")
+    (tmp_path / "ledger" / "owner" / "loop").symlink_to("loop")
+    with pytest.raises(ConnectorError, match=r"cannot read the state location .*owner"):
+        ledger.names()
+
+
+def test_a_location_that_cannot_be_used_is_named(tmp_path, config):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConnectorError, match=f"^cannot write to the state location {tmp_path}/file/ledger: "):
+        Ledger(str(tmp_path / "file"), config).write("a", b"")
+    with pytest.raises(OptionError, match="'no-such-bucket'"):
+        Ledger("s3://no-such-bucket/x", config).write("a", b"")
+    with pytest.raises(OptionError, match="'no-such-bucket'"):
+        Ledger("s3://no-such-bucket/x", config).read("a")
+
+
+def test_the_real_endpoint_keeps_conditions(server, config):
+    assert open_folder("s3://state/conditions", config).keeps_conditions()
+
+
+@pytest.mark.parametrize("conditions", ["kept", "ignored", "refused"])
+def test_a_file_is_created_once_and_replaced_only_in_the_version_that_was_read(conditions, server, config, tmp_path):
+    with closing(server.client()) as client:
+        folder = open_folder(f"s3://state/{tmp_path.name}", Endpoint(client, conditions))
+        assert folder.keeps_conditions() == (conditions == "kept")
+        first = folder.create("a", b"1")
+        assert first is not None
+        assert folder.create("a", b"2") is None
+        second = folder.replace("a", b"2", first)
+        assert folder.replace("a", b"3", first) is None
+        assert folder.read("a") == (b"2", second)
+        folder.delete("a")
+        folder.delete("a")
+        assert folder.replace("a", b"3", second) is None
+        assert folder.read("a") is None
+
+
+def test_a_write_whose_answer_was_lost_is_no_other_ones(server, tmp_path):
+    with closing(server.client()) as client:
+        endpoint = Endpoint(client)
+        ledger = Ledger(f"s3://state/{tmp_path.name}", endpoint)
+        ledger.write("before", b"")
+        endpoint.answers_lost = 1
+        ledger.write("a", b"content")
+        assert ledger.read("a") == b"content"
+        lease = Lease(ledger._root, renewed_by_thread=False)
+        for step in (lambda: lease.acquire("me"), lease.renew, lease.renew, lease.check):
+            endpoint.answers_lost = 1
+            step()
+        endpoint.answers_lost = 0
+        lease.release()
+
+
+def test_an_endpoint_that_fails_is_an_error_after_the_deadline(server, tmp_path):
+    with closing(server.client()) as client:
+        endpoint = Endpoint(client)
+        endpoint.deadline_s = 0.2
+        endpoint.is_down = True
+        with pytest.raises(DeadlineError, match=f"^cannot write to the state location s3://state/{tmp_path.name} "):
+            Ledger(f"s3://state/{tmp_path.name}", endpoint).write("a", b"content")

@@ -1,0 +1,241 @@
+"""The memory of discovered objects against a plain dictionary."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from tidegate.enumerators.s3.state import seen_objects
+from tidegate.enumerators.s3.state.seen_objects import SeenObjects
+from tidegate.errors import CheckpointError
+from tidegate.readers.objects.values import S3Object
+
+AGE_MS = 20
+objects = st.builds(
+    S3Object,
+    st.sampled_from([f"k{i}" for i in range(12)] + ["ü/ä b"]),
+    st.integers(0, 1),
+    st.sampled_from(["", "e1", "e2"]),
+    st.integers(0, 80),
+)
+pages = st.lists(objects, max_size=8)
+
+
+def version(found: S3Object):
+    return found.size, found.etag or found.modified_ms
+
+
+def stored_and_restored(seen, max_age_ms=None):
+    files = {run.name: run.to_bytes() for run in seen.runs}
+    return SeenObjects.restored(json.loads(json.dumps(seen.snapshot())), files.__getitem__, max_age_ms)
+
+
+class Remembering(RuleBasedStateMachine):
+    """Does with a dictionary what the memory promises."""
+
+    max_age_ms: int | None = AGE_MS
+
+    def __init__(self):
+        super().__init__()
+        self.seen = SeenObjects(self.max_age_ms)
+        self.known: dict[str, S3Object] = {}
+        self.newest = self.horizon = None
+
+    def expected(self, page):
+        last = {found.key: found for found in page if self.horizon is None or found.modified_ms >= self.horizon}
+        new = [found for found in last.values() if found.key not in self.known]
+        other = [
+            found
+            for found in last.values()
+            if found.key in self.known and version(self.known[found.key]) != version(found)
+        ]
+        return new, other
+
+    @rule(page=pages, remember=st.sampled_from(["all", "new", "none"]))
+    def sift(self, page, remember):
+        new, overwritten = self.seen.sift(page)
+        assert (new, overwritten) == self.expected(page)
+        chosen = {"all": new + overwritten, "new": new, "none": []}[remember]
+        self.add(chosen)
+
+    @rule(added=pages)
+    def add(self, added):
+        self.seen.add(added)
+        for found in added:
+            self.known[found.key] = found
+            self.newest = max(self.newest or found.modified_ms, found.modified_ms)
+        self.forget()
+
+    def forget(self):
+        self.known = {k: found for k, found in self.known.items() if found.modified_ms >= (self.horizon or 0)}
+
+    @rule(at_ms=st.integers(0, 80))
+    def end_round(self, at_ms):
+        self.seen.end_round(at_ms)
+        if self.max_age_ms is not None and self.newest is not None:
+            horizon = min(self.newest, at_ms) - self.max_age_ms
+            if self.horizon is None or horizon > self.horizon:
+                self.horizon = horizon
+                self.forget()
+
+    @rule()
+    def restart(self):
+        self.seen = stored_and_restored(self.seen, self.max_age_ms)
+
+    @rule()
+    def go_on_with_a_copy(self):
+        left, self.seen = self.seen, self.seen.copy()
+        left.add([S3Object("k0", 99, "other", 1_000)])
+        left.end_round(1_000)
+
+    @invariant()
+    def remembers_no_more(self):
+        assert len(self.seen) == len(self.known)
+        assert self.seen.horizon_ms == self.horizon
+        lengths = [len(run) for run in self.seen.runs]
+        assert all(before > seen_objects.GROWTH * after for before, after in pairwise(lengths))
+
+
+class RememberingForEver(Remembering):
+    max_age_ms = None
+
+
+class RememberingColliding(Remembering):
+    """With digests of which many share their first half."""
+
+    def __init__(self):
+        super().__init__()
+        self.digests = seen_objects._digests
+
+        def colliding(found):
+            run = self.digests(found)
+            return seen_objects.SeenRun(run.high % 2, run.low, run.version, run.modified_ms)
+
+        seen_objects._digests = colliding
+
+    def teardown(self):
+        seen_objects._digests = self.digests
+
+
+for machine in (Remembering, RememberingForEver, RememberingColliding):
+    machine.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
+TestRemembering = Remembering.TestCase
+TestRememberingForEver = RememberingForEver.TestCase
+TestRememberingColliding = RememberingColliding.TestCase
+
+
+def found(key, modified_ms=0, etag="e", size=1):
+    return S3Object(key, size, etag, modified_ms)
+
+
+def test_in_the_first_round_everything_is_new_however_old():
+    seen = SeenObjects(max_age_ms=10)
+    page = [found("young", 1_000_000), found("old", 1)]
+    assert seen.sift(page) == (page, [])
+    seen.add(page)
+    assert seen.sift([found("old", 1), found("older", 0)]) == ([found("older", 0)], [])
+    seen.end_round(1_000_000)
+    assert seen.sift([found("older", 0), found("old", 1)]) == ([], [])
+    assert len(seen) == 1
+
+
+def test_a_multipart_upload_that_appears_late_is_new_within_the_window():
+    seen = SeenObjects(max_age_ms=100)
+    seen.add([found("a", 1_000)])
+    seen.end_round(1_000)
+    late, too_late = found("begun before", 900), found("begun long before", 899)
+    assert seen.sift([late, too_late]) == ([late], [])
+
+
+def test_equal_times_are_told_apart_by_key():
+    seen = SeenObjects(max_age_ms=0)
+    seen.add([found("a", 5)])
+    seen.end_round(5)
+    assert seen.sift([found("a", 5), found("b", 5)]) == ([found("b", 5)], [])
+
+
+def test_a_key_listed_twice_is_found_once_in_its_last_version():
+    seen = SeenObjects(None)
+    assert seen.sift([found("a"), found("b"), found("a"), found("b", etag="f")]) == (
+        [found("a"), found("b", etag="f")],
+        [],
+    )
+    seen.add([found("a"), found("a", etag="f")])
+    assert seen.sift([found("a", etag="f")]) == ([], [])
+    assert seen.sift([found("a")]) == ([], [found("a")])
+
+
+def test_another_etag_or_size_is_another_version_and_another_time_is_not():
+    seen = SeenObjects(None)
+    seen.add([found("a", 5)])
+    assert seen.sift([found("a", 6)]) == ([], [])
+    for other in (found("a", 5, etag="f"), found("a", 5, size=2)):
+        assert seen.sift([other]) == ([], [other])
+
+
+def test_without_an_etag_the_time_tells_versions_apart():
+    seen = SeenObjects(None)
+    seen.add([found("a", 5, etag="")])
+    assert seen.sift([found("a", 5, etag="")]) == ([], [])
+    assert seen.sift([found("a", 6, etag="")]) == ([], [found("a", 6, etag="")])
+
+
+def test_a_time_in_the_future_makes_nothing_too_old():
+    seen = SeenObjects(max_age_ms=10)
+    seen.add([found("wrong clock", 10**15)])
+    seen.end_round(1_000)
+    assert seen.horizon_ms == 990
+    assert seen.sift([found("a", 1_001)]) == ([found("a", 1_001)], [])
+
+
+def test_the_age_may_be_changed_by_a_restart_but_nothing_comes_back():
+    seen = SeenObjects(max_age_ms=10)
+    seen.add([found("a", 1_000)])
+    seen.end_round(1_000)
+    again = stored_and_restored(seen, 500)
+    again.end_round(1_000)
+    assert again.horizon_ms == 990
+
+
+@given(st.integers(0, 183), st.integers(1, 255))
+def test_damaged_bytes_are_refused(at, flip):
+    seen = SeenObjects(None)
+    seen.add([found(str(i)) for i in range(5)])
+    (run,) = seen.runs
+    data = bytearray(run.to_bytes())
+    data[at] ^= flip
+    with pytest.raises(CheckpointError, match="the memory of discovered objects"):
+        SeenObjects.restored(seen.snapshot(), lambda _: bytes(data), None)
+    with pytest.raises(CheckpointError, match=f"{run.name}' is damaged: its 183 bytes"):
+        SeenObjects.restored(seen.snapshot(), lambda _: run.to_bytes()[:-1], None)
+
+
+def test_rounds_that_find_little_write_little_and_are_few_files():
+    seen, many, few, rounds = SeenObjects(max_age_ms=10**9), 100_000, 10, 300
+    seen.add([found(f"first {i}", i) for i in range(many)])
+    seen.end_round(10**6)
+    base = {run.name for run in seen.runs}
+    written = dict.fromkeys(base, 0)
+    for number in range(rounds):
+        seen.add([found(f"{number} {i}", many + number) for i in range(few)])
+        seen.end_round(10**6)
+        assert len(seen.runs) <= 8
+        for run in seen.runs:
+            written.setdefault(run.name, len(run.to_bytes()))
+    assert base <= {run.name for run in seen.runs}
+    assert sum(written.values()) < 10 * rounds * few * 32
+    assert len(stored_and_restored(seen)) == many + rounds * few
+
+
+def test_what_is_behind_the_horizon_goes_from_the_files_when_it_is_the_most():
+    seen = SeenObjects(max_age_ms=100)
+    for number in range(1_000):
+        seen.add([found(str(number), number)])
+        seen.end_round(number)
+        assert sum(len(run) for run in seen.runs) <= 203
+    assert len(seen) == 101

@@ -1,0 +1,138 @@
+"""The S3 enumerator: the life of manifests."""
+
+from tests.enumerators.s3.objects import MODIFIED, enumerator
+from tests.enumerators.s3.queries import MOST_MANIFESTS, all_once, discovery_threads
+from tests.support.waiting import await_that
+from tidegate.alignment.budget import Budget
+from tidegate.alignment.splits import SplitRange
+
+
+def test_a_manifest_is_a_split_that_is_read_in_order_of_time_then_retired_and_forgotten(query, store):
+    store.put("b", [30], [10])
+    store.put("a", [20], [None])
+    one = query(drift_ms=1)
+    one.drain()
+    assert one.batches == [[None, 10], [20], [30]]
+    assert one.manifests == ["00000001-" + one.manifests[0][9:]]
+    one.pass_time()
+    store.put("c", [40])
+    one.drain()
+    assert [name[:8] for name in one.manifests] == ["00000002"]
+    assert one.delivered == all_once(one)
+
+
+def test_the_report_says_by_how_much_a_batch_passes_its_bound(query, store):
+    store.put("wide", [MODIFIED, MODIFIED + 70])
+    store.put("narrow", [MODIFIED + 5], [MODIFIED + 60])
+    one = query(drift_ms=10)
+    overshoots = []
+    while one.batch():
+        report = one.run.report()
+        overshoots.append((report["bound"] - MODIFIED, report["overshoot"]))
+    assert overshoots[:2] == [(10, 60), (70, 0)]
+
+
+def test_new_objects_become_a_manifest_of_their_own_beside_what_is_unread(query, store):
+    store.put("a", [10], [1_000])
+    one = query(drift_ms=10)
+    one.batch()
+    store.put("b", [500])
+    one.pass_time()
+    one.batch()
+    assert [name[:8] for name in one.manifests] == ["00000001", "00000002"]
+    assert sorted(one.offset["positions"].values()) == [1, 1]
+    one.drain()
+    assert one.batches == [[10], [500], [1_000]]
+
+
+def test_an_empty_bucket_has_no_manifest_and_its_first_offset_differs(query, store):
+    one = query()
+    assert one.batch()
+    assert one.manifests == []
+    assert not one.batch()
+    store.put("a", [1])
+    one.pass_time()
+    one.drain()
+    assert one.delivered == {("a", 0): 1}
+
+
+def test_too_many_manifests_become_one_of_exactly_what_is_unread(query, store):
+    one = query(drift_ms=1)
+    for number in range(3 * MOST_MANIFESTS):
+        store.put(f"{number:02}", [number], [1_000 - number])
+        one.pass_time()
+        one.batch(Budget(rows=1))
+        assert len(one.manifests) <= MOST_MANIFESTS
+    read, delivered = len(one.batches), set(one.delivered)
+    one.drain()
+    unread = [time_ms for batch in one.batches[read:] for time_ms in batch]
+    assert unread == sorted(unread)
+    assert set(one.delivered) - delivered
+    assert one.delivered == all_once(one)
+
+
+def test_an_idle_plan_changes_nothing_and_the_offset_stays(query, store):
+    store.put("a", [1])
+    one = query()
+    one.drain()
+    names = one.files()
+    for _ in range(5):
+        one.pass_time()
+        one.batch()
+        last = one.offset
+    one.pass_time()
+    assert one.plan() == last
+    assert one.files() == names
+
+
+def test_rounds_that_find_little_write_little(query, store):
+    for number in range(3_000):
+        store.put(f"{number:04}", [1])
+    store.page_size = 1_000
+    one = query()
+    one.drain()
+    before = {name: len(one.source._ledger.read(name)) for name in one.files()}
+    base = [name for name in before if name.startswith("seen-")]
+    for number in range(20):
+        store.put(f"new-{number}", [1])
+        one.pass_time()
+        one.drain()
+    written = {name: len(one.source._ledger.read(name)) for name in one.files() if name not in before}
+    assert base[0] in one.offset["enumerator"]["seen"]["runs"]
+    assert max(written.values()) < before[base[0]] / 20
+    one.restart()
+    one.drain()
+    assert len(store.surveyed) == len(store.objects)
+
+
+def test_objects_that_are_there_at_the_beginning_may_be_left_out_for_ever(query, store):
+    store.put("a", [1])
+    one = query(include_existing=False)
+    one.drain()
+    store.put("b", [1])
+    one.restart()
+    one.drain()
+    store.put("c", [1])
+    one.pass_time()
+    one.drain()
+    assert one.delivered == {("b", 0): 1, ("c", 0): 1}
+
+
+def test_a_batch_query_needs_no_ledger(store):
+    store.put("b", [2])
+    store.put("a", [1], [3])
+    source = enumerator(store, None)
+    (split,) = source.discover()
+    assert [c.min_ms for c in source.details(SplitRange(split, 0, 3))] == [1, 2, 3]
+    source.close()
+    await_that(lambda: not discovery_threads())
+
+
+def test_costs_are_rows_bytes_and_objects(store):
+    store.put("a", [1, 2], [3])
+    store.put("b", [9, None, 9])
+    source = enumerator(store, None)
+    (split,) = source.discover()
+    cost = source.cost({split: SplitRange(split, 0, 3)})
+    assert (cost.rows, cost.bytes, cost.files) == (6, 30, 2)
+    source.close()

@@ -1,0 +1,205 @@
+"""Which event times planning sees: by column, path and LastModified, under every policy."""
+
+import pyarrow as pa
+import pytest
+
+from tidegate.enumerators.s3.times.chunks import ObjectTimes
+from tidegate.enumerators.s3.times.partitions import PartitionTimes
+from tidegate.enumerators.s3.times.paths import PathTimes
+from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.event_time.range import ALL_TIMES, EventTimeRange, RowTimes
+from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, TimeRange
+
+NOW = 2_000_000_000_000
+MODIFIED = 1_900_000_000_000
+SKEW = 1_000
+DAY = 86_400_000
+FOUND = S3Object("in/a", 100, "e", MODIFIED)
+DATED = PathTimes("dt={yyyy-MM-dd}")
+
+
+def times(survey_times, without=0, found=FOUND, rows=7, **settings):
+    """Return the times that a chunk gets of which a format says this."""
+    made = ObjectTimes(max_future_skew_ms=SKEW, **settings)
+    chunk = made.chunk(found, ChunkSurvey(10, 20, rows, survey_times and TimeRange(*survey_times), without), NOW)
+    assert chunk == Chunk(*found, 10, 20, rows, chunk.min_ms, chunk.max_ms)
+    return chunk.min_ms, chunk.max_ms
+
+
+def test_a_column_gives_the_times_that_the_format_found():
+    assert times((5, 9), column="t") == (5, 9)
+    assert times((-9, -5), column="t") == (-9, -5)
+
+
+def test_without_a_column_or_a_path_last_modified_counts():
+    assert times(None) == (MODIFIED, MODIFIED)
+    assert times((5, 9), without=3) == (MODIFIED, MODIFIED)
+
+
+def test_a_path_gives_the_period_that_it_names():
+    day = S3Object("in/dt=1970-01-02/a", 100, "e", MODIFIED)
+    assert times((5, 9), without=3, found=day, path=DATED) == (DAY, 2 * DAY - 1)
+
+
+@pytest.mark.parametrize(
+    ("bad", "some_lack", "all_lack"),
+    [("ignore", (5, 9), (None, None)), ("record-timestamp", (5, MODIFIED), (MODIFIED, MODIFIED))],
+)
+def test_rows_without_a_time_are_left_out_or_count_with_last_modified(bad, some_lack, all_lack):
+    assert times((5, 9), without=1, column="t", bad=bad) == some_lack
+    assert times(None, without=7, column="t", bad=bad) == all_lack
+    assert times(None, path=DATED, bad=bad) == all_lack
+
+
+def test_last_modified_widens_the_range_at_its_lower_end_too():
+    later = (MODIFIED + 5, MODIFIED + 9)
+    assert times(later, without=1, column="t", bad="record-timestamp") == (MODIFIED, MODIFIED + 9)
+
+
+@pytest.mark.parametrize(
+    ("found_times", "without", "settings", "sentence"),
+    [
+        ((5, 9), 1, {"column": "t"}, "'in/a' has no usable event time: rows have no usable time in the column 't'"),
+        (None, 7, {"column": "t"}, "rows have no usable time in the column 't'; set badEventTime"),
+        (None, 0, {"column": "t"}, "in the column 't'"),
+        ((5, 9), 0, {"path": DATED}, "'in/a' has no usable event time: its path names no time"),
+    ],
+)
+def test_rows_without_a_time_end_the_query_when_bad_event_times_fail(found_times, without, settings, sentence):
+    with pytest.raises(CorruptDataError, match=sentence):
+        times(found_times, without, **settings)
+
+
+@pytest.mark.parametrize("bad", ["fail", "ignore", "record-timestamp"])
+def test_a_chunk_in_which_no_row_begins_lacks_no_time(bad):
+    assert times(None, rows=0, column="t", bad=bad) == (None, None)
+
+
+def test_the_future_begins_beyond_the_skew():
+    edge = NOW + SKEW
+    for future in ("fail", "ignore", "hold"):
+        assert times((5, edge), column="t", future=future) == (5, edge)
+
+
+def test_times_in_the_future_are_held_by_the_planner_left_out_or_an_error():
+    ahead = NOW + SKEW + 1
+    assert times((ahead, ahead + 5), column="t", future="hold") == (ahead, ahead + 5)
+    assert times((ahead, ahead + 5), column="t", future="ignore") == (None, None)
+    assert times((5, ahead), column="t", future="ignore") == (5, 5)
+    for found_times in ((ahead, ahead + 5), (5, ahead)):
+        with pytest.raises(CorruptDataError, match=r"'in/a' has event times up to 20000000010.* maxFutureSkew"):
+            times(found_times, column="t", future="fail")
+
+
+def test_a_last_modified_that_stands_in_for_a_time_may_be_in_the_future_itself():
+    found = S3Object("in/a", 100, "e", NOW + DAY)
+    assert times(None, without=1, found=found, column="t", bad="record-timestamp") == (None, None)
+    assert times((5, 9), without=1, found=found, column="t", bad="record-timestamp") == (5, 5)
+
+
+@pytest.mark.parametrize(
+    ("survey_times", "begin", "end", "planned"),
+    [
+        ((5, 9), 5, 10, (5, 9)),
+        ((5, 9), 7, None, (7, 9)),
+        ((5, 9), None, 7, (5, 6)),
+        ((5, 9), 9, 9, None),
+        ((5, 9), 10, None, None),
+        ((5, 9), None, 5, None),
+        (None, 0, None, None),
+        # The part that is wanted may lie where the rest of a chunk is in the future.
+        ((5, NOW + 2 * SKEW), 6, 8, (6, 7)),
+        ((5, NOW + 2 * SKEW), 6, None, (6, 6)),
+    ],
+)
+def test_a_chunk_counts_by_its_times_that_are_wanted_and_without_any_it_is_left_out(survey_times, begin, end, planned):
+    made = ObjectTimes("t", bad="ignore", max_future_skew_ms=SKEW, wanted=EventTimeRange(begin, end))
+    chunk = made.chunk(FOUND, ChunkSurvey(0, 9, 7, survey_times and TimeRange(*survey_times)), NOW)
+    assert (chunk and (chunk.min_ms, chunk.max_ms)) == planned
+
+
+@pytest.mark.parametrize("bad", ["fail", "ignore", "record-timestamp"])
+@pytest.mark.parametrize(
+    ("survey_times", "begin", "end", "planned"),
+    [
+        ((5, 5), 7, None, (5, 5)),  # as when rows between the ends are later
+        ((5, 9), None, 3, (2, 2)),
+        ((5, 9), 7, None, (7, 9)),
+        ((5, NOW + 2 * SKEW), 6, 8, (6, 7)),
+    ],
+)
+def test_a_chunk_with_rows_that_nobody_has_looked_at_is_never_left_out(bad, survey_times, begin, end, planned):
+    made = ObjectTimes("t", bad=bad, max_future_skew_ms=SKEW, wanted=EventTimeRange(begin, end))
+    chunk = made.chunk(FOUND, ChunkSurvey(0, 9, 7, TimeRange(*survey_times), exact=False), NOW)
+    assert (chunk.min_ms, chunk.max_ms) == planned
+
+
+def test_a_chunk_is_not_left_out_either_where_no_row_that_was_looked_at_has_a_time():
+    made = ObjectTimes("t", bad="ignore", wanted=EventTimeRange(0, 5))
+    chunk = made.chunk(FOUND, ChunkSurvey(0, 9, 7, None, 2, exact=False), NOW)
+    assert (chunk.min_ms, chunk.max_ms) == (None, None)
+
+
+def test_what_a_path_or_last_modified_says_is_known_of_all_rows():
+    survey = ChunkSurvey(0, 9, 7, TimeRange(5, 9), exact=False)
+    later = EventTimeRange(NOW, None)
+    day = S3Object("in/dt=1970-01-02/a", 100, "e", MODIFIED)
+    assert ObjectTimes(wanted=later).chunk(FOUND, survey, NOW) is None
+    assert ObjectTimes(path=DATED, wanted=later).chunk(day, survey, NOW) is None
+
+
+def named(value):
+    return S3Object(f"Day=x/in/Day={value}/a", 100, "e", MODIFIED)
+
+
+def by_folder(kind="string", unit=None, **settings):
+    """Return what has a column of times that the folders of some keys name."""
+    column = RowTimes(ALL_TIMES, "day", unit).column_of(pa.schema([pa.field("day", kind)]))
+    return ObjectTimes("day", partition=PartitionTimes(column, "Day=x/in/"), **settings)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "unit", "time"),
+    [
+        ("1970-01-02", pa.date32(), None, DAY),
+        ("1970-01-02", pa.string(), None, DAY),
+        ("1970-01-02 01%3A00%3A00", pa.timestamp("us", "UTC"), "iso8601", DAY + 3_600_000),
+        ("86400", pa.int32(), "s", DAY),
+        ("86400", pa.string(), "s", DAY),
+    ],
+)
+def test_a_folder_that_names_the_column_gives_the_time_of_all_rows(value, kind, unit, time):
+    made = by_folder(kind, unit)
+    assert made.column_in(named(value)) is None
+    survey = ChunkSurvey(0, 9, 7, TimeRange(7, 9), 3)
+    chunk = made.chunk(named(value), survey, NOW)
+    assert (chunk.min_ms, chunk.max_ms) == (time, time)
+    later = by_folder(kind, unit, wanted=EventTimeRange(time + 1, None))
+    assert later.chunk(named(value), survey, NOW) is None
+
+
+def test_where_no_folder_names_the_column_it_is_one_of_the_data():
+    made, found = by_folder(), S3Object("Day=x/in/a", 100, "e", MODIFIED)
+    assert made.column_in(found) == "day"
+    chunk = made.chunk(found, ChunkSurvey(0, 9, 7, TimeRange(7, 9)), NOW)
+    assert (chunk.min_ms, chunk.max_ms) == (7, 9)
+
+
+@pytest.mark.parametrize("value", ["soon", "__HIVE_DEFAULT_PARTITION__"])
+def test_a_folder_whose_value_is_no_time_is_what_an_error_tells_of(value):
+    survey = ChunkSurvey(0, 9, 7, None)
+    with pytest.raises(CorruptDataError, match=rf"'.*Day={value}/a' has no usable event time: its path names no time;"):
+        by_folder().chunk(named(value), survey, NOW)
+    chunk = by_folder(bad="record-timestamp").chunk(named(value), survey, NOW)
+    assert (chunk.min_ms, chunk.max_ms) == (MODIFIED, MODIFIED)
+    assert by_folder(bad="ignore", wanted=EventTimeRange(5, None)).chunk(named(value), survey, NOW) is None
+
+
+def test_a_folder_whose_value_is_none_of_the_type_of_the_column_ends_the_query():
+    with pytest.raises(CorruptDataError, match=r"'Day=x/in/Day=soon/a': its path has no date32\[day\] in 'day'$"):
+        by_folder(pa.date32(), bad="ignore").chunk(named("soon"), ChunkSurvey(0, 9, 7, None), NOW)
+
+
+def test_a_folder_whose_type_holds_no_times_is_told():
+    with pytest.raises(OptionError, match=r"the column 'day' of type int32 needs s, ms or us$"):
+        by_folder(pa.int32()).chunk(named("5"), ChunkSurvey(0, 9, 7, None), NOW)

@@ -1,0 +1,181 @@
+"""Times in keys against datetime's own formatting, and templates that say no time."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tidegate.enumerators.s3.times.paths import PathTimes
+from tidegate.readers.objects.values import TimeRange
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+FORMATS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
+MILLISECOND = timedelta(milliseconds=1)
+
+times = st.datetimes(datetime(1000, 1, 1), datetime(9999, 12, 30, 23), timezones=st.just(timezone.utc))  # noqa: DTZ001 - the strategy adds the zone
+texts = st.text(st.characters(codec="utf-8", exclude_characters="{}0123456789"), max_size=5)
+
+
+def ms(when: datetime) -> int:
+    return (when - EPOCH) // MILLISECOND
+
+
+def period(when: datetime, finest: str) -> TimeRange:
+    """The period by counting on until datetime shows another name."""
+    named = "".join(FORMATS[token] for token in list(FORMATS)[: list(FORMATS).index(finest) + 1])
+    begin = when.replace(microsecond=0)
+    for token, lowest in zip(("month", "day", "hour", "minute", "second"), (1, 1, 0, 0, 0), strict=True):
+        if begin.replace(**{token: lowest}).strftime(named) == begin.strftime(named):
+            begin = begin.replace(**{token: lowest})
+    steps = {"yyyy": timedelta(days=1), "MM": timedelta(days=1), "dd": timedelta(hours=1), "HH": timedelta(minutes=1)}
+    step = steps.get(finest, timedelta(seconds=1))
+    end = begin
+    while end.strftime(named) == begin.strftime(named):
+        end += step
+    return TimeRange(ms(begin), ms(end) - 1)
+
+
+@st.composite
+def templates(draw) -> tuple[str, str, str]:
+    """A template, the same as a format of strftime, and its finest unit."""
+    tokens = list(FORMATS)[: draw(st.integers(1, 6))]
+    finest = tokens[-1]
+    tokens = draw(st.permutations(tokens))
+    template, pattern, is_open = draw(texts), "", False
+    pattern = template.replace("%", "%%")
+    for token in tokens:
+        if is_open and draw(st.booleans()):
+            between = draw(st.sampled_from(["", "-", "/", ".", ":", " "]))
+            template += between
+            pattern += between
+        else:
+            between = draw(texts)
+            template += ("}" if is_open else "") + between + "{"
+            pattern += between.replace("%", "%%")
+            is_open = True
+        template += token
+        pattern += FORMATS[token]
+    rest = draw(texts)
+    return template + "}" + rest, pattern + rest.replace("%", "%%"), finest
+
+
+def formatted(when: datetime, pattern: str) -> str:
+    # Not strftime: it knows no surrogates and no NUL, and pads no years before 1000.
+    for code in FORMATS.values():
+        number = getattr(
+            when, {"%Y": "year", "%m": "month", "%d": "day", "%H": "hour", "%M": "minute", "%S": "second"}[code]
+        )
+        pattern = pattern.replace("%%", "\0").replace(code, f"{number:0{4 if code == '%Y' else 2}}").replace("\0", "%%")
+    return pattern.replace("%%", "%")
+
+
+@given(templates(), times, texts, texts)
+def test_a_period_is_found_anywhere_in_the_key(made, when, before, after):
+    template, pattern, finest = made
+    assume("\0" not in pattern)
+    key = before + formatted(when, pattern) + after
+    assert PathTimes(template).range_of(key) == period(when, finest)
+
+
+@pytest.mark.parametrize(
+    ("template", "key", "begin", "end"),
+    [
+        ("dt={yyyy-MM-dd}/hour={HH}", "a/dt=2026-02-28/hour=07/part-1.json", "2026-02-28T07:00", "2026-02-28T08:00"),
+        ("{yyyyMMdd}T{HHmmss}", "x-20260131T235959.gz", "2026-01-31T23:59:59", "2026-02-01T00:00"),
+        ("{yyyy}/{MM}", "logs/2024/02/", "2024-02-01", "2024-03-01"),
+        ("{dd.MM.yyyy}", "31.12.1969", "1969-12-31", "1970-01-01"),
+        ("year={yyyy}", "year=2024", "2024-01-01", "2025-01-01"),
+        ("{yyyy-MM-dd}", "1234-56-78/2024-02-30/2024-02-29", "2024-02-29", "2024-03-01"),
+        ("a+b ({yyyy})", "a+b (2024)", "2024-01-01", "2025-01-01"),
+    ],
+)
+def test_known_keys(template, key, begin, end):
+    begin_ms, end_ms = (ms(datetime.fromisoformat(text).replace(tzinfo=timezone.utc)) for text in (begin, end))
+    assert PathTimes(template).range_of(key) == TimeRange(begin_ms, end_ms - 1)
+
+
+def test_the_last_year_has_an_end():
+    for template, key in [("{yyyy}", "9999"), ("{yyyyMM}", "999912"), ("{yyyyMMdd}", "99991231")]:
+        assert PathTimes(template).range_of(key).max_ms == 253_402_300_799_999
+
+
+@given(st.integers(0, 10**13), texts)
+def test_seconds_and_milliseconds_of_the_epoch(number, around):
+    assert PathTimes("t={ms}").range_of(f"{around}t={number}{around}") == (number, number)
+    second = number // 1000
+    assert PathTimes("{s}").range_of(f"{around}{second}{around}") == (second * 1000, second * 1000 + 999)
+
+
+@pytest.mark.parametrize(
+    ("template", "key"),
+    [
+        ("dt={yyyy-MM-dd}", "dt=2026-02-30"),
+        ("dt={yyyy-MM-dd}", "dt=2026-13-01"),
+        ("dt={yyyy-MM-dd}", "dt=0000-01-01"),
+        ("dt={yyyy-MM-dd}", "dt=2026-1-01"),
+        ("dt={yyyy-MM-dd}", "DT=2026-01-01"),
+        ("dt={yyyy-MM-dd}", "dt=\u0662\u0660\u0662\u0666-01-01"),
+        ("dt={yyyy-MM-dd}", ""),
+        ("{yyyyMMddHH}", "2026010124"),
+        ("{yyyy}", "20261"),
+        ("{yyyy}", "12026"),
+        ("{s}", "99999999999999999999"),
+        ("{ms}", "9" * 30),
+        ("{ms}", "-"),
+        ("a.{yyyy}", "ab2026"),
+    ],
+)
+def test_keys_that_name_no_time(template, key):
+    assert PathTimes(template).range_of(key) is None
+
+
+@pytest.mark.parametrize(
+    ("template", "sentence"),
+    [
+        ("", "has no time in it"),
+        ("dt=yyyy", "has no time in it; expected one such as dt={yyyy-MM-dd}"),
+        ("{}", "has braces without a time"),
+        ("{-}", "has braces without a time"),
+        ("dt={yyyy", "has a '{' without its partner"),
+        ("dt=yyyy}", "has a '}' without its partner"),
+        ("{{yyyy}}", "has a '{' without its partner"),
+        ("{YYYY}", "the unknown unit 'YYYY'; did you mean 'yyyy'"),
+        ("{yyyy-MM-DD}", "the unknown unit 'DD'; did you mean 'dd'"),
+        ("{yyyy-M}", "the unknown unit 'M'; did you mean 'MM'"),
+        ("{yyyyMMddHHm}", "the unknown unit 'm'; did you mean 'mm'"),
+        ("{yyyy-MM-dd hh}", "the unknown unit 'hh'; did you mean 'HH'"),
+        ("{quarter}", "the unknown unit 'q'; known are yyyy, MM, dd, HH, mm, ss, {s} and {ms}"),
+        ("{yyyy-MM-dd}/{mm}", "has 'mm' without 'HH'"),
+        ("{HH}", "has 'HH' without 'yyyy'"),
+        ("{yyyy}{dd}", "has 'dd' without 'MM'"),
+        ("{yyyy}/{yyyy-MM}", "has 'yyyy' twice"),
+        ("{s}{s}", "has 's' twice"),
+        ("{s}/{yyyy}", "has {s}, a whole time by itself, beside other units"),
+        ("{ms}{s}", "beside other units"),
+    ],
+)
+def test_a_template_that_says_no_time_is_refused_in_one_sentence(template, sentence):
+    with pytest.raises(ValueError, match=r"^[^\n]+$") as refused:
+        PathTimes(template)
+    assert sentence in str(refused.value)
+
+
+def test_it_travels_and_is_compared_by_its_template():
+    made = PathTimes("dt={yyyy-MM-dd}")
+    again = pickle.loads(pickle.dumps(made))  # noqa: S301 - its own
+    assert again == made
+    assert again.range_of("dt=2026-01-01") == made.range_of("dt=2026-01-01") is not None
+    assert repr(made) == "PathTimes(template='dt={yyyy-MM-dd}')"
+
+
+def test_a_hundred_thousand_keys_take_about_a_second():
+    made = PathTimes("dt={yyyy-MM-dd}/hour={HH}")
+    keys = [f"prefix/dt=2026-01-{1 + n % 31:02}/hour={n % 24:02}/part-{n:06}.json" for n in range(20_000)]
+    began = time.process_time()
+    assert all(made.range_of(key) for key in keys)
+    assert time.process_time() - began < 1  # it takes some 0.05 s, and the machine may be busy

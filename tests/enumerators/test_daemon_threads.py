@@ -1,0 +1,68 @@
+"""Threads that do what ThreadPoolExecutor's do, and that no process waits for."""
+
+import subprocess
+import sys
+import threading
+from concurrent.futures import CancelledError
+
+import pytest
+
+from tests.support.waiting import await_that
+from tidegate.enumerators.daemon_threads import DaemonThreads
+
+
+def named(name):
+    return [thread for thread in threading.enumerate() if thread.name == name]
+
+
+def test_calls_are_made_by_no_more_threads_than_there_may_be_and_answer_in_their_order():
+    barrier = threading.Barrier(3, timeout=60)
+
+    def call(number):
+        barrier.wait()
+        return number, len(named("calls"))
+
+    with DaemonThreads(3, "calls") as threads:
+        assert list(threads.map(call, range(9))) == [(number, 3) for number in range(9)]
+    assert named("calls") == []
+
+
+def test_a_thread_that_has_nothing_to_do_is_used_again():
+    with DaemonThreads(3, "again") as threads:
+        for _ in range(5):
+            threads.submit(int).result()
+            await_that(lambda: threads._idle == len(threads._threads))
+        assert len(named("again")) == 1
+
+
+def test_what_a_call_raises_its_result_raises():
+    with DaemonThreads(1, "raises") as threads:
+        problem = threads.submit(int, "x")
+        with pytest.raises(ValueError, match="invalid literal"):
+            problem.result()
+        assert threads.submit(int, "7").result() == 7
+
+
+def test_at_the_end_what_waits_is_cancelled_and_what_is_under_way_ends():
+    go_on, begun = threading.Event(), threading.Event()
+    threads = DaemonThreads(1, "ends")
+    first = threads.submit(lambda: (begun.set(), go_on.wait(60)))
+    waiting = threads.submit(int)
+    assert begun.wait(60)
+    threads.shutdown(wait=False, cancel_futures=True)
+    with pytest.raises(CancelledError):
+        waiting.result()
+    with pytest.raises(RuntimeError, match="'ends' have ended"):
+        threads.submit(int)
+    go_on.set()
+    threads.shutdown()
+    assert first.result() == (None, True)
+    assert named("ends") == []
+
+
+def test_a_process_ends_without_them():
+    script = (
+        "import time\nfrom tidegate.enumerators.daemon_threads import DaemonThreads\n"
+        "DaemonThreads(1, 'hangs').submit(time.sleep, 600)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], timeout=30, check=False).returncode == 0

@@ -1,0 +1,72 @@
+import pytest
+
+from tests.jobs.checkpoints import log_batch
+from tidegate import OptionError
+from tidegate.jobs.backfill.output import Noted, Output
+
+BINDING = {"--topic": ["orders"], "--to": None}
+
+
+@pytest.fixture
+def output(tmp_path):
+    return Output(tmp_path / "out")
+
+
+def test_a_new_folder_knows_no_positions(output):
+    assert output.noted(BINDING) == Noted()
+    assert not output.path.exists()
+
+
+def test_the_positions_are_those_after_the_last_batch_that_spark_has_committed(output):
+    with output.alone():
+        output.claim(BINDING, {"cluster": "here"})
+        assert output.noted(BINDING) == Noted({}, {"cluster": "here"})
+    log_batch(output.checkpoint, 0, {"orders-0": 7}, state={"cluster": "there"})
+    log_batch(output.checkpoint, 1, {"orders-0": 9}, state={"cluster": "there"}, committed=False)
+    assert Output(output.path).noted(BINDING) == Noted({"orders-0": 7}, {"cluster": "there"})
+
+
+def test_a_contradiction_names_the_option_and_both_values(output):
+    with output.alone():
+        output.claim(BINDING)
+    with pytest.raises(OptionError, match=r"^--topic is payments, but it was orders when .*/out was begun"):
+        output.noted({**BINDING, "--topic": ["payments"]})
+    with pytest.raises(OptionError, match=r"^--to is 2026, but it was not set when"):
+        output.noted({**BINDING, "--to": "2026"})
+
+
+def test_only_one_run_at_a_time_may_write(output):
+    second = Output(output.path)
+    with second.alone(), output.alone():
+        output.claim(BINDING)
+        with pytest.raises(OptionError, match="another back-fill is writing"):
+            second.claim(BINDING)
+        with pytest.raises(OptionError, match="another back-fill is writing"):
+            Output(output.path).alone().__enter__()
+    with Output(output.path).alone():
+        pass
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(output):
+    output.path.mkdir()
+    assert output.noted(BINDING) == Noted()
+    (output.path / "thesis.txt").touch()
+    with pytest.raises(OptionError, match="holds something else"):
+        output.noted(BINDING)
+
+
+def test_a_file_or_an_address_is_no_folder(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OptionError, match="holds something else"):
+        Output(tmp_path / "file").noted(BINDING)
+    with pytest.raises(OptionError, match="must be a path that this machine can write to"):
+        Output(tmp_path.relative_to(tmp_path) / "s3a://bucket/out").noted(BINDING)
+
+
+def test_the_folders_of_batches_hide_no_column_of_the_rows(output):
+    assert output.batch(7, ["id"]) == f"{output.path}/batch=7"
+    assert output.batch(7, ["Batch"]) == f"{output.path}/tidegate_batch=7"
+
+
+def test_an_output_without_batches_has_no_rows(output):
+    assert output.rows() == 0

@@ -1,0 +1,198 @@
+"""The back-fill against a real broker: what it writes, and that nothing ends it for good."""
+
+import json
+import os
+import signal
+from contextlib import closing
+from datetime import datetime, timedelta, timezone
+from itertools import chain, pairwise
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient, TopicPartition
+from pyarrow import dataset
+from rich.console import Console
+
+from tests.jobs.checkpoints import log_batch
+from tests.support.command import await_while_running, finish, kill, started
+from tests.support.streams import HOUR, NOON, append, even_times, every, new_topic
+from tidegate.errors import DataLossError, OptionError
+from tidegate.jobs.backfill.kafka import KafkaArguments
+from tidegate.jobs.backfill.output import Output
+from tidegate.jobs.backfill.run import backfill, write_batches
+from tidegate.jobs.survey import survey
+
+COUNTS = (4_000, 4_000, 800)
+HISTORY = (even_times(NOON, NOON + 12 * HOUR, 4_000),) * 2 + (even_times(NOON + 10 * HOUR, NOON + 12 * HOUR, 800),)
+
+
+def at(time_ms):
+    return datetime.fromtimestamp(time_ms / 1000, timezone.utc)
+
+
+def written(out):
+    """Return every record in the files as (batch, partition, offset, time in ms), as any reader finds them."""
+    table = dataset.dataset(out, format="parquet", partitioning="hive").to_table()
+    columns = [table[name].to_pylist() for name in ("batch", "partition", "offset")]
+    times = [round(time.timestamp() * 1000) for time in table["timestamp"].to_pylist()]
+    return list(zip(*columns, times, strict=True))
+
+
+def reading(kafka, topic, **fields):
+    return KafkaArguments(
+        bootstrap_servers=kafka.bootstrap_servers, topics=(topic,), max_drift=timedelta(hours=1), **fields
+    )
+
+
+def records(rows):
+    return sorted((partition, offset) for _, partition, offset, _ in rows)
+
+
+@pytest.fixture
+def write(kafka, spark, tmp_path):
+    """Run the back-fill of a topic in this process's Spark; return what all runs have written."""
+    output = Output(tmp_path / "out")
+
+    def run(topic, **fields):
+        arguments = reading(kafka, topic, **fields)
+        with output.alone():
+            output.claim(arguments.binding())
+            for _ in write_batches(spark, arguments.source(), output):
+                pass
+        return written(output.path)
+
+    return run
+
+
+def test_every_record_is_written_once_and_no_batch_overlaps_another_in_time(kafka, write):
+    rows = write(new_topic(kafka, *HISTORY))
+    assert records(rows) == every(COUNTS)
+    times = {}
+    for batch, _, _, time_ms in rows:
+        times.setdefault(batch, []).append(time_ms)
+    in_order = [times[batch] for batch in sorted(times)]
+    assert len(in_order) == 12
+    assert all(max(before) < min(after) for before, after in pairwise(in_order))
+
+
+def test_a_later_run_writes_what_is_new(kafka, write):
+    topic = new_topic(kafka, [NOON, NOON + 1])
+    write(topic)
+    append(kafka, topic, {0: [NOON + 2]})
+    assert records(write(topic)) == every([3])
+
+
+def test_from_and_to_are_honoured(kafka, write):
+    begin, end = NOON + HOUR, NOON + 3 * HOUR
+    rows = write(new_topic(kafka, *HISTORY), begin=at(begin), end=at(end))
+    assert sorted(time_ms for *_, time_ms in rows) == sorted([t for t in HISTORY[0] if begin <= t < end] * 2)
+
+
+def test_a_survey_knows_what_is_left_to_read(kafka):
+    topic = new_topic(kafka, *HISTORY)
+    found = survey(reading(kafka, topic, end=at(NOON + 11 * HOUR)).source(), {f"{topic}-0": 4_000}).stretches
+    assert [stretch.rows for stretch in found.values()] == [0, 3_667, 400]
+    assert found[f"{topic}-0"].begin_ms is None
+    assert found[f"{topic}-1"].begin_ms == NOON
+    assert found[f"{topic}-2"].end_ms == HISTORY[2][399]
+
+
+@pytest.fixture
+def noted(kafka, tmp_path):
+    """Run the back-fill of a topic into a folder in which an earlier run has noted something."""
+
+    def run(topic, positions, state=None, **fields):
+        arguments = reading(kafka, topic, **fields)
+        output = Output(tmp_path / "out")
+        with output.alone():
+            output.claim(arguments.binding())
+        positions = {f"{topic}-{partition}": position for partition, position in positions.items()}
+        log_batch(output.checkpoint, 0, positions, state=state)
+        return backfill(arguments, output.path, Console(quiet=True))
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("positions", "sentence"),
+    [
+        ({0: 6}, "-0' was read up to position 6, but it reaches from 0 to 5 by now"),
+        ({0: 5, 1: 2}, "-1', read up to position 2, is no longer found"),
+    ],
+)
+def test_a_topic_that_was_created_anew_is_data_loss_and_not_nothing_new(kafka, noted, positions, sentence):
+    with pytest.raises(DataLossError) as raised:
+        noted(new_topic(kafka, [NOON] * 5), positions)
+    assert sentence in str(raised.value)
+
+
+@pytest.mark.parametrize("position", [5, 3])
+def test_a_topic_that_was_created_anew_with_as_many_records_is_data_loss(kafka, noted, position):
+    topic = new_topic(kafka, [NOON] * 5)
+    state = {"topics": {topic: ["AAAAAAAAAAAAAAAAAAAAAQ", "0"]}}
+    with pytest.raises(
+        DataLossError, match=f"up to position {position}, but the topic .* created anew: its id was AAA"
+    ):
+        noted(topic, {0: position}, state)
+
+
+def test_records_that_were_deleted_before_they_were_read_are_data_loss(kafka, noted):
+    topic = new_topic(kafka, [NOON] * 5)
+    with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)) as admin:
+        admin.delete_records({TopicPartition(topic, 0): 3})
+    with pytest.raises(DataLossError, match="read up to position 2, but it reaches from 3 to 5 by now"):
+        noted(topic, {0: 2})
+
+
+def test_another_cluster_is_refused_though_it_has_nothing_new(kafka, noted):
+    topic = new_topic(kafka, [NOON] * 5)
+    with pytest.raises(OptionError) as raised:
+        noted(topic, {0: 5}, {"cluster": "another"})
+    assert str(raised.value) == (
+        f"--bootstrap-servers is {kafka.bootstrap_servers}, which is another Kafka cluster than the one that "
+        "the output was begun with; give that one, or another --out"
+    )
+
+
+def test_it_ends_with_one_sentence_when_spark_is_killed(kafka, tmp_path):
+    out = tmp_path / "out"
+    topic = new_topic(kafka, *HISTORY)
+    command = ("backfill", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--out", out)
+    with started(*command, "--max-drift", "1 minute", "--master", "local[2]") as process:
+        await_while_running((out / "batch=1").exists, process)
+        children = [each.read_text().split() for each in Path(f"/proc/{process.pid}/task").glob("*/children")]
+        (java,) = (each for each in chain(*children) if Path(f"/proc/{each}/comm").read_text() == "java\n")
+        os.kill(int(java), signal.SIGKILL)
+        code, _, errors = finish(process, seconds=30)
+    assert code == 1
+    assert f"\ntidegate: Spark's Java process has died; {out}/_tidegate/spark.log may say why\n" in errors
+
+
+def test_killed_and_stopped_midway_it_goes_on(kafka, tmp_path):
+    out = tmp_path / "out"
+    topic = new_topic(kafka, *HISTORY)
+    command = ("backfill", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--out", out)
+    command += ("--max-drift", "1 hour", "--kafka", "client.id=hunter2", "--master", "local[2]")
+    with started(*command) as process:
+        await_while_running((out / "batch=2").exists, process)
+        kill(process)
+    with started(*command) as process:
+        await_while_running((out / "batch=5").exists, process)
+        process.send_signal(signal.SIGTERM)
+        code, _, errors = finish(process)
+        assert code == 128 + signal.SIGTERM
+        assert "stopped; the same command goes on from here" in errors
+        assert "Traceback" not in errors
+    with started(*command) as process:
+        code, output, errors = finish(process)
+    assert code == 0, errors
+    assert "100 %" in errors
+    assert f"{sum(COUNTS):,} in all" in output
+    assert records(written(out)) == every(COUNTS)
+    notes = (out / "_tidegate" / "backfill.json").read_text()
+    assert "hunter2" not in notes
+    assert json.loads(notes)["state"]["cluster"]
+    with started(*command) as process:
+        code, output, errors = finish(process)
+    assert (code, errors) == (0, "")  # Spark did not even start
+    assert f"nothing new  {sum(COUNTS):,} rows" in output

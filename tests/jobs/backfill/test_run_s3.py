@@ -1,0 +1,147 @@
+"""The back-fill of objects against a real endpoint: the same command, and nothing ends it for good."""
+
+import dataclasses
+import io
+import itertools
+import json
+import os
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from pyarrow import dataset
+from rich.console import Console
+
+from tests.support.command import await_while_running, finish, kill, started
+from tests.support.streams import HOUR, MINUTE, NOON
+from tidegate.errors import OptionError
+from tidegate.jobs.backfill.bar import EventTimeBar
+from tidegate.jobs.backfill.output import Output
+from tidegate.jobs.backfill.run import write_batches
+from tidegate.jobs.backfill.s3 import S3Arguments
+
+HOURS = 24
+
+
+def fill(bucket, hours, name="{}.parquet"):
+    """Lay down an object for each hour, whose two rows' ids count up over all."""
+    for hour in hours:
+        rows = [(2 * hour + n, NOON + hour * HOUR + n * MINUTE) for n in range(2)]
+        bucket.put_rows(name.format(f"{(hour * 7) % HOURS:02}-{hour}"), rows)
+
+
+def at(time_ms):
+    return datetime.fromtimestamp(time_ms / 1000, timezone.utc)
+
+
+def written(out):
+    """Return the rows in the files as (batch, id), in order."""
+    table = dataset.dataset(out, format="parquet", partitioning="hive").to_table(["batch", "id"])
+    return sorted(zip(table["batch"].to_pylist(), table["id"].to_pylist(), strict=True))
+
+
+@pytest.fixture
+def arguments(bucket, tmp_path):
+    def make(**options):
+        reached = {"endpoint": bucket.server.endpoint, "region": bucket.server.region}
+        keys = {"accessKey": bucket.server.access_key, "secretKey": bucket.server.secret_key}
+        return S3Arguments(
+            path=bucket.path,
+            kept=str(Output(tmp_path / "out").kept),
+            max_drift=timedelta(hours=6),
+            options={"eventTime": "column:at", **reached, **keys, **options},
+        )
+
+    return make
+
+
+def test_runs_that_end_midway_write_every_row_once_and_show_how_far_they_are(
+    spark, bucket, arguments, tmp_path, monkeypatch
+):
+    fill(bucket, range(HOURS))
+    output, asked, shown = Output(tmp_path / "out"), arguments(), io.StringIO()
+    folder = Output.batch
+
+    def full(output, number, columns):
+        if number == 2:
+            raise OSError("the disk is full")
+        return folder(output, number, columns)
+
+    def run():
+        stretches = {}
+        with EventTimeBar(Console(file=shown), stretches, clock=itertools.count(0, 10).__next__) as bar:
+            for batch in write_batches(spark, asked.source(), output):
+                stretches |= asked.stretches(batch, batch.positions.keys() - stretches.keys())
+                bar.update(batch)
+
+    with output.alone():
+        output.claim(asked.binding())
+        monkeypatch.setattr(Output, "batch", full)
+        with pytest.raises(Exception, match="the disk is full"):
+            run()
+        monkeypatch.undo()
+        (left,) = asked.survey(output.noted(asked.binding())).stretches.values()
+        assert (left.rows, left.begin_ms, left.end_ms) == (12, NOON + 12 * HOUR, NOON + 23 * HOUR + MINUTE)
+        run()
+        assert asked.survey(output.noted(asked.binding())).is_empty
+        fill(bucket, [HOURS])
+        run()
+    rows = written(output.path)
+    assert rows == [(row // 12, row) for row in range(2 * HOURS + 2)]
+    assert output.rows() == len(rows)
+    lines = shown.getvalue().splitlines()
+    assert lines[0].startswith("26.1 % · 2023-11-15 18:00:00 · 6 h done")
+    assert lines[-1].startswith("100 % · 2023-11-16 12:01:00")
+    # The third is of a batch that the run before has planned.
+    assert [line.partition(" %")[0] for line in lines] == ["26.1", "52.1", "0", "100", "100"]
+
+
+def test_from_and_to_are_honoured(spark, bucket, arguments, tmp_path):
+    fill(bucket, range(4))
+    output = Output(tmp_path / "out")
+    times = {"begin": at(NOON + HOUR), "end": at(NOON + 3 * HOUR + MINUTE)}
+    asked = dataclasses.replace(arguments(), **times)
+    with output.alone():
+        output.claim(asked.binding())
+        list(write_batches(spark, asked.source(), output))
+    assert [row for _, row in written(output.path)] == [2, 3, 4, 5, 6]
+
+
+def test_a_column_called_batch_is_not_hidden_by_the_folders(spark, bucket, arguments, tmp_path):
+    bucket.put("a.json", b'{"batch": "first", "at": 1}\n')
+    output, asked = Output(tmp_path / "out"), arguments(fileFormat="json", eventTimeUnit="s")
+    with output.alone():
+        output.claim(asked.binding())
+        list(write_batches(spark, asked.source(), output))
+    assert [tuple(row) for row in spark.read.parquet(str(output.path)).collect()] == [(1, "first", 0)]
+    assert output.rows() == 1
+
+
+def test_killed_midway_it_goes_on_and_then_finds_nothing_new_without_spark(bucket, tmp_path):
+    fill(bucket, range(HOURS))
+    out = tmp_path / "out"
+    command = ("backfill", "--path", bucket.path, "--out", out, "--max-drift", "4 hours", "--master", "local[2]")
+    command += ("--option", "eventTime=column:at", "--option", f"endpoint={bucket.server.endpoint}")
+    environment = {"env": {**os.environ, **bucket.server.environment}}
+    with started(*command, **environment) as process:
+        await_while_running((out / "batch=1").exists, process)
+        kill(process)
+    with started(*command, **environment) as process:
+        code, output, errors = finish(process)
+    assert code == 0, errors
+    assert f"{2 * HOURS} in all" in output
+    assert "100 %" in errors
+    assert [row for _, row in written(out)] == list(range(2 * HOURS))
+    notes = json.loads((out / "_tidegate" / "backfill.json").read_text())
+    assert notes["arguments"]["--path"] == bucket.path
+    with started(*command, **environment) as process:
+        code, output, errors = finish(process)
+    assert (code, errors) == (0, "")  # Spark did not even start
+    assert f"nothing new  {2 * HOURS} rows" in output
+
+
+def test_another_path_is_refused_for_an_output_that_was_begun(arguments, tmp_path):
+    output, asked = Output(tmp_path / "out"), arguments()
+    with output.alone():
+        output.claim(asked.binding())
+        with pytest.raises(OptionError, match=r"^--option fileFormat is json, but it was not set when .* was begun"):
+            output.noted(arguments(fileFormat="json").binding())

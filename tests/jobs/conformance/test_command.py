@@ -1,0 +1,139 @@
+import json
+from pathlib import Path
+
+import pytest
+
+MODULE = """
+from tidegate.conformance import Ability, Abilities, Harness
+from tidegate.conformance.memory.reference import MemoryHarness, MemoryReader, MemorySource
+
+class Sound(MemoryHarness):
+    abilities = Abilities().not_yet(Ability.BATCH, "nobody asked")
+
+class ForgetfulReader(MemoryReader):
+    def read(self, task):
+        yield from list(super().read(task))[1:]
+
+class ForgetfulSource(MemorySource):
+    def reader(self, state):
+        return ForgetfulReader(self)
+
+class Forgetful(MemoryHarness):
+    source_class = ForgetfulSource
+
+class Unfinished(Harness):
+    def source(self, options):
+        pass
+
+made = Sound()
+number = 5
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with a module of harnesses, whose name no other test has."""
+    name = f"outbox_{tmp_path.name}".replace("-", "_")
+    (tmp_path / f"{name}.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return name
+
+
+def test_a_connector_that_conforms_ends_well(tidegate, here):
+    code, output, errors = tidegate(
+        "conformance", f"{here}:Sound", "--rule", "READ-1", "--rule", "READ-2", "--report", "sub/r.json"
+    )
+    assert code == 0
+    lines = [line for line in errors.splitlines() if "READ" in line]
+    assert [line.split()[:2] for line in lines] == [["passed", "READ-1"], ["passed", "READ-2"]]
+    assert "without BATCH: does not yet: nobody asked" in output
+    assert "Sound breaks no rule that was checked: 2 passed" in output
+    (report,) = json.loads(Path("sub/r.json").read_text())["reports"]
+    assert report["connector"] == "Sound"
+
+
+def test_a_connector_that_does_not_conform_ends_with_1_and_its_failures_explained(tidegate, here):
+    code, output, errors = tidegate("conformance", f"{here}:Forgetful", "--rule", "READ-1")
+    assert code == 1
+    assert errors.startswith("failed ")
+    for part in ("missing", "What was done:", "Look at:", "Forgetful does not conform: 1 failed"):
+        assert part in output
+
+
+def test_an_exemption_is_given_with_its_reason(tidegate, here):
+    code, output, _ = tidegate("conformance", f"{here}:Forgetful", "--rule", "READ-1", "--exempt", "READ-1=issue 12")
+    assert "exempt: READ-1 rows come once and in order: issue 12" in output
+    assert code == 1  # nothing that was checked holds
+    code, output, _ = tidegate("conformance", f"{here}:Sound", "--rule", "READ-1", "--exempt", "READ-1=issue 12")
+    assert code == 1
+    assert "take the exemption away" in output
+
+
+def test_the_rules_are_listed(tidegate):
+    code, output, _ = tidegate("conformance", "--list", "--tier", "contract")
+    assert code == 0
+    assert "READ: what a range gives" in output
+    assert "  READ-1    MUST    contract  rows come once and in order" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "MODULE:HARNESS is missing: give what makes a harness, or --list for the rules"),
+        (("{here}",), "'{here}' names no harness; expected MODULE:HARNESS, such as mypkg.testing:OutboxHarness"),
+        (("{here}z:Sound",), "there is no module '{here}z' here or where Python looks; did you mean '{here}'?"),
+        (
+            ("tidegate.conformance.memry:MemoryHarness",),
+            (
+                "there is no module 'tidegate.conformance.memry' here or where Python looks; did you mean "
+                "'tidegate.conformance.memory'?"
+            ),
+        ),
+        (("json.decoder.sub:Sound",), "there is no module 'json.decoder.sub' here or where Python looks"),
+        (("{here}:Sond",), "{here} has no Sond; did you mean 'Sound'?"),
+        (("{here}:number",), "{here}:number is an int, not a Harness"),
+        (("{here}:MemorySource",), "{here}:MemorySource is a class of Source, not of Harness"),
+        (("{here}:Unfinished",), "{here}:Unfinished lacks create_split()"),
+        (
+            ("{here}:made",),
+            "{here}:made is a Sound that is made already; give what makes it: Sound, or a partial of it",
+        ),
+        (("{here}:Sound", "--rule", "REED-1"), "there is no rule 'REED-1'; did you mean 'READ-1'?"),
+        (
+            ("{here}:Sound", "--tier", "sparc"),
+            "--tier is 'sparc', but contract, stateful, spark, faults are the tiers; did you mean 'spark'?",
+        ),
+        (
+            ("{here}:Sound", "--tier", "spark", "--rule", "READ-1"),
+            "there is nothing to check: --tier and --rule leave no rule",
+        ),
+        (
+            ("{here}:Sound", "--exempt", "READ-1"),
+            "--exempt 'READ-1' has no value; expected RULE=REASON, such as READ-2='ranges are whole files'",
+        ),
+        (("{here}:Sound", "--exempt", "READ-1="), "READ-1 is exempt without a reason"),
+        (
+            ("{here}:Sound", "--report", "r.pdf"),
+            "--report is 'r.pdf', but a file that ends in .html or .json is expected",
+        ),
+    ],
+)
+def test_a_mistake_is_one_sentence(tidegate, here, arguments, sentence):
+    code, output, errors = tidegate("conformance", *(each.format(here=here) for each in arguments))
+    assert (code, output, errors) == (f"tidegate: {sentence.format(here=here)}", "", "")
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("import no_such_module", "ModuleNotFoundError in {file}, line 1: No module named 'no_such_module'"),
+        ("1 / 0", "ZeroDivisionError in {file}, line 1: division by zero"),
+        ("def", "SyntaxError in {file}, line 1: "),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_named_with_the_line(tidegate, here, tmp_path, line, sentence):
+    file = tmp_path / f"broken_{here}.py"
+    file.write_text(line)
+    code, _, _ = tidegate("conformance", f"{file.stem}:Harness")
+    assert code.startswith(f"tidegate: importing '{file.stem}' fails: {sentence.format(file=file)}")

@@ -1,0 +1,93 @@
+import re
+from xml.etree import ElementTree as ET
+
+from tests.jobs.samples import HISTORY, HOUR, aligned, unaligned
+from tidegate.jobs.demo.page import COLUMNS, page, row
+from tidegate.jobs.demo.run import Demo, skewed_history
+from tidegate.jobs.pages.axis import hours_since
+from tidegate.jobs.pages.chart import chart
+from tidegate.jobs.pages.trace import trace
+
+DEMO = Demo(HISTORY, (unaligned(), aligned()))
+
+
+def elements(svg, name):
+    """Return the elements whose class is or begins with a name."""
+    return [e for e in ET.fromstring(svg).iter() if e.get("class", "").split(" ")[0].startswith(name)]  # noqa: S314
+
+
+def picture(run):
+    return chart(trace(run.batches, HISTORY), hours_since(0, 4 * HOUR), "a run", ["60 rows", "lost"])
+
+
+def test_every_row_is_counted_or_open_or_lost():
+    assert (unaligned().lost, aligned().lost) == (60, 0)
+    assert unaligned().dropped_by_spark == 6
+    assert unaligned().peak_state_rows == 9
+
+
+def test_a_trace_starts_at_the_first_record_and_ends_at_the_last():
+    reached = trace(unaligned().batches, HISTORY).reached
+    assert reached["orders-0"] == [0, HOUR, 2 * HOUR, 4 * HOUR]
+    assert reached["orders-1"] == [2 * HOUR, 3 * HOUR, 4 * HOUR, 4 * HOUR]
+
+
+def test_batches_that_read_nothing_are_no_part_of_a_trace():
+    assert len(trace(unaligned().batches, HISTORY).bound) == 3
+
+
+def test_every_split_is_a_line():
+    assert len(elements(picture(aligned()), "split")) == 2
+
+
+def test_pauses_are_marked_with_their_batches():
+    svg = picture(aligned())
+    assert len(elements(svg, "pause")) == 1
+    assert "orders-1 paused, batches 0 to 1" in svg
+
+
+def test_what_ran_below_the_watermark_is_filled_and_told():
+    svg = picture(unaligned())
+    assert len(elements(svg, "late")) == 1
+    assert "60 rows</text>" in svg
+    assert not elements(picture(aligned()), "late")
+    assert "60 rows</text>" not in picture(aligned())
+
+
+def test_the_bound_and_the_watermark_are_stairs():
+    svg = picture(aligned())
+    assert [len(elements(svg, name)) for name in ("bound", "watermark")] == [1, 1]
+    assert not elements(picture(unaligned()), "bound")
+
+
+def test_all_marks_stay_within_the_picture():
+    for run in (unaligned(), aligned()):
+        for line in elements(picture(run), "split"):
+            for point in line.get("points", "").split():
+                x, y = map(float, point.split(","))
+                assert 0 <= x <= 560
+                assert 0 <= y <= 400
+
+
+def test_the_page_needs_no_other_file():
+    text = page(DEMO)
+    assert not re.search(r"https?:|src=|@import|url\(|<script|<link", text)
+    assert "$" not in text
+
+
+def test_the_page_names_every_split_and_every_figure():
+    text = page(DEMO)
+    words = ("60 of 150 rows lost (40.0 %)", "None of 150 rows lost", "60 rows read below")
+    for expected in (*HISTORY, *COLUMNS[:4], *words):
+        assert expected in text
+    for run in DEMO.runs:
+        for cell in row(run):
+            assert f">{cell}</td>" in text
+
+
+def test_the_history_is_skewed_and_always_the_same():
+    history = skewed_history(3_301)
+    assert sum(map(len, history)) == 3_301
+    assert [times[0] for times in history[:3]] == [1_767_225_600_000] * 3
+    assert history[3][0] == history[0][0] + 22 * HOUR
+    assert max(times[-1] for times in history) < history[0][0] + 24 * HOUR

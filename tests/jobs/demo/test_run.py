@@ -1,0 +1,62 @@
+"""The demonstration as a person runs it, with fewer rows."""
+
+import re
+import signal
+
+from tests.support.command import finish, started
+
+ROWS = 33_000
+
+
+def figures(output, name):
+    """Return a line of the table as numbers: unaligned, aligned."""
+    line = re.search(rf"│ {name} +│ +([\d,]+)[^│]*│ +([\d,]+)", output)
+    assert line, output
+    return [int(figure.replace(",", "")) for figure in line.groups()]
+
+
+def test_aligned_it_loses_no_row_and_unaligned_it_does(tmp_path):
+    html = tmp_path / "pages" / "demo.html"
+    with started("demo", "--rows", ROWS, "--html", html) as process:
+        code, output, errors = finish(process)
+    assert code == 0, errors
+    assert "Traceback" not in errors
+    assert output.rstrip().endswith(str(html))
+
+    counted, waiting, lost = (figures(output, name) for name in ("counted", "in open windows", "lost"))
+    assert [sum(run) for run in zip(counted, waiting, lost, strict=True)] == [ROWS, ROWS]
+    assert lost[0] > ROWS / 2
+    assert lost[1] == 0
+    assert 0 < waiting[1] < ROWS / 100
+    dropped = figures(output, "Spark's drop metric")
+    assert 0 < dropped[0] < lost[0]
+    assert dropped[1] == 0
+
+    page = html.read_text()
+    assert page.count('<svg viewBox="0 0 560 400"') == 2
+    assert all(f"orders-{partition}" in page for partition in range(4))
+    assert "orders-3 paused" in page
+    assert "http" not in page
+
+
+def test_stopped_while_spark_works_it_says_so_in_one_sentence(tmp_path):
+    with started("demo", "--rows", ROWS, "--html", tmp_path / "demo.html") as process:
+        for line in process.stderr:
+            if line.startswith("Counting unaligned"):
+                process.send_signal(signal.SIGINT)
+                break
+        code, _, errors = finish(process)
+    assert code == 128 + signal.SIGINT
+    others = [line for line in errors.splitlines() if not line.startswith("Counting unaligned")]
+    assert others == ["tidegate: stopped; no page is written"]
+    assert not (tmp_path / "demo.html").exists()
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_anything_runs(tmp_path):
+    (tmp_path / "file").touch()
+    html = tmp_path / "file" / "demo.html"
+    with started("demo", "--rows", ROWS, "--html", html) as process:
+        code, output, errors = finish(process)
+    assert (code, output) == (1, "")
+    assert errors.startswith(f"tidegate: --html is '{html}', whose folder cannot be made: ")
+    assert len(errors.splitlines()) == 1

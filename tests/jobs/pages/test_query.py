@@ -1,0 +1,229 @@
+"""The page of a query, from Spark's progress to HTML."""
+
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.support.progresses import HOUR, MINUTE, NOON, progress, report, run, source
+from tidegate.jobs.pages.axis import utc_times
+from tidegate.jobs.pages.columns import columns
+from tidegate.jobs.pages.query import COLUMNS, KEPT
+from tidegate.jobs.pages.query import query_page as page_of
+from tidegate.jobs.pages.query_trace import source_runs, traced
+
+ALL = 10_000
+
+
+def query_page(progresses, kept, *, ended=False):
+    return page_of(progresses, kept, ended=ended)
+
+
+def trace_of(progresses):
+    (found,) = source_runs(progresses)
+    return traced(found)
+
+
+def one(number, rows=10, **fields):
+    """Return the progress of a batch over one split."""
+    return progress(number, source(report(plannedRows=rows, **fields), moves=rows > 0))
+
+
+def pictures(page):
+    """Return the pictures with a description, and of each the names of its marks' classes."""
+    svgs = [ET.fromstring(svg) for svg in re.findall(r"<svg [^>]*role=.*?</svg>", page, re.DOTALL)]  # noqa: S314
+    return [[name for e in svg.iter() for name in e.get("class", "").split()] for svg in svgs]
+
+
+@pytest.mark.parametrize(("splits", "lines"), [(1, 1), (3, 3), (12, 12), (13, 0), (100, 0), (1_000, 0)])
+def test_a_picture_stays_readable_with_any_number_of_splits(splits, lines):
+    page = query_page(run(splits), ALL)
+    event_times, *others = pictures(page)
+    assert len([name for name in event_times if re.fullmatch(r"split-\d+", name) and name != "note"]) >= lines
+    assert ("band" in event_times) == (splits > 12)
+    assert ("slowest" in event_times) == (splits > 12)
+    assert ("fastest" in event_times) == (splits > 12)
+    assert len(others) == (3 if splits > 12 else 2)
+    assert len(page) < 40_000
+
+
+def test_splits_are_in_the_order_of_their_numbers():
+    shown, _ = trace_of(run(12))
+    assert list(shown.reached) == [f"orders-{number}" for number in range(12)]
+
+
+def test_a_line_begins_at_the_low_and_goes_through_the_next_records():
+    shown, _ = trace_of(run(3, batches=3))
+    assert shown.reached["orders-0"] == [NOON, NOON + HOUR, NOON + 2 * HOUR, NOON + 3 * HOUR - MINUTE]
+    assert shown.reached["orders-2"][:2] == [NOON + 8 * HOUR] * 2
+    assert shown.paused["orders-2"] == {0, 1, 2}
+
+
+def test_a_split_that_is_read_to_its_end_stands_at_the_watermark_unless_it_is_idle():
+    first = one(0, bySplit={"orders-0": ["reading", NOON, 5]})
+    states = [("reading", 2), ("caught up", 3), ("idle", 4), ("finished", 5)]
+    later = [
+        one(number, watermark=NOON + number * HOUR, bySplit={"orders-0": [state, None, 0]}) for state, number in states
+    ]
+    shown, _ = trace_of([first, *later])
+    assert shown.reached["orders-0"] == [NOON, NOON, *(NOON + n * HOUR for n in (2, 3, 3, 3))]
+
+
+def test_a_split_that_comes_later_is_a_line_from_there_on():
+    both = {"orders-0": ["reading", NOON + HOUR, 5], "orders-1": ["reading", NOON, 5]}
+    shown, _ = trace_of([one(0), one(1, bySplit=both)])
+    assert shown.reached["orders-1"] == [None, None, NOON]
+
+
+def test_a_split_that_never_delivered_is_no_line():
+    shown, _ = trace_of([one(0, bySplit={"orders-0": ["reading", NOON, 5], "orders-1": ["caught up", None, 0]})])
+    assert list(shown.reached) == ["orders-0"]
+
+
+def test_batches_that_read_nothing_are_left_out_but_what_they_say_last_is_not():
+    found = source_runs([one(3), one(4), one(4, rows=0, rowsRemaining=7)])[0]
+    assert [batch.number for batch in found.batches] == [3, 4]
+    assert found.last.rows_remaining == 7
+
+
+def test_objects_are_shown_by_their_path_and_in_rows_whatever_their_chunks_and_manifests():
+    manifest = "00000001-0123456789abcdef"
+    said = report(plannedRows=40_000, reads="s3://bucket/events", bySplit={manifest: ["reading", NOON, 5]})
+    page = query_page([progress(0, source(said))], ALL)
+    assert "40,000 rows in 1 batches" in page
+    assert "<h2>s3://bucket/events</h2>" in page
+    assert "<td>s3://bucket/events</td><td>1</td><td>40,000</td>" in page
+
+
+def test_rows_that_were_planned_and_then_put_off_are_of_no_batch():
+    (found,) = source_runs([one(0), progress(1, source(report(plannedRows=7), moves=False))])
+    assert [batch.rows for batch in found.batches] == [10]
+
+
+@pytest.mark.parametrize(
+    ("ended", "left", "sentence"),
+    [
+        (False, 5, "3 splits: 1 paused, 2 reading; held by orders-0."),
+        (False, 0, "3 splits: 1 paused, 2 reading."),
+        (True, 5, "3 splits; in the last plan 1 paused, 2 reading."),
+        (True, 0, "3 splits; in the last plan 1 paused, 2 reading."),
+    ],
+)
+def test_only_who_has_unread_rows_and_runs_is_held(ended, left, sentence):
+    page = query_page([one(0, rowsRemaining=left, splits={"paused": 1, "reading": 2})], ALL, ended=ended)
+    assert sentence in page
+    assert ("UTC; it has ended." in page) == ended
+
+
+def test_a_bound_far_beyond_all_splits_does_not_flatten_the_picture():
+    shown, axis = trace_of([one(0), one(1, bound=NOON + 24 * 365 * HOUR, watermark=-(2**62))])
+    assert axis.end_ms - axis.begin_ms < 4 * HOUR
+    assert shown.bound == [NOON + HOUR, None]
+    assert shown.source_watermark == [NOON - MINUTE, None]
+
+
+def test_without_any_event_time_there_are_only_batches():
+    unknown = dict.fromkeys(("watermark", "bound", "low", "heldBy"))
+    page = query_page([one(0, **unknown, bySplit={"orders-0": ["reading", None, 5]})], ALL)
+    assert "No event time is known" in page
+    assert len(pictures(page)) == 2
+
+
+@pytest.mark.parametrize("splits", [40, 1_000])
+def test_the_median_is_between_the_slowest_and_the_fastest(splits):
+    shown, axis = trace_of(run(splits))
+    assert shown.band.slowest[3] < shown.band.median[3] < shown.band.fastest[3]
+    for slowest, median, fastest in zip(shown.band.slowest, shown.band.median, shown.band.fastest, strict=True):
+        assert axis.begin_ms <= slowest <= median <= fastest <= axis.end_ms
+
+
+def test_of_many_splits_only_the_slowest_begins_at_the_low():
+    shown, _ = trace_of(run(1_000))
+    begins = [line[0] for line in (shown.band.slowest, shown.band.median, shown.band.fastest)]
+    assert begins == [NOON, NOON + HOUR + 18 * MINUTE, NOON + 8 * HOUR]
+
+
+def test_every_tidegate_source_has_its_own_pictures_and_row():
+    both = [
+        progress(
+            number,
+            source(report(plannedRows=10, reads="orders at kafka:9092")),
+            source({"orders": {"0": 1}}),
+            source(report(plannedRows=20, reads="payments at kafka:9092")),
+        )
+        for number in range(3)
+    ]
+    assert [(each.name, each.batches[0].rows) for each in source_runs(both)] == [
+        ("orders at kafka:9092", 10),
+        ("payments at kafka:9092", 20),
+    ]
+    page = query_page(both, ALL)
+    assert len(pictures(page)) == 6
+    assert page.count("<tr><td>") == 2
+
+
+def test_the_page_says_when_the_beginning_is_missing():
+    assert "missing" not in query_page(run(3), ALL)
+    kept_all_of_this_run = query_page(run(3, batches=5, first=7), ALL)
+    assert "earlier runs, up to batch 6, are not shown" in kept_all_of_this_run
+    cut = query_page(run(3, batches=5, first=7), 6)  # Spark keeps one fewer than it is told
+    assert "Spark keeps the last 5 entries" in cut
+    assert KEPT in cut
+
+
+def test_batches_have_their_own_numbers():
+    assert ">812</text>" in query_page(run(3, first=812), ALL)
+
+
+def test_late_rows_are_marked_in_their_batch_and_counted():
+    page = query_page(run(3), ALL)
+    assert [names.count("marked") for names in pictures(page)] == [0, 1, 0]
+    assert '<td class="lost">17</td>' in page
+    assert "lost" not in query_page(run(3, batches=3), ALL).partition("<main>")[2]
+
+
+def test_the_page_needs_no_other_file_and_escapes_names():
+    page = query_page(run(3, name="<b>a & b</b>"), ALL)
+    assert not re.search(r"https?:|src=|@import|url\(|<script|<link", page)
+    assert "<b>" not in page
+    assert "&lt;b&gt;a &amp; b" in page
+    assert "$" not in page
+    assert all(f"<th>{column}</th>" in page for column in COLUMNS)
+
+
+def test_without_a_plan_there_is_no_page_and_without_rows_no_picture():
+    assert query_page([], ALL) is None
+    assert query_page([progress(0, source(None), source({"orders": {"0": 1}}))], ALL) is None
+    assert pictures(query_page([one(0, rows=0)], ALL)) == []
+
+
+@pytest.mark.parametrize(
+    ("length", "label"),
+    [
+        (0, "12:00:00"),
+        (5_000, "12:00:01"),
+        (30 * MINUTE, "12:05"),
+        (11 * HOUR, "14:00"),
+        (30 * HOUR, "11-15 18:00"),
+        (90 * 24 * HOUR, "2023-12-09"),
+        (400 * 365 * 24 * HOUR, "2079"),
+    ],
+)
+def test_the_axis_says_as_much_of_a_time_as_its_ticks_need(length, label):
+    axis = utc_times(NOON, NOON + length)
+    labels = [text for _, text in axis.ticks]
+    assert any(text.startswith(label) for text in labels), labels
+    assert 1 <= len(labels) <= 10
+    assert len(set(labels)) == len(labels)
+    assert all(axis.begin_ms <= at_ms <= axis.end_ms for at_ms, _ in axis.ticks)
+    assert ("2023-11-15" in axis.title) == (length < 12 * HOUR)
+
+
+@pytest.mark.parametrize("heights", [[], [0, 0], [1], [3, 7], [0.4, 0.63], [9, 3_300_000]])
+def test_columns_stay_within_the_picture_and_whole_numbers_have_whole_ticks(heights):
+    svg = columns(list(range(len(heights))), heights, "rows", "rows of each batch")
+    tops = [float(top) for top in re.findall(r"V([\d.]+)H", svg)]
+    assert len(tops) == len([height for height in heights if height])
+    assert all(14 <= top < 164 for top in tops)
+    ticks = re.findall(r'text-anchor="end">([^<]+)<', svg)
+    assert all("." not in tick for tick in ticks) or 0.4 in heights

@@ -1,0 +1,243 @@
+"""Schemas and rows as Spark's own Parquet reader has them: compared with Spark, and with plain Python values."""
+
+from __future__ import annotations
+
+import math
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from tests.support.objects.arrow_tables import arrays, fields
+from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.arrow.conform import conform, plain, plain_type, position_of, spark_schema
+
+UTC_US = pa.timestamp("us", "UTC")
+EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - compared with what has no zone
+
+
+def one(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    schema = pa.schema([("c", wanted)])
+    made = conform(pa.record_batch([values], ["c"]), schema)
+    assert made.schema.equals(schema, check_metadata=True)
+    made.validate(full=True)
+    return made.column(0)
+
+
+def as_spark_has_it(value: Any, kind: pa.DataType) -> Any:
+    """The oracle: one Python value of a type, as Spark holds it."""
+    kind = plain_type(kind)
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        return {field.name: as_spark_has_it(value[field.name], field.type) for field in kind}
+    if pa.types.is_map(kind):
+        return [(as_spark_has_it(k, kind.key_type), as_spark_has_it(v, kind.item_type)) for k, v in value]
+    if pa.types.is_nested(kind):
+        return [as_spark_has_it(each, kind.value_type) for each in value]
+    if pa.types.is_uint64(kind):
+        return Decimal(value)
+    return value
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_values_of_any_type_are_kept(data: st.DataObject) -> None:
+    field = data.draw(fields())
+    values = data.draw(arrays(field.type))
+    start = data.draw(st.integers(0, len(values)))
+    wanted = spark_schema(pa.schema([field])).field(0).type
+    made = one(values.slice(start), wanted)
+    expected = [as_spark_has_it(value, field.type) for value in values.slice(start).to_pylist()]
+    assert made.to_pylist() == expected
+    # What is already right stays so.
+    assert one(made, wanted).equals(made)
+
+
+@settings(max_examples=150)
+@given(st.lists(fields(), max_size=4), st.data())
+def test_columns_go_by_name(made: list[pa.Field], data: st.DataObject) -> None:
+    given_fields = [pa.field(f"c{index}", field.type) for index, field in enumerate(made)]
+    wanted = spark_schema(pa.schema(data.draw(st.permutations(given_fields))))
+    kept = data.draw(st.lists(st.sampled_from(range(len(given_fields))), unique=True)) if given_fields else []
+    rows = data.draw(st.integers(0, 3))
+    batch = pa.record_batch(
+        [data.draw(arrays(given_fields[index].type, rows)) for index in kept] + [pa.nulls(rows)],
+        [*(given_fields[index].name for index in kept), "surplus"],
+    )
+    result = conform(batch, wanted)
+    assert result.schema.equals(wanted, check_metadata=True)
+    assert result.num_rows == rows
+    for field in wanted:
+        index = batch.schema.get_field_index(field.name)
+        column = result.column(field.name)
+        assert column.equals(pa.nulls(rows, field.type) if index < 0 else one(batch.column(index), field.type))
+
+
+def test_no_columns_are_still_rows() -> None:
+    assert conform(pa.record_batch([pa.array([1, 2])], ["a"]), pa.schema([])).num_rows == 2
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin", "+05:30"])
+def test_timestamps_become_microseconds_rounded_down(unit: str, zone: str | None) -> None:
+    per = {"s": 10**6, "ms": 10**3, "us": 1, "ns": Decimal("0.001")}[unit]
+    numbers = [-1_500_001, -1, 0, 1, 999, 1_700_000_001, None]
+    expected = [None if number is None else math.floor(number * per) for number in numbers]
+    for wanted in (UTC_US, pa.timestamp("us")):
+        made = one(pa.array(numbers, pa.int64()).view(pa.timestamp(unit, zone)), wanted)
+        assert made.view(pa.int64()).to_pylist() == expected
+
+
+def test_nested_fields_go_by_name_too() -> None:
+    given_type = pa.list_(pa.struct([("b", pa.uint8()), ("surplus", pa.string()), ("at", pa.timestamp("ns"))]))
+    wanted = pa.list_(pa.field("element", pa.struct([("at", UTC_US), ("B", pa.int16()), ("missing", pa.string())])))
+    values = pa.array(
+        [[{"b": 200, "surplus": "x", "at": -1}, None], None, [], [{"b": None, "surplus": "", "at": 2000}]], given_type
+    )
+    before, after = (datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=us) for us in (-1, 2))
+    rows = [
+        [{"at": before, "B": 200, "missing": None}, None], None, [], [{"at": after, "B": None, "missing": None}]
+    ]  # fmt: skip
+    for start in range(5):
+        assert one(values.slice(start), wanted).to_pylist() == rows[start:]
+    as_map = pa.array([[("k", {"b": 1})], None, []], pa.map_(pa.string(), pa.struct([("b", pa.uint8())])))
+    wanted = pa.map_(pa.string(), pa.field("value", pa.struct([("b", pa.int64()), ("c", pa.int32())])))
+    for start in range(4):
+        assert one(as_map.slice(start), wanted).to_pylist() == [[("k", {"b": 1, "c": None})], None, []][start:]
+
+
+def test_a_name_is_itself_or_the_only_one_but_for_case() -> None:
+    assert position_of("a", ["A", "a"]) == 1
+    assert position_of("b", ["A", "B"]) == 1
+    assert position_of("c", ["A", "B"]) is None
+    for name, names in (("A", ["A", "A"]), ("aa", ["Aa", "aA"])):
+        with pytest.raises(CorruptDataError, match=f"2 columns are called '{name}'"):
+            position_of(name, names)
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        (pa.array(["s3cret"]), pa.int32()),
+        (pa.array([2**40]), pa.int32()),
+        (pa.array([1]), UTC_US),
+        (pa.array([1.5]), pa.date32()),
+        (pa.array([1], pa.timestamp("us")), pa.int64()),
+        (pa.array([1.5]), pa.int64()),
+        (pa.array([b"\xff"]), pa.string()),
+        (pa.array([Decimal("1.23")]), pa.decimal128(5, 1)),
+        (pa.array([2**60], pa.timestamp("s")), UTC_US),
+        (pa.array([[1]]), pa.int64()),
+        (pa.array([1]), pa.list_(pa.int64())),
+        (pa.array([{"a": 1}]), pa.int64()),
+        (pa.array([1], pa.timestamp("us")), pa.date32()),
+        (pa.array([1], pa.timestamp("ns", "Europe/Berlin")), pa.date32()),
+        (pa.array([0.1]), pa.float32()),
+        (pa.array([1e300]), pa.float32()),
+        (pa.array([5]), pa.bool_()),
+        (pa.array([0.5]), pa.bool_()),
+        (pa.array([0.15]), pa.decimal128(3, 1)),
+        (pa.array([Decimal(12345678901234567890)]), pa.float64()),
+        (pa.array([Decimal("0.123456789")]), pa.float32()),
+    ],
+)
+def test_what_does_not_fit_is_told_without_the_value(values: pa.Array, wanted: pa.DataType) -> None:
+    with pytest.raises(CorruptDataError) as error:
+        one(values, wanted)
+    assert str(error.value) == f"the column 'c' is of the type {values.type}, and not every value of it is a {wanted}"
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        (pa.array([86_400, None], pa.timestamp("s")), pa.date32()),
+        (pa.array([86_400_000, None], pa.timestamp("ms", "America/New_York")), pa.date32()),
+        (pa.array([0.5, float("inf"), None]), pa.float32()),
+        (pa.array([0, 1, None]), pa.bool_()),
+        (pa.array([1.5, None]), pa.decimal128(3, 1)),
+    ],
+)
+def test_what_a_cast_does_not_change_is_cast(values: pa.Array, wanted: pa.DataType) -> None:
+    made = one(values, wanted).to_pylist()
+    assert made == [date(1970, 1, 2), None] if wanted == pa.date32() else made == values.to_pylist()
+    assert math.isnan(one(pa.array([float("nan")]), pa.float32())[0].as_py())
+
+
+@given(st.integers(-(10**15), 10**15), st.integers(0, 18))
+def test_a_decimal_of_fifteen_digits_becomes_the_nearest_double(digits: int, scale: int) -> None:
+    decimal = Decimal(digits).scaleb(-scale)
+    values = pa.array([decimal, None], pa.decimal128(38, 18))
+    assert one(values, pa.float64()).to_pylist() == [float(decimal), None]
+
+
+def test_a_fault_within_names_the_whole_path() -> None:
+    with pytest.raises(CorruptDataError, match=r"the column 'c\.element\.a' is of the type string"):
+        one(pa.array([[{"a": "x"}]]), pa.list_(pa.struct([("a", pa.int32())])))
+
+
+def test_a_null_that_the_schema_does_not_allow_is_refused() -> None:
+    schema = pa.schema([pa.field("c", pa.int64(), nullable=False)])
+    assert conform(pa.record_batch([pa.array([1])], ["c"]), schema).schema == schema
+    for batch in (pa.record_batch([pa.array([None, 1])], ["c"]), pa.record_batch([pa.array([1])], ["other"])):
+        with pytest.raises(CorruptDataError, match="the column 'c' has 1 nulls, and the schema allows none"):
+            conform(batch, schema)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.time32("ms"), pa.time64("us"), pa.duration("us"), pa.float16(), pa.decimal256(39, 2),
+     pa.month_day_nano_interval(), pa.dense_union([pa.field("a", pa.int32())])],
+)  # fmt: skip
+def test_a_type_that_spark_cannot_hold_is_refused_by_name(kind: pa.DataType) -> None:
+    with pytest.raises(OptionError, match=r"^the column 'a\.b\.element' is of the type .*, which Spark cannot hold"):
+        spark_schema(pa.schema([("a", pa.struct([("b", pa.list_(kind))]))]))
+
+
+def test_names_that_are_one_to_spark_are_refused() -> None:
+    for names in (["a", "A"], ["a", "a"]):
+        with pytest.raises(OptionError, match=r"'a' and 'a' are one to Spark|'a' and 'A' are one to Spark"):
+            spark_schema(pa.schema([(name, pa.int8()) for name in names]))
+
+
+def test_wrappings_are_taken_off() -> None:
+    coded = pa.array(["a", "b", "a"]).dictionary_encode()
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array([7, None]))
+    assert plain(coded).to_pylist() == ["a", "b", "a"]
+    assert plain(runs).to_pylist() == [7, 7, None]
+    assert plain(pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"1" * 16], pa.binary(16)))).type == pa.binary(16)
+
+
+def test_the_schema_is_that_of_sparks_own_reader(spark, tmp_path) -> None:
+    day = date(2024, 2, 29)
+    one_of = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.float32(), pa.float64()]
+    columns = {
+        **{f"one_{kind}": pa.array([1], kind) for kind in one_of},
+        "u32": pa.array([2**32 - 1], pa.uint32()), "u64": pa.array([2**64 - 1], pa.uint64()), "b": pa.array([True]),
+        "d9": pa.array([Decimal("1.23")], pa.decimal128(9, 2)),
+        "d38": pa.array([Decimal("-1.23")], pa.decimal128(38, 10)),
+        "s": pa.array(["ä"]), "ls": pa.array(["ä"], pa.large_string()), "code": pa.array(["x"]).dictionary_encode(),
+        "bin": pa.array([b"\xff"]), "fixed": pa.array([b"ab"], pa.binary(2)),
+        "day": pa.array([day]), "day64": pa.array([day], pa.date64()),
+        "list": pa.array([[1, None]]), "large": pa.array([[1]], pa.large_list(pa.uint8())),
+        "fix": pa.array([[1, 2]], pa.list_(pa.int32(), 2)), "struct": pa.array([{"a": 1, "b": [{"c": "x"}]}]),
+        "map": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.uint8())),
+        **{f"t_{unit}": pa.array([1_700_000_000], pa.timestamp(unit)) for unit in ("s", "ms", "us")},
+        **{f"z_{unit}": pa.array([1_700_000_000], pa.timestamp(unit, "Asia/Tokyo")) for unit in ("s", "ms", "us")},
+    }  # fmt: skip
+    table = pa.table(columns)
+    pq.write_table(table, tmp_path / "all.parquet")
+    frame = spark.read.parquet(str(tmp_path / "all.parquet"))
+    stored = pq.read_table(tmp_path / "all.parquet", partitioning=None)
+    schema = spark_schema(stored.schema)
+    ours = from_arrow_schema(schema)
+    assert StructType.fromJson(ours.jsonValue()) == frame.schema
+    made = conform(stored.to_batches()[0], schema)
+    assert made.to_pylist() == frame.toArrow().to_pylist()

@@ -1,0 +1,342 @@
+"""Avro objects that are cut short, changed or no Avro at all."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import zlib
+from decimal import Decimal
+from unittest import mock
+
+import fastavro
+import pyarrow as pa
+import pytest
+from fastavro.read import LOGICAL_READERS
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.readers.formats.avro.files import CODECS, MARKER, avro, logical, timed
+from tests.support.objects.lab import InMemory, chunk, held, read
+from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError
+from tidegate.readers.formats.avro import records as avro_records
+from tidegate.readers.formats.avro.format import AvroFormat
+from tidegate.readers.objects.values import S3Object
+
+
+@pytest.mark.parametrize("size", [3, 3_000])
+def test_an_object_overwritten_after_the_survey_is_gone(config, store, folder, size) -> None:
+    client = config.client()
+    first, second = timed(size), timed(size, codec="null", sync_interval=16_001)
+    client.put_object(Bucket="data", Key="overwritten.avro", Body=second + b"x")
+    etag = client.put_object(Bucket="data", Key="overwritten.avro", Body=first)["ETag"].strip('"')
+    found = S3Object("overwritten.avro", len(first), etag, 0)
+    made = AvroFormat(store)
+    schema = pa.schema([("n", pa.int64())])
+    assert read(made, found, schema).num_rows == size
+    client.put_object(Bucket="data", Key="overwritten.avro", Body=second + b"x")
+    sentence = r"^s3://data/overwritten.avro was overwritten after it was found$"
+    for ask in (lambda: made.survey(found, "at"), lambda: read(made, found, schema), lambda: made.infer([found])):
+        with pytest.raises(ObjectGoneError, match=sentence):
+            ask()
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_truncated_objects_are_corrupt_wherever_they_end(codec) -> None:
+    content = timed(40, codec=codec, sync_interval=20)
+    for end in range(1, len(content)):
+        part = content[:end]
+        made, found = AvroFormat(InMemory(part)), held(part)
+        if part.endswith(MARKER):  # nothing tells that there were more blocks
+            assert made.survey(found, "at")[0].rows < 40
+            continue
+        sentence = r"^s3://data/x cannot be read: it (ends|does not begin)"
+        with pytest.raises(CorruptDataError, match=sentence):
+            made.survey(found, "at")
+        with pytest.raises(CorruptDataError, match=sentence):
+            read(made, found, pa.schema([]))
+
+
+@pytest.mark.parametrize(
+    ("codec", "at", "sentence"),
+    [
+        ("null", -1, "the block at byte 227 does not end with the marker of the file"),
+        ("snappy", -17, "the block at byte 229 has a checksum that does not fit"),
+    ],
+)
+def test_a_block_proves_that_it_is_whole(codec, at, sentence) -> None:
+    content = bytearray(timed(3, codec=codec))
+    content[at] ^= 1
+    with pytest.raises(CorruptDataError, match=f"^s3://data/x cannot be read: {sentence}$"):
+        read(AvroFormat(InMemory(bytes(content))), held(bytes(content)), pa.schema([]))
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_changed_bytes_are_corrupt_or_other_values(data: st.DataObject) -> None:
+    content = bytearray(
+        avro(
+            [{"s": "text", "n": n, "d": Decimal(n), "u": None if n % 2 else "x"} for n in range(30)],
+            data.draw(st.sampled_from(CODECS)),
+            50,
+            s="string",
+            n=["int", "null"],
+            d=logical("bytes", "decimal", precision=5),
+            u=["null", "string", "long"],
+        )
+    )
+    for at in data.draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=5)):
+        content[at] = data.draw(st.integers(0, 255))
+    made, found = AvroFormat(InMemory(bytes(content))), held(bytes(content))
+    schema = pa.schema([("s", pa.string()), ("n", pa.int64()), ("d", pa.decimal128(5, 0))])
+    problems = []
+    try:
+        read(made, found, schema)
+    except CorruptDataError as problem:
+        problems.append(str(problem))
+    assert all(each.startswith("s3://data/x cannot be read: ") and "text" not in each for each in problems)
+
+
+def _with_header(schema: object, codec: str = "null") -> bytes:
+    return _with_schema_text(json.dumps(schema).encode(), codec)
+
+
+def _with_schema_text(schema: bytes, codec: str = "null") -> bytes:
+    meta = {"avro.schema": schema, "avro.codec": codec.encode()}
+    header = io.BytesIO()
+    fastavro.schemaless_writer(header, {"type": "map", "values": "bytes"}, meta)
+    return b"Obj\x01" + header.getvalue() + MARKER + b"\x02\x02\x02" + MARKER
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b'{"a": 1}\n', "it does not begin as Avro does"),
+        (_with_header("long"), "it holds values of the type int64, not records"),
+        (_with_header("nothing"), "its schema is none of Avro"),
+        (_with_schema_text(b"nothing"), "its header has no schema"),
+        (_with_schema_text(b"[" * 100_000), "the schema in its header is nested too deeply"),
+        (_with_header({"type": "record", "name": "r", "fields": 5}), "its schema is none of Avro"),
+        (
+            _with_header({"type": "record", "name": "r", "fields": []}, "lzo"),
+            "its codec is 'lzo'; readable are null, deflate",
+        ),
+        (
+            _with_header({"type": "record", "name": "r", "fields": [{"name": "a", "type": ["null", "string"]}]}),
+            "its schema does not fit the block at byte ",
+        ),
+        (
+            _with_header({"type": "record", "name": "r", "fields": []}),
+            "the block at byte 96 holds more than its 1 records",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_told(content, sentence) -> None:
+    with pytest.raises(CorruptDataError) as error:
+        AvroFormat(InMemory(content)).survey(held(content), "a")
+    assert str(error.value).startswith(f"s3://data/x cannot be read: {sentence}")
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_block_that_becomes_too_large_names_the_option(codec) -> None:
+    content = avro([{"b": bytes(1_000_000)}], codec, b="bytes")
+    found, schema = held(content), pa.schema([("b", pa.binary())])
+    assert read(AvroFormat(InMemory(content), most_bytes=1_000_003), found, schema).num_rows == 1
+    sentence = (
+        r"^s3://data/x cannot be read: the block at byte \d+ takes more than 1000002 bytes decompressed; if it is "
+        "sound, raise maxDecompressedBytes$"
+    )
+    too_small = AvroFormat(InMemory(content), most_bytes=1_000_002)
+    for ask in (lambda: too_small.survey(found, "b"), lambda: read(too_small, found, schema)):
+        with pytest.raises(CorruptDataError, match=sentence):
+            ask()
+
+
+def test_a_block_that_claims_more_bytes_than_there_are_is_not_fetched() -> None:
+    header = avro([], n="long")
+    content = header + b"\x02" + b"\xfe\xff\xff\xff\xff\x0f" + bytes(20 << 20)
+    store = InMemory(content)
+    with pytest.raises(CorruptDataError, match=f"it ends within the block at byte {len(header)}$"):
+        read(AvroFormat(store), held(content), pa.schema([]))
+
+
+def test_values_without_bytes_are_no_way_to_claim_memory() -> None:
+    nothing = {
+        "type": "array",
+        "items": {"type": "record", "name": "nothing", "fields": [{"name": "n", "type": "null"}]},
+    }
+    for items in ({"type": "array", "items": "null"}, nothing):
+        empty = avro([{"a": []}], a=items)
+        assert read(AvroFormat(InMemory(empty)), held(empty), pa.schema([])).num_rows == 1
+        claimed = avro([{"a": [None if items is not nothing else {"n": None}] * 9}], a=items)
+        with pytest.raises(CorruptDataError, match="its schema does not fit the block at byte"):
+            read(AvroFormat(InMemory(claimed)), held(claimed), pa.schema([]))
+
+
+def _number(value: int) -> bytes:
+    digits = [value << 1 >> shift & 0x7F | 0x80 for shift in range(0, max((value << 1).bit_length(), 1), 7)]
+    return bytes([*digits[:-1], digits[-1] & 0x7F])
+
+
+def _with_block(rows: int, data: bytes, **types: object) -> bytes:
+    """Return an object with one block of what encodes rows, compressed."""
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    block = deflate.compress(data) + deflate.flush()
+    return avro([], "deflate", **types) + _number(rows) + _number(len(block)) + block + MARKER
+
+
+def _items(count: int, item: bytes = b"\0") -> bytes:
+    return _number(count) + item * count + b"\0"
+
+
+def _record(name: str, **types: object) -> dict[str, object]:
+    return {"type": "record", "name": name, "fields": [{"name": each, "type": kind} for each, kind in types.items()]}
+
+
+ITEMS = {"type": "array", "items": _record("item", x="int")}
+_IN_MEMORY = """
+import sys
+from pathlib import Path
+from tests.support.objects.lab import InMemory, chunk, held, read
+from tidegate.errors import CorruptDataError
+from tidegate.readers.formats.avro import records
+from tidegate.readers.formats.avro.format import AvroFormat
+
+def resident(name):
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name))
+
+content = Path(sys.argv[1]).read_bytes()
+made, found = AvroFormat(InMemory(content), most_bytes=64 << 20), held(content)
+schema = made.infer([found])
+Path("/proc/self/clear_refs").write_text("5")
+before = resident("VmRSS")
+try:
+    read(made, found, schema)
+except CorruptDataError as problem:
+    assert "bytes decoded; if it is sound, raise maxDecompressedBytes" in str(problem), problem
+    print(resident("VmHWM") - before >> 10)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "item"),
+    [
+        (ITEMS, b"\0"),
+        ({"type": "array", "items": _record("item", x="int", **{f"n{n}": "null" for n in range(500)})}, b"\0"),
+        ({"type": "array", "items": {"type": "array", "items": "int"}}, b"\0"),
+        ({"type": "array", "items": ["null", {"type": "fixed", "name": "f", "size": 1000}]}, b"\0"),
+        ({"type": "map", "values": "int"}, b"\x04ab\0"),
+    ],
+)
+def test_a_few_bytes_that_stand_for_many_objects_take_no_more_memory_than_they_may(tmp_path, kind, item) -> None:
+    file = tmp_path / "x.avro"
+    file.write_bytes(_with_block(1, _items(4_000_000, item), v=kind))
+    assert file.stat().st_size < 50_000
+    told = subprocess.run([sys.executable, "-c", _IN_MEMORY, file], check=True, capture_output=True, text=True)
+    assert int(told.stdout) < 64 + 2 * 4 * len(item) + 16  # MiB: the bound, the block twice and what else it takes
+
+
+def test_a_row_that_takes_too_much_names_the_option_and_is_read_once_that_is_raised() -> None:
+    content = _with_block(2, b"\x02" + _items(3) + b"\x04" + _items(50_000), n="int", v=ITEMS)
+    found, schema = held(content), pa.schema([("n", pa.int64())])
+    small = AvroFormat(InMemory(content), most_bytes=1_000_000)
+    sentence = r"^s3://data/x cannot be read: a row of the block at byte \d+ takes more than 1000000 bytes decoded; "
+    with pytest.raises(CorruptDataError, match=sentence + "if it is sound, raise maxDecompressedBytes$"):
+        read(small, found, small.infer([found]))
+    assert read(small, found, schema).column("n").to_pylist() == [1, 2]
+    large = AvroFormat(InMemory(content), most_bytes=20_000_000)
+    assert [*map(len, read(large, found, large.infer([found])).column("v").to_pylist())] == [3, 50_000]
+
+
+_ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "v": st.lists(st.fixed_dictionaries({"x": st.integers(-(2**31), 2**31 - 1)}), max_size=120),
+            "b": st.integers(0, 300).map(bytes),
+        }
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=200)
+@given(_ROWS, st.sampled_from(["null", "xz"]))
+def test_rows_are_the_same_however_few_bytes_are_shown_at_a_time(rows, codec) -> None:
+    content = avro(rows, codec, 1 << 20, v=ITEMS, b="bytes")
+    found = held(content)
+    made = AvroFormat(InMemory(content), most_bytes=60_000)
+    schema = made.infer([found])
+    assert read(made, found, schema).to_pylist() == rows
+    assert read(made, found, pa.schema([schema.field("v")])).to_pylist() == [{"v": row["v"]} for row in rows]
+
+
+def test_rows_without_bytes_are_no_way_to_claim_time() -> None:
+    types = {"a": "null", "b": _record("nothing", c="null")}
+    few = avro([{"a": None, "b": {"c": None}}] * 40_000, **types)
+    assert read(AvroFormat(InMemory(few)), held(few), pa.schema([])).num_rows == 40_000
+    claimed = avro([], **types) + (_number(1000) + b"\0" + MARKER) * 2000 + _number(2**40) + b"\0" + MARKER
+    made, found = AvroFormat(InMemory(claimed)), held(claimed)
+    sentence = r"what comes up to the block at byte \d+ takes more than 268435456 bytes decoded; if it is sound, raise "
+    for ask in (lambda: made.survey(found, "a"), lambda: read(made, found, pa.schema([]))):
+        with pytest.raises(CorruptDataError, match=f"^s3://data/x cannot be read: {sentence}maxDecompressedBytes$"):
+            ask()
+
+
+@pytest.mark.parametrize("sign", [b"\x00", b"\xff"])
+def test_a_decimal_with_more_digits_than_any_is_no_way_to_claim_time(sign, monkeypatch) -> None:
+    library, lengths = LOGICAL_READERS["bytes-decimal"], []
+
+    def counted(data, *schemas):
+        lengths.append(len(data))  # its time grows with the square
+        return library(data, *schemas)
+
+    monkeypatch.setitem(LOGICAL_READERS, "bytes-decimal", counted)
+    kind = logical("bytes", "decimal", precision=5, scale=2)
+    schema = pa.schema([("d", pa.decimal128(5, 2))])
+    long = avro([{"d": sign * 10_000 + b"\xfe"}, {"d": b""}], d=kind)
+    expected = Decimal(int.from_bytes(sign + b"\xfe", "big", signed=True)).scaleb(-2)
+    assert read(AvroFormat(InMemory(long)), held(long), schema).to_pylist() == [{"d": expected}, {"d": Decimal(0)}]
+    huge = avro([{"d": b"\x01" + sign * 10_000}], d=kind)
+    with pytest.raises(CorruptDataError, match=r"^s3://data/x cannot be read: its schema does not fit the block at"):
+        read(AvroFormat(InMemory(huge)), held(huge), schema)
+    assert max(lengths) < 100
+
+
+def test_a_batch_of_rows_that_arrow_makes_large_has_few_of_them() -> None:
+    content = avro([{"f": None}] * 100, f=["null", {"type": "fixed", "name": "f", "size": 1 << 20}])
+    made, found = AvroFormat(InMemory(content)), held(content)
+    schema = pa.schema([("f", pa.binary(1 << 20))])
+    batches = [*made.read(chunk(found), schema)]
+    assert sum(batch.num_rows for batch in batches) == 100
+    assert max(batch.nbytes for batch in batches) < 32 << 20
+    with pytest.raises(CorruptDataError, match=r"a row of the block at byte .* bytes decoded"):
+        read(AvroFormat(InMemory(content), most_bytes=1 << 20), found, schema)
+
+
+def test_a_short_schema_that_stands_for_a_long_one_is_none() -> None:
+    inner: object = _record("r0", a="int")
+    for level in range(1, 40):
+        inner = _record(f"r{level}", a=inner, b=f"r{level - 1}")
+    content = _with_header(inner)
+    with pytest.raises(CorruptDataError, match=r"its schema has more than 100000 types$"):
+        AvroFormat(InMemory(content)).infer([held(content)])
+
+
+@pytest.mark.parametrize("call", ["fastavro.schemaless_reader", "pa.array"])
+def test_too_little_memory_is_no_damage(call) -> None:
+    content = avro([{"n": 1}], n="int")
+    made, found = AvroFormat(InMemory(content)), held(content)
+    schema = made.infer([found])
+    library, _, name = call.partition(".")
+    of_records = mock.MagicMock(wraps=getattr(avro_records, library), **{f"{name}.side_effect": MemoryError})
+    for each in ("ArrowInvalid", "ArrowTypeError"):
+        setattr(of_records, each, getattr(pa, each))
+    sentence = (
+        r"^s3://data/x cannot be read: the block at byte \d+ takes more memory to decode than this process may have"
+    )
+    with (
+        mock.patch.object(avro_records, library, of_records),
+        pytest.raises(ConnectorError, match=sentence + r"; raise spark.executor.pyspark.memory"),
+    ):
+        read(made, found, schema)

@@ -1,0 +1,225 @@
+"""Records of CSV against Python's csv module."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import itertools
+import pickle
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.readers.formats.csv.texts import KEPT, RFC, null_for_empty, read, texts, timed, values
+from tests.support.objects.memory import BOM, COMPRESSED, Memory, chunk_of, read_all
+from tidegate.errors import CorruptDataError
+from tidegate.readers.formats.bad_records import FAIL
+from tidegate.readers.formats.csv import format as csv_format
+from tidegate.readers.formats.csv import records as csv_records
+from tidegate.readers.formats.csv.columns import GivenColumns
+from tidegate.readers.formats.csv.dialect import CsvDialect
+from tidegate.readers.formats.csv.format import CsvFormat
+from tidegate.readers.formats.csv.tokens import CsvTokenizer
+from tidegate.readers.formats.row_groups import BATCH_BYTES
+
+lines_within = st.text(st.sampled_from('ab,"\n ü'), max_size=6)
+
+
+@st.composite
+def written(draw, cell=values) -> tuple[bytes, int]:
+    """A text of CSV as Python writes it, and how many columns it has."""
+    width = draw(st.integers(1, 4))
+    rows = draw(st.lists(st.lists(cell, min_size=width, max_size=width), max_size=12))
+    out = io.StringIO()
+    quoting = draw(st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]))
+    csv.writer(out, quoting=quoting, lineterminator=draw(st.sampled_from(["\n", "\r\n"]))).writerows(rows)
+    text = out.getvalue()
+    return (text if draw(st.booleans()) else text.rstrip("\r\n")).encode(), width
+
+
+def as_python_reads(text: bytes, *, multi_line: bool) -> list[tuple]:
+    """Return what the csv module reads; without the lines that are blank to Spark."""
+    lines = io.StringIO(text.decode(), newline="") if multi_line else text.decode().splitlines()
+    return null_for_empty(row for row in csv.reader([*lines]) if row)
+
+
+@settings(max_examples=300)
+@given(written(), st.integers(1, 60), st.integers(1, 100))
+@example((b'a,"b"\n"c""",d', 2), 6, 100)
+def test_any_cut_gives_every_record_once_and_in_order(given_text, chunk_bytes, block_bytes):
+    text, width = given_text
+    kept = b"".join(line for line in text.splitlines(keepends=True) if line.strip())
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(csv_format, "BLOCK_BYTES", block_bytes)
+        rows = read(text, texts("abcd"[:width]), chunk_bytes=chunk_bytes, **RFC)
+    assert rows == as_python_reads(kept, multi_line=False)
+
+
+@settings(max_examples=300)
+@given(written(lines_within), st.integers(1, 100), st.booleans())
+def test_quoted_values_may_hold_line_ends(given_text, block_bytes, careful):
+    text, width = given_text
+    # What ends the first line is what ends all; then within quotes a CRLF is a line feed.
+    plain = text.replace(b"\r\n", b"\n")
+    expected = [row for row in as_python_reads(plain, multi_line=True) if row != (None,) or width > 1]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(csv_format, "BLOCK_BYTES", block_bytes)
+        if careful:
+            patched.setattr(CsvTokenizer, "is_plain", lambda *_: False)
+        rows = read(plain, texts("abcd"[:width]), multi_line=True, **RFC)
+        assert [row for row in rows if row != (None,) or width > 1] == expected
+        if b"\r\n" in text and plain.count(b"\n") == text.count(b"\r\n"):
+            assert read(text, texts("abcd"[:width]), multi_line=True, **RFC) == rows
+
+
+@pytest.mark.parametrize("block_bytes", [1, 2, 3, 100])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+def test_what_ends_the_first_line_ends_all_of_them(line_end, block_bytes, monkeypatch):
+    monkeypatch.setattr(csv_format, "BLOCK_BYTES", block_bytes)
+    text = 'é,b\n"x\ny",2\n\n3,"4"\n5'.replace("\n", line_end).encode()
+    schema = pa.schema([*texts("ab"), ("_corrupt_record", pa.string())])
+    columns = GivenColumns(("a", "b"))
+    rows = read(text, schema, multi_line=True, bad_records=KEPT, columns=columns)
+    assert rows == [("é", "b", None), ("x\ny", "2", None), ("3", "4", None), ("5", None, "5")]
+    place = len(text) - 1
+    with pytest.raises(CorruptDataError, match=f"the record at byte {place} does not have 2 values"):
+        read(text, texts("ab"), multi_line=True)
+    # A line feed within a file of another kind ends a line, too.
+    mixed = f'a,b{line_end}"c\n",d\ne,f'.encode()
+    assert [row[1] for row in read(mixed, texts("ab"), multi_line=True)] == ["b", "d", "f"]
+
+
+@settings(max_examples=300)
+@given(
+    st.text(st.sampled_from('ab,"\n\r\\ #'), max_size=40),
+    st.fixed_dictionaries(
+        {
+            "escape": st.sampled_from(['"', "\\"]),
+            "null_value": st.sampled_from(["", "a"]),
+            "comment": st.sampled_from(["", "#"]),
+            "multi_line": st.booleans(),
+            "ignore_leading_white_space": st.booleans(),
+            "ignore_trailing_white_space": st.booleans(),
+        }
+    ),
+)
+@example('a"b,",a"b,b"', RFC)
+@example('"a\\\\b"', {})
+@example('a,""', {"null_value": "a"})
+@example('#"\na', {"comment": "#", "multi_line": True})
+@example('#"\na\n#"', {"comment": "#", "multi_line": True})
+@example("a\nb\r\nb", {"multi_line": True})
+def test_reading_at_once_and_record_by_record_give_the_same(text, given_fields):
+    schema = pa.schema([*texts("abc"), ("_corrupt_record", pa.string())])
+    columns = GivenColumns(("a", "b", "c"))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(CsvTokenizer, "is_plain", lambda *_: False)
+        rows = read(text.encode(), schema, bad_records=KEPT, columns=columns, **given_fields)
+    for block_bytes in (csv_format.BLOCK_BYTES, 3):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(csv_format, "BLOCK_BYTES", block_bytes)
+            assert read(text.encode(), schema, bad_records=KEPT, columns=columns, **given_fields) == rows
+
+
+@pytest.mark.parametrize("null_value", ["", "a"])
+def test_reading_at_once_and_record_by_record_give_the_same_for_all_short_texts(null_value, monkeypatch):
+    schema = pa.schema([*texts("abc"), ("_corrupt_record", pa.string())])
+    options = {"bad_records": KEPT, "columns": GivenColumns(("a", "b", "c")), "null_value": null_value}
+    short = [bytes(each) for length in range(1, 5) for each in itertools.product(b'a",\n', repeat=length)]
+    at_once = [read(text, schema, **options) for text in short]
+    monkeypatch.setattr(CsvTokenizer, "is_plain", lambda *_: False)
+    for text, rows in zip(short, at_once, strict=True):
+        assert read(text, schema, **options) == rows, text
+
+
+@given(st.lists(values, max_size=30), st.integers(1, 9), st.sampled_from(["\n", "\r\n", "\r"]))
+def test_one_odd_record_among_many_changes_no_other(cells, odd, line_end):
+    rows = [[cell, "x"] for cell in cells]
+    out = io.StringIO()
+    csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator=line_end).writerows(rows)
+    lines = out.getvalue().splitlines(keepends=True)
+    lines.insert(min(odd, len(lines)), f'"a" b,x{line_end}')
+    rows.insert(min(odd, len(rows)), ['"a" b', "x"])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(csv_records, "CAREFUL_BYTES", 16)
+        assert read("".join(lines).encode(), texts("ab"), **RFC) == null_for_empty(rows)
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+@pytest.mark.parametrize("multi_line", [False, True])
+def test_a_compressed_object_is_one_chunk(suffix, multi_line):
+    content = COMPRESSED[suffix](BOM + b"n,s\n" + "1,ü\n2,\n".encode() * 1000)
+    memory = Memory(content, f"a.csv{suffix}")
+    made = CsvFormat(memory, None, CsvDialect(header=True, multi_line=multi_line), infer_schema=True, chunk_bytes=100)
+    schema = made.infer([memory.object])
+    assert schema == pa.schema([("n", pa.int64()), ("s", pa.string())])
+    (survey,) = made.survey(memory.object, None)
+    assert (survey.start, survey.end) == (0, len(content))
+    assert [row["n"] for row in read_all(made, memory.object, schema)] == [1, 2] * 1000
+
+
+@pytest.mark.parametrize("encoding", ["iso8859-1", "gbk", "utf-8"])
+def test_text_is_decoded_and_what_is_no_character_is_replaced(encoding):
+    text = "é,\n".encode(encoding) + b"\xff\x3f,b\n"
+    given_rows = read(text, texts("ab"), encoding=encoding)
+    assert given_rows == [("é", None), (b"\xff\x3f".decode(encoding, errors="replace"), "b")]
+    kept = read(b"a\n" + text, pa.schema([*texts("ab"), ("_corrupt_record", pa.string())]), bad_records=KEPT,
+                columns=GivenColumns(("a", "b")), encoding=encoding)  # fmt: skip
+    assert [row[2] for row in kept] == ["a", None, None]
+
+
+@given(st.integers(1, 40), st.sampled_from(["\n", "\r\n"]), st.sampled_from(["", "\n", "#,,,\n \n"]))
+def test_a_header_names_the_columns_of_all_chunks(chunk_bytes, line_end, before):
+    text = (before + "a,B,c\n1,2,3\n4,5,6\n").replace("\n", line_end).encode()
+    assert read(text, texts("bxa"), chunk_bytes=chunk_bytes, header=True, comment="#") == [
+        ("2", None, "1"),
+        ("5", None, "4"),
+    ]
+    by_position = {"header": True, "comment": "#", "enforce_schema": True}
+    assert read(text, texts("bxa"), chunk_bytes=chunk_bytes, **by_position) == [("1", "2", "3"), ("4", "5", "6")]
+
+
+def test_a_header_that_names_none_of_the_columns_is_refused():
+    with pytest.raises(CorruptDataError, match=r"^x.csv: its header has none of the columns; with enforceSchema"):
+        read(b"a,b\n1,2\n", texts("xy"), header=True)
+    assert read(b"a,b\n1,2\n", pa.schema([]), header=True) == [()]
+    assert read(b"a,b\n", texts("a"), header=True) == read(b"", texts("a"), header=True) == []
+
+
+def test_columns_without_names_go_by_their_number():
+    schema = pa.schema([("_c2", pa.string()), ("_C0", pa.int64()), ("_c9", pa.string())])
+    assert read(b"1,2,3\n4\n", schema) == [("3", 1, None), (None, 4, None)]
+    assert read(b"1,2,3\n", texts("ab"), columns=GivenColumns(("a", "day", "c", "b"), "in/"), key="in/Day=1/x") == [
+        ("1", "3")
+    ]
+
+
+def test_a_large_chunk_is_read_in_bounded_pieces():
+    memory = Memory(timed(500_000))
+    made = pickle.loads(pickle.dumps(CsvDialect(header=True)))  # noqa: S301 - its own
+    rows, most, before = 0, 0, pa.total_allocated_bytes()
+    schema = pa.schema([("at", pa.int64()), ("x", pa.string()), *((f"n{n}", pa.int64()) for n in range(20))])
+    found = CsvFormat(memory, "ms", made).read(chunk_of(memory.object, 0, memory.object.size), schema)
+    for batch in found:
+        rows += batch.num_rows
+        most = max(most, pa.total_allocated_bytes() - before)
+        assert batch.nbytes <= BATCH_BYTES
+    assert rows == 500_000
+    assert memory.object.size > 2 * csv_format.BLOCK_BYTES
+    assert max(memory.requests) <= csv_format.BLOCK_BYTES + 2 * 16 * 1024
+    assert most < 8 * csv_format.BLOCK_BYTES
+
+
+def test_a_record_without_end_is_refused(monkeypatch):
+    monkeypatch.setattr(csv_records, "LONGEST_LINE", 2**20)
+    monkeypatch.setattr(csv_format, "BLOCK_BYTES", 2**18)
+    with pytest.raises(CorruptDataError, match=r"^x.csv: the record at byte 2 is longer than 1 MiB$"):
+        read(b'a\n"' + b"x\n" * 2**20, texts("a"), multi_line=True)
+
+
+def test_what_cannot_be_decompressed_is_refused():
+    with pytest.raises(CorruptDataError, match=r"^x\.gz: cannot decompress it by gzip"):
+        read(gzip.compress(b"a\n")[:-9] + b"x", texts("a"), key="x.gz", bad_records=FAIL)

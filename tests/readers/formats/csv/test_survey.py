@@ -1,0 +1,104 @@
+"""What is known of CSV before it is read: the times of its chunks, and the schema of samples."""
+
+from __future__ import annotations
+
+import itertools
+
+import pyarrow as pa
+import pytest
+
+from tests.readers.formats.csv.texts import timed
+from tests.support.objects.memory import COMPRESSED, Memory
+from tidegate.errors import OptionError
+from tidegate.readers.formats import line_objects
+from tidegate.readers.formats.csv.columns import GivenColumns
+from tidegate.readers.formats.csv.dialect import CsvDialect
+from tidegate.readers.formats.csv.format import CsvFormat
+from tidegate.readers.objects.values import TimeRange
+
+
+def test_a_large_object_is_probed_at_both_ends_of_its_chunks():
+    memory = Memory(timed(30_000))
+    made = CsvFormat(memory, "ms", CsvDialect(header=True), chunk_bytes=500_000)
+    surveys = made.survey(memory.object, "AT")
+    assert len(surveys) == 3
+    assert surveys[0].times.min_ms == 1_700_000_000_000
+    assert surveys[-1].times.max_ms == 1_700_029_999_000
+    for before, after in itertools.pairwise(surveys):
+        assert after.times.min_ms - before.times.max_ms == 1000
+    assert abs(sum(survey.rows for survey in surveys) - 30_000) < 300
+    assert len(memory.requests) == 7  # two a chunk, and one for the header
+    assert made.survey(memory.object, None)[0].times is None
+    assert len(memory.requests) == 7
+
+
+@pytest.mark.parametrize("multi_line", [False, True])
+def test_what_is_looked_at_whole_is_known_exactly(multi_line, monkeypatch):
+    if multi_line:
+        monkeypatch.setattr(line_objects, "WHOLE_BYTES", 0)
+    memory = Memory(b"x,at\n1,2023-11-14T22:13:20Z\n2,\n\n3,2023-11-14 22:13:21.5\n4,soon\n")
+    made = CsvFormat(memory, None, CsvDialect(header=True, multi_line=multi_line))
+    (survey,) = made.survey(memory.object, "at")
+    assert (survey.rows, survey.rows_without_time) == (4, 2)
+    assert survey.times == TimeRange(1_700_000_000_000, 1_700_000_001_500)
+    (survey,) = made.survey(memory.object, "elsewhere")
+    assert (survey.rows, survey.rows_without_time, survey.times) == (4, 4, None)
+
+
+def test_the_column_of_times_is_found_without_a_header_too():
+    memory = Memory(b"1,1700000000\n", "day=1/x")
+    by_name = CsvFormat(memory, "s", columns=GivenColumns(("day", "x", "at")))
+    by_number = CsvFormat(memory, "s")
+    for made, column in [(by_name, "at"), (by_number, "_c1")]:
+        assert made.survey(memory.object, column)[0].times == TimeRange(1_700_000_000_000, 1_700_000_000_000)
+    with pytest.raises(OptionError, match="the event-time column '_c1' of day=1/x holds numbers, so eventTimeUnit"):
+        CsvFormat(memory).survey(memory.object, "_c1")
+
+
+def inferred(*contents: bytes, infer_schema: bool = True, **dialect) -> pa.Schema:
+    memories = {f"{number}.csv": Memory(text, f"{number}.csv") for number, text in enumerate(contents)}
+
+    class Several(Memory):
+        bucket = "b"
+
+        def fetch(self, found, start, end):
+            return memories[found.key].fetch(found, start, end)
+
+    made = CsvFormat(Several(b""), None, CsvDialect(**dialect), infer_schema=infer_schema)
+    return made.infer([memory.object for memory in memories.values()])
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (["1", "", "-2"], pa.int64()),
+        (["1", "12345678901234567890"], pa.decimal128(20, 0)),
+        (["1", "1" * 39], pa.float64()),
+        (["1", "1.5", "NaN"], pa.float64()),
+        (["2020-01-31", "2020-02-29"], pa.date32()),
+        (["2020-01-31", "2020-01-31T00:00:00"], pa.string()),
+        (["2020-01-31 10:00:00", "2020-01-31T00:00:00Z"], pa.timestamp("us", "UTC")),
+        (["true", "FALSE"], pa.bool_()),
+        (["true", "1"], pa.string()),
+        (["", ""], pa.string()),
+    ],
+)
+def test_types_are_inferred_in_sparks_order(cells, kind):
+    content = "\n".join(f"{cell},x" for cell in cells).encode()
+    assert inferred(content) == pa.schema([("_c0", kind), ("_c1", pa.string())])
+    assert inferred(content, infer_schema=False) == pa.schema([("_c0", pa.string()), ("_c1", pa.string())])
+
+
+def test_the_schema_is_that_of_all_samples_in_the_order_in_which_they_name_columns():
+    schema = inferred(b"a,b\n1,x\n", b"\nB,c,,A\n2,3,4,1.5\n", b"a\n", header=True)
+    assert schema == pa.schema([("a", pa.float64()), ("b", pa.string()), ("c", pa.int64()), ("_c2", pa.int64())])
+    assert inferred(b"a,A,b\n1,2,3\n", header=True).names == ["a0", "A1", "b"]
+    with pytest.raises(OptionError, match=r"^no object of s3://b has a line to infer columns from; give a schema$"):
+        inferred(b"\n \n", b"")
+
+
+def test_only_the_first_mebibyte_of_a_sample_is_looked_at():
+    for suffix, compress in {"": bytes, **COMPRESSED}.items():
+        memory = Memory(compress(b"1\n" * 600_000 + b"x\n" * 2_000_000), f"x{suffix}")
+        assert CsvFormat(memory, infer_schema=True).infer([memory.object]).field(0).type == pa.int64()
+        assert sum(memory.requests) <= 2**20 + 2**15

@@ -1,0 +1,196 @@
+"""Values of CSV against Spark's own reader, and what becomes of those and of records that do not fit."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+
+import pyarrow as pa
+import pytest
+
+from tests.readers.formats.csv.texts import KEPT, read, texts
+from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.formats.bad_records import BadRecordPolicy
+from tidegate.readers.formats.csv import format as csv_format
+from tidegate.readers.formats.csv.columns import GivenColumns
+from tidegate.readers.formats.csv.values import converter_of
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (pa.int32(), "2147483648"),
+        (pa.int8(), "128"),
+        (pa.int64(), "0x1"),
+        (pa.int64(), "1.0"),
+        (pa.float64(), "inf"),
+        (pa.float64(), "secret"),
+        (pa.bool_(), "1"),
+        (pa.decimal128(4, 2), "100"),
+        (pa.decimal128(38, 0), "8e0x10"),
+        (pa.date32(), "2020-02-30"),
+        (pa.timestamp("us"), "2020-01-01T00:00:00Z"),
+    ],
+)
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_a_value_that_does_not_fit_is_named_by_its_place_and_never_shown(kind, text, line_end):
+    schema = pa.schema([("é", pa.string()), ("v", kind)])
+    content = f"é,{line_end} {line_end}b,{text}{line_end}".encode()
+    place = content.index(b"b,")
+    sentence = re.escape(f" at byte {place} has no {kind} in 'v'")
+    for chunk_bytes in (1, 100):
+        with pytest.raises(CorruptDataError, match=f"^x.csv: the line{sentence}$"):
+            read(content, schema, chunk_bytes=chunk_bytes)
+    with pytest.raises(CorruptDataError, match=f"^x.csv: the record{sentence}$"):
+        read(content, schema, multi_line=True, ignore_leading_white_space=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "careful", "number"),
+    [
+        (pa.date32(), "0000-02-29", "2020-1", -719_469),
+        (pa.timestamp("us"), "0000-02-29", "2020-1", -719_469 * 86_400_000_000),
+        (pa.timestamp("us", "UTC"), "0000-02-29T00:00:01", "2020-1", -719_469 * 86_400_000_000 + 1_000_000),
+        (pa.decimal128(9, 0), "90e-01701", "1,000", 0),
+    ],
+)
+def test_a_value_is_the_same_beside_one_for_which_a_column_is_read_value_by_value(kind, text, careful, number):
+    convert = converter_of("v", kind)
+    for cells in ([text], [text, careful]):
+        values, misfits = convert(pa.array(cells))
+        assert misfits is None
+        whole = values.cast(pa.int64()) if pa.types.is_decimal(kind) else values.view(f"int{kind.bit_width}")
+        assert whole[0].as_py() == number
+
+
+def test_a_type_that_csv_has_not_is_refused():
+    for kind in (pa.list_(pa.int64()), pa.struct([("x", pa.int64())]), pa.time32("s"), pa.duration("us")):
+        with pytest.raises(OptionError, match=r"^the column 'v' cannot be read from CSV as"):
+            read(b"1\n", pa.schema([("v", kind)]))
+
+
+def test_a_null_where_the_schema_allows_none_is_refused():
+    with pytest.raises(CorruptDataError, match="has 1 nulls, and the schema allows none"):
+        read(b"1,\n", pa.schema([("a", pa.string()), pa.field("b", pa.string(), nullable=False)]))
+
+
+LINES = [
+    '"a""b",c', '"a\\"b",d', '"a\\\\",e', '"a\\\\b",k', '"a\\b",f', 'a\\"b,g', '"a"x,h', '"open,i', '"a" ,j',
+    "NA,", '"NA",""', 'a"b,",x"y,z"',
+    "  a , b  ", ' "q" , "r"', "#c,d", "only", "a,b,c", ",", '"",', "   ", "", "\\,\\", 'x,"y\tz"', "ü,\xa0", '"',
+]  # fmt: skip
+DIALECTS = [
+    {},
+    {"escape": '"'},
+    {"quote": ""},
+    {"null_value": "NA"},
+    {"comment": "#", "ignore_leading_white_space": True},
+    {"ignore_leading_white_space": True, "ignore_trailing_white_space": True},
+]
+VALUES = {
+    "int": ["1", "+1", "-2147483648", "2147483648", " 1", "0x1", "1.0", "1e1", "-"],
+    "bigint": ["9223372036854775807", "9223372036854775808", "01"],
+    "double": ["1", " 1 ", "+.5", "5.", "1e400", "NaN", "Inf", "-Inf", "Infinity", "inf", "1d", "1_0", "nan"],
+    "decimal(6,2)": ["1.005", "9999.994", "9999.995", "1e3", '"1,000.5"', "-0", " 1", "NaN"],
+    "boolean": ["true", "FALSE", "1", "t"],
+    "date": ["2020-01-31", "2020-1-3", "2020", "2020-02-30", "2020-01-01T99", "20200101", " 2020-01-01"],
+    "timestamp": [
+        "2020-01-31", "2020-01-01T10", "2020-1-1 1:2", "2020-01-01 10:00:00.1234567", "2020-01-01T10:00:00+01",
+        "2020-01-01 10:00:00 Europe/Paris", "2020-01-01T24:00:00", "2020", "1", "2020-01-01T10:00:00Z",
+    ],
+    "binary": ["YQ==", "é"],
+}  # fmt: skip
+
+
+def test_records_and_values_are_what_sparks_own_reader_makes_of_them(spark, tmp_path):
+    def plain(row) -> str:
+        return repr([bytes(value) if isinstance(value, bytearray) else value for value in row])  # nan is not nan
+
+    def theirs(text: str, schema: str, **options) -> list[str]:
+        path = tmp_path / f"{len([*tmp_path.iterdir()])}.csv"
+        path.write_text(text, newline="")
+        rows = spark.read.schema(f"{schema}, _corrupt_record string").options(**options).csv(str(path)).collect()
+        return [plain(row) for row in rows]
+
+    def ours(text: str, schema: pa.Schema, **options) -> list[str]:
+        whole = pa.schema([*schema, ("_corrupt_record", pa.string())])
+        rows = read(text.encode(), whole, bad_records=KEPT, columns=GivenColumns(tuple(schema.names)), **options)
+        return [
+            plain(value.replace(tzinfo=None) if isinstance(value, datetime) else value for value in row) for row in rows
+        ]
+
+    camel = lambda name: "".join(part.title() if at else part for at, part in enumerate(name.split("_")))  # noqa: E731
+    for dialect in DIALECTS:
+        options = {camel(name): str(value).lower() if value is True else value for name, value in dialect.items()}
+        for text in ("\n".join(LINES), 'a,NA\n"NA",'):
+            assert ours(text, texts("ab"), **dialect) == theirs(text, "a string, b string", **options), dialect
+    kinds = dict(zip(VALUES, [pa.int32(), pa.int64(), pa.float64(), pa.decimal128(6, 2), pa.bool_(), pa.date32(),
+                              pa.timestamp("us", "UTC"), pa.binary()], strict=True))  # fmt: skip
+    # All in one file: a value a line, in its own column.
+    width = len(kinds)
+    text = "".join(
+        "," * at + value + "," * (width - 1 - at) + "\n" for at, v in enumerate(VALUES.values()) for value in v
+    )
+    names = "abcdefgh"[:width]
+    spark_schema = ", ".join(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))
+    assert ours(text, pa.schema([*zip(names, kinds.values(), strict=True)])) == theirs(text, spark_schema)
+
+
+BAD = b'1,a\n2\nx,b\n3,c,"d"\n4,e\n'
+NUMBERED = pa.schema([("n", pa.int64()), ("s", pa.string())])
+
+
+def test_a_record_with_another_number_of_values_is_named_by_its_place():
+    with pytest.raises(CorruptDataError, match=r"^x.csv: the line at byte 4 does not have 2 values, but 1$"):
+        read(BAD, NUMBERED)
+    with pytest.raises(CorruptDataError, match=r"^x.csv: the record at byte 4 does not have 2 values, but 1$"):
+        read(BAD, NUMBERED, multi_line=True)
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 7, 100])
+def test_bad_records_follow_their_policy(chunk_bytes, tmp_path):
+    kept = pa.schema([*NUMBERED, ("_corrupt_record", pa.string())])
+    columns = GivenColumns(("n", "s"))
+    fields = {"chunk_bytes": chunk_bytes, "columns": columns}
+    assert read(BAD, kept, bad_records=KEPT, **fields) == [
+        (1, "a", None), (2, None, "2"), (None, "b", "x,b"), (3, "c", '3,c,"d"'), (4, "e", None),
+    ]  # fmt: skip
+    assert read(BAD, NUMBERED, bad_records=BadRecordPolicy("DROPMALFORMED"), **fields) == [(1, "a"), (4, "e")]
+    aside = BadRecordPolicy(path=str(tmp_path))
+    assert read(BAD, NUMBERED, bad_records=aside, **fields) == [(1, "a"), (4, "e")]
+    notes = [json.loads(line) for file in sorted(tmp_path.iterdir()) for line in file.read_text().splitlines()]
+    assert sorted((note["position"], note["reason"]) for note in notes) == [
+        (4, "the line does not have 2 values, but 1"),
+        (6, "the line has no int64 in 'n'"),
+        (10, "the line does not have 2 values, but 3"),
+    ]
+
+
+def test_a_bad_record_is_kept_as_it_stands_though_line_ends_shrink_as_much_as_letters_grow():
+    kept = pa.schema([*texts("ab"), ("_corrupt_record", pa.string())])
+    columns = GivenColumns(("a", "b"))
+    content = "\xe9,\xe9\r\nzzz\r\n".encode("latin-1")
+    rows = read(content, kept, bad_records=KEPT, columns=columns, encoding="iso8859-1")
+    assert rows == [("\xe9", "\xe9", None), ("zzz", None, "zzz")]
+    with pytest.raises(CorruptDataError, match=r"^x.csv: the line at byte 5 does not have 2 values, but 1$"):
+        read(content, texts("ab"), encoding="iso8859-1")
+
+
+@pytest.mark.parametrize("block_bytes", [1, 100])
+def test_a_byte_order_mark_within_the_text_is_a_part_of_a_value(block_bytes, monkeypatch):
+    monkeypatch.setattr(csv_format, "BLOCK_BYTES", block_bytes)
+    content = "\ufeffa,b\n\ufeff1,2\n\ufeff3,4\n".encode()
+    assert read(content, texts("ab"), header=True) == [("\ufeff1", "2"), ("\ufeff3", "4")]
+
+
+def test_what_does_not_fit_is_rescued():
+    rescues = BadRecordPolicy(rescued_column="rest")
+    schema = pa.schema([*NUMBERED, ("rest", pa.string())])
+    rows = read(b"n,s,more\n1,a,\nx,b,c\n3,d,e,f\n", schema, header=True, bad_records=rescues)
+    assert [row[:2] for row in rows] == [(1, "a"), (None, "b"), (3, "d")]
+    assert [row[2] and json.loads(row[2]) for row in rows] == [
+        None,
+        {"n": "x", "more": "c", "_file_path": "x.csv"},
+        {"more": "e", "_c3": "f", "_file_path": "x.csv"},
+    ]

@@ -1,0 +1,39 @@
+"""Texts of CSV, and how they are read."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from tests.support.objects.memory import Memory, read_all
+from tidegate.readers.formats.bad_records import BadRecordPolicy
+from tidegate.readers.formats.csv.columns import GivenColumns
+from tidegate.readers.formats.csv.dialect import CsvDialect
+from tidegate.readers.formats.csv.format import CsvFormat
+
+RFC = {"escape": '"'}
+KEPT = BadRecordPolicy("PERMISSIVE")
+
+
+def texts(names: str, kind: pa.DataType | None = None) -> pa.Schema:
+    return pa.schema([(name, kind or pa.string()) for name in names])
+
+
+def read(text: bytes, schema: pa.Schema, key: str = "x.csv", chunk_bytes: int = 64 << 20, **given) -> list[tuple]:
+    """Read all chunks of an object; what is no field of the format is one of the dialect."""
+    fields = {name: given.pop(name) for name in [*given] if name in CsvFormat.__slots__}
+    fields.setdefault("columns", GivenColumns(tuple(schema.names)))
+    memory = Memory(text, key)
+    made = CsvFormat(memory, None, CsvDialect(**given), chunk_bytes=chunk_bytes, **fields)
+    return [tuple(row.values()) for row in read_all(made, memory.object, schema)]
+
+
+def null_for_empty(rows) -> list[tuple]:
+    return [tuple(value or None for value in row) for row in rows]
+
+
+values = st.text(st.sampled_from('ab,";\\ #\tüx|'), max_size=6)
+
+
+def timed(count: int, step_ms: int = 1000) -> bytes:
+    return b"at,x\n" + b"".join(b'%d,"%s"\n' % (1_700_000_000_000 + n * step_ms, b"y" * 30) for n in range(count))

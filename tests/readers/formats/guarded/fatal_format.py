@@ -1,0 +1,89 @@
+"""A format whose objects say what becomes of the process that reads them: a line each, one after the other."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidegate.errors import CorruptDataError
+from tidegate.readers.formats.typed_format import TypedFormat
+from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object
+
+SCHEMA = pa.schema([("line", pa.string()), ("process", pa.int64())])
+_HARM: list[str] = []
+_TAKEN = [b""]
+
+
+def _suffer(_: str) -> None:
+    if _HARM:
+        os.abort()
+
+
+def _spin(seconds: str) -> None:
+    end = time.process_time() + float(seconds)
+    while time.process_time() < end:
+        pass
+
+
+_DEEDS: dict[str, Callable[[str], object]] = {
+    "signal": lambda name: os.kill(os.getpid(), signal.Signals[name]),
+    "fault": lambda _: ctypes.string_at(0),
+    "exit": lambda status: os._exit(int(status)),
+    "harm": _HARM.append,
+    "suffer": _suffer,
+    "take": lambda size: _TAKEN.__setitem__(0, b"." * int(size)),
+    "spin": _spin,
+    "reserve": lambda size: bytearray(int(size)),
+    # Stands for a decoder that is slow, or sleeps for ever.
+    "sleep": lambda seconds: time.sleep(float(seconds)),
+}
+
+
+@dataclass(frozen=True)
+class FatalFormat(TypedFormat):
+    def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
+        for found in samples:
+            self._lines(found)
+        return SCHEMA
+
+    def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
+        return [ChunkSurvey(0, found.size, len(self._lines(found)), None)]
+
+    def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        for line in self.store.fetch(chunk.source, 0, chunk.size).decode().split("\n"):
+            self._perform(line, chunk.source)
+            yield pa.record_batch([[line], pa.array([os.getpid()], pa.int64())], schema=schema)
+
+    def _lines(self, found: S3Object) -> list[str]:
+        lines = self.store.fetch(found, 0, found.size).decode().split("\n")
+        for line in lines:
+            self._perform(line, found)
+        return lines
+
+    def _perform(self, line: str, found: S3Object) -> None:
+        word, _, rest = line.partition(" ")
+        if word in _DEEDS:
+            _DEEDS[word](rest)
+        elif word == "corrupt":
+            raise CorruptDataError(f"{self.store.address(found.key)} is corrupt")
+        elif word == "raise":
+            raise {"KeyError": KeyError, "ArrowInvalid": pa.ArrowInvalid}[rest]("no")
+        elif word == "tell":
+            asking = self.store._asking
+            asking._channel.send(rest.replace("NUMBER", str(asking._number)).encode())
+        elif word == "late":
+            begin, end = map(int, rest.split())
+            threading.Timer(0.3, lambda: _HARM.append(str(self.store.fetch(found, begin, end)))).start()
+        elif word == "fetch":
+            self.store.fetch(found, *map(int, rest.split()))
+        elif word == "thread":
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(self._perform, rest, found).result()

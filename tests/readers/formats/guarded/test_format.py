@@ -1,0 +1,445 @@
+"""Formats in decoder processes: what ends one, fills it or keeps it busy is an error, and nothing else changes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from unittest import mock
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.readers.formats.guarded.fatal_format import SCHEMA, FatalFormat
+from tests.support.objects.lab import InMemory, chunk, read
+from tests.support.waiting import await_that
+from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
+from tidegate.enumerators.s3.manifests.manifest import Manifest
+from tidegate.enumerators.s3.state.seen_objects import SeenObjects
+from tidegate.enumerators.s3.times.chunks import ObjectTimes
+from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError, OptionError
+from tidegate.readers.contract import ReadTask
+from tidegate.readers.formats.bad_records import BadRecordPolicy
+from tidegate.readers.formats.guarded import format as guarded_format
+from tidegate.readers.formats.guarded import process as decoder_process
+from tidegate.readers.formats.guarded.format import GuardedFormat
+from tidegate.readers.formats.guarded.process import DecoderCall, DecoderEndedError, decoder
+from tidegate.readers.formats.parquet.format import ParquetFormat
+from tidegate.readers.objects.values import ChunkSurvey, S3Object
+from tidegate.readers.s3.reader import S3SplitReader
+from tidegate.readers.s3.store import TAIL_BYTES
+
+MOST_BYTES = 64 << 20
+
+
+class Objects(InMemory):
+    """Several objects by their keys, which may fail to be read."""
+
+    def __init__(self, **contents: str) -> None:
+        super().__init__(b"")
+        self.contents = {key: content.encode() for key, content in contents.items()}
+        self.gone: tuple[int, int] | None = None
+        self.written: list[tuple[str, bytes]] = []
+
+    def _fetch(self, found: S3Object, start: int, end: int) -> bytes:
+        if (start, end) == self.gone:
+            raise ObjectGoneError("it is gone", overwritten=True)
+        return self.contents[found.key][start:end]
+
+    def write(self, place, data):
+        self.written.append((str(place), data))
+
+    def found(self, key: str) -> S3Object:
+        return S3Object(key, len(self.contents[key]), "", 0)
+
+    def chunk(self, key: str):
+        return chunk(self.found(key))
+
+
+def guarded(store: InMemory, **options) -> GuardedFormat:
+    return GuardedFormat(FatalFormat(store, chunk_bytes=1, **options), MOST_BYTES)
+
+
+def lines_of(batches) -> list[str]:
+    return [row["line"] for batch in batches for row in batch.to_pylist()]
+
+
+def processes_of(store: Objects, *keys: str) -> list[int]:
+    made = guarded(store)
+    return [batch.column("process")[0].as_py() for key in keys for batch in made.read(store.chunk(key), SCHEMA)]
+
+
+def test_an_object_that_ends_the_process_is_corrupt_however_it_is_looked_at():
+    store = Objects(x="a\nfault\nb")
+    made, found = guarded(store), store.found("x")
+    sentence = r"^the object s3://data/x ends Arrow's reader \(signal SIGSEGV\)$"
+    for look in (lambda: made.infer([found]), lambda: made.survey(found, "at")):
+        with pytest.raises(CorruptDataError, match=sentence):
+            look()
+    batches = made.read(store.chunk("x"), SCHEMA)
+    assert lines_of([next(batches)]) == ["a"]
+    with pytest.raises(CorruptDataError, match=sentence):
+        next(batches)
+    store.contents["x"] = b"a\nb"
+    assert lines_of(made.read(store.chunk("x"), SCHEMA)) == ["a", "b"]
+
+
+@pytest.mark.parametrize(("line", "cause"), [("signal SIGABRT", "signal SIGABRT"), ("exit 3", "exit code 3")])
+def test_it_is_told_how_the_process_ended(line, cause):
+    store = Objects(x=line)
+    with pytest.raises(CorruptDataError, match=rf"ends Arrow's reader \({cause}\)$"):
+        guarded(store).survey(store.found("x"), "at")
+
+
+def test_one_process_serves_call_after_call_and_is_not_this_one():
+    store = Objects(a="1\n2", b="3")
+    assert len({*processes_of(store, "a", "b", "a")} | {os.getpid()}) == 2
+
+
+def test_what_an_earlier_object_did_to_a_process_is_not_blamed_on_a_later_one():
+    store = Objects(harmful="harm", sound="1\nsuffer\n2")
+    made = guarded(store)
+    assert lines_of(made.read(store.chunk("harmful"), SCHEMA)) == ["harm"]
+    # The first row came from the process that ended, and comes once.
+    assert lines_of(made.read(store.chunk("sound"), SCHEMA)) == ["1", "suffer", "2"]
+    made.survey(store.found("harmful"), "at")
+    assert made.survey(store.found("sound"), "at") == [ChunkSurvey(0, 10, 3, None)]
+
+
+def test_a_process_that_is_killed_is_no_fault_of_the_object():
+    store = Objects(x="signal SIGKILL", y="1")
+    with pytest.raises(ConnectorError, match=r"^the process that decoded s3://data/x was killed \(signal SIGKILL\)$"):
+        guarded(store).survey(store.found("x"), "at")
+    [process_id] = processes_of(store, "y")
+    os.kill(process_id, signal.SIGKILL)  # which waits for a call
+    assert lines_of(guarded(store).read(store.chunk("y"), SCHEMA)) == ["1"]
+
+
+@pytest.mark.parametrize("line", [f"take {400 << 20}", f"reserve {1 << 40}"])
+def test_an_object_that_takes_too_much_memory_is_told_by_the_option(line, monkeypatch):
+    monkeypatch.setattr(guarded_format, "OWN_BYTES", 64 << 20)
+    store = Objects(x=f"{line}\nsleep 60")
+    sentence = (
+        r"^s3://data/x takes more than 128 MiB of memory to decode; if it is sound, "
+        rf"raise maxDecompressedBytes, which is {MOST_BYTES}$"
+    )
+    with pytest.raises(CorruptDataError, match=sentence):
+        guarded(store).survey(store.found("x"), "at")
+    store.contents["x"] = f"take {100 << 20}\nsleep 0.2".encode()
+    assert guarded(store).survey(store.found("x"), "at")
+
+
+def test_no_more_is_fetched_at_once_than_memory_allows():
+    store = Objects(x=f"fetch 1 {1 << 40}")
+    with pytest.raises(CorruptDataError, match="maxDecompressedBytes"):
+        guarded(store).survey(store.found("x"), "at")
+
+
+def test_an_object_that_keeps_a_process_busy_is_corrupt_after_a_while_of_its_cpu():
+    store = Objects(x="spin 60", y="1\nspin 1\n2\nspin 1\n3\nspin 1\n4")
+    sentence = r"^the object s3://data/x keeps Arrow's reader busy \(no answer for 2 s of CPU time\)$"
+    with mock.patch.object(decoder_process, "BUSY_S", 2):
+        with pytest.raises(CorruptDataError, match=sentence):
+            guarded(store).survey(store.found("x"), "at")
+        assert len(lines_of(guarded(store).read(store.chunk("y"), SCHEMA))) == 7
+
+
+def test_a_slow_process_is_no_fault_of_the_object_however_long_it_takes():
+    store = Objects(x="sleep 1.5", y="sleep 600")
+    with mock.patch.object(decoder_process, "BUSY_S", 1):
+        assert guarded(store).survey(store.found("x"), "at")
+    sentence = r"^the process that decodes s3://data/y says nothing \(no answer for 2 s\)$"
+    with mock.patch.object(decoder_process, "SILENT_S", 2), pytest.raises(ConnectorError, match=sentence):
+        guarded(store).survey(store.found("y"), "at")
+
+
+def test_a_process_that_takes_nothing_is_given_up_after_a_while():
+    with mock.patch.object(decoder_process, "SILENT_S", 1):
+        process = decoder_process.DecoderProcess()
+        os.kill(process._process.pid, signal.SIGSTOP)
+        call = DecoderCall(Objects(), b"", MOST_BYTES, "read", [], bytes(8 << 20))
+        with pytest.raises(DecoderEndedError, match=r"^no answer for 1 s$"):
+            next(process.run(call))
+        process.close()
+
+
+@pytest.mark.parametrize("line", ["fetch 7 9", "thread fetch 7 9"])
+def test_what_the_store_raises_is_raised_as_it_is(line):
+    store = Objects(x=f"{line}\n{'.' * TAIL_BYTES}")
+    store.gone = 7, 9
+    made = guarded(store)
+    with pytest.raises(ObjectGoneError, match=r"^it is gone$") as error:
+        made.survey(store.found("x"), "at")
+    assert error.value.overwritten
+    store.gone = None
+    assert made.survey(store.found("x"), "at")
+
+
+def test_what_a_format_raises_is_raised_as_it_is():
+    store = Objects(x="1\ncorrupt")
+    batches = guarded(store).read(store.chunk("x"), SCHEMA)
+    assert lines_of([next(batches)]) == ["1"]
+    with pytest.raises(CorruptDataError, match=r"^s3://data/x is corrupt$"):
+        next(batches)
+
+
+def test_small_objects_that_are_read_together_have_the_rows_of_each():
+    store = Objects(a="1\n2", b="3", c="4")
+    [batch] = guarded(store).read_together([store.chunk(key) for key in "abc"], SCHEMA)
+    assert lines_of([batch]) == ["1", "2", "3", "4"]
+    assert guarded(store, bad_records=BadRecordPolicy(path="/bad")).read_together([store.chunk("a")], SCHEMA) is None
+    store.contents["b"] = b"3\nfault"
+    with pytest.raises(CorruptDataError, match="ends Arrow's reader"):
+        guarded(store).read_together([store.chunk(key) for key in "abc"], SCHEMA)
+
+
+def test_of_small_objects_that_are_read_together_only_the_one_that_ends_the_process_is_passed_over(caplog):
+    store = Objects(a="1", b="2\nfault", c="3")
+    task = ReadTask(ranges=(), details=([store.chunk(key) for key in "abc"],))
+    [batch] = S3SplitReader(guarded(store), store, SCHEMA, ignore_corrupt=True).read(task)
+    assert lines_of([batch]) == ["1", "2", "3"]
+    assert caplog.text.count("left out: the object s3://data/b ends Arrow's reader (signal SIGSEGV)") == 1
+    with pytest.raises(CorruptDataError, match=r"^the object s3://data/b ends"):
+        list(S3SplitReader(guarded(store), store, SCHEMA).read(task))
+
+
+def test_discovery_leaves_out_and_notes_what_ends_the_process():
+    store = Objects(a="1", b="fault", c="3")
+    found = discovery_of(store, ignore_corrupt=True)
+    with pytest.raises(CorruptDataError, match=r"^the object s3://data/b ends"):
+        discovery_of(store).round()
+    manifest = Manifest.build(1, found.round())
+    assert sorted(manifest.chunks(0, len(manifest)).column("key").to_pylist()) == ["a", "c"]
+    [noted] = found.left_out.objects()
+    assert (noted.found.key, noted.reason) == ("b", "corrupt")
+
+
+def discovery_of(store: Objects, **options) -> ObjectDiscovery:
+    def pages():
+        yield [store.found(key) for key in store.contents]
+
+    return ObjectDiscovery(pages, guarded(store), ObjectTimes(column="at", bad="ignore"), SeenObjects(1000), **options)
+
+
+def test_bad_records_are_written_by_the_store_of_the_caller():
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"a": ["1", "x"]}), sink)
+    content = sink.getvalue().to_pybytes()
+    store = Objects()
+    store.contents["x"] = content
+    made = GuardedFormat(ParquetFormat(store, bad_records=BadRecordPolicy(path="s3://bad/records")))
+    rows = read(made, store.found("x"), pa.schema([("a", pa.int64())]))
+    assert rows.to_pylist() == [{"a": 1}]
+    [(place, data)] = store.written
+    assert place.startswith("s3://bad/records/")
+    assert data.count(b"\n") == 1
+
+
+def test_it_is_told_why_a_process_does_not_start(monkeypatch):
+    monkeypatch.setattr(decoder_process, "_PROGRAM", "raise ValueError('no such thing')  # {} {} {}")
+    with pytest.raises(ConnectorError, match=r"does not start: exit code 1: ValueError: no such thing$"):
+        decoder_process.DecoderProcess()
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "problem"),
+    [
+        (threading.Thread, "start", RuntimeError("can't start new thread")),
+        (socket, "socketpair", OSError(24, "Too many open files")),
+        (tempfile, "TemporaryFile", OSError(30, "Read-only file system")),
+    ],
+)
+def test_a_process_that_does_not_start_leaves_nothing_behind(module, name, problem):
+    before = descriptors(), children()
+    with (
+        mock.patch.object(module, name, side_effect=problem),
+        pytest.raises(ConnectorError, match=rf"does not start: .*{problem.args[-1]}$"),
+    ):
+        decoder_process.DecoderProcess()
+    assert (descriptors(), children()) == before
+
+
+def test_a_process_that_is_interrupted_while_it_starts_leaves_nothing_behind():
+    before = descriptors(), children()
+    interrupted = mock.patch.object(decoder_process.DecoderProcess, "_receive", side_effect=KeyboardInterrupt)
+    with interrupted, pytest.raises(KeyboardInterrupt):
+        decoder_process.DecoderProcess()
+    assert (descriptors(), children()) == before
+
+
+def descriptors() -> int:
+    return len([*Path("/proc/self/fd").iterdir()])
+
+
+def children() -> set[str]:
+    return set(Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split())
+
+
+def test_idle_processes_that_ended_are_dropped_and_a_live_one_is_lent():
+    with decoder() as lent_last, decoder() as waiting_longest:
+        pass
+    process_id = waiting_longest._process.pid
+    os.kill(process_id, signal.SIGKILL)
+    await_that(lambda: _can_be_reaped(process_id))
+    with decoder() as lent:
+        assert lent is lent_last
+    assert not Path(f"/proc/{process_id}").exists()
+    assert waiting_longest._said.closed
+    os.kill(lent_last._process.pid, signal.SIGKILL)
+    await_that(lambda: _can_be_reaped(lent_last._process.pid))
+    with decoder() as lent:
+        assert not lent.has_ended
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_process_begins_with_no_decoder_and_harms_none():
+    store = Objects(x="1")
+    [process_id] = processes_of(store, "x")
+    reader, writer = os.pipe()
+    if not (forked := os.fork()):
+        try:
+            os.write(writer, str(*processes_of(store, "x")).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as told:
+        assert int(told.read()) not in {process_id, forked}
+    os.waitpid(forked, 0)
+    assert processes_of(store, "x") == [process_id]
+
+
+def test_a_bound_without_bound_limits_nothing():
+    made = GuardedFormat(FatalFormat(store := Objects(x="1")), 1 << 62)
+    assert lines_of(made.read(store.chunk("x"), SCHEMA)) == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "sentence"),
+    [
+        ("raise KeyError", ConnectorError, r"^decoding s3://data/x failed: KeyError: 'no'$"),
+        ("raise ArrowInvalid", CorruptDataError, r"^s3://data/x cannot be decoded: no$"),
+    ],
+)
+def test_errors_that_nobody_expects_name_the_object(line, error, sentence):
+    store = Objects(x=line, a="1")
+    for look in (
+        lambda: guarded(store).survey(store.found("x"), "at"),
+        lambda: list(guarded(store).read(store.chunk("x"), SCHEMA)),
+    ):
+        with pytest.raises(error, match=sentence):
+            look()
+    task = ReadTask(ranges=(), details=([store.chunk("a"), store.chunk("x")],))
+    with pytest.raises(error, match=sentence):
+        list(S3SplitReader(guarded(store), store, SCHEMA).read(task))
+
+
+def nested(levels: int) -> pa.Table:
+    values = pa.array([1])
+    for _ in range(levels - 1):
+        values = pa.StructArray.from_arrays([values], ["a"])
+    return pa.table({"n": [1], "deep": values})
+
+
+@pytest.mark.parametrize("levels", [64, 65, 90])
+def test_columns_are_read_as_deep_as_spark_is_given_them(levels):
+    table, store = nested(levels), Objects()
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    store.contents["x"] = sink.getvalue().to_pybytes()
+    made, found = GuardedFormat(ParquetFormat(store)), store.found("x")
+    if levels == 64:
+        assert read(made, found, made.infer([found])).equals(table)
+        return
+    sentence = rf"^the column 'deep' is nested {levels} levels deep, and Spark is given at most 64: leave it out"
+    for look in (lambda: made.infer([found]), lambda: read(made, found, table.schema)):
+        with pytest.raises(OptionError, match=sentence):
+            look()
+    assert read(made, found, pa.schema([("n", pa.int64())])).to_pylist() == [{"n": 1}]
+
+
+@pytest.mark.parametrize("line", ["sleep 0.6", "sleep 0.6\ncorrupt"])
+def test_a_thread_that_outlives_its_call_is_given_nothing_and_blamed_for_nothing(line):
+    store = Objects(x=f"late 7 9\n{'.' * TAIL_BYTES}", y=f"{line}\nsuffer")
+    store.gone = 7, 9
+    made = guarded(store)
+    assert made.survey(store.found("x"), "at")
+    batches = made.read(store.chunk("y"), SCHEMA)
+    if "corrupt" in line:
+        with pytest.raises(CorruptDataError, match=r"^s3://data/y is corrupt$"):
+            list(batches)
+    else:
+        assert len({row["process"] for batch in batches for row in batch.to_pylist()}) == 1
+
+
+@pytest.mark.parametrize(
+    "message", [b"garbage", b'["ready"]', b'["returns", [{"survey": 1}]]', b'["fetch", NUMBER, 7, 3, 4]']
+)
+def test_a_process_that_tells_nonsense_ends_like_one_that_is_damaged(message):
+    store = Objects(x=f"tell {message.decode()}")
+    with pytest.raises(CorruptDataError, match=r"^the object s3://data/x ends Arrow's reader \(it (tells|asks) "):
+        guarded(store).survey(store.found("x"), "at")
+
+
+def test_a_batch_that_is_none_is_an_error_that_names_the_object():
+    store = Objects(x='tell ["batch"]')
+    with pytest.raises(CorruptDataError, match=r"^what was decoded of s3://data/x is no batch: "):
+        list(guarded(store).read(store.chunk("x"), SCHEMA))
+
+
+def test_many_threads_share_a_few_processes():
+    store = Objects(x="sleep 0.05")
+    made = guarded(store)
+    with ThreadPoolExecutor(12) as pool:
+        surveys = list(pool.map(lambda _: made.survey(store.found("x"), "at"), range(24)))
+    assert surveys == [[ChunkSurvey(0, 10, 1, None)]] * 24
+    # With the one of a read; threads of those that were ended may be about to end.
+    await_that(lambda: len(decoder_threads()) <= 4 * (decoder_process.MOST_AT_ONCE + 1))
+
+
+def decoder_threads() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name == "tidegate-decoder"]
+
+
+def test_a_read_that_is_given_up_leaves_no_process():
+    store = Objects(x="1\nsleep 600")
+    batches = guarded(store).read(store.chunk("x"), SCHEMA)
+    process_id = next(batches).column("process")[0].as_py()
+    batches.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process_id, 0)
+
+
+_OWNER = """
+import sys
+sys.path[:] = {path!r}
+from tests.readers.formats.guarded.test_format import Objects, guarded, SCHEMA
+store = Objects(x="1\\nsleep 600")
+batches = guarded(store).read(store.chunk("x"), SCHEMA)
+print(next(batches).column("process")[0].as_py(), flush=True)
+next(batches)
+"""
+
+
+def test_a_busy_process_ends_with_the_one_that_started_it():
+    program = _OWNER.format(path=sys.path)
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as owner:
+        process_id = int(owner.stdout.readline())
+        assert Path(f"/proc/{process_id}").exists()
+        owner.kill()
+    await_that(lambda: not Path(f"/proc/{process_id}").exists() or _is_dead(process_id))
+
+
+def _is_dead(process_id: int) -> bool:
+    return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def _can_be_reaped(child: int) -> bool:
+    # A child is a zombie once its first thread is gone, and can be reaped once the others are, too.
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

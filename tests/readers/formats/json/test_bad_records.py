@@ -1,0 +1,247 @@
+"""Lines of JSON that are bad: what is read of them against Spark's own reader, and what is rescued or set aside."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.objects.memory import Memory, chunk_of
+from tidegate.errors import CorruptDataError
+from tidegate.readers.formats.bad_records import BadRecordPolicy
+from tidegate.readers.formats.json import lines as json_lines
+from tidegate.readers.formats.json.format import JsonFormat
+
+SQL = (
+    "n int, i int, d double, s string, l array<int>, m map<string,int>, t timestamp, day date, dec decimal(4,2), "
+    "r struct<x:int,y:string,z:struct<u:boolean>>, a array<struct<x:int,y:int>>, _corrupt_record string"
+)
+CONTENTS = [
+    '"i":1,"d":1.5,"s":"a","l":[1,2],"m":{"k":1}',
+    '"i":"x","s":"kept"',
+    '"i":1.5',
+    '"i":9999999999,"d":2',
+    '"d":"x","i":3',
+    '"l":[1,"x",3],"i":4',
+    '"l":5,"i":5',
+    '"m":{"a":1,"b":"x"}',
+    '"t":"soon","i":6',
+    '"day":"2026-02-30","dec":1.25',
+    '"dec":100,"i":7',
+    '"r":{"x":1,"y":"b","z":{"u":true}}',
+    '"r":{"x":"no","y":"b","z":{"u":true}},"i":8',
+    '"r":{"x":2,"y":"b","z":{"u":1}},"i":9',
+    '"r":[],"i":10',
+    '"a":[{"x":1,"y":2},{"x":"no","y":4}],"i":11',
+    '"surplus":{"deep":[1]},"i":12',
+    '"i":null,"s":{"any":[1.50,"x"]}',
+]
+MALFORMED = ["", "{", '{"n":', "[1]", "nothing", '"text"', '{"n":1,}']
+LINES = [*(f'{{"n":{n},{content}}}' for n, content in enumerate(CONTENTS)), *MALFORMED]
+
+
+def read(content: bytes, schema: pa.Schema, policy: BadRecordPolicy) -> list[dict]:
+    memory = Memory(content)
+    found = JsonFormat(memory, bad_records=policy)
+    rows = []
+    for batch in found.read(chunk_of(memory.object, 0, len(content)), schema):
+        assert batch.schema.equals(schema)
+        batch.validate(full=True)
+        rows += batch.to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
+def test_modes_give_what_they_give_in_sparks_own_reader(spark, tmp_path, mode):
+    file = tmp_path / "in" / "x.json"
+    file.parent.mkdir()
+    file.write_text("\n".join(LINES))
+    frame = spark.read.schema(SQL).option("mode", mode).json(str(file.parent))
+    theirs = frame.toArrow()
+    mine = read(file.read_bytes(), theirs.schema, BadRecordPolicy(mode))
+    assert sorted(map(repr, mine)) == sorted(map(repr, theirs.to_pylist()))
+
+
+def test_what_follows_an_object_in_its_line_is_malformed_where_spark_passes_over_it():
+    schema = pa.schema([("n", pa.int64()), ("_corrupt_record", pa.string())])
+    line = '{"n":1} {"n":2}'
+    assert read(line.encode(), schema, BadRecordPolicy("PERMISSIVE")) == [{"n": None, "_corrupt_record": line}]
+
+
+# --- against an oracle of two columns ---
+
+BOTH = pa.schema(
+    [("i", pa.int64()), ("r", pa.struct([("x", pa.int64())])), ("odd", pa.string()), ("rest", pa.string())]
+)
+values = (
+    st.none()
+    | st.integers(-9, 9)
+    | st.just("x")
+    | st.just([1])
+    | st.fixed_dictionaries({}, optional={"x": st.integers(0, 9) | st.just("no"), "y": st.integers(0, 9)})
+)
+records = st.fixed_dictionaries({}, optional={"i": values, "r": values, "more": values})
+lines = st.lists(records.map(json.dumps) | st.sampled_from(["{", "1", '{"i":1']), max_size=12)
+
+
+def expected(line: str, policy: BadRecordPolicy):
+    """The row of a line, by the columns of the schema; None: it is left out."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        return {"i": None, "r": None, "odd": line, "rest": None} if policy.keeps_corrupt else None
+    i, r, rest = found.get("i"), found.get("r"), {}
+    if i is not None and not isinstance(i, int):
+        i, rest["i"] = None, i
+    if isinstance(r, dict):
+        inner = {name: value for name, value in r.items() if name != "x" or not isinstance(value, int)}
+        r = {"x": r["x"] if isinstance(r.get("x"), int) else None}
+        if inner:
+            rest["r"] = inner
+    elif r is not None:
+        r, rest["r"] = None, r
+    misfit = "i" in rest or ("r" in rest and (r is None or "x" in rest["r"]))
+    if found.get("more") is not None:
+        rest["more"] = found["more"]
+    if policy.rescued_column:
+        text = {**rest, "_file_path": "a/b.json"} if rest else None
+        return {"i": i, "r": r, "odd": None, "rest": text}
+    if misfit and not policy.keeps_corrupt:
+        return None
+    return {"i": i, "r": r, "odd": line if misfit else None, "rest": None}
+
+
+@given(
+    lines,
+    st.sampled_from(["PERMISSIVE", "DROPMALFORMED"]),
+    st.sampled_from([None, "rest"]),
+)
+def test_rows_are_those_of_an_oracle(written, mode, rescued):
+    policy = BadRecordPolicy(mode, "odd", rescued)
+    schema = BOTH if rescued else pa.schema([*BOTH][:3])
+    found = read("".join(f"{line}\n" for line in written).encode(), schema, policy)
+    for row in found:
+        row["rest"] = json.loads(row["rest"]) if row.get("rest") else None
+    wanted = [expected(line, policy) for line in written]
+    assert found == [row for row in wanted if row is not None]
+
+
+def test_rescued_data_make_no_record_bad_and_keep_numbers_as_they_were_written():
+    schema = pa.schema([("i", pa.int64()), ("rest", pa.string())])
+    policy = BadRecordPolicy("FAILFAST", rescued_column="rest")
+    text = b'{"i":1}\n{"i":1.50,"more":[1e2,"\xc3\xa9"],"nothing":null}\n'
+    assert [row["rest"] for row in read(text, schema, policy)] == [
+        None,
+        '{"i":1.50,"more":[1e2,"é"],"_file_path":"a/b.json"}',
+    ]
+    with pytest.raises(CorruptDataError, match=r"^a/b\.json: the line at byte 8 is no JSON object"):
+        read(b'{"i":1}\n{', schema, policy)
+
+
+def test_one_bad_line_slows_down_only_those_around_it(monkeypatch):
+    careful, seen = json_lines.JsonLines._careful, []
+    monkeypatch.setattr(
+        json_lines.JsonLines, "_careful", lambda self, told, block: seen.append(block) or careful(self, told, block)
+    )
+    good = b'{"i":1}\n' * 50_000
+    schema = pa.schema([("i", pa.int64()), ("_corrupt_record", pa.string())])
+    rows = read(good + b"{\n" + good, schema, BadRecordPolicy("PERMISSIVE"))
+    assert len(rows) == 100_001
+    assert [row["_corrupt_record"] for row in rows if row["i"] is None] == ["{"]
+    assert [len(block.data) for block in seen] <= [64 << 10]
+
+
+def test_bad_records_are_written_with_their_place_and_bytes_and_a_repeated_task_writes_the_same(tmp_path):
+    schema = pa.schema([("i", pa.int64())])
+    lines = [b'{"i":1}', b'{"i":"x"}', b"\xff{", b'{"i":2}']
+    text = b"\n".join(lines)
+    policy = BadRecordPolicy(path=str(tmp_path / "bad" / "records"))
+    for _ in range(2):
+        assert read(text, schema, policy) == [{"i": 1}, {"i": 2}]
+    [file] = (tmp_path / "bad" / "records").iterdir()
+    found = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [(each["path"], each["position"], base64.b64decode(each["record"])) for each in found] == [
+        ("a/b.json", text.index(line), line) for line in lines[1:3]
+    ]
+    assert found[0]["reason"] == "the line has no int64 in 'i'"
+    assert found[1]["reason"] == "the line is no JSON object: its byte 0 is not UTF-8"
+
+
+def test_a_good_chunk_writes_no_file(tmp_path):
+    read(b'{"i":1}', pa.schema([("i", pa.int64())]), BadRecordPolicy(path=str(tmp_path / "bad")))
+    assert not (tmp_path / "bad").exists()
+
+
+@pytest.mark.parametrize(("mode", "extra"), [("PERMISSIVE", ["_corrupt_record"]), ("DROPMALFORMED", [])])
+def test_columns_are_inferred_from_the_lines_that_can_be_read(mode, extra):
+    memory = Memory(b'{"b":1}\n{\n{"Z":2}\n')
+    found = JsonFormat(memory, bad_records=BadRecordPolicy(mode)).infer([memory.object])
+    assert found.names == ["Z", *extra, "b"]
+    with pytest.raises(CorruptDataError, match="the line at byte 8 is no JSON object"):
+        JsonFormat(memory).infer([memory.object])
+
+
+def test_a_malformed_line_needs_no_event_time_unless_it_ends_the_query():
+    memory = Memory(b'{"at":1000}\n{\n{"at":2000}\n')
+    [survey] = JsonFormat(memory, "ms", bad_records=BadRecordPolicy("PERMISSIVE")).survey(memory.object, "at")
+    assert (survey.rows, survey.rows_without_time, survey.times) == (3, 0, (1000, 2000))
+    with pytest.raises(CorruptDataError, match="the line at byte 12"):
+        JsonFormat(memory, "ms").survey(memory.object, "at")
+
+
+def test_surplus_in_an_array_is_seen_at_once():
+    schema = pa.schema([("a", pa.list_(pa.struct([("x", pa.int64())]))), ("rest", pa.string())])
+    [row] = read(b'{"a":[{"x":1,"y":2}]}\n', schema, BadRecordPolicy(rescued_column="rest"))
+    assert row["a"] == [{"x": 1}]
+    assert json.loads(row["rest"])["a"] == [{"x": 1, "y": 2}]
+
+
+@pytest.mark.parametrize("bad", ['"x"', "[]"])
+def test_an_array_with_an_element_that_does_not_fit_is_null_as_a_whole(bad):
+    schema = pa.schema([("l", pa.list_(pa.int64())), ("m", pa.map_(pa.string(), pa.int64()))])
+    line = f'{{"l":[1,{bad}],"m":{{"a":1,"b":{bad}}}}}'
+    assert read(line.encode(), schema, BadRecordPolicy("PERMISSIVE")) == [{"l": None, "m": None}]
+
+
+@pytest.mark.parametrize("inner", ["[{}]", '{{"a":{}}}'])
+@pytest.mark.parametrize("depth", [201, 500, 900])
+def test_a_line_nested_too_deeply_is_malformed_however_it_is_looked_at(inner, depth):
+    deep = '{"s":' + _nested(inner, depth - 1) + "}"
+    text = f'{{"s":"x"}}\n{deep}\n'.encode()
+    kept = pa.schema([("s", pa.string()), ("_corrupt_record", pa.string())])
+    rescued = pa.schema([("rest", pa.string())])
+    permissive = BadRecordPolicy("PERMISSIVE")
+    assert read(text, kept, permissive)[1] == {"s": None, "_corrupt_record": deep}
+    assert len(read(text, rescued, BadRecordPolicy("DROPMALFORMED", rescued_column="rest"))) == 1
+    memory = Memory(text)
+    failing = JsonFormat(memory)
+    sentence = "^[^ ]+: the line at byte 10 is no JSON object that can be read: it is nested too deeply$"
+    for ask in (
+        lambda: failing.infer([memory.object]),
+        lambda: failing.survey(memory.object, "s"),
+        lambda: failing.survey(memory.object, "s.a"),
+        lambda: read(text, kept, BadRecordPolicy()),
+    ):
+        with pytest.raises(CorruptDataError, match=sentence):
+            ask()
+    assert set(JsonFormat(memory, bad_records=permissive).infer([memory.object])) == set(kept)
+
+
+def test_a_line_nested_less_deeply_is_read_as_text():
+    deep = _nested('{{"a":{}}}', 199)
+    assert read(f'{{"s":{deep}}}\n'.encode(), pa.schema([("s", pa.string())]), BadRecordPolicy()) == [{"s": deep}]
+    many = "[" + ",".join(["[1]"] * 500) + "]"
+    assert read(f'{{"s":{many}}}\n'.encode(), pa.schema([("s", pa.string())]), BadRecordPolicy()) == [{"s": many}]
+
+
+def _nested(inner: str, depth: int) -> str:
+    text = "1"
+    for _ in range(depth):
+        text = inner.format(text)
+    return text

@@ -1,0 +1,203 @@
+"""JSON lines against json.loads of every line."""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.readers.formats.json.texts import BAD, SCHEMA, expected, lines, read_text, records, records_of, timed
+from tests.support.objects.memory import BOM, COMPRESSED, Memory, chunk_of, read_all
+from tidegate.errors import CorruptDataError, ObjectGoneError
+from tidegate.readers.formats.json import format as json_format
+from tidegate.readers.formats.json import lines as json_lines
+from tidegate.readers.formats.json.format import JsonFormat
+from tidegate.readers.formats.json.lines import JsonLines
+from tidegate.readers.formats.line_ranges import LineBlock, fetched_ahead, range_blocks, stream_blocks
+from tidegate.readers.objects.values import S3Object
+from tidegate.readers.s3.store import ObjectStore
+
+
+@settings(max_examples=300)
+@given(lines(), st.integers(1, 200), st.integers(1, 100))
+@example(b'{"whole":1}\n{"whole":2}', 12, 100)
+@example(b'{"whole":1}\n{"whole":2}', 11, 100)
+@example(BOM + b'{"whole":1}', 1, 1)
+def test_any_cut_gives_every_line_once_and_in_order(text, chunk_bytes, block_bytes):
+    memory = Memory(text)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(json_format, "BLOCK_BYTES", block_bytes)
+        rows = read_all(JsonFormat(memory, None, chunk_bytes), memory.object, SCHEMA)
+    assert rows == [expected(record, pa.struct(list(SCHEMA))) for record in records(text)]
+    assert max(memory.requests, default=0) <= 3 * block_bytes
+
+
+@settings(max_examples=300)
+@given(st.text("ab\r\n", max_size=60).map(str.encode), st.data())
+def test_a_line_belongs_to_the_range_that_holds_its_first_byte(text, data):
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text)))
+    block_bytes = data.draw(st.integers(1, 70))
+    begins = [0, *(at + 1 for at, byte in enumerate(text) if byte == 10 and at + 1 < len(text))] if text else []
+    mine = [begin for begin in begins if start <= begin < end]
+    after = next((begin for begin in begins if begin >= end), len(text))
+    memory = Memory(text)
+    blocks = (
+        [
+            *range_blocks(
+                "x", lambda *span: memory.fetch(memory.object, *span), len(text), start, end, block_bytes=block_bytes
+            )
+        ]
+        if start < end
+        else []
+    )
+    assert b"".join(block.data for block in blocks) == (text[mine[0] : after] if mine else b"")
+    assert all(text[block.offset :].startswith(block.data) and block.offset in begins for block in blocks)
+
+    pieces = [text[at : at + block_bytes] for at in range(0, len(text), block_bytes)]
+    blocks = [*stream_blocks("x", pieces)]
+    assert b"".join(block.data for block in blocks) == text
+    assert all(text[block.offset :].startswith(block.data) and block.offset in begins for block in blocks)
+
+
+def test_a_line_without_end_is_refused(monkeypatch):
+    monkeypatch.setattr("tidegate.readers.formats.line_ranges.LONGEST_LINE", 2**20)
+    memory = Memory(b"{}\n" + b"x" * 2**21)
+    fetch = lambda *span: memory.fetch(memory.object, *span)  # noqa: E731
+    with pytest.raises(CorruptDataError, match=r"^k: the line at byte 3 is longer than 1 MiB$"):
+        [*range_blocks("k", fetch, memory.object.size, 0, memory.object.size, block_bytes=1000)]
+    with pytest.raises(CorruptDataError, match="the line at byte 3 is longer than 1 MiB"):
+        [*stream_blocks("k", [memory.content[:1000], memory.content[1000:]])]
+
+
+def test_fetching_ahead_changes_nothing_but_the_time():
+    asked = []
+
+    def blocks(error=None):
+        for number in range(5):
+            asked.append(number)
+            yield LineBlock(number, b"{}\n")
+        if error:
+            raise error
+
+    assert [*fetched_ahead(blocks())] == [*blocks()]
+    with pytest.raises(ObjectGoneError):
+        [*fetched_ahead(blocks(ObjectGoneError("gone")))]
+    asked.clear()
+    ahead = fetched_ahead(blocks())
+    next(ahead)
+    ahead.close()
+    assert asked == [0, 1]
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+@settings(max_examples=30)
+@given(text=lines(), members=st.integers(1, 2))
+def test_compressed_objects_are_one_chunk(suffix, text, members):
+    halves = [text] if members == 1 else [text[: len(text) // 2], text[len(text) // 2 :]]
+    memory = Memory(b"".join(COMPRESSED[suffix](half) for half in halves), f"x.JSON{suffix}")
+    made = JsonFormat(memory, chunk_bytes=1)
+    assert len(made.survey(memory.object, None)) == 1
+    rows = read_all(made, memory.object, SCHEMA)
+    assert rows == [expected(record, pa.struct(list(SCHEMA))) for record in records(text)]
+
+
+def test_what_cannot_be_decompressed_is_refused():
+    for suffix, compress in COMPRESSED.items():
+        whole = compress(b'{"whole":1}\n' * 1000)
+        for content in (whole[:-9], b"no " + whole, whole[: len(whole) // 2]):
+            memory = Memory(content, f"x{suffix}")
+            with pytest.raises(CorruptDataError, match=f"^x{suffix}: cannot decompress it by"):
+                read_all(JsonFormat(memory), memory.object, SCHEMA)
+    memory = Memory(b"x", "x.json.snappy")
+    with pytest.raises(CorruptDataError, match=r"x\.json\.snappy: cannot decompress it; readable are \.gz"):
+        JsonFormat(memory).survey(memory.object, None)
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("before", [b"", b'{"text":"secret"}\r\n \n'])
+@pytest.mark.parametrize("after", [b"", b"\n", b'\n{"text":"secret"}\n'])
+def test_a_malformed_line_is_named_by_its_place_and_never_shown(bad, before, after):
+    if not before and bad.startswith(BOM):
+        return
+    with pytest.raises(
+        CorruptDataError, match=rf"^a/b\.json: the line at byte {len(before)} is no JSON object"
+    ) as raised:
+        read_text(before + bad + after, SCHEMA)
+    assert "secret" not in str(raised.value)
+    assert "whole" not in str(raised.value)
+
+
+def test_values_that_go_on_in_the_next_line_are_not_joined():
+    for text in (
+        b'{"whole":1}{"whole":2}\n{"whole":\n3}\n',
+        b'{"whole":1}{"whole":2}\n{"inner":\n{"x":"1"}}\n',
+        b'{"whole":\n1}\n',
+        b'{"inner":{"x":"1"}\n}{}\n',
+    ):
+        with pytest.raises(CorruptDataError, match="is no JSON object"):
+            read_text(text, SCHEMA)
+
+
+def test_a_batch_is_bounded_however_little_text_makes_it(monkeypatch):
+    monkeypatch.setattr(json_lines, "BATCH_BYTES", 100_000)
+    quick, made = JsonLines._quick, []
+    monkeypatch.setattr(JsonLines, "_quick", lambda *given: made.append(quick(*given)) or made[-1])
+    wide = pa.schema([(f"c{number}", pa.int64()) for number in range(50)])
+    nested = pa.schema([("l", pa.list_(pa.struct(list(wide))))])
+    for schema, text in [
+        (wide, b"{}\n" * 5000),
+        (nested, b'{"l":[{},{},{}]}\n' * 500),
+        (SCHEMA, b'{"text":"' + b"x" * 1000 + b'"}\n'),
+    ]:
+        batches = [*JsonLines(schema).batches(records_of(schema), LineBlock(0, text))]
+        assert sum(batch.num_rows for batch in batches) == text.count(b"\n")
+        assert all(batch.num_rows == 1 or batch.nbytes <= 100_000 for batch in batches)
+    assert len(batches) == 1
+    wide_ones = [batch for batch in made if batch.num_columns == 50]
+    assert max(batch.nbytes for batch in wide_ones) <= 100_000
+
+
+def test_a_large_chunk_is_read_in_bounded_pieces():
+    memory = Memory(timed(list(range(300_000)), [60] * 300_000))
+    before = pa.total_allocated_bytes()
+    rows, most = 0, 0
+    schema = pa.schema([("at", pa.struct([("ms", pa.int64())])), ("x", pa.string())])
+    for batch in JsonFormat(memory).read(chunk_of(memory.object, 0, memory.object.size), schema):
+        rows += batch.num_rows
+        most = max(most, pa.total_allocated_bytes() - before)
+        assert batch.nbytes <= json_lines.BATCH_BYTES
+    assert rows == 300_000
+    assert memory.object.size > 3 * json_format.BLOCK_BYTES
+    assert max(memory.requests) <= json_format.BLOCK_BYTES + 2 * 16 * 1024
+    assert most < 5 * json_format.BLOCK_BYTES
+
+
+def test_objects_of_a_real_endpoint(server, config):
+    server.create_bucket("json")
+    client = server.client()
+    made = pickle.loads(pickle.dumps(JsonFormat(ObjectStore(config, "json"), "ms", 200_000)))  # noqa: S301 - its own
+    text = timed(list(range(10_000)), [30] * 10_000)
+    schema = pa.schema([("at", pa.struct([("ms", pa.int64())]))])
+    for key in ("dt=1/ü 100%+.json", "ü/packed.json.gz"):
+        client.put_object(Bucket="json", Key=key, Body=gzip.compress(text) if key.endswith("gz") else text)
+    for entry in client.list_objects_v2(Bucket="json")["Contents"]:
+        found = S3Object(entry["Key"], entry["Size"], entry["ETag"].strip('"'), 0)
+        assert made.infer([found]).names == ["at", "x"]
+        surveys = made.survey(found, "at.ms")
+        assert len(surveys) == (1 if found.key.endswith("gz") else 3)
+        assert (surveys[0].times.min_ms, surveys[-1].times.max_ms) == (0, 9_999)
+        rows = [row["at"]["ms"] for row in read_all(made, found, schema)]
+        assert rows == [*range(10_000)]
+        client.put_object(Bucket="json", Key=found.key, Body=b"{}\n")
+        with pytest.raises(ObjectGoneError, match="was overwritten"):
+            made.survey(found, "at.ms")
+        with pytest.raises(ObjectGoneError, match="was overwritten"):
+            read_all(made, found, schema)
+        with pytest.raises(ObjectGoneError, match="was overwritten"):
+            made.infer([found])
+    client.close()

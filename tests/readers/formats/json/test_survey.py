@@ -1,0 +1,217 @@
+"""What is known of lines of JSON before they are read: the times of their chunks, and the schema of samples."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.readers.formats.json.texts import BAD, lines, read_text, records, timed
+from tests.support.objects.memory import BOM, COMPRESSED, Memory
+from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.event_time import seen as seen_times
+from tidegate.readers.formats import line_objects
+from tidegate.readers.formats.json import format as json_format
+from tidegate.readers.formats.json.format import JsonFormat
+from tidegate.readers.objects.values import S3Object, TimeRange
+
+
+def rows_by_chunk(memory: Memory, chunks: list[tuple[int, int]]) -> list[list[int | None]]:
+    """The times of the lines that begin in each chunk, by looking at all of them."""
+    found, at = [[] for _ in chunks], 0
+    for line in memory.content.splitlines(keepends=True):
+        number = next(number for number, (start, end) in enumerate(chunks) if start <= at < end)
+        found[number].append(json.loads(line)["at"]["ms"])
+        at += len(line)
+    return found
+
+
+rows_with_times = st.lists(st.tuples(st.none() | st.integers(0, 10**13), st.integers(0, 90)), min_size=1, max_size=40)
+
+
+@settings(max_examples=200)
+@given(rows_with_times, st.integers(1, 600), st.booleans())
+def test_a_small_object_is_known_exactly_from_one_request(rows, chunk_bytes, is_cut):
+    memory = Memory(timed(*map(list, zip(*rows, strict=True))))
+    surveys = JsonFormat(memory, "ms", chunk_bytes if is_cut else 2**26).survey(memory.object, "at.ms")
+    spans = [(survey.start, survey.end) for survey in surveys]
+    assert [0, *(end for _, end in spans)] == [*(start for start, _ in spans), memory.object.size]
+    assert memory.requests == [memory.object.size]
+    for survey, times in zip(surveys, rows_by_chunk(memory, spans), strict=True):
+        known = [time for time in times if time is not None]
+        assert survey.rows == len(times)
+        assert survey.rows_without_time == len(times) - len(known)
+        assert survey.times == (TimeRange(min(known), max(known)) if known else None)
+
+
+@settings(max_examples=200)
+@given(rows_with_times, st.integers(30, 600))
+def test_probes_find_the_times_of_chunks_whose_lines_are_in_order(rows, chunk_bytes):
+    times = sorted(time for time, _ in rows if time is not None)
+    memory = Memory(timed(times, [padding for _, padding in rows][: len(times)]))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(line_objects, "WHOLE_BYTES", 0)
+        patched.setattr(seen_times, "PROBE_BYTES", 12)
+        surveys = JsonFormat(memory, "ms", chunk_bytes).survey(memory.object, "at.ms")
+    spans = [(survey.start, survey.end) for survey in surveys]
+    for survey, inside in zip(surveys, rows_by_chunk(memory, spans), strict=True):
+        assert survey.times == (TimeRange(inside[0], inside[-1]) if inside else None)
+
+
+def test_a_chunk_of_which_only_the_ends_are_looked_at_is_not_known_exactly():
+    times = [5] * 4000 + [9] * 2000 + [5] * 4000
+    memory = Memory(timed(times, [60] * len(times)))
+    (survey,) = JsonFormat(memory, "ms").survey(memory.object, "at.ms")
+    assert (survey.times, survey.exact) == ((5, 5), False)
+    assert all(survey.exact for survey in JsonFormat(memory, "ms", 100_000).survey(memory.object, "at.ms"))
+
+
+def test_chunks_with_few_long_lines_are_known_exactly():
+    memory = Memory(timed([1, 2], [900_000] * 2))
+    surveys = JsonFormat(memory, "ms", 300_000).survey(memory.object, "at.ms")
+    assert all(survey.exact for survey in surveys)
+    assert sorted((survey.rows, survey.times) for survey in surveys if survey.rows) == [(1, (1, 1)), (1, (2, 2))]
+    assert len(surveys) == 7
+
+
+def test_a_large_object_is_probed_at_both_ends_of_its_chunks():
+    count = 20_000
+    memory = Memory(timed(list(range(count)), [60] * count))
+    surveys = JsonFormat(memory, "ms", 2**20).survey(memory.object, "at.ms")
+    assert len(surveys) == 2
+    assert len(memory.requests) == 4
+    assert sum(memory.requests) < 400_000
+    assert max(memory.requests) < 100_000
+    assert (surveys[0].times.min_ms, surveys[-1].times.max_ms) == (0, count - 1)
+    assert surveys[0].times.max_ms + 1 == surveys[1].times.min_ms
+    assert sum(survey.rows for survey in surveys) == pytest.approx(count, rel=0.02)
+
+
+@pytest.mark.parametrize("longest", [70_000, 200_000, 400_000])
+def test_lines_longer_than_a_probe_are_looked_for(longest):
+    memory = Memory(timed([1, 2, 3, 4], [longest] * 4))
+    (survey,) = JsonFormat(memory, "ms").survey(memory.object, "at.ms")
+    assert survey.times == (1, 4)
+    cut = JsonFormat(memory, "ms", longest // 3).survey(memory.object, "at.ms")
+    assert [survey.times for survey in cut if survey.times] == [(n, n) for n in (1, 2, 3, 4)]
+    assert all((survey.rows == 0) == (survey.times is None) for survey in cut)
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+def test_a_compressed_object_is_known_exactly(suffix, monkeypatch):
+    monkeypatch.setattr(json_format, "BLOCK_BYTES", 1000)
+    times = [5, None, 900, 3, 7] * 200
+    memory = Memory(COMPRESSED[suffix](timed(times, [0] * 1000)), f"x{suffix}")
+    (survey,) = JsonFormat(memory, "ms").survey(memory.object, "at.ms")
+    assert (survey.start, survey.end, survey.rows, survey.rows_without_time) == (0, memory.object.size, 1000, 200)
+    assert survey.times == (3, 900)
+
+
+def test_without_a_column_nothing_is_requested():
+    memory = Memory(b"{}\n" * 1000)
+    surveys = JsonFormat(memory, None, 1000).survey(memory.object, None)
+    assert [(survey.start, survey.end) for survey in surveys] == [(0, 1000), (1000, 2000), (2000, 3000)]
+    assert all(survey.rows >= 1 and survey.times is None for survey in surveys)
+    assert JsonFormat(memory).survey(S3Object("k", 0, "", 0), "at") == []
+    assert memory.requests == []
+
+
+@pytest.mark.parametrize(
+    ("unit", "values", "times"),
+    [
+        (
+            None,
+            ['"2020-01-01T00:00:00.0019Z"', '"1969-12-31T23:59:59.9999Z"', '"soon"', "null"],
+            (-1, 1_577_836_800_001),
+        ),
+        (
+            "s",
+            ["1577836800", "1577836800.5", '"1577836801"', "true", "NaN", "1e400"],
+            (1_577_836_800_000, 1_577_836_801_000),
+        ),
+        ("us", ["1577836800000001", "{}"], (1_577_836_800_000, 1_577_836_800_000)),
+        ("ms", ["123456789012345678901234567890", "[]"], None),
+    ],
+)
+def test_event_times_follow_their_unit(unit, values, times):
+    memory = Memory("".join(f'{{"at":{value}}}\n' for value in values).encode())
+    (survey,) = JsonFormat(memory, unit).survey(memory.object, "at")
+    assert survey.times == times
+    assert survey.rows == len(values)
+
+
+def test_numbers_without_a_unit_are_refused():
+    memory = Memory(b'{"at":1}\n')
+    with pytest.raises(OptionError, match=r"'at' of a/b\.json holds numbers, so eventTimeUnit must say"):
+        JsonFormat(memory).survey(memory.object, "at")
+
+
+def test_a_survey_refuses_what_is_no_json():
+    for bad in BAD:
+        memory = Memory(b'{"at":"secret"}\n' + bad + b"\n")
+        if bad == b'{"text":"a\tb"}' or not bad.startswith(BOM):
+            with pytest.raises(CorruptDataError, match="the line at byte 16 is no JSON object"):
+                JsonFormat(memory).survey(memory.object, "at")
+
+
+def inferred(*texts: bytes) -> pa.Schema:
+    memories = {f"{number}.json": Memory(text, f"{number}.json") for number, text in enumerate(texts)}
+
+    class Several(Memory):
+        def fetch(self, found, start, end):
+            return memories[found.key].fetch(found, start, end)
+
+    return JsonFormat(Several(b"")).infer([memory.object for memory in memories.values()])
+
+
+def test_the_schema_is_that_of_all_samples_in_alphabetical_order():
+    schema = inferred(
+        b'{"b":1,"a":"2020-01-01","n":null,"l":[],"e":{}}\n',
+        b'{"l":[{"y":1.5}],"b":2.5,"s":{"z":true,"a":1},"mixed":1,"big":9223372036854775808}\n',
+        b'{"l":[{"x":[null]}],"s":{"q":null},"mixed":"x","big":1,"huge":'
+        + b"9" * 50
+        + b',"min":-9223372036854775808}\n',
+    )
+    item = pa.struct([("x", pa.list_(pa.field("element", pa.string()))), ("y", pa.float64())])
+    assert schema == pa.schema(
+        [
+            ("a", pa.string()),
+            ("b", pa.float64()),
+            ("big", pa.decimal128(19, 0)),
+            ("huge", pa.float64()),
+            ("l", pa.list_(pa.field("element", item))),
+            ("min", pa.int64()),
+            ("mixed", pa.string()),
+            ("n", pa.string()),
+            ("s", pa.struct([("a", pa.int64()), ("q", pa.string()), ("z", pa.bool_())])),
+        ]
+    )
+
+
+@given(st.lists(lines(), max_size=3))
+def test_every_sample_can_be_read_by_the_schema_that_was_inferred(texts):
+    schema = inferred(*texts)
+    assert list(schema.names) == sorted(schema.names)
+    for text in texts:
+        rows = read_text(text, schema)
+        for row, record in zip(rows, records(text), strict=True):
+            for name in schema.names:
+                kind = schema.field(name).type
+                if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
+                    assert row[name] == record.get(name)
+                if pa.types.is_floating(kind) and record.get(name) is not None:
+                    assert row[name] == float(record[name])  # of integers beyond 2**53 the nearest, as by Spark
+                assert (row[name] is None) == (record.get(name) is None)
+
+
+def test_only_the_first_mebibyte_of_a_sample_is_looked_at():
+    for suffix, compress in {"": bytes, **COMPRESSED}.items():
+        memory = Memory(compress(b'{"a":1}\n' * 140_000 + b'{"b":1}\n' * 300_000), f"x{suffix}")
+        assert JsonFormat(memory).infer([memory.object]).names == ["a"]
+        assert sum(memory.requests) <= 2**20 + 2**15
+    memory = Memory(b'{"a":1}\n{"secret"\n')
+    with pytest.raises(CorruptDataError, match=r"^a/b\.json: the line at byte 8 is no JSON object: [^{]*$"):
+        JsonFormat(memory).infer([memory.object])

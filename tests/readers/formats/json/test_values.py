@@ -1,0 +1,223 @@
+"""Values of JSON against Spark's own reader, read at once and line by line."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import date, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.readers.formats.json.texts import EPOCH, INNER, UTC, read_text, records_of
+from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.formats.json.lines import JsonLines
+from tidegate.readers.formats.line_ranges import LineBlock
+
+
+@pytest.mark.parametrize(
+    ("kind", "bad"),
+    [
+        (pa.int64(), "9223372036854775808"),
+        (pa.int64(), "1.0"),
+        (pa.int64(), "1e2"),
+        (pa.int64(), '"1"'),
+        (pa.int64(), "true"),
+        (pa.int64(), "1" * 5000),
+        (pa.int8(), "128"),
+        (pa.float64(), '"1"'),
+        (pa.bool_(), "0"),
+        (pa.bool_(), '"true"'),
+        (pa.list_(pa.int64()), "1"),
+        (pa.list_(pa.int64()), '["1"]'),
+        (INNER, "[]"),
+        (INNER, '{"y":[{"z":"1"}]}'),
+        (pa.map_(pa.string(), pa.int64()), "[]"),
+        (pa.decimal128(3, 1), "123.5"),
+        (pa.decimal128(3, 1), "100"),
+        (pa.list_(pa.decimal128(3, 1)), "[100]"),
+        (pa.decimal128(3, 1), '"x"'),
+        (pa.decimal128(3, 1), "NaN"),
+        (pa.timestamp("us", "UTC"), '"soon"'),
+        (pa.timestamp("us", "UTC"), "1.5"),
+        (pa.timestamp("us", "UTC"), "99999999999999"),
+        (pa.timestamp("us", "UTC"), '"2020-02-30T00:00:00Z"'),
+        (pa.timestamp("us", "UTC"), '"2020-01-01 00:00:00 Nowhere/Land"'),
+        (pa.timestamp("us"), '"2020-01-01T00:00:00Z"'),
+        (pa.timestamp("us"), "1"),
+        (pa.date32(), "1"),
+        (pa.date32(), '"2020-02-30"'),
+        (pa.binary(), '"?"'),
+    ],
+)
+def test_a_value_that_does_not_fit_is_named_by_column_and_place(kind, bad):
+    schema = pa.schema([("c", kind)])
+    with pytest.raises(CorruptDataError) as raised:
+        read_text(b'{"c":null}\n{"c":' + bad.encode() + b"}\n", schema)
+    assert str(raised.value) == f"a/b.json: the line at byte 11 has no {kind} in 'c'"
+
+
+@pytest.mark.parametrize("kind", [pa.duration("us"), pa.float16()])
+def test_a_type_that_json_has_not_is_refused(kind):
+    with pytest.raises(OptionError) as raised:
+        JsonLines(pa.schema([("a", pa.struct([("b", kind)]))]))
+    assert str(raised.value) == f"the column 'a.b' cannot be read from JSON as {kind}"
+
+
+fractions = st.integers(0, 9).flatmap(lambda digits: st.text("0123456789", min_size=digits, max_size=digits))
+moments = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)).map(lambda moment: moment.replace(microsecond=0))  # noqa: DTZ001
+zones = st.sampled_from(["Z", "+01:00", "-0530", "+00", "+14:00"])
+
+
+@given(st.lists(st.tuples(moments, fractions, zones), min_size=1, max_size=5), st.booleans(), st.sampled_from("T "))
+def test_timestamps_are_exact_with_and_without_zones(given_times, has_zone, between):
+    kind = pa.timestamp("us", "UTC")
+    texts, times = [], []
+    for moment, fraction, zone in given_times:
+        written = moment.isoformat(between) + (f".{fraction}" if fraction else "")
+        texts.append(written + zone if has_zone else written)
+        sign = -1 if zone.startswith("-") else 1
+        offset = sign * timedelta(hours=int(zone[1:3] or 0), minutes=int(zone[-2:]) if len(zone) > 3 else 0)
+        offset = offset if has_zone else timedelta(0)
+        microseconds = int(fraction.ljust(6, "0")[:6])
+        times.append((moment.replace(tzinfo=UTC) - EPOCH - offset) // timedelta(microseconds=1) + microseconds)
+    text = "".join(json.dumps({"c": text, "l": [{"t": text}]}) + "\n" for text in texts).encode()
+    schema = pa.schema([("c", kind), ("l", pa.list_(pa.struct([("t", kind)])))])
+    (batch,) = JsonLines(schema).batches(records_of(schema), LineBlock(0, text))
+    assert batch.column("c").view(pa.int64()).to_pylist() == times
+    assert batch.column("l").flatten().field("t").view(pa.int64()).to_pylist() == times
+    assert JsonLines(schema)._careful(records_of(schema), LineBlock(0, text)).equals(batch)
+
+
+PLAIN = pa.schema(
+    [
+        ("i", pa.int32()),
+        ("f", pa.float32()),
+        ("d", pa.decimal128(20, 4)),
+        ("s", pa.string()),
+        ("b", pa.binary()),
+        ("day", pa.date32()),
+        ("t", pa.timestamp("us", "UTC")),
+        ("ntz", pa.timestamp("us")),
+        ("l", pa.list_(pa.decimal128(20, 4))),
+        ("r", pa.struct([("day", pa.date32()), ("b", pa.binary())])),
+    ]
+)
+dates = st.dates(date(1, 1, 1), date(9999, 12, 31)).map(date.isoformat)
+base64s = st.sampled_from(["", "YWI=", "YWJj"])
+decimals = st.decimals(-(10**16) + 1, 10**16 - 1, places=4, allow_nan=False).map(lambda number: f"{number:f}")
+values = {
+    "i": st.integers(-(2**31), 2**31 - 1).map(str),
+    "f": st.floats(width=32, allow_nan=False, allow_infinity=False).map(repr),
+    "d": decimals | decimals.map(json.dumps),
+    "s": st.text(max_size=5).map(json.dumps),
+    "b": base64s.map(json.dumps),
+    "day": dates.map(json.dumps),
+    "t": st.datetimes().map(datetime.isoformat).map(json.dumps),
+    "ntz": st.datetimes().map(datetime.isoformat).map(json.dumps),
+    "l": st.lists(decimals | st.just("null"), max_size=3).map(lambda items: f"[{','.join(items)}]"),
+    "r": st.builds('{{"day":"{}","b":"{}"}}'.format, dates, base64s),
+}
+
+
+@given(
+    st.lists(st.fixed_dictionaries({}, optional={n: st.just("null") | kind for n, kind in values.items()}), max_size=5)
+)
+def test_reading_at_once_and_line_by_line_give_the_same(written):
+    text = "".join(
+        "{" + ",".join(f'"{name}":{value}' for name, value in row.items()) + "}\n" for row in written
+    ).encode()
+    made = JsonLines(PLAIN)
+    if text:
+        quick = made._quick(text)
+        assert quick is not None
+        quick.validate(full=True)
+        assert quick.equals(made._careful(records_of(PLAIN), LineBlock(0, text)))
+
+
+def test_the_last_of_equal_keys_counts():
+    schema = pa.schema([("a", pa.int64()), ("b", pa.struct([("c", pa.int64())]))])
+    text = b'{"a":1,"a":2}\n{"a":1,"a":null,"x":1,"x":2}\n{"b":{"c":1,"c":3}}\n'
+    assert read_text(text, schema) == [{"a": 2, "b": None}, {"a": None, "b": None}, {"a": None, "b": {"c": 3}}]
+
+
+def test_strings_take_other_json_as_its_text_and_half_a_surrogate_pair_as_java_does():
+    texts = ['{"x": [1.50, null, true], "y": "\\u00e9"}', "1e5", "[]", "false", '"\\ud800x"', '"\\u0000"']
+    text = "".join(f'{{"c":{text}}}\n' for text in texts).encode()
+    rows = read_text(text, pa.schema([("c", pa.string())]))
+    assert [row["c"] for row in rows] == ['{"x":[1.50,null,true],"y":"é"}', "1e5", "[]", "false", "?x", "\0"]
+
+
+def test_numbers_that_are_not_finite():
+    text = b'{"c":NaN}\n{"c":-Infinity}\n{"c":1e999}\n{"c":"+INF"}\n'
+    found = [row["c"] for row in read_text(text, pa.schema([("c", pa.float64())]))]
+    assert math.isnan(found[0])
+    assert found[1:] == [-math.inf, math.inf, math.inf]
+
+
+def test_a_required_column_and_required_fields_keep_the_schema():
+    inner = pa.struct([pa.field("x", pa.int64(), nullable=False)])
+    schema = pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("b", inner)])
+    assert read_text(b'{"a":1,"b":{"x":2}}\n', schema) == [{"a": 1, "b": {"x": 2}}]
+
+
+def test_no_columns_are_no_fault():
+    assert read_text(b"{}\n{}\n", pa.schema([])) == [{}, {}]
+
+
+FORMS = {
+    "timestamp": [
+        '"2020-01-02T03:04:05Z"', '"2020-01-02T03:04:05.123456789Z"', '"2020-01-02 03:04:05"', '"2020-01-02"',
+        '"2020-01-02T03:04"', '"2020-1-2 3:4:5.6"', '"2020-01-02T03:04:05+01:30"', '"2020-01-02T03:04:05-0130"',
+        '"2020-01-02T03:04:05+01"', '"2020-01-02T03:04:05 UTC"', '"2020-01-02T03:04:05 Europe/Berlin"',
+        '"2020-01-02T03:04:05 UTC+1"', '" 2020-01-02T03:04:05 "', '"1900-01-01T00:00:00.0000019"', '"2020"',
+        '"2020-02"', '"2020-02-30"', '"soon"', '""', "0", "1577934245", "-1", "true", "[]", '"2020-01-02T24:00:00Z"',
+        '"2020-01-02T03:04:60Z"', '"0001-01-01T00:00:00Z"', '"9999-12-31T23:59:59.999999Z"', "null",
+    ],
+    "timestamp_ntz": [
+        '"2020-01-02T03:04:05"', '"2020-01-02 03:04:05.123456789"', '"2020-01-02"', '"2020-01-02T03:04:05Z"', "0",
+    ],
+    "date": [
+        '"2020-01-02"', '"2020-1-2"', '"2020-01-02T03:04"', '"2020-01-02 x"', '"2020"', '"2020-02"', '"2020-02-30"',
+        '"x"', "null",
+    ],
+    "decimal(6,2)": [
+        "1", "1.5", "1.005", "1.015", "-1.015", '"1.5"', "1e2", "9999.99", "9999.995", "10000", '"x"', '"1e1"',
+        "true",
+    ],
+    "double": [
+        "1", "0.1", "1e5", "123456789012345678901234567890", "1e999", '"NaN"', '"INF"', '"+INF"', '"-Infinity"',
+        '"+Infinity"', "NaN", "-Infinity", '"1"',
+    ],
+    "bigint": ["1", "-0", "9223372036854775807", "9223372036854775808", "1.0", "1e2", '"1"', "true"],
+    "tinyint": ["127", "-128"],
+    "boolean": ["true", "false", "1", '"true"'],
+    "string": ['"a"', "1", "1.50", "1e5", "true", "null", '{"a":[1,"b",null]}', "[]", '"\\u00e9\\n\\u0000"'],
+    "binary": ['"YWI="', '""', "1"],
+    "array<int>": ["[1,null]", "[]", "1", "null"],
+    "map<string,double>": ['{"a":1,"b":null}', "{}", "[]"],
+    "struct<a:int,b:array<struct<c:string>>>": ['{"a":1,"z":2}', "{}", '{"b":[{"c":"x"},null]}', "[]"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sql", FORMS)
+def test_values_are_what_sparks_own_reader_makes_of_them(spark, tmp_path, sql):
+    """Where Spark's gives a null, ours refuses the line."""
+    texts = FORMS[sql]
+    folder = tmp_path / "json"
+    folder.mkdir()
+    (folder / "x.json").write_text("".join(f'{{"n":{n},"c":{text}}}\n' for n, text in enumerate(texts)))
+    schema = f"n int, c {sql}"
+    frame = spark.read.schema(schema).json(str(folder)).orderBy("n")
+    theirs = {row["n"]: row["c"] for row in frame.toArrow().to_pylist()}
+    arrow = frame.limit(0).toArrow().schema
+    for number, text in enumerate(texts):
+        line = f'{{"n":{number},"c":{text}}}\n'.encode()
+        try:
+            mine = read_text(line, arrow)[0]["c"]
+        except CorruptDataError:
+            mine = None
+            assert text != "null"
+        assert repr(mine) == repr(theirs[number]), text

@@ -1,0 +1,182 @@
+"""Small sound objects of each format, and damaged ones made of them: the same for the same number."""
+
+from __future__ import annotations
+
+import functools
+import io
+import random
+from decimal import Decimal
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import csv, orc
+
+from tests.readers.formats.avro.files import avro, logical
+
+FORMATS = ("parquet", "orc", "avro", "json", "csv", "text")
+SCHEMA = pa.schema([("at", pa.timestamp("us", "UTC")), ("n", pa.int64()), ("s", pa.string()), ("f", pa.float64())])
+_ROWS = 60
+_EDGES = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF, (1 << 63) - 1, (1 << 64) - 1)
+
+
+def _plain(rows: int = _ROWS) -> pa.Table:
+    return pa.table(
+        {
+            "at": pa.array(np.arange(rows) * 1_000_000 + 1_700_000_000_000_000, pa.timestamp("us", "UTC")),
+            "n": pa.array([None if n % 7 == 0 else n * 1_000_003 for n in range(rows)], pa.int64()),
+            "s": [f"text {n % 5}" if n % 3 else None for n in range(rows)],
+            "f": [n / 3 for n in range(rows)],
+        }
+    )
+
+
+def _typed(rows: int = _ROWS) -> pa.Table:
+    nested = pa.struct([("a", pa.int32()), ("b", pa.list_(pa.string()))])
+    plain = _plain(rows)
+    return pa.table(
+        {
+            **dict(zip(plain.column_names, plain.columns, strict=True)),
+            "b": [n % 2 == 0 for n in range(rows)],
+            "d": pa.array([Decimal(n) / 4 for n in range(rows)], pa.decimal128(20, 4)),
+            "day": pa.array(range(rows), pa.date32()),
+            "bytes": [bytes([n] * (n % 9)) for n in range(rows)],
+            "list": [[*range(n % 4)] if n % 5 else None for n in range(rows)],
+            "map": pa.array([[(f"k{n % 3}", n)] for n in range(rows)], pa.map_(pa.string(), pa.int64())),
+            "nested": pa.array([{"a": n, "b": [str(n)] * (n % 3)} for n in range(rows)], nested),
+        }
+    )
+
+
+def _parquet(table: pa.Table, **options: object) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, **options)
+    return sink.getvalue()
+
+
+def _orc(table: pa.Table, **options: object) -> bytes:
+    sink = io.BytesIO()
+    orc.write_table(table, sink, **options)
+    return sink.getvalue()
+
+
+def _csv(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    csv.write_csv(table, sink)
+    return sink.getvalue()
+
+
+def _avro(codec: str) -> bytes:
+    rows = [
+        {"at": n * 1_000_000, "n": None if n % 7 == 0 else n, "s": f"text {n}", "f": n / 3, "d": Decimal(n)}
+        for n in range(_ROWS)
+    ]
+    return avro(
+        rows, codec, 300, at=logical("long", "timestamp-micros"), n=["int", "null"], s="string", f="double",
+        d=logical("bytes", "decimal", precision=9),
+    )  # fmt: skip
+
+
+def _json(table: pa.Table) -> bytes:
+    return b"".join(orjson.dumps(row, default=str) + b"\n" for row in table.to_pylist())
+
+
+@functools.cache
+def seeds(file_format: str) -> list[bytes]:
+    """Return the sound objects of a format."""
+    plain, typed = _plain(), _typed()
+    match file_format:
+        case "parquet":
+            return [
+                _parquet(plain, compression="none"),
+                _parquet(plain, compression="none", use_dictionary=False, data_page_version="2.0", row_group_size=20),
+                _parquet(typed, compression="none", data_page_size=64),
+                _parquet(typed, compression="snappy", write_page_index=True),
+                _parquet(typed, compression="zstd", version="1.0", use_dictionary=False),
+                _parquet(plain, compression="none", use_dictionary=False, column_encoding={
+                    "at": "DELTA_BINARY_PACKED", "n": "DELTA_BINARY_PACKED", "s": "DELTA_BYTE_ARRAY",
+                    "f": "BYTE_STREAM_SPLIT",
+                }),
+                _parquet(plain, compression="gzip", use_deprecated_int96_timestamps=True),
+                _parquet(plain, compression="lz4", column_encoding={"s": "DELTA_LENGTH_BYTE_ARRAY"},
+                         use_dictionary=False),
+                _parquet(plain, compression="brotli"),
+            ]  # fmt: skip
+        case "orc":
+            codecs = ("uncompressed", "uncompressed", "zlib", "snappy", "lz4", "zstd")
+            return [
+                *(_orc(plain, compression=codec) for codec in codecs),
+                *(_orc(typed, compression=codec) for codec in codecs[:4]),
+                _orc(plain, compression="uncompressed", dictionary_key_size_threshold=1.0),
+                _orc(typed, compression="uncompressed", stripe_size=1, batch_size=20),
+                _orc(plain, compression="uncompressed", dictionary_key_size_threshold=1.0, file_version="0.11"),
+            ]
+        case "avro":
+            return [*map(_avro, ("null", "null", "deflate", "snappy", "bzip2", "xz"))]
+        case "json":
+            return [_json(plain), _json(typed.drop_columns(["bytes", "map"]))]
+        case "csv":
+            return [_csv(plain), _csv(plain).replace(b"text ", b'a, \\"quoted\\" ')]
+        case _:
+            return [_csv(plain), "grüße\r\n".encode() * 20]
+
+
+def mutant(file_format: str, number: int) -> bytes:
+    """Return a damaged object of a format."""
+    dice = random.Random(f"{file_format} {number}")
+    made = bytearray(dice.choice(seeds(file_format)))
+    # What damage is worst for stands at the end of these.
+    tail = max(0, len(made) - 1_200) if file_format in {"parquet", "orc"} else 0
+    damages = _DAMAGES_OF_JSON if file_format == "json" else _DAMAGES
+    for _ in range(dice.choice((1, 1, 1, 2, 2, 3, 5, 9))):
+        if made:
+            at = dice.randrange(min(tail, len(made) - 1) if dice.random() < 0.5 else 0, len(made))
+            dice.choice(damages)(made, at, dice, file_format)
+    if dice.random() < 0.03:
+        del made[dice.randrange(len(made) + 1) :]
+    return bytes(made)
+
+
+def _byte(made: bytearray, at: int, dice: random.Random, _: str) -> None:
+    made[at] = dice.randrange(256)
+
+
+def _bit(made: bytearray, at: int, dice: random.Random, _: str) -> None:
+    made[at] ^= 1 << dice.randrange(8)
+
+
+def _number(made: bytearray, at: int, dice: random.Random, _: str) -> None:
+    width = dice.choice((1, 2, 4, 8))
+    edge = dice.choice(_EDGES) & ((1 << 8 * width) - 1)
+    made[at : at + width] = edge.to_bytes(width, dice.choice(("little", "big")))
+
+
+def _varint(made: bytearray, at: int, dice: random.Random, _: str) -> None:
+    value = dice.choice(_EDGES) >> dice.choice((0, 0, 1, 8, 31))
+    digits = [value >> shift & 0x7F | 0x80 for shift in range(0, max(value.bit_length(), 1), 7)]
+    made[at : at + 1] = bytes([*digits[:-1], digits[-1] & 0x7F])
+
+
+def _gap(made: bytearray, at: int, dice: random.Random, _: str) -> None:
+    del made[at : at + dice.choice((1, 2, 4, 40))]
+
+
+def _surplus(made: bytearray, at: int, dice: random.Random, _: str) -> None:
+    made[at:at] = dice.randbytes(dice.choice((1, 2, 4, 40)))
+
+
+def _splice(made: bytearray, at: int, dice: random.Random, file_format: str) -> None:
+    other = dice.choice(seeds(file_format))
+    begin, length = dice.randrange(len(other)), dice.choice((1, 4, 16, 64))
+    made[at : at + length] = other[begin : begin + length]
+
+
+def _nest(made: bytearray, at: int, dice: random.Random, _: str) -> None:
+    depth = dice.choice((150, 250, 600, 900, 20_000))
+    end = made.find(b"}", at)
+    made[end:end] = b',"s":' + b"[" * depth + b"]" * depth
+
+
+_DAMAGES = (_byte, _byte, _byte, _bit, _bit, _number, _varint, _gap, _surplus, _splice)
+_DAMAGES_OF_JSON = (*_DAMAGES, _nest)  # only there a few bytes nest deeply

@@ -1,0 +1,168 @@
+"""Bad records on their way: what a policy says of each, and the files that they are written to."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+
+import pyarrow as pa
+import pytest
+
+from tests.support.objects.memory import Memory, chunk_of
+from tidegate.errors import ConnectorError, CorruptDataError, OptionError
+from tidegate.readers.formats import bad_record_files
+from tidegate.readers.formats.bad_record_files import BadRecordFiles, check_location
+from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy
+from tidegate.readers.objects.values import Chunk
+from tidegate.readers.s3.store import ObjectStore
+
+SCHEMA = pa.schema([("_corrupt_record", pa.string()), ("i", pa.int64()), ("rest", pa.string())])
+CHUNK = Chunk("in/é.json", 100, "etag", 5, 0, 100, 1, None, None)
+
+
+def told(policy, schema=SCHEMA):
+    """Tell of a good, a misfit, a malformed record and of surplus; return the rows that are kept."""
+    memory = Memory(b"")
+    with policy.of_chunk(memory, chunk_of(memory.object, 0, 0), schema) as records:
+        batch = records.begin_batch()
+        batch.good()
+        kept = [
+            1,
+            *([None] * batch.take(5, b"misfit", "has no int64 in 'i'", rescued={"i": '"x"'})),
+            *([None] * batch.take(12, b"malformed\xff", "is no record", malformed=True)),
+            *([4] * batch.take(30, b"", rescued={"m": "[1]"})),
+        ]
+        assert records.data_schema.names == [n for n in schema.names if n in {"i", policy.rescued_column} - {"rest"}]
+        found = records.batch(pa.record_batch({"i": pa.array(kept, pa.int64())}), batch)
+    assert found.schema.equals(schema)
+    return [tuple(row.values()) for row in found.to_pylist()]
+
+
+def rescued(**values):
+    return json.dumps({**values, "_file_path": "a/b.json"}, separators=(",", ":"))
+
+
+NOTHING_RESCUED = pa.schema([*SCHEMA][:2])
+
+
+def test_what_is_permitted_keeps_its_row_and_its_text():
+    assert told(BadRecordPolicy("PERMISSIVE"), NOTHING_RESCUED) == [
+        (None, 1),
+        ("misfit", None),
+        ("malformed\ufffd", None),
+        (None, 4),
+    ]
+
+
+def test_what_is_dropped_leaves_no_row():
+    assert told(BadRecordPolicy("DROPMALFORMED"), NOTHING_RESCUED) == [(None, 1), (None, 4)]
+
+
+def test_what_is_rescued_makes_no_record_bad():
+    policy = BadRecordPolicy("DROPMALFORMED", rescued_column="rest")
+    assert told(policy) == [(None, 1, None), (None, None, rescued(i="x")), (None, 4, rescued(m=[1]))]
+
+
+def test_a_bad_record_ends_the_query_by_default():
+    with pytest.raises(CorruptDataError, match=r"^a/b\.json: the line at byte 5 has no int64 in 'i'$"):
+        told(FAIL, NOTHING_RESCUED)
+    with pytest.raises(CorruptDataError, match=r"^a/b\.json: the line at byte 12 is no record$"):
+        told(BadRecordPolicy(rescued_column="rest"))
+
+
+def test_its_own_columns_have_to_be_strings_and_others_are_the_datas():
+    assert BadRecordPolicy("PERMISSIVE", "odd").data_schema(SCHEMA) is SCHEMA
+    with pytest.raises(OptionError, match="the column 'i' is of the type int64; it has to be a string"):
+        BadRecordPolicy("PERMISSIVE", "i").data_schema(SCHEMA)
+
+
+def test_a_policy_travels():
+    policy = BadRecordPolicy("PERMISSIVE", "odd", "rest")
+    assert pickle.loads(pickle.dumps(policy)) == policy  # noqa: S301 - our own
+
+
+# --- files ---
+
+
+def lines(file):
+    return [json.loads(line) for line in file.read_bytes().splitlines()]
+
+
+def test_bad_records_are_in_files_also_when_the_rest_of_the_object_is_corrupt(tmp_path):
+    policy = BadRecordPolicy(path=str(tmp_path))
+    assert told(policy, NOTHING_RESCUED) == [(None, 1), (None, 4)]
+    memory = Memory(b"")
+
+    def read(error):
+        with policy.of_chunk(memory, chunk_of(memory.object, 1, 2), NOTHING_RESCUED) as records:
+            records.begin_batch().take(1, b"\xff", "is bad", malformed=True)
+            raise error
+
+    with pytest.raises(ConnectorError):
+        read(ConnectorError("no answer"))  # so the task is repeated
+    assert len([*tmp_path.iterdir()]) == 1
+    with pytest.raises(CorruptDataError):
+        read(CorruptDataError("the rest"))
+    first, second = sorted(tmp_path.iterdir(), key=lambda file: len(lines(file)))
+    assert lines(first) == [{"path": "a/b.json", "position": 1, "reason": "the line is bad", "record": "/w=="}]
+    assert [line["position"] for line in lines(second)] == [5, 12]
+
+
+def test_many_are_in_several_files_and_whoever_repeats_it_writes_the_same(tmp_path, monkeypatch, s3_config):
+    monkeypatch.setattr(bad_record_files, "FILE_BYTES", 1000)
+    store = ObjectStore(s3_config, "bucket")
+
+    def write(*chunks):
+        for chunk in chunks:
+            files = BadRecordFiles(str(tmp_path), store, chunk)
+            for number in range(50):
+                files.add(number, "the line is bad", b"x" * number)
+            files.flush()
+        return {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+
+    first = write(CHUNK)
+    assert len(first) > 3
+    assert all(len(data) < 1200 for data in first.values())
+    found = [line for data in first.values() for line in map(json.loads, data.splitlines())]
+    assert sorted(line["position"] for line in found) == list(range(50))
+    assert {line["path"] for line in found} == {"s3://bucket/in/é.json"}
+    assert write(CHUNK) == first
+    assert len(write(CHUNK._replace(start=1), CHUNK._replace(etag="other"))) == 3 * len(first)
+
+
+def test_a_bucket_takes_them_and_one_that_is_not_there_is_told(bucket, s3_config):
+    store = ObjectStore(s3_config, bucket.name)
+    for location in (f"s3://{bucket.name}/some/bad/", f"s3a://{bucket.name}"):
+        files = BadRecordFiles(location, store, CHUNK)
+        files.add(7, "the line is bad", b"x")
+        files.flush()
+    keys = [entry["Key"] for entry in bucket.client.list_objects_v2(Bucket=bucket.name)["Contents"]]
+    assert sorted(key.rpartition("/")[0] for key in keys) == ["", "some/bad"]
+    body = bucket.client.get_object(Bucket=bucket.name, Key=keys[0])["Body"].read()
+    assert base64.b64decode(json.loads(body)["record"]) == b"x"
+    files = BadRecordFiles("s3://no-such-bucket/x", store, CHUNK)
+    files.add(0, "", b"")
+    with pytest.raises(OptionError, match="there is no bucket 'no-such-bucket'"):
+        files.flush()
+
+
+def test_a_folder_that_cannot_be_written_to_is_told(tmp_path, s3_config):
+    (tmp_path / "file").write_text("")
+    files = BadRecordFiles(f"file://{tmp_path}/file/in", ObjectStore(s3_config, "bucket"), CHUNK)
+    files.add(0, "", b"")
+    with pytest.raises(ConnectorError, match="cannot write bad records to"):
+        files.flush()
+
+
+@pytest.mark.parametrize("location", ["", " ", "s3://", "s3:///x", "https://bucket/x"])
+def test_a_location_that_is_none_is_refused(location):
+    with pytest.raises(ValueError, match="expected a folder, or s3://bucket/prefix"):
+        check_location(location)
+
+
+@pytest.mark.parametrize(
+    "location", ["bad", "/var/bad", "file:///var/bad", "file:/var/bad", "S3://b", "s3a://b/x", "s3n://b"]
+)
+def test_folders_and_buckets_are_locations(location):
+    assert check_location(location) == location

@@ -1,0 +1,112 @@
+"""Text against bytes.splitlines and bytes.split."""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.support.objects.memory import BOM, COMPRESSED, Memory, chunk_of, read_all
+from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.formats import text as text_format
+from tidegate.readers.formats.row_groups import BATCH_BYTES
+from tidegate.readers.formats.text import TextFormat
+from tidegate.readers.objects.values import ChunkSurvey
+
+SCHEMA = pa.schema([("value", pa.string())])
+
+
+def read(content: bytes, key: str = "x.txt", schema: pa.Schema = SCHEMA, **fields) -> list[str]:
+    memory = Memory(content, key)
+    made = TextFormat(memory, **fields)
+    assert made.infer([memory.object]) == SCHEMA
+    return [row[schema.names[0]] for row in read_all(made, memory.object, schema)]
+
+
+@settings(max_examples=300)
+@given(st.text("ab ü\r\n", max_size=60).map(str.encode), st.integers(1, 100), st.integers(1, 70))
+@example(b"\n\n\n", 1, 1)
+def test_any_cut_gives_every_line_once_and_in_order(text, chunk_bytes, block_bytes):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(text_format, "BLOCK_BYTES", block_bytes)
+        rows = read(text, chunk_bytes=chunk_bytes)
+    assert rows == [line.decode() for line in text.splitlines()]
+
+
+@given(st.text("ab\r\n;", max_size=60).map(str.encode), st.integers(1, 100), st.sampled_from([";", "\n", "\r"]))
+def test_another_character_may_end_lines(text, chunk_bytes, line_sep):
+    expected = text.decode().removesuffix(line_sep).split(line_sep) if text else []
+    assert read(text, line_sep=line_sep, chunk_bytes=chunk_bytes) == expected
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+def test_a_compressed_object_is_one_chunk(suffix):
+    content = COMPRESSED[suffix](BOM + b"a;b\r\n\nc" * 1000)
+    assert read(content, f"x{suffix}", chunk_bytes=10) == (b"a;b\r\n\nc" * 1000).decode().splitlines()
+    assert read(content, f"x{suffix}", line_sep=";")[:2] == ["a", "b\r\n\nca"]
+    memory = Memory(content, f"x{suffix}")
+    assert len(TextFormat(memory, chunk_bytes=10).survey(memory.object, None)) == 1
+    assert memory.requests == []
+
+
+@pytest.mark.parametrize("suffix", ["", *COMPRESSED])
+def test_an_object_may_be_one_row(suffix, monkeypatch):
+    monkeypatch.setattr(text_format, "BLOCK_BYTES", 100)
+    content = COMPRESSED.get(suffix, bytes)("a\r\n\nü".encode() * 100)
+    assert read(content, f"x{suffix}", wholetext=True, chunk_bytes=10) == ["a\r\n\nü" * 100]
+    memory = Memory(content)
+    surveyed = TextFormat(memory, wholetext=True).survey(memory.object, None)
+    assert surveyed == [ChunkSurvey(0, len(content), 1, None)]
+    assert read(b"", wholetext=True) == read(b"") == []
+
+
+def test_an_object_that_no_row_can_hold_is_refused(monkeypatch):
+    monkeypatch.setattr(text_format, "LONGEST_TEXT", 10)
+    assert read(b"x" * 10, wholetext=True) == ["x" * 10]
+    with pytest.raises(CorruptDataError, match=r"^x\.txt: it is longer than 2 GiB, which no row can hold$"):
+        read(b"x" * 11, wholetext=True)
+
+
+def test_text_is_decoded_and_what_is_no_character_is_replaced():
+    assert read(b"\xff\xfc\n") == ["\ufffd\ufffd"]
+    assert read("\xff\xfc\n".encode("latin-1"), encoding="iso8859-1") == ["\xff\xfc"]
+
+
+def test_the_column_may_have_any_name_but_is_one_of_strings():
+    assert read(b"a\nb\n", schema=pa.schema([("line", pa.string())])) == ["a", "b"]
+    memory = Memory(b"a\nb\n")
+    assert read_all(TextFormat(memory), memory.object, pa.schema([])) == [{}, {}]
+    for schema in (pa.schema([*SCHEMA, ("x", pa.string())]), pa.schema([("value", pa.int64())])):
+        with pytest.raises(OptionError, match=r"^text has one column, of strings, and not value: "):
+            read(b"a\n", schema=schema)
+
+
+def test_text_has_no_column_of_times():
+    memory = Memory(b"a\n")
+    with pytest.raises(OptionError, match="in the column 'at', but text has no column with times"):
+        TextFormat(memory).survey(memory.object, "at")
+
+
+def test_a_large_chunk_is_read_in_bounded_pieces():
+    memory = Memory(b"\n" * 20_000_000)
+    made = pickle.loads(pickle.dumps(TextFormat(None)))  # noqa: S301 - its own
+    assert made.line_sep is None
+    rows = 0
+    for batch in TextFormat(memory).read(chunk_of(memory.object, 0, memory.object.size), SCHEMA):
+        rows += batch.num_rows
+        assert batch.nbytes <= BATCH_BYTES
+    assert rows == 20_000_000
+    assert max(memory.requests) <= text_format.BLOCK_BYTES + 2 * 16 * 1024
+
+
+def test_a_compressed_object_that_becomes_too_large_a_row_names_the_option():
+    content = gzip.compress(b"x" * 1_000_000)
+    assert len(read(content, "x.gz", wholetext=True, most_bytes=1_000_000)[0]) == 1_000_000
+    sentence = "^x.gz takes more than 999999 bytes decompressed; if it is sound, raise maxDecompressedBytes$"
+    with pytest.raises(CorruptDataError, match=sentence):
+        read(content, "x.gz", wholetext=True, most_bytes=999_999)
+    assert len(read(b"x" * 1_000_000, "x", wholetext=True, most_bytes=10)[0]) == 1_000_000

@@ -1,0 +1,285 @@
+"""The decoder on bytes of all kinds: what is well formed comes out whole, all else is called corrupt."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.support.kafka.lab import HEADER, Record, encode, reseal, rows
+from tidegate.errors import CorruptDataError
+from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.records.batches import RecordBatch, split_batches
+from tidegate.readers.kafka.records.decoder import RecordDecoder, find_record
+from tidegate.readers.kafka.records.first_record import first_record
+from tidegate.readers.kafka.schema import LARGEST_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ORDERS = TopicPartition("orders", 3)
+FOREVER = 2**63 - 1
+
+texts = st.none() | st.binary(max_size=300)
+records = st.builds(
+    Record,
+    st.integers(-(2**40), 2**42),
+    texts,
+    texts,
+    st.lists(st.tuples(st.text(max_size=5), texts), max_size=3),
+)
+
+
+def split(data: bytes) -> RecordBatch:
+    (batch,) = split_batches(memoryview(data))
+    return batch
+
+
+def decode(batches: list[RecordBatch], start: int = 0, end: int = FOREVER, **options: Any) -> list[dict[str, Any]]:
+    decoder = RecordDecoder(ORDERS, **{"include_headers": True, "max_batch_bytes": 10_000, **options})
+    found = []
+    for batch in batches:
+        found += [*decoder.add(batch, start, end)]
+    return rows([*found, *decoder.flush()])
+
+
+def expected(offset: int, record: Record) -> dict[str, Any]:
+    return {
+        "key": record.key,
+        "value": record.value,
+        "topic": "orders",
+        "partition": 3,
+        "offset": offset,
+        "timestamp": record.timestamp,
+        "timestampType": 0,
+        "headers": [{"key": key, "value": value} for key, value in record.headers] or None,
+    }
+
+
+@given(
+    st.lists(records, min_size=1, max_size=30),
+    st.integers(-2, 32),
+    st.integers(-2, 32),
+    st.sampled_from([50, 500, 100_000]),
+)
+def test_well_formed_records_come_out_whole_and_trimmed(
+    written: list[Record], start: int, end: int, max_batch_bytes: int
+) -> None:
+    found = decode([split(encode(written))], start, end, max_batch_bytes=max_batch_bytes)
+    assert found == [expected(offset, record) for offset, record in enumerate(written) if start <= offset < end]
+
+
+@settings(max_examples=300)
+@given(st.lists(records, min_size=1, max_size=5), st.data())
+def test_damaged_records_are_decoded_or_corrupt_and_never_crash(written: list[Record], data: st.DataObject) -> None:
+    body = bytearray(encode(written)[HEADER:])
+    if data.draw(st.booleans()):
+        body = body[: data.draw(st.integers(0, len(body)))]
+    for _ in range(data.draw(st.integers(0, 3)) if body else 0):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    check_damaged(bytes(body))
+
+
+@settings(max_examples=300)
+@given(st.binary(max_size=200))
+@example(b"\xff" * 20)
+@example(b"\x80" * 9 + b"\x01")
+@example(b"\x14\x00\x00\x00\x01\x01" + b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01")  # as many headers as can be
+def test_any_bytes_are_decoded_or_corrupt_and_never_crash(body: bytes) -> None:
+    check_damaged(body)
+
+
+def check_damaged(body: bytes) -> None:
+    batch = split(reseal(encode([Record()])[:HEADER] + body))
+    batch = replace(batch, last_offset=FOREVER)
+    for include_headers in (False, True):
+        decoder = RecordDecoder(ORDERS, include_headers=include_headers, max_batch_bytes=500)
+        with suppress(CorruptDataError):
+            assert all(each.num_rows for each in decoder.add(batch, -(2**62), FOREVER))
+        assert all(each.num_rows for each in decoder.flush())
+    for position in (0, 1):
+        assert outcome(first_record, batch, position) == outcome(by_loop, batch, position)
+
+
+def by_loop(batch: RecordBatch, position: int) -> tuple[int, int] | None:
+    return find_record(batch, batch.records(), position, -(2**62), 2**62)
+
+
+def outcome(function: Callable[[RecordBatch, int], tuple[int, int] | None], batch: RecordBatch, position: int) -> Any:
+    """Return what the function returns, or that the batch is corrupt behind what it was asked for."""
+    try:
+        return function(batch, position)
+    except CorruptDataError:
+        return CorruptDataError
+
+
+def test_small_batches_are_merged_and_large_ones_are_cut() -> None:
+    small = [replace(split(encode([Record(value=b"v")])), base_offset=at, last_offset=at) for at in range(100)]
+    decoder = RecordDecoder(ORDERS, include_headers=False, max_batch_bytes=1_000_000)
+    assert [each for batch in small for each in decoder.add(batch, 0, 100)] == []
+    assert [each.num_rows for each in decoder.flush()] == [100]
+    assert [*decoder.flush()] == []
+
+    decoder = RecordDecoder(ORDERS, include_headers=False, max_batch_bytes=10_000)
+    large = split(encode([Record(value=b"v" * 100)] * 1000))
+    found = [*decoder.add(large, 0, 1000), *decoder.flush()]
+    assert sum(each.num_rows for each in found) == 1000
+    assert all(each.nbytes <= 10_000 for each in found)
+
+
+def test_a_batch_outside_the_range_is_not_even_checked() -> None:
+    broken = bytearray(encode([Record()] * 5))
+    broken[HEADER] ^= 1
+    assert decode([split(bytes(broken))], 5, 10) == []
+    assert decode([split(bytes(broken))], -5, 0) == []
+    with pytest.raises(CorruptDataError):
+        decode([split(bytes(broken))], 4, 10)
+
+
+def test_a_time_beyond_arrow_is_corrupt() -> None:
+    batch = split(encode([Record(2**62)]))
+    with pytest.raises(CorruptDataError, match="impossible field"):
+        decode([batch])
+
+
+def test_the_first_record_from_a_position_on() -> None:
+    batch = split(encode([Record(100 + each) for each in range(10)], "gzip"))
+    assert first_record(batch, -5) == (0, 100)
+    assert first_record(batch, 7) == (7, 107)
+    assert first_record(batch, 10) is None
+    assert first_record(replace(batch, append_time_ms=5), 7) == (7, 5)
+    assert first_record(replace(batch, last_offset=20), 15) is None
+
+
+@given(st.lists(records, min_size=1, max_size=4), st.integers(0, 4), st.integers(-(2**40), 2**42), st.booleans())
+def test_the_first_record_is_what_the_loop_finds(
+    written: list[Record], position: int, limit_ms: int, stamped: bool
+) -> None:
+    batch = replace(split(encode(written)), append_time_ms=7 if stamped else None)
+    for lowest_ms, highest_ms in ((limit_ms, 2**62), (-(2**62), limit_ms)):
+        found = first_record(batch, position, lowest_ms=lowest_ms, highest_ms=highest_ms)
+        timed = [(at, 7 if stamped else record.timestamp) for at, record in enumerate(written)]
+        rest = [(at, at_ms) for at, at_ms in timed[position:] if lowest_ms <= at_ms <= highest_ms]
+        assert found == (rest[0] if rest else None)
+
+
+def test_a_look_at_a_batch_s_beginning_loads_no_compiler() -> None:
+    data = encode([Record(5), Record(6)])
+    run(
+        "import sys; from tidegate.readers.kafka.records.batches import split_batches\n"
+        "from tidegate.readers.kafka.records.first_record import first_record\n"
+        f"assert first_record(split_batches(memoryview({data!r}))[0], 0) == (0, 5) and 'numba' not in sys.modules"
+    )
+
+
+def run(code: str, **environment: str) -> None:
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **environment})
+
+
+def test_importing_does_not_compile() -> None:
+    run("import tidegate.readers.kafka.records.decoder as k; assert not k._fill.signatures and not k._find.signatures")
+
+
+def test_the_decoder_works_where_nothing_can_be_cached() -> None:
+    nothing = "numpy.empty(0, numpy.uint8), numpy.zeros(13, numpy.int64), 0, 0"
+    code = f"import numpy, tidegate.readers.kafka.records.decoder as k; assert not k._find({nothing})[0]"
+    run(code, NUMBA_CACHE_LOCATOR_CLASSES="UserProvidedCacheLocator", NUMBA_CACHE_DIR="")
+
+
+def test_columns_do_not_share_memory_with_the_fetch() -> None:
+    data = bytearray(encode([Record(value=b"before")]))
+    decoder = RecordDecoder(ORDERS, include_headers=False, max_batch_bytes=1000)
+    list(decoder.add(split_batches(memoryview(data))[0], 0, 1))
+    np.frombuffer(data, np.uint8)[:] = 0
+    (batch,) = decoder.flush()
+    assert batch.column("value").to_pylist() == [b"before"]
+
+
+RECORD_COUNT_AT, LAST_DELTA_AT, BASE_TIMESTAMP_AT, MAX_TIMESTAMP_AT = 57, 23, 27, 35
+
+
+def changed(data: bytes, at: int, layout: str, value: int, attributes: int | None = None) -> RecordBatch:
+    return split(reseal(data[:at] + struct.pack(layout, value) + data[at + struct.calcsize(layout) :], attributes))
+
+
+@pytest.mark.parametrize("count", [-1, 0, 9, 11, 2**31 - 1])
+def test_a_batch_without_as_many_records_as_it_says_is_corrupt(count: int) -> None:
+    batch = changed(encode([Record()] * 10), RECORD_COUNT_AT, ">i", count)
+    sentence = f"^the record batch at offset 0 does not hold {count} records$"
+    for ask in (
+        lambda: decode([batch]),
+        lambda: decode([batch], 5),
+        lambda: decode([batch], max_batch_bytes=100),  # in several pieces
+        lambda: first_record(batch, 0, lowest_ms=2_000),
+    ):
+        with pytest.raises(CorruptDataError, match=sentence):
+            ask()
+    assert len(decode([batch], 2, 4)) == 2  # which stand there, whatever is behind
+
+
+def test_records_out_of_order_or_past_the_last_offset_are_corrupt() -> None:
+    ten = encode([Record()] * 10)
+    record = (len(ten) - HEADER) // 10
+    twice = reseal(ten[: HEADER + record] + ten[HEADER : HEADER + record] + ten[HEADER + 2 * record :])
+    for batch in (split(twice), changed(ten, LAST_DELTA_AT, ">i", 8)):
+        with pytest.raises(CorruptDataError, match="impossible field"):
+            decode([batch])
+    with pytest.raises(CorruptDataError, match="impossible field"):
+        first_record(split(twice), 5)
+
+
+@pytest.mark.parametrize("base_ms", [-(2**63), 2**63 - 1, -(2**62), LARGEST_MS + 1, -LARGEST_MS - 1])
+@pytest.mark.parametrize("delta_ms", [-5, 0, 5])
+@pytest.mark.parametrize("stamped", [False, True])
+def test_a_time_that_no_timestamp_holds_is_corrupt_and_never_another_time(
+    base_ms: int, delta_ms: int, stamped: bool
+) -> None:
+    at, attributes = (MAX_TIMESTAMP_AT, 0x08) if stamped else (BASE_TIMESTAMP_AT, 0)
+    batch = changed(encode([Record(0), Record(delta_ms)]), at, ">q", base_ms, attributes)
+    for ask in (lambda: decode([batch]), lambda: first_record(batch, 1)):
+        with pytest.raises(CorruptDataError, match="impossible field"):
+            ask()
+
+
+def test_the_greatest_times_are_read() -> None:
+    for at_ms in (LARGEST_MS, -LARGEST_MS):
+        batch = split(encode([Record(0), Record(at_ms)]))
+        assert [row["timestamp"] for row in decode([batch])] == [0, at_ms]
+        assert first_record(batch, 1) == (1, at_ms)
+        past = split(encode([Record(at_ms), Record(at_ms + at_ms // LARGEST_MS)]))
+        with pytest.raises(CorruptDataError, match="impossible field"):
+            decode([past])
+
+
+def test_the_greatest_offsets_are_read() -> None:
+    batch = split(struct.pack(">q", 2**63 - 4) + encode([Record()] * 3)[8:])
+    assert [row["offset"] for row in decode([batch])] == [2**63 - 4, 2**63 - 3, 2**63 - 2]
+    assert first_record(batch, 2**63 - 2) == (2**63 - 2, 1_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (b"ok", "ok"),
+        (b"\xff", "\ufffd"),
+        (b"a\xc3", "a\ufffd"),
+        (b"\xf0\x9f\x92x", "\ufffdx"),
+        (b"\xed\xa0\x80z", "\ufffdz"),  # Python would put three
+        (b"\xe2\x82\xac", "€"),
+    ],
+)
+def test_header_names_that_are_no_utf8_come_as_javas_client_has_them(name: bytes, text: str) -> None:
+    placeholder = "n" * len(name)
+    body = encode([Record(headers=[(placeholder, b"1"), ("x", None)])])[HEADER:].replace(placeholder.encode(), name)
+    batch = split(reseal(encode([Record()])[:HEADER] + body))
+    ((row),) = decode([batch])
+    assert row["headers"] == [{"key": text, "value": b"1"}, {"key": "x", "value": None}]

@@ -1,0 +1,201 @@
+"""Message formats 0 and 1: of a broker that still holds them, and as bytes."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.kafka.lab import Lab, Record, encode, rows
+from tests.support.kafka.old_messages import Message, plain, row, sealed, wrapper
+from tidegate.errors import CorruptDataError
+from tidegate.readers.kafka.client import KafkaClient
+from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.reader import KafkaDetails
+from tidegate.readers.kafka.records import batches as kafka_batches
+from tidegate.readers.kafka.records.batches import RecordBatch, split_batches
+from tidegate.readers.kafka.records.decoder import RecordDecoder
+from tidegate.readers.kafka.records.first_record import first_record
+from tidegate.servers import KafkaServer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ORDERS = TopicPartition("orders", 3)
+FOREVER = 2**63 - 1
+COMPRESSED = ["gzip", "snappy", "lz4"]
+
+texts = st.none() | st.binary(max_size=40)
+messages = st.builds(Message, st.integers(-1, 2**42), texts, texts)
+
+
+def decoded(batches: list[RecordBatch], start: int = 0, end: int = FOREVER) -> list[dict[str, Any]]:
+    decoder = RecordDecoder(ORDERS, include_headers=True, max_batch_bytes=10_000)
+    found = [each for batch in batches for each in decoder.add(batch, start, end)]
+    return rows([*found, *decoder.flush()])
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> tuple[bytes, list[dict[str, Any]]]:
+    """A log of both formats, with holes as compaction leaves them, and its rows."""
+    log, expected, at = b"", [], draw(st.integers(0, 2**62))
+    for _ in range(draw(st.integers(1, 6))):
+        magic, codec = draw(st.integers(0, 1)), draw(st.sampled_from(["none", *COMPRESSED]))
+        stamped_ms = draw(st.none() | st.integers(0, 2**42)) if magic else None
+        offsets = itertools.accumulate(draw(st.lists(st.integers(1, 3), min_size=1, max_size=5)), initial=at)
+        some = [(at := offset, draw(messages)) for offset in itertools.islice(offsets, 1, None)]
+        expected += [row(*ORDERS, magic, offset, message, stamped_ms) for offset, message in some]
+        if codec == "none":
+            for offset, message in some:
+                stamped = message if stamped_ms is None else message._replace(timestamp=stamped_ms)
+                log += plain(magic, offset, stamped, stamped=stamped_ms is not None)
+        else:
+            log += wrapper(magic, some, codec, stamped_ms=stamped_ms)
+    return log, expected
+
+
+@given(logs())
+def test_every_message_is_read(log: tuple[bytes, list[dict[str, Any]]]) -> None:
+    data, expected = log
+    batches = split_batches(memoryview(data))
+    assert decoded(batches) == expected
+    cut = expected[len(expected) // 2]["offset"]
+    assert decoded(batches, cut) == [each for each in expected if each["offset"] >= cut]
+    firsts = [found for batch in batches if (found := first_record(batch, cut)) is not None]
+    first = next(each for each in expected if each["offset"] >= cut)
+    assert firsts[0] == (first["offset"], first["timestamp"])
+
+
+@given(logs(), st.data())
+def test_damaged_messages_are_corrupt_and_never_others(
+    log: tuple[bytes, list[dict[str, Any]]], data: st.DataObject
+) -> None:
+    damaged, expected = bytearray(log[0]), log[1]
+    at = data.draw(st.integers(0, len(damaged) - 1))
+    damaged[at] ^= data.draw(st.integers(1, 255))
+    with suppress(CorruptDataError):
+        found = decoded(split_batches(memoryview(damaged)))
+        # A message's own offset and length are not under its checksum.
+        values = [(each["key"], each["value"], each["timestamp"]) for each in expected]
+        for each in found:
+            assert (each["key"], each["value"], each["timestamp"]) in values
+    with suppress(CorruptDataError):
+        decoded(split_batches(memoryview(damaged), check_crc=False))
+
+
+def test_one_short_message_is_a_row() -> None:
+    data = plain(1, 0, Message())
+    assert len(data) < kafka_batches.HEADER.size
+    assert decoded(split_batches(memoryview(data))) == [row(*ORDERS, 1, 0, Message())]
+    assert split_batches(memoryview(data[:-1])) == []
+
+
+def test_a_wrapper_without_an_offset_counts_from_zero() -> None:
+    some = [(0, Message(value=b"a")), (1, Message(value=b"b"))]
+    (batch,) = split_batches(memoryview(wrapper(1, some, "gzip", offset=0)))
+    assert [each["offset"] for each in decoded([batch])] == [0, 1]
+    assert batch.last_offset == 1
+
+
+LAST = [(offset, Message()) for offset in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (sealed(plain(1, 7, Message()), 7, 5), "the message at offset 7 has an impossible field"),
+        (sealed(plain(0, 7, Message(value=None)), 7, 1), "the message at offset 7 has an impossible field"),
+        (sealed(plain(1, 7, Message()), 7, 1), "the block of messages up to offset 7 cannot be decompressed by gzip"),
+        (wrapper(1, LAST, "gzip", offset=3), "the message at offset 3 has an impossible field"),
+        (wrapper(0, LAST, "gzip", offset=3), "the message at offset 3 has an impossible field"),
+        (wrapper(1, [(0, Message()), (0, Message())], "gzip"), "the message at offset 0 has an impossible field"),
+        (plain(1, -1, Message()), "the message at offset -1 has an impossible field"),
+        (plain(1, 5, Message(2**62)), "the message at offset 5 has an impossible field"),
+        (plain(1, 5, Message(-(2**63))), "the message at offset 5 has an impossible field"),
+        (plain(1, 5, Message())[:-1] + b"x", "the checksum of the message at offset 5 does not fit"),
+        (struct.pack(">qiib", 5, 13, 0, 0) + b"\0" * 8, "the record batch at offset 5 has an impossible header"),
+    ],
+)
+def test_what_cannot_be_is_corrupt(data: bytes, sentence: str) -> None:
+    with pytest.raises(CorruptDataError, match=f"^{sentence}"):
+        split_batches(memoryview(data))
+
+
+def test_a_damaged_message_is_told_once_it_is_the_next() -> None:
+    good, bad = plain(1, 0, Message()), plain(1, 1, Message())[:-1] + b"x"
+    assert [each["offset"] for each in decoded(split_batches(memoryview(good + bad)))] == [0]
+    with pytest.raises(CorruptDataError, match="offset 1"):
+        split_batches(memoryview(bad + good))
+
+
+def test_a_few_wrappers_are_unpacked_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_batches, "OLD_BYTES", 100)
+    data = b"".join(wrapper(1, [(at, Message(value=bytes(60)))], "gzip") for at in range(10))
+    assert [each.last_offset for each in split_batches(memoryview(data))] == [0, 1]
+
+
+def test_a_wrapper_that_becomes_too_large_names_the_option() -> None:
+    data = wrapper(1, [(at, Message(value=bytes(1_000))) for at in range(100)], "gzip")
+    assert len(decoded(split_batches(memoryview(data), most_bytes=110_000))) == 100
+    sentence = "takes more than 90000 bytes decompressed; if it is sound, raise kafka.max.decompressed.bytes$"
+    with pytest.raises(CorruptDataError, match=sentence):
+        split_batches(memoryview(data), most_bytes=90_000)
+
+
+def old_segment() -> tuple[bytes, list[tuple[int, int, Message, int | None]]]:
+    """A segment of a log that has seen all formats, and its messages with their formats."""
+    counter = itertools.count()
+    log, held = b"", []
+
+    def next_ones(count: int) -> list[tuple[int, Message]]:
+        return [
+            (at, Message(10_000 + at, b"k%d" % at if at % 3 else None, b"v" * at))
+            for at, _ in zip(counter, range(count), strict=False)
+        ]
+
+    for magic in (0, 1):
+        for offset, message in next_ones(3):
+            log += plain(magic, offset, message)
+            held.append((magic, offset, message, None))
+        for codec in COMPRESSED:
+            some = [each for each in next_ones(6) if each[0] % 4]  # compaction has taken the others
+            log += wrapper(magic, some, codec)
+            held += [(magic, offset, message, None) for offset, message in some]
+    some = next_ones(3)
+    log += wrapper(1, some, "gzip", stamped_ms=77_777)
+    held += [(1, offset, message, 77_777) for offset, message in some]
+    return log, held
+
+
+def test_a_broker_that_holds_them_is_read(tmp_path: Path) -> None:
+    segment, held = old_segment()
+    with KafkaServer(folder=tmp_path) as kafka:
+        topic = Lab(kafka).new_topic()
+    (folder,) = tmp_path.glob(f"**/{topic}-0")
+    for file in folder.glob("0*"):
+        file.unlink()
+    (folder / f"{0:020}.log").write_bytes(segment)
+    with KafkaServer(folder=tmp_path) as kafka:
+        lab = Lab(kafka)
+        end = held[-1][1] + 1
+        assert lab.end(topic) == end
+        lab.append(topic, encode([Record(99_000, value=b"new")] * 2))
+        expected = [row(topic, 0, *each) for each in held]
+        found = lab.read(topic, 0, end + 2)
+        assert found[:-2] == expected
+        assert [each["value"] for each in found[-2:]] == [b"new"] * 2
+        planned = KafkaDetails(now_ms=0, leader_epoch=0)
+        for start in (0, 4, 11, end - 1):
+            assert lab.read(topic, start, end, details=planned) == [
+                each for each in expected if each["offset"] >= start
+            ]
+        at = TopicPartition(topic, 0)
+        with KafkaClient(lab.config()) as client:
+            for position in range(end):
+                head = next(each for each in expected if each["offset"] >= position)
+                assert client.peek({at: position}) == {at: (head["offset"], head["timestamp"])}

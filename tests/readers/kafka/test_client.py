@@ -1,0 +1,310 @@
+from __future__ import annotations
+
+import pickle
+import re
+import socket
+import time
+import traceback
+from typing import Any
+
+import pytest
+
+from tests.support.kafka.faulty_broker import answering
+from tests.support.kafka.lab import Lab, Record, encode
+from tidegate.errors import ConnectorError, DeadlineError, OptionError, PositionGoneError
+from tidegate.readers.kafka import client as kafka_client
+from tidegate.readers.kafka import cluster as kafka_cluster
+from tidegate.readers.kafka.client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient
+from tidegate.readers.kafka.cluster import KafkaCluster
+from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka.wire.connection import BrokerConnection
+from tidegate.readers.retry import Deadline
+
+SECRET = "swordfish"  # noqa: S105 - so that no error may show it
+
+
+def test_partitions_are_asked_anew_and_topics_never_created(lab: Lab) -> None:
+    topic = lab.new_topic(partitions=2)
+    with KafkaClient(lab.config()) as client:
+        assert client.partitions([topic, "missing"]) == {topic: (0, 1)}
+        everything = client.partitions()
+        assert everything[topic] == (0, 1)
+        assert not any(name.startswith("__") for name in everything)
+        lab.kafka.add_partitions(topic, 3)
+        assert client.partitions([topic]) == {topic: (0, 1, 2)}
+        assert client.partitions([]) == {}
+        assert "missing" not in client.partitions()
+
+
+def test_offsets_by_time_and_by_name(lab: Lab) -> None:
+    topic = lab.new_topic(partitions=2)
+    full, empty = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    times = [1000, 3000, 2000, 5000, 4000]
+    lab.append(topic, encode([Record(each) for each in times]))
+    with KafkaClient(lab.config()) as client:
+        assert client.list_offsets({}) == {}
+        assert client.list_offsets({full: LATEST, empty: LATEST}) == {full: (5, -1), empty: (0, -1)}
+        assert client.list_offsets({full: EARLIEST, empty: EARLIEST}) == {full: (0, -1), empty: (0, -1)}
+        assert client.list_offsets({full: MAX_TIMESTAMP, empty: MAX_TIMESTAMP}) == {full: (3, 5000), empty: (-1, -1)}
+        assert client.list_offsets({full: 1500, empty: 0}) == {full: (1, 3000), empty: (-1, -1)}
+        assert client.list_offsets({full: 5001}) == {full: (-1, -1)}
+
+
+def test_peeks_see_the_record_at_a_position_also_inside_a_compressed_batch(lab: Lab) -> None:
+    topic = lab.new_topic(partitions=12)
+    partitions = [TopicPartition(topic, each) for each in range(12)]
+    for each in partitions:
+        batch = encode([Record(each.partition * 100 + n, value=b"v" * 20_000) for n in range(5)], "lz4")
+        lab.append(topic, batch, partition=each.partition)
+    with KafkaClient(lab.config(fetch_max_bytes=1000)) as client:
+        for position in range(5):
+            found = client.peek(dict.fromkeys(partitions, position))
+            assert found == {each: (position, each.partition * 100 + position) for each in partitions}
+        assert client.peek(dict.fromkeys(partitions, 5)) == dict.fromkeys(partitions)
+        assert client.peek({}) == {}
+
+
+def test_many_large_batches_are_peeked_at_though_a_response_has_no_room_for_all(lab: Lab) -> None:
+    topic = lab.new_topic(partitions=6)
+    partitions = [TopicPartition(topic, each) for each in range(6)]
+    for each in partitions:
+        lab.append(topic, encode([Record(each.partition, value=b"v" * 200_000)]), partition=each.partition)
+    with KafkaClient(lab.config()) as client:
+        assert client.peek(dict.fromkeys(partitions, 0)) == {each: (0, each.partition) for each in partitions}
+
+
+@pytest.mark.parametrize("position", [-1, 4])
+def test_a_peek_outside_the_log_is_data_loss(lab: Lab, position: int) -> None:
+    topic = lab.new_topic()
+    lab.append(topic, encode([Record()] * 3))
+    with KafkaClient(lab.config()) as client, pytest.raises(PositionGoneError) as raised:
+        client.peek({TopicPartition(topic, 0): position})
+    assert str(raised.value) == f"position {position} of {topic}-0 does not exist: its log reaches from 0 to 3"
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "no.such.host.invalid:9092"])
+def test_a_wrong_server_is_told_in_one_sentence_within_the_deadline(address: str) -> None:
+    config = KafkaConnectionConfig(address, {"sasl_plain_password": SECRET}, deadline_s=60)
+    began = time.monotonic()
+    with KafkaClient(config) as client, pytest.raises(DeadlineError) as raised:
+        client.partitions(deadline_s=0.5)
+    assert time.monotonic() - began < 5
+    assert str(raised.value).startswith(f"cannot reach Kafka at {address} to list partitions within 0.5 s: ")
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+def test_a_server_that_never_answers_does_not_hang_the_client(protocol: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        config = KafkaConnectionConfig(address, {"security_protocol": protocol}, deadline_s=0.5)
+        with KafkaClient(config) as client, pytest.raises(DeadlineError, match=f"{address}.* within 0.5 s"):
+            client.partitions()
+
+
+def test_an_address_that_is_away_does_not_hide_one_that_is_there(lab: Lab) -> None:
+    with KafkaClient(KafkaConnectionConfig(f"127.0.0.1:1, {lab.kafka.bootstrap_servers}", deadline_s=5)) as client:
+        assert isinstance(client.partitions(), dict)
+
+
+def test_an_unknown_topic_fails_after_a_short_grace(lab: Lab) -> None:
+    with KafkaClient(lab.config()) as client, pytest.raises(ConnectorError, match="knows no partition missing-0"):
+        client.list_offsets({TopicPartition("missing", 0): LATEST})
+    with KafkaClient(lab.config()) as client:
+        assert "missing" not in client.partitions()
+
+
+def test_a_topic_is_gone_after_a_short_grace_and_after_an_outage_only_at_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(kafka_cluster.time, "monotonic", lambda: now)
+    absences = kafka_cluster._Absences(60)
+    absences.observe(["orders", "others"], ["others"])
+    assert absences.is_there("orders")
+    assert not absences.is_there("others")
+    now += 4.9
+    assert not absences.is_over("orders")
+    now += 0.2
+    assert absences.is_over("orders")
+    absences.begin_anew()
+    now += 10
+    absences.observe(["orders"], [])
+    now += 59
+    assert not absences.is_over("orders")
+    now += 2
+    assert absences.is_over("orders")
+    now += 60
+    absences.observe(["new"], [])
+    now += 6
+    assert absences.is_over("new")
+
+
+def test_leaders_that_do_not_know_a_partition_yet_are_asked_until_the_deadline(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = lab.new_topic()
+    now, decode = [0.0], kafka_client.decode_response
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    def deadline(_: KafkaCluster, purpose: str, seconds: float | None = None) -> Deadline:
+        return Deadline(purpose, seconds or 60, clock=lambda: now[0], sleep=sleep)
+
+    def unknown_at_first(sent: Any, frame: memoryview) -> Any:
+        response = decode(sent, frame)
+        if now[0] < 30:
+            response.topics[0].partitions[0].error_code = kafka_cluster.UNKNOWN_TOPIC
+        return response
+
+    monkeypatch.setattr(KafkaCluster, "deadline", deadline)
+    monkeypatch.setattr(kafka_client, "decode_response", unknown_at_first)
+    with KafkaClient(lab.config()) as client:
+        at = TopicPartition(topic, 0)
+        assert client.list_offsets({at: LATEST}) == {at: (0, -1)}
+    assert now[0] >= 30
+
+
+def test_an_address_that_a_broker_has_left_is_tried_last(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def connect(address: str, properties: Any, timeout_s: float) -> BrokerConnection:
+        tried.append(address)
+        return BrokerConnection(address, properties, timeout_s)
+
+    monkeypatch.setattr(kafka_cluster, "BrokerConnection", connect)
+    old = "127.0.0.1:1"
+    with KafkaClient(lab.config()) as client:
+        client.partitions()
+        connections = client._cluster._connections
+        ((_, connection),) = connections.items()
+        connections.clear()
+        connections[old] = connection
+        connection.close()
+        for _ in range(5):
+            client.partitions()
+    assert tried.count(old) == 1
+
+
+def test_a_refused_login_fails_at_once(lab: Lab) -> None:
+    login = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
+    config = lab.config(properties={**login, "sasl_plain_username": "me", "sasl_plain_password": SECRET})
+    began = time.monotonic()
+    with KafkaClient(config) as client, pytest.raises(ConnectorError, match="refused the connection") as raised:
+        client.partitions()
+    assert not isinstance(raised.value, DeadlineError)
+    assert time.monotonic() - began < 5
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "proxy", "reason"),
+    [
+        ("localhost:1", f"//user:{SECRET}@127.0.0.1:1080", "the proxy's URL is none"),
+        ("localhost:abc", None, "invalid literal"),
+    ],
+)
+def test_what_kafka_python_cannot_read_is_told_without_the_password(
+    address: str, proxy: str | None, reason: str
+) -> None:
+    config = KafkaConnectionConfig(address, {"proxy_url": proxy, "sasl_plain_password": SECRET}, deadline_s=1)
+    with KafkaClient(config) as client, pytest.raises(ConnectorError, match=reason) as raised:
+        client.partitions()
+    assert SECRET not in "".join(traceback.format_exception(raised.value))
+
+
+def test_a_missing_certificate_file_fails_at_once(lab: Lab) -> None:
+    config = lab.config(properties={"security_protocol": "SSL", "ssl_cafile": "no-such.pem"})
+    sentence = "the option 'kafka.ssl.cafile' is 'no-such.pem': No such file or directory"
+    with KafkaClient(config) as client, pytest.raises(OptionError, match=f"^{re.escape(sentence)}$"):
+        client.partitions()
+
+
+def test_a_response_beyond_the_limit_names_the_option_that_raises_it(lab: Lab) -> None:
+    topic = lab.new_topic()
+    lab.append(topic, encode([Record(value=b"v" * 200_000)]))
+    at = TopicPartition(topic, 0)
+    limited = {"receive_message_max_bytes": 100_000}
+    with (
+        KafkaClient(lab.config(properties=limited)) as client,
+        pytest.raises(ConnectorError, match=r"bytes, but at most 100000 are taken; look at kafka.receive.message.max"),
+    ):
+        client.peek({at: 0})
+    with KafkaClient(lab.config(properties={"receive_message_max_bytes": 300_000})) as client:
+        assert client.peek({at: 0}) == {at: (0, 1000)}
+
+
+def test_an_answer_that_is_no_answer_is_told_at_once() -> None:
+    for garbage in (
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"\0\0\0\x08\0\0\0\x01\xff\xff\xff\xff",
+    ):
+        with answering(garbage) as address:
+            config = KafkaConnectionConfig(address, deadline_s=20)
+            with KafkaClient(config) as client, pytest.raises(ConnectorError) as raised:
+                client.partitions()
+        assert not isinstance(raised.value, DeadlineError)
+        assert str(raised.value).startswith(f"the Kafka broker {address} refused the connection: ")
+        assert str(raised.value).endswith("; look at kafka.security.protocol and kafka.bootstrap.servers")
+
+
+def test_a_close_is_told_though_silence_follows_it() -> None:
+    with answering(b"", b"", b"", None) as address:
+        config = KafkaConnectionConfig(address, deadline_s=1)
+        with KafkaClient(config) as client, pytest.raises(DeadlineError, match=r": it closed the connection$"):
+            client.partitions()
+
+
+def test_a_restarted_broker_is_found_again(lab: Lab) -> None:
+    topic = lab.new_topic()
+    lab.append(topic, encode([Record()] * 3))
+    with KafkaClient(lab.config()) as client:
+        at = TopicPartition(topic, 0)
+        assert client.list_offsets({at: LATEST}) == {at: (3, -1)}
+        lab.kafka.restart()
+        assert client.list_offsets({at: LATEST}) == {at: (3, -1)}
+        assert client.peek({at: 1}) == {at: (1, 1000)}
+
+
+def test_a_client_leaves_no_socket_and_may_be_used_again(lab: Lab) -> None:
+    client = KafkaClient(lab.config())
+    client.close()
+    client.partitions()
+    (connection,) = client._cluster._connections.values()
+    client.close()
+    client.close()
+    assert connection._socket.fileno() == -1
+    client.partitions()
+    client.close()
+
+
+def test_the_config_is_picklable_and_shows_no_secret() -> None:
+    config = KafkaConnectionConfig("here:9092", {"sasl_plain_password": SECRET}, isolation_level="read_committed")
+    assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301 - our own bytes
+    assert SECRET not in repr(config)
+    assert isinstance(hash(config), int)
+
+
+@pytest.mark.parametrize("topic", ["orders", "orders-2024", "a.b_c-"])
+def test_a_split_names_its_partition(topic: str) -> None:
+    at = TopicPartition(topic, 12)
+    assert at.split_id == f"{topic}-12"
+    assert TopicPartition.of(at.split_id) == at
+
+
+@pytest.mark.parametrize("name", ["", "orders", "-1", "orders-", "orders-x", "orders-²"])
+def test_what_names_no_partition_is_refused(name: str) -> None:
+    with pytest.raises(OptionError, match="names no Kafka partition"):
+        TopicPartition.of(name)
+
+
+def test_the_cluster_tells_its_time(lab: Lab) -> None:
+    with KafkaClient(lab.config()) as client:
+        assert client.clock_ms() is None  # nobody was met yet
+        client.partitions()
+        before_ms = int(time.time() * 1000)
+        told_ms = client.clock_ms()
+        assert told_ms is not None
+        assert before_ms - 1 <= told_ms <= time.time() * 1000 + 1

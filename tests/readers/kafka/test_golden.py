@@ -1,0 +1,133 @@
+"""The reader against kafka-python's own consumer: every field of every record, whatever the batches."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import cramjam
+import pytest
+from kafka.record import default_records
+
+from tests.support.kafka.lab import Lab, Record, encode, rows
+from tidegate.alignment.splits import SplitRange
+from tidegate.readers.contract import ReadTask
+from tidegate.readers.kafka.reader import KafkaSplitReader
+from tidegate.readers.kafka.schema import arrow_schema
+from tidegate.servers.batches import CODECS
+
+CORNERS = [
+    Record(0, None, None),
+    Record(1, b"", b""),
+    Record(-1, b"k", None),
+    Record(1_700_000_000_000, None, b"v"),
+    Record(5, b"\x00\xff", b"\xff" * 300, [("one", b"1")]),
+    Record(6, b"k", b"v", [("a", None), ("b", b""), ("", b"c"), ("ü", b"\x00" * 200)]),
+    Record(7, b"k" * 200, b"v" * 20_000, [("again", b"1"), ("again", b"2")]),
+]
+
+
+@pytest.fixture
+def consumer_decompresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lend the consumer the libraries that it lacks; the records it reads itself."""
+
+    def unsnappy(data: bytes) -> bytes:
+        parts, at = [], 16
+        while at < len(data):
+            size = int.from_bytes(data[at : at + 4], "big")
+            parts.append(bytes(cramjam.snappy.decompress_raw(data[at + 4 : at + 4 + size])))
+            at += 4 + size
+        return b"".join(parts)
+
+    monkeypatch.setattr(default_records, "snappy_decode", unsnappy)
+    monkeypatch.setattr(default_records, "lz4_decode", lambda data: bytes(cramjam.lz4.decompress(data)))
+    monkeypatch.setattr(default_records, "zstd_decode", lambda data: bytes(cramjam.zstd.decompress(data)))
+    for name in ("has_snappy", "has_lz4", "has_zstd"):
+        monkeypatch.setattr(default_records.codecs, name, lambda: True)
+
+
+@pytest.mark.usefixtures("consumer_decompresses")
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_field_is_what_the_consumer_reads(lab: Lab, codec: str) -> None:
+    topic = lab.new_topic()
+    some = random.Random(codec)
+    for _ in range(30):
+        lab.append(topic, encode(some.choices(CORNERS, k=some.randrange(1, 40)), codec))
+    end = lab.end(topic)
+
+    expected = lab.consume(topic, 0, end)
+    assert lab.read(topic, 0, end) == expected
+    assert [row["offset"] for row in expected] == list(range(end))
+
+    cuts = [0, *sorted(some.sample(range(end), 6)), end]
+    pieces = [lab.read(topic, start, stop) for start, stop in pairwise(cuts)]
+    assert [row for piece in pieces for row in piece] == expected
+
+
+def test_the_broker_may_stamp_the_time(lab: Lab) -> None:
+    topic = lab.new_topic(message_timestamp_type="LogAppendTime")
+    lab.append(topic, encode(CORNERS), encode(CORNERS, "gzip"))
+    end = lab.end(topic)
+    expected = lab.consume(topic, 0, end)
+    assert lab.read(topic, 0, end) == expected
+    assert {row["timestampType"] for row in expected} == {1}
+
+
+def test_values_may_exceed_every_limit(lab: Lab) -> None:
+    topic = lab.new_topic(max_message_bytes="10000000")
+    sizes = [10, 3_000_000, 20, 200_000, 30]
+    for size in sizes:
+        lab.append(topic, encode([Record(value=bytes([size % 251]) * size, headers=[("h" * 1000, b"x" * 1000)])]))
+    config = lab.config(fetch_max_bytes=1000, max_partition_fetch_bytes=1000)
+    found = [*lab.batches(topic, 0, len(sizes), config=config, include_headers=True, max_batch_bytes=10_000)]
+    assert rows(found) == lab.consume(topic, 0, len(sizes))
+    assert [batch.num_rows for batch in found] == [1] * len(sizes)
+
+
+def test_arrow_batches_are_bounded_in_bytes_and_filled(lab: Lab) -> None:
+    topic = lab.new_topic()
+    for _ in range(40):
+        lab.append(topic, encode([Record(value=b"v" * 100, headers=[("h", b"1")])] * 50))
+    bound = 20_000
+    found = [*lab.batches(topic, 0, 2000, include_headers=True, max_batch_bytes=bound)]
+    sizes = [batch.nbytes for batch in found]
+    assert sum(batch.num_rows for batch in found) == 2000
+    assert max(sizes) <= bound
+    assert min(sizes[:-1]) > bound * 0.9
+
+
+def test_the_schema_is_what_pyspark_expects() -> None:
+    from pyspark.sql import types
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    columns = (
+        types.StructType()
+        .add("key", types.BinaryType())
+        .add("value", types.BinaryType())
+        .add("topic", types.StringType())
+        .add("partition", types.IntegerType())
+        .add("offset", types.LongType())
+        .add("timestamp", types.TimestampType())
+        .add("timestampType", types.IntegerType())
+    )
+    assert arrow_schema(include_headers=False) == to_arrow_schema(columns, timezone="UTC")
+    header = types.StructType().add("key", types.StringType()).add("value", types.BinaryType())
+    columns.add("headers", types.ArrayType(header))
+    assert arrow_schema(include_headers=True) == to_arrow_schema(columns, timezone="UTC")
+
+
+def test_every_batch_has_the_schema(lab: Lab) -> None:
+    topic = lab.new_topic()
+    lab.append(topic, encode(CORNERS))
+    for include_headers in (False, True):
+        (batch,) = lab.batches(topic, 0, len(CORNERS), include_headers=include_headers)
+        assert batch.schema == arrow_schema(include_headers=include_headers)
+
+
+def test_ranges_of_several_splits_come_one_after_the_other(lab: Lab) -> None:
+    topic = lab.new_topic(partitions=3)
+    for partition in range(3):
+        lab.append(topic, encode([Record(value=b"%d" % partition)] * 5), partition=partition)
+    ranges = (SplitRange(f"{topic}-2", 1, 3), SplitRange(f"{topic}-0", 2, 2), SplitRange(f"{topic}-1", 0, 5))
+    found = rows(KafkaSplitReader(lab.config()).read(ReadTask(ranges)))
+    assert [(row["partition"], row["offset"]) for row in found] == [(2, 1), (2, 2), *((1, n) for n in range(5))]

@@ -1,0 +1,120 @@
+"""Small ranges of many partitions are fetched together, and read as if each were fetched alone."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from kafka import KafkaAdminClient
+from kafka import TopicPartition as Partition
+from kafka.errors import NotLeaderForPartitionError
+
+from tests.support.kafka.lab import Lab, Record, encode, rows
+from tidegate.alignment.splits import SplitRange
+from tidegate.errors import DataLossError
+from tidegate.readers.contract import ReadTask
+from tidegate.readers.kafka import fetch_call as kafka_fetch_call
+from tidegate.readers.kafka.client import FEW_BYTES, KafkaClient
+from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.fetch import read_fetch_response
+from tidegate.readers.kafka.reader import KafkaSplitReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@pytest.fixture
+def fetches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Of how many partitions each fetch was."""
+    found: list[int] = []
+    fetch: Callable[..., Any] = KafkaClient._fetch
+
+    def counted(client: KafkaClient, positions: dict[Any, int], *rest: Any, **more: Any) -> Any:
+        found.append(len(positions))
+        return fetch(client, positions, *rest, **more)
+
+    monkeypatch.setattr(KafkaClient, "_fetch", counted)
+    return found
+
+
+def read(lab: Lab, ranges: list[SplitRange], fetch_max_bytes: int = 50 << 20, **options: Any) -> list[dict[str, Any]]:
+    return rows(KafkaSplitReader(lab.config(fetch_max_bytes=fetch_max_bytes), **options).read(ReadTask(tuple(ranges))))
+
+
+def fill(lab: Lab, sizes: list[int], value: bytes = b"x" * 50) -> list[SplitRange]:
+    topic = lab.new_topic(len(sizes))
+    for partition, size in enumerate(sizes):
+        records = [Record(1_000 + i, value=b"%d:%d" % (partition, i) + value) for i in range(size)]
+        lab.append(topic, *(encode(records[i : i + 40]) for i in range(0, size, 40)), partition=partition)
+    return [SplitRange(f"{topic}-{partition}", 0, size) for partition, size in enumerate(sizes)]
+
+
+def test_many_small_ranges_take_a_few_fetches(lab: Lab, fetches: list[int]) -> None:
+    ranges = fill(lab, [30] * 200)
+    found = read(lab, ranges)
+    assert [(row["partition"], row["offset"]) for row in found] == [(p, o) for p in range(200) for o in range(30)]
+    assert len(fetches) <= 4
+    assert sum(fetches) == 200
+
+
+def test_no_more_is_asked_for_than_one_fetch_may_bring_however_many_brokers_answer(
+    lab: Lab, fetches: list[int]
+) -> None:
+    found = read(lab, fill(lab, [1] * 20), fetch_max_bytes=5 * FEW_BYTES)
+    assert [row["partition"] for row in found] == [*range(20)]
+    assert fetches == [5] * 4
+
+
+def test_ranges_within_partitions_and_large_ones_among_small_ones_are_read_exactly(
+    lab: Lab, fetches: list[int]
+) -> None:
+    small, large, other, last = fill(lab, [100, 5_000, 100, 100])
+    wanted = [
+        SplitRange(small.split_id, 35, 70),
+        large,
+        SplitRange(other.split_id, 3, 4),
+        SplitRange(last.split_id, 90, 95),
+    ]
+    found = read(lab, wanted)
+    expected = [(p, o) for p, r in enumerate(wanted) for o in range(r.start, r.end)]
+    assert [(row["partition"], row["offset"]) for row in found] == expected
+    assert all(row["value"].startswith(b"%d:%d" % (row["partition"], row["offset"])) for row in found)
+    assert 2 in fetches
+
+
+def test_a_batch_that_is_cut_short_among_others_is_asked_for_alone(lab: Lab) -> None:
+    # One record takes more than a fetch of many partitions asks for of each.
+    ranges = fill(lab, [2, 2, 2], value=b"x" * 200_000)
+    found = read(lab, ranges)
+    assert [(row["partition"], row["offset"]) for row in found] == [(p, o) for p in range(3) for o in range(2)]
+
+
+def test_what_came_is_kept_while_the_leader_of_another_one_is_looked_for(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranges = fill(lab, [30, 30, 30])
+    moved: list[TopicPartition] = []
+
+    def with_a_leader_that_moved(*response: Any) -> Iterator[tuple[TopicPartition, int, Any]]:
+        *others, (last, error_code, fetched) = read_fetch_response(*response)
+        yield from others
+        has_moved = not moved
+        moved.append(last)
+        yield last, NotLeaderForPartitionError.errno if has_moved else error_code, fetched
+
+    monkeypatch.setattr(kafka_fetch_call, "read_fetch_response", with_a_leader_that_moved)
+    found = read(lab, ranges)
+    assert moved[:2] == [moved[0]] * 2  # it was asked for again
+    assert [(row["partition"], row["offset"]) for row in found] == [(p, o) for p in range(3) for o in range(30)]
+    assert all(row["value"].startswith(b"%d:%d" % (row["partition"], row["offset"])) for row in found)
+
+
+def test_one_that_is_gone_is_told_by_itself_and_the_others_are_read(lab: Lab) -> None:
+    ranges = fill(lab, [10, 10, 10])
+    with closing(KafkaAdminClient(bootstrap_servers=lab.kafka.bootstrap_servers)) as admin:
+        admin.delete_records({Partition(*TopicPartition.of(ranges[1].split_id)): 10})
+    with pytest.raises(DataLossError, match=f"records 0 to 10 of {ranges[1].split_id} are wanted"):
+        read(lab, ranges)
+    found = read(lab, ranges, fail_on_data_loss=False)
+    assert [(row["partition"], row["offset"]) for row in found] == [(p, o) for p in (0, 2) for o in range(10)]

@@ -1,0 +1,105 @@
+"""``isolation.level``: what is seen of transactions, and what their markers leave behind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from kafka import KafkaProducer
+
+from tests.support.kafka.lab import Lab, Record, encode
+from tests.support.waiting import await_that
+from tidegate.readers.kafka.client import EARLIEST, LATEST, KafkaClient
+from tidegate.readers.kafka.config import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+LEVELS = ("read_uncommitted", "read_committed")
+
+
+@pytest.fixture
+def producer(lab: Lab) -> Iterator[Callable[[str], KafkaProducer]]:
+    made = []
+
+    def make(transactional_id: str) -> KafkaProducer:
+        each = KafkaProducer(
+            bootstrap_servers=lab.kafka.bootstrap_servers, transactional_id=transactional_id, linger_ms=0
+        )
+        each.init_transactions()
+        made.append(each)
+        return each
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def send(producer: KafkaProducer, topic: str, value: bytes, count: int = 3) -> None:
+    for _ in range(count):
+        producer.send(topic, value=value, partition=0, timestamp_ms=5000).get(60)
+
+
+def test_interleaved_transactions_are_seen_as_the_consumer_sees_them(
+    lab: Lab, producer: Callable[[str], KafkaProducer]
+) -> None:
+    topic = lab.new_topic()
+    one, two = producer(f"{topic}-one"), producer(f"{topic}-two")
+    lab.append(topic, encode([Record(value=b"plain")]))
+    for round_ in range(4):
+        one.begin_transaction()
+        two.begin_transaction()
+        send(one, topic, b"one-%d" % round_)
+        send(two, topic, b"two-%d" % round_)
+        lab.append(topic, encode([Record(value=b"plain")]))
+        send(one, topic, b"one-%d" % round_)
+        (one.abort_transaction if round_ % 2 else one.commit_transaction)()
+        send(two, topic, b"two-%d" % round_)
+        (two.abort_transaction if round_ < 2 else two.commit_transaction)()
+    end = lab.end(topic)
+
+    for level in LEVELS:
+        config = lab.config(isolation_level=level)
+        found = lab.read(topic, 0, end, config=config)
+        assert found == lab.consume(topic, 0, end, level)
+        assert {bytes(row["value"]) for row in found} >= {b"plain", b"one-0", b"one-2", b"two-2", b"two-3"}
+        for cut in range(end):
+            assert lab.read(topic, 0, cut, config=config) + lab.read(topic, cut, end, config=config) == found
+
+
+def test_an_open_transaction_ends_what_is_committed(lab: Lab, producer: Callable[[str], KafkaProducer]) -> None:
+    topic = lab.new_topic()
+    at = TopicPartition(topic, 0)
+    lab.append(topic, encode([Record(value=b"plain")] * 2))
+    one = producer(f"{topic}-open")
+    one.begin_transaction()
+    send(one, topic, b"open")
+    with KafkaClient(lab.config(isolation_level="read_committed")) as client:
+        assert client.list_offsets({at: LATEST}) == {at: (2, -1)}
+        assert client.list_offsets({at: LATEST}, isolation_level="read_uncommitted") == {at: (5, -1)}
+        assert client.peek({at: 1})[at] == (1, 1000)
+        assert client.peek({at: 2}) == {at: None}
+        one.abort_transaction()
+        # The broker says that it will write the marker, not that it has.
+        await_that(lambda: client.list_offsets({at: LATEST}) == {at: (6, -1)})
+        assert client.peek({at: 2}) == {at: None}
+        lab.append(topic, encode([Record(7000, value=b"plain")]))
+        assert client.peek({at: 2}) == {at: (6, 7000)}
+    with KafkaClient(lab.config()) as client:
+        assert client.peek({at: 2, TopicPartition(topic, 0): 3}) == {at: (3, 5000)}
+        assert client.peek({at: 5}) == {at: (6, 7000)}
+        assert client.list_offsets({at: EARLIEST}) == {at: (0, -1)}
+
+
+def test_a_range_may_hold_nothing_but_markers_and_aborted_records(
+    lab: Lab, producer: Callable[[str], KafkaProducer]
+) -> None:
+    topic = lab.new_topic()
+    one = producer(f"{topic}-aborted")
+    for _ in range(3):
+        one.begin_transaction()
+        send(one, topic, b"aborted", count=1)
+        one.abort_transaction()
+    end = lab.end(topic)
+    assert lab.read(topic, 0, end, config=lab.config(isolation_level="read_committed")) == []
+    assert [row["offset"] for row in lab.read(topic, 0, end)] == [0, 2, 4]

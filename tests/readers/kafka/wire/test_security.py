@@ -1,0 +1,255 @@
+"""TLS and logins, against a broker that asks for them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from kafka.protocol.broker_version_data import BrokerVersionData
+from kafka.protocol.sasl import SaslHandshakeRequest
+
+from tests.support.certificates import Authority
+from tests.support.kafka.faulty_broker import (
+    AUTHENTICATE,
+    FaultyBroker,
+    byte_by_byte,
+    hand_on,
+    hand_on_with_the_close,
+    is_refusal,
+)
+from tests.support.kafka.lab import Lab, Record, encode
+from tidegate.alignment.splits import SplitRange
+from tidegate.errors import ConnectorError, DeadlineError, OptionError
+from tidegate.readers.contract import ReadTask
+from tidegate.readers.kafka.client import KafkaClient
+from tidegate.readers.kafka.reader import KafkaSplitReader
+from tidegate.servers import KafkaSecurity, KafkaServer
+from tidegate.sources.kafka.properties import connection_config
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PASSWORD = "hunter2"  # noqa: S105 - of a broker that lives for seconds
+WRONG = "swordfish"
+MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+PROTOCOLS = ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+
+
+class Secured(NamedTuple):
+    kafka: KafkaServer
+    authority: Authority
+    certificate: Path
+    mine: Path
+    topic: str
+
+    def servers(self, listener: str) -> str:
+        return self.kafka.bootstrap_servers if listener == "PLAINTEXT" else self.kafka.servers_of(listener)
+
+    def properties(self, protocol: str, mechanism: str = "PLAIN", password: str = PASSWORD) -> dict[str, str]:
+        login = {"sasl.mechanism": mechanism, "sasl.plain.username": "me", "sasl.plain.password": password}
+        trust = {"ssl.cafile": str(self.authority.certificate)}
+        needed = (login if protocol.startswith("SASL") else {}) | (trust if protocol.endswith("SSL") else {})
+        return {"security.protocol": protocol, **needed}
+
+    def rows(self, servers: str, properties: dict[str, str]) -> int:
+        task = ReadTask((SplitRange(f"{self.topic}-0", 0, 200),))
+        return sum(batch.num_rows for batch in KafkaSplitReader(connection_config(servers, properties)).read(task))
+
+
+def refusal(servers: str, properties: dict[str, str]) -> str:
+    """Return what is told of a refusal, without the server's name."""
+    with KafkaClient(connection_config(servers, properties)) as client, pytest.raises(ConnectorError) as raised:
+        client.partitions()
+    assert not isinstance(raised.value, DeadlineError)
+    refused, told, why = str(raised.value).partition(f"the Kafka broker {servers} refused the connection: ")
+    assert (refused, bool(told)) == ("", True), str(raised.value)
+    assert "\n" not in why
+    return why
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    authority = Authority(tmp_path_factory.mktemp("certificates"))
+    certificate, mine = authority.issue("broker"), authority.issue("me")
+    security = KafkaSecurity({"me": PASSWORD}, certificate, authority.certificate)
+    # The broker then sends its refusal and the close in one go.
+    at_once = {"connection.failed.authentication.delay.ms": "0"}
+    with KafkaServer(security=security, properties=at_once) as kafka:
+        lab = Lab(kafka)
+        topic = lab.new_topic()
+        lab.append(topic, encode([Record(value=b"%d" % n) for n in range(200)]))
+        yield Secured(kafka, authority, certificate, mine, topic)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_records_are_read_over_tls_and_after_a_login(secured: Secured, protocol: str, mechanism: str) -> None:
+    assert secured.rows(secured.servers(protocol), secured.properties(protocol, mechanism)) == 200
+
+
+def test_a_broker_that_wants_a_certificate_is_shown_ours(secured: Secured, tmp_path: Path) -> None:
+    theirs = secured.properties("SSL")
+    servers = secured.servers("MTLS")
+    assert secured.rows(servers, {**theirs, "ssl.certfile": str(secured.mine)}) == 200
+    encrypted = Authority.issue(secured.authority, "encrypted", password=WRONG)
+    assert secured.rows(servers, {**theirs, "ssl.certfile": str(encrypted), "ssl.password": WRONG}) == 200
+    stranger = Authority(tmp_path).issue("stranger")
+    for shown in ({}, {"ssl.certfile": str(stranger)}):
+        for _ in range(5):
+            why = refusal(servers, {**theirs, **shown})
+            assert "alert" in why
+            assert why.endswith("; look at kafka.ssl.certfile, kafka.ssl.keyfile and kafka.security.protocol")
+
+
+def test_a_certificate_that_is_not_trusted_is_refused_at_once(secured: Secured) -> None:
+    why = refusal(secured.servers("SSL"), {"security.protocol": "SSL"})
+    assert "certificate verify failed" in why
+    assert why.endswith("; look at kafka.ssl.cafile")
+
+
+def test_a_certificate_of_another_host_is_refused(secured: Secured) -> None:
+    elsewhere = secured.servers("SSL").replace("127.0.0.1", "localhost")
+    why = refusal(elsewhere, secured.properties("SSL"))
+    assert why.endswith("; look at kafka.ssl.check.hostname and kafka.bootstrap.servers")
+    assert secured.rows(elsewhere, {**secured.properties("SSL"), "ssl.check.hostname": "false"}) == 200
+
+
+def test_a_revoked_certificate_is_refused(secured: Secured) -> None:
+    servers, properties = secured.servers("SSL"), secured.properties("SSL")
+    nobody, broker = (secured.authority.revoke(*files) for files in ((), (secured.certificate,)))
+    assert secured.rows(servers, {**properties, "ssl.crlfile": str(nobody)}) == 200
+    why = refusal(servers, {**properties, "ssl.crlfile": str(broker)})
+    assert why.endswith("certificate revoked; look at kafka.ssl.crlfile")
+
+
+@pytest.mark.parametrize("given", PROTOCOLS)
+@pytest.mark.parametrize("spoken", [*PROTOCOLS, "MTLS"])
+def test_another_protocol_than_the_listener_s_is_told_at_once(secured: Secured, given: str, spoken: str) -> None:
+    if given == spoken:
+        return
+    why = refusal(secured.servers(spoken), secured.properties(given))
+    assert "kafka.security.protocol" in why
+    if "look at" not in why:  # the broker itself has not said it
+        assert why.startswith(f"it speaks {'SSL' if spoken == 'MTLS' else spoken}")
+        assert why.endswith(f", but kafka.security.protocol is {given}")
+    assert PASSWORD not in why
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_a_wrong_password_is_refused_each_time_and_not_shown(secured: Secured, protocol: str, mechanism: str) -> None:
+    for _ in range(5):
+        why = refusal(secured.servers(protocol), secured.properties(protocol, mechanism, WRONG))
+        assert "Authentication failed" in why
+        assert WRONG not in why
+        assert why.endswith("; look at kafka.sasl.plain.username and kafka.sasl.plain.password")
+
+
+def test_a_login_with_a_broker_before_1_0_is_bare_tokens(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
+    version_of = BrokerVersionData.api_version
+
+    def version(broker: BrokerVersionData, request: Any, **limits: int) -> int:
+        return 0 if isinstance(request, SaslHandshakeRequest) else version_of(broker, request, **limits)
+
+    monkeypatch.setattr(BrokerVersionData, "api_version", version)
+    listener = "SASL_PLAINTEXT"
+    for mechanism in MECHANISMS:
+        assert secured.rows(secured.servers(listener), secured.properties(listener, mechanism)) == 200
+        wrong = secured.properties(listener, mechanism, WRONG)
+        assert "it closed the connection" in refusal(secured.servers(listener), wrong)
+
+
+def slow_refusal(broker: FaultyBroker, client: socket.socket, frame: bytes) -> None:
+    if is_refusal(frame):
+        broker.over.wait(2)
+    hand_on_with_the_close(broker, client, frame)
+
+
+@pytest.mark.parametrize("answer", [hand_on_with_the_close, slow_refusal])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_refusal_is_heard_that_comes_late_or_in_one_packet_with_the_close_and_never_asked_for_again(
+    secured: Secured, mechanism: str, answer: object
+) -> None:
+    with FaultyBroker(secured.servers("SASL_PLAINTEXT"), answer) as broker:
+        config = connection_config(broker.address, secured.properties("SASL_PLAINTEXT", mechanism, WRONG))
+        with KafkaClient(config) as client:
+            told = set()
+            for _ in range(3):
+                with pytest.raises(ConnectorError, match="Authentication failed") as raised:
+                    client.partitions()
+                told.add(str(raised.value))
+        assert len(told) == 1
+        assert broker.asked.count(AUTHENTICATE) == (1 if mechanism == "PLAIN" else 2)
+
+
+@pytest.mark.parametrize("answer", [hand_on, hand_on_with_the_close])
+def test_a_mechanism_that_is_not_offered_is_told_at_once_with_those_that_are(secured: Secured, answer: object) -> None:
+    with FaultyBroker(secured.servers("SASL_PLAINTEXT"), answer) as broker:
+        why = refusal(broker.address, secured.properties("SASL_PLAINTEXT", "GSSAPI"))
+    assert "it offers " in why
+    assert all(mechanism in why for mechanism in MECHANISMS)
+    assert why.endswith("; look at kafka.sasl.mechanism")
+
+
+def test_a_login_where_none_is_wanted_names_the_options_to_look_at(secured: Secured) -> None:
+    why = refusal(secured.servers("PLAINTEXT"), secured.properties("SASL_PLAINTEXT"))
+    assert "IllegalSaslState" in why
+    assert why.endswith("; look at kafka.security.protocol and kafka.sasl.mechanism")
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT"])
+def test_a_deadline_holds_for_a_broker_that_sends_byte_by_byte(secured: Secured, protocol: str) -> None:
+    with FaultyBroker(secured.servers(protocol), byte_by_byte(0.2)) as broker:
+        config = connection_config(broker.address, secured.properties(protocol))
+        done = threading.Event()
+
+        def ask() -> None:
+            with KafkaClient(replace(config, deadline_s=1)) as client, pytest.raises(DeadlineError, match="sent only"):
+                client.partitions()
+            done.set()
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        assert done.wait(8)
+        asking.join()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("password", [PASSWORD, WRONG])
+def test_the_log_of_kafka_python_shows_no_login(
+    secured: Secured, caplog: pytest.LogCaptureFixture, mechanism: str, password: str
+) -> None:
+    log = logging.getLogger("kafka")
+    before = log.level
+    caplog.set_level(1, logger="kafka")
+    caplog.set_level(1)
+    config = connection_config(
+        secured.servers("SASL_PLAINTEXT"), secured.properties("SASL_PLAINTEXT", mechanism, password)
+    )
+    try:
+        with KafkaClient(config) as client:
+            if password == PASSWORD:
+                client.partitions()
+            else:
+                with pytest.raises(ConnectorError):
+                    client.partitions()
+    finally:
+        log.setLevel(before)
+    assert password not in caplog.text
+    assert "auth_bytes" not in caplog.text
+    assert "n=me,r=" not in caplog.text
+
+
+@pytest.mark.parametrize("name", ["ssl.cafile", "ssl.certfile", "ssl.keyfile", "ssl.crlfile"])
+def test_a_file_that_is_missing_is_named_with_its_option(secured: Secured, tmp_path: Path, name: str) -> None:
+    missing = str(tmp_path / "missing.pem")
+    properties = {**secured.properties("SSL"), "ssl.certfile": str(secured.mine), name: missing}
+    config = connection_config(secured.servers("SSL"), properties)
+    with KafkaClient(config) as client, pytest.raises(OptionError) as raised:
+        client.partitions()
+    assert str(raised.value) == f"the option 'kafka.{name}' is '{missing}': No such file or directory"

@@ -1,0 +1,124 @@
+"""How the connection to S3 is configured: variables, addresses, roles, and the times that answers tell."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import datetime, timezone
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler
+from urllib.parse import parse_qs
+
+import pytest
+from botocore.exceptions import NoCredentialsError
+from botocore.utils import parse_timestamp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.objects.faulty_server import FaultyServer, faulty, serving, through
+from tests.support.objects.stored import BODY, SECRET, plain_store, put
+from tidegate.errors import ConnectorError, DeadlineError
+from tidegate.readers.objects.values import S3Object
+from tidegate.readers.s3 import config as s3_config
+from tidegate.readers.s3.config import S3ConnectionConfig, time_of
+from tidegate.readers.s3.store import ObjectStore
+from tidegate.servers.server import free_ports
+
+store = plain_store  # in place of the one that remembers what was asked for
+
+
+def test_the_variables_name_the_endpoint(server, store, monkeypatch):
+    found = put(store, "by/environment")
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    port = server.endpoint.rpartition(":")[2]
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://localhost:{port}")  # where a bucket's name would be a host's
+    config = S3ConnectionConfig(deadline_s=19)
+    assert ObjectStore(config, "data").fetch(found, 0, 9) == BODY[:9]
+
+
+def test_addresses_are_path_style_for_any_endpoint_but_aws(config, monkeypatch):
+    def address(**changed) -> str:
+        client = replace(config, deadline_s=18, **changed).client()
+        return client.generate_presigned_url("get_object", Params={"Bucket": "data", "Key": "k"}).partition("?")[0]
+
+    assert address(endpoint=None, region="eu-west-1").startswith("https://data.s3.")
+    assert address(endpoint="http://minio.example:9000") == "http://minio.example:9000/data/k"
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://minio.example:9000")
+    assert address(endpoint=None, region="eu-west-2") == "http://minio.example:9000/data/k"
+
+
+def test_a_role_is_assumed_with_the_given_keys(server, config, store, monkeypatch):
+    found = put(store, "by/role")
+    asked = []
+
+    class Sts(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            keys = (
+                f"<AccessKeyId>{server.access_key}</AccessKeyId><SecretAccessKey>{server.secret_key}</SecretAccessKey>"
+            )
+            until = "<SessionToken></SessionToken><Expiration>2999-01-01T00:00:00Z</Expiration>"
+            answer = f"<Credentials>{keys}{until}</Credentials>"
+            for name in ("AssumeRoleResult", "AssumeRoleResponse"):
+                answer = f"<{name}>{answer}</{name}>"
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(answer.encode())
+
+        def log_message(self, *_) -> None:
+            pass
+
+    with serving(FaultyServer(("127.0.0.1", 0), Sts)) as sts:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{sts.server_address[1]}")
+        role = "arn:aws:iam::123456789012:role/reader"
+        assumed = replace(config, access_key="base", secret_key=SECRET, role=role)
+        assert ObjectStore(assumed, "data").fetch(found, 0, 9) == BODY[:9]
+    assert {tuple(parse_qs(each)[name][0] for name in ("Action", "RoleArn")) for each in asked} == {
+        ("AssumeRole", role)
+    }
+
+
+def test_a_role_without_any_keys_is_told(config, monkeypatch, tmp_path):
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    keyless = replace(config, access_key=None, secret_key=None, role="arn:aws:iam::1:role/r")
+    with pytest.raises(NoCredentialsError):
+        keyless.client()
+    with pytest.raises(ConnectorError, match=r"^cannot ask for s3://data/x: Unable to locate credentials$"):
+        ObjectStore(keyless, "data").fetch(S3Object("x", 1, "", 0), 0, 1)
+
+
+@given(st.datetimes(datetime(1970, 1, 1), datetime(2200, 1, 1)), st.sampled_from(["milliseconds", "seconds"]))  # noqa: DTZ001
+def test_times_are_those_that_botocore_reads(moment: datetime, precision: str) -> None:
+    for text in (f"{moment.isoformat(timespec=precision)}Z", format_datetime(moment.replace(tzinfo=timezone.utc))):
+        assert time_of(text) == parse_timestamp(text)
+    assert time_of(int(moment.timestamp())) == parse_timestamp(int(moment.timestamp()))
+
+
+@pytest.mark.parametrize("text", ["soonZ", "Z", "2026-13-01T00:00:00Z"])
+def test_what_is_no_time_is_told_as_by_botocore(text):
+    with pytest.raises(ValueError, match="Invalid timestamp"):
+        time_of(text)
+
+
+def test_an_endpoint_that_was_never_reached_is_an_error_soon(monkeypatch):
+    monkeypatch.setattr(s3_config, "FIRST_CONTACT_S", 0.5)
+    config = S3ConnectionConfig(f"http://127.0.0.1:{free_ports(1)[0]}", "us-east-1", "any", "any")
+    found = S3Object("a", 9, "", 0)
+    for ask in (lambda: ObjectStore(config, "data").find("a"), lambda: ObjectStore(config, "data").fetch(found, 0, 9)):
+        with pytest.raises(DeadlineError, match=r"^cannot .* within 0\.5 s: Could not connect to the endpoint"):
+            ask()
+    assert S3ConnectionConfig("http://127.0.0.1:9").patience_s() == 0.5
+
+
+@pytest.mark.parametrize("fault", ["none", 503])
+def test_an_endpoint_that_answered_once_has_the_whole_deadline(server, config, store, fault):
+    found = put(store, "answered")
+    with faulty(server, fault, fault) as proxy:
+        reached = through(proxy, config)
+        assert reached.config.patience_s() == s3_config.FIRST_CONTACT_S
+        reached.fetch(found, 0, 9)
+        assert reached.config.patience_s() == reached.config.deadline_s > s3_config.FIRST_CONTACT_S

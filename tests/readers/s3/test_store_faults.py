@@ -1,0 +1,171 @@
+"""Reading from an endpoint that fails in every way, is known by a private authority, or renews its credentials."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import ssl
+import traceback
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+import pytest
+from botocore.credentials import Credentials
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from tests.support.objects.faulty_server import faulty, through
+from tests.support.objects.stored import BODY, plain_store, put
+from tidegate.errors import ConnectorError, DeadlineError, ObjectGoneError
+from tidegate.readers.formats.parquet.format import ParquetFormat
+from tidegate.readers.objects.values import S3Object
+from tidegate.readers.retry import Deadline
+from tidegate.readers.s3 import store as object_store
+from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.readers.s3.store import ObjectStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+store = plain_store  # in place of the one that remembers what was asked for
+
+
+@pytest.fixture
+def ends_after(monkeypatch):
+    """Let reading end so soon, while each answer has the time that a busy machine takes."""
+
+    def end_after(seconds):
+        monkeypatch.setattr(object_store, "Deadline", lambda operation, _: Deadline(operation, seconds))
+        monkeypatch.setattr(object_store, "STEP_BYTES", 16)  # so often it is looked at
+
+    return end_after
+
+
+def self_signed(host: str, folder: Path) -> tuple[Path, Path]:
+    """Return files of a certificate for an address, which its own key signed, and of this key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
+    now = datetime.now(timezone.utc)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(host))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    files = folder / "certificate.pem", folder / "key.pem"
+    files[0].write_bytes(certificate.public_bytes(Encoding.PEM))
+    files[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return files
+
+
+def test_a_server_of_a_private_authority_is_trusted_by_the_usual_variable(
+    server, config, store, tmp_path, monkeypatch, ends_after
+):
+    found = put(store, "private")
+    certificate, key = self_signed("127.0.0.1", tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with faulty(server) as proxy:
+        proxy.socket = context.wrap_socket(proxy.socket, server_side=True)
+        endpoint = f"https://127.0.0.1:{proxy.server_address[1]}"
+        ends_after(0.5)
+        with pytest.raises(DeadlineError, match="SSL"):
+            # Another config than the one below, for a client is kept for each, with what it trusts.
+            ObjectStore(replace(config, endpoint=endpoint, deadline_s=19), "data").fetch(found, 0, 9)
+        assert proxy.requests == 0
+        ends_after(20)
+        monkeypatch.setenv("AWS_CA_BUNDLE", str(certificate))
+        trusting = ObjectStore(replace(config, endpoint=endpoint), "data")
+        monkeypatch.setattr(trusting.config.client(), "get_object", None)
+        assert trusting.fetch(found, 0, 9) == BODY[:9]
+        assert proxy.requests == 1
+
+
+def test_renewed_credentials_sign_the_next_requests(server, config, store, monkeypatch):
+    found = put(store, "renewed")
+    monkeypatch.setattr("tidegate.readers.s3.get._CREDENTIALS_FOR", timedelta(0))
+    names = [server.access_key]
+    monkeypatch.setattr(S3ConnectionConfig, "credentials", lambda _: Credentials(names[-1], server.secret_key))
+    with faulty(server) as proxy:
+        reader = through(proxy, config)
+        reader.fetch(found, 0, 9)
+        names.append("renewed")
+        reader.fetch(found, 0, 9)
+    signers = [re.search(r"Credential=(\w+)/", each)[1] for each in proxy.signed]
+    assert (signers[0], signers[1]) == (server.access_key, "renewed")
+
+
+@pytest.mark.parametrize("fault", [500, 503, 429, "cut", "reset"])
+def test_a_passing_fault_is_healed(server, config, store, fault):
+    found = put(store, "faults")
+    with faulty(server, fault, fault) as proxy:
+        assert through(proxy, config).fetch(found, 10, 9_000) == BODY[10:9_000]
+        assert proxy.requests == 3
+
+
+@pytest.mark.parametrize(
+    ("fault", "cause"),
+    [(503, "answered"),
+     ("cut", "early|IncompleteRead|still lacked"), ("reset", "closed"), ("silent", "timeout|timed out"),
+     ("trickle", "still lacked|too early")],
+)  # fmt: skip
+def test_a_fault_that_stays_ends_at_the_deadline(server, config, store, fault, cause, ends_after):
+    ends_after(1)
+    found = put(store, "faults")
+    with faulty(server, *[fault] * 1_000) as proxy:
+        sentence = rf"^cannot read s3://data/faults within 1 s: .*({cause})"
+        with pytest.raises(DeadlineError, match=sentence):
+            through(proxy, config, deadline_s=1 if fault == "silent" else 20).fetch(found, 0, found.size)
+
+
+def test_a_whole_answer_that_does_not_say_its_length_is_no_other_version(server, config, store):
+    found = put(store, "faults")
+    with faulty(server, *["no length"] * 8) as proxy:
+        reader = through(proxy, config)
+        assert reader.fetch(found, 0, found.size) == BODY
+        assert reader.fetch(found._replace(etag=""), 0, 9) == BODY[:9]
+        with pytest.raises(ConnectorError, match="from another byte on than 5"):
+            reader.fetch(found._replace(etag=""), 0 + 5, 9)
+        put(store, "faults", BODY[::-1])
+        with pytest.raises(ObjectGoneError, match="was overwritten") as error:
+            reader.fetch(found, 0, found.size)
+        assert error.value.overwritten
+
+
+def test_an_endpoint_that_is_not_there_is_named_at_the_deadline(config):
+    nowhere = ObjectStore(replace(config, endpoint="http://127.0.0.1:9", deadline_s=0.2), "data")
+    with pytest.raises(DeadlineError, match=r"cannot read s3://data/x within 0.2 s: Could not connect"):
+        nowhere.fetch(S3Object("x", 1, "", 0), 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "endpoint"),
+    [
+        ("AWS_CA_BUNDLE", "https://127.0.0.1:9"),
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", "http://127.0.0.1:9"),
+    ],
+)
+def test_a_file_of_the_connection_that_is_missing_is_no_fault_of_the_object(name, endpoint, tmp_path, monkeypatch):
+    monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/reader")
+    config = S3ConnectionConfig(endpoint, "us-east-1", anonymous=name == "AWS_CA_BUNDLE", deadline_s=0.3)
+    made = ParquetFormat(ObjectStore(config, "data"))
+    found = S3Object("x", 100, "", 0)
+    # A CorruptDataError would be passed over by ignoreCorruptFiles.
+    with pytest.raises(ConnectorError, match=r"^cannot ask for s3://data/x: .*No such file"):
+        made.survey(found, "at")
+
+
+@pytest.mark.parametrize("fault", ["silent", "reset"])
+def test_no_error_and_no_traceback_shows_the_signed_url(server, config, store, fault):
+    found = put(store, "signed")
+    with faulty(server, *[fault] * 1_000) as proxy:
+        with pytest.raises(ConnectorError) as caught:
+            through(proxy, config, deadline_s=0.5).fetch(found, 0, found.size)
+        proxy.over.set()
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "X-Amz" not in shown
+    assert server.access_key not in shown

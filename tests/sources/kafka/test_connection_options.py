@@ -1,0 +1,246 @@
+"""Options of Kafka connections: servers, logins and properties, and secrets that show nowhere."""
+
+import pytest
+from kafka.cluster import collect_hosts
+from kafka.net.manager import KafkaConnectionManager
+from pydantic import Field
+
+from tests.sources.kafka_options import NEEDED, SECRET, of
+from tidegate import KafkaSource, OptionError
+from tidegate.conformance.memory.reference import MemorySource
+from tidegate.sources.kafka.properties import connection_config, known
+
+SECRETS = ["kafka.sasl.plain.password", "kafka.ssl.password", "kafka.sasl.jaas.config", "kafka.ssl.keystore.password"]
+
+
+def test_a_user_and_a_password_in_what_is_no_server_do_not_show():
+    with pytest.raises(OptionError, match="is 'http://here:9092': expected host:port") as raised:
+        of(kafka__bootstrap__servers=f"http://me:{SECRET}@here:9092")
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (f"me:{SECRET}@here:9092", "here:9092"),
+        (f"SASL_SSL://me:{SECRET}@here:9092", "SASL_SSL://here:9092"),
+        (f"there:9092,me:{SECRET}@here:9092", "here:9092"),
+        (f"me:{SECRET},{SECRET}@here:9092,there", "here:9092,there"),
+        (f"me:{SECRET}/{SECRET}@{SECRET}@here", "here"),
+        (f"{SECRET}@", ""),
+    ],
+)
+def test_a_login_among_the_servers_does_not_show_and_is_told_where_it_belongs(given, shown):
+    with pytest.raises(OptionError) as raised:
+        of(kafka__bootstrap__servers=given)
+    assert f"the option 'kafka.bootstrap.servers' is {shown!r}: expected host:port" in str(raised.value)
+    assert str(raised.value).endswith("; a login goes into kafka.sasl.plain.username and kafka.sasl.plain.password")
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", SECRETS)
+@pytest.mark.parametrize("wrong", [{"maxDrift": "x"}, {"kafka.no.such": SECRET}, {"kafka.check.crcs": SECRET}])
+def test_a_secret_shows_in_no_error(name, wrong):
+    with pytest.raises(OptionError) as raised:
+        KafkaSource.from_options({**NEEDED, name: SECRET, **wrong})
+    assert SECRET not in str(raised.value)
+    assert SECRET not in repr(raised.value)
+
+
+def test_a_secret_shows_in_no_text_of_the_source():
+    secure = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.plain.username": "me"}
+    secret = {"sasl.plain.password": SECRET, "ssl.certfile": "me.pem", "ssl.password": SECRET}
+    source = KafkaSource.from_options({**NEEDED, **{f"kafka.{k}": v for k, v in {**secure, **secret}.items()}})
+    assert SECRET not in repr(source) + str(source)
+
+
+def test_a_secret_shows_in_no_error_though_another_class_of_that_name_shows_it():
+    def made(hidden):
+        class Twice(MemorySource):
+            token: int = Field(default=0, repr=not hidden)
+
+        return Twice
+
+    for hidden in (True, False), (False, True):
+        sources = [made(each) for each in hidden]
+        with pytest.raises(OptionError) as raised:
+            sources[hidden.index(True)].from_options({"address": "a:b@c:1", "token": SECRET})
+        assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize("kafka", [f"sasl.plain.password={SECRET}", [("sasl.plain.password", SECRET)], {1: SECRET}])
+def test_a_secret_in_properties_of_the_wrong_shape_shows_in_no_error(kafka):
+    with pytest.raises(OptionError, match="the option 'kafka' is malformed: expected a valid") as raised:
+        KafkaSource(bootstrap_servers="here:9092", subscribe=["orders"], kafka=kafka)
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        f"//user:{SECRET}@here:1080",
+        f"user:{SECRET}@here:1080",
+        f"ftp://user:{SECRET}@here:1080",
+        f"socks5://user:{SECRET}/{SECRET}@here:1080",
+        f"socks5://user:{SECRET}@[here",
+        f"socks5://user:{SECRET}@here",
+        f"socks5://user:{SECRET}@:1080",
+    ],
+)
+def test_a_malformed_proxy_is_refused_and_its_password_not_shown(proxy):
+    with pytest.raises(OptionError) as raised:
+        of(kafka__proxy__url=proxy)
+    assert str(raised.value) == (
+        "the option 'kafka.proxy.url' is malformed: expected http, socks5 or socks5h, such as socks5://proxy:1080 or "
+        "socks5://user:password@proxy:1080"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "understood"),
+    [
+        ("here", "here"),
+        ("here:9092, there:9093,", "here:9092,there:9093"),
+        ("SASL_SSL://here:9092", "here:9092"),
+        ("[::1]:9092,[fe80::1%eth0],::1,10.0.0.1:65535", "[::1]:9092,[fe80::1%eth0],::1,10.0.0.1:65535"),
+    ],
+)
+def test_servers_are_read_as_kafka_python_reads_them(given, understood):
+    assert connection_config(given, {}).bootstrap_servers == understood
+    assert len(collect_hosts(understood)) == len(understood.split(","))
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ("localhost:abc", "localhost:abc"),
+        ("here:9092,:", ":"),
+        ("here:", "here:"),
+        (":9092", ":9092"),
+        ("here:0", "here:0"),
+        ("here:65536", "here:65536"),
+        ("here:9092 there:9092", "here:9092 there:9092"),
+        ("[::1", "[::1"),
+        ("[here]:9092", "[here]:9092"),
+        ("http://here/kafka", "http://here/kafka"),
+        ("there:9092,http://localhost:9092", "http://localhost:9092"),
+        ("INTERNAL://here/kafka", "INTERNAL://here/kafka"),
+        ("ftp://here:9092", "ftp://here:9092"),
+        (" , ", " , "),
+    ],
+)
+def test_what_is_no_server_is_named(given, wrong):
+    with pytest.raises(OptionError) as raised:
+        of(kafka__bootstrap__servers=given)
+    assert str(raised.value) == (
+        f"the option 'kafka.bootstrap.servers' is {wrong!r}: expected host:port, such as broker:9092 or [::1]:9092, "
+        "several separated by commas; the port is a number up to 65535"
+    )
+
+
+LOGIN = {"security.protocol": "SASL_SSL", "sasl.plain.username": "me", "sasl.plain.password": SECRET}
+MECHANISMS = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI or AWS_MSK_IAM"
+
+
+@pytest.mark.parametrize(
+    ("properties", "sentence"),
+    [
+        (LOGIN, f"'kafka.security.protocol' is SASL_SSL, but 'kafka.sasl.mechanism' is missing: expected {MECHANISMS}"),
+        (
+            {**LOGIN, "sasl.mechanism": "plain"},
+            f"'kafka.sasl.mechanism' is malformed: expected {MECHANISMS}; did you mean 'PLAIN'?",
+        ),
+        ({**LOGIN, "sasl.mechanism": "OAUTHBEARER"}, f"'kafka.sasl.mechanism' is malformed: expected {MECHANISMS}"),
+        (
+            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"},
+            "is PLAIN, but 'kafka.sasl.plain.username' and 'kafka.sasl.plain.password' are missing",
+        ),
+        (
+            {**LOGIN, "sasl.mechanism": "SCRAM-SHA-512", "sasl.plain.password": ""},
+            "'kafka.sasl.mechanism' is SCRAM-SHA-512, but 'kafka.sasl.plain.password' is missing",
+        ),
+        (
+            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "AWS_MSK_IAM"},
+            "'kafka.sasl.mechanism' is AWS_MSK_IAM, but 'kafka.security.protocol' is SASL_PLAINTEXT: expected SASL_SSL",
+        ),
+        ({"bootstrap.servers": "here:9092"}, "'kafka.bootstrap.servers' is given twice"),
+        (
+            {"sasl.plain.username": "me"},
+            "'kafka.security.protocol' is missing: expected SASL_SSL or SASL_PLAINTEXT",
+        ),
+        ({"sasl.mechanism": "PLAIN"}, "'kafka.sasl.mechanism' is given, but 'kafka.security.protocol' is missing"),
+        (
+            {"ssl.cafile": "ca.pem"},
+            "'kafka.ssl.cafile' is given, but 'kafka.security.protocol' is missing: expected SSL or SASL_SSL",
+        ),
+        (
+            {**LOGIN, "security.protocol": "SSL"},
+            "'kafka.sasl.plain.username' is given, but 'kafka.security.protocol' is SSL, which makes no use of it",
+        ),
+        (
+            {"security.protocol": "PLAINTEXT", "sasl.plain.password": SECRET},
+            "'kafka.sasl.plain.password' is given, but 'kafka.security.protocol' is PLAINTEXT, which makes no use of",
+        ),
+        (
+            {**LOGIN, "security.protocol": "SASL_PLAINTEXT", "ssl.cafile": "ca.pem"},
+            "'kafka.ssl.cafile' is given, but 'kafka.security.protocol' is SASL_PLAINTEXT, which makes no use of it",
+        ),
+        (
+            {"security.protocol": "SSL", "ssl.keyfile": "key.pem"},
+            "'kafka.ssl.keyfile' is given, but 'kafka.ssl.certfile' is missing",
+        ),
+        (
+            {"security.protocol": "SSL", "ssl.password": SECRET},
+            "'kafka.ssl.password' is given, but 'kafka.ssl.certfile' is missing",
+        ),
+    ],
+)
+def test_a_login_that_lacks_something_is_refused_before_any_connection(properties, sentence):
+    with pytest.raises(OptionError, match=r"^the option ") as raised:
+        KafkaSource(bootstrap_servers="here:9092", subscribe=["orders"], kafka=properties)
+    assert sentence in str(raised.value)
+    assert SECRET not in str(raised.value)
+
+
+def test_a_whole_fetch_response_is_always_taken_unless_said_otherwise():
+    largest = "receive_message_max_bytes"
+    assert largest not in connection_config("here", {"fetch.max.bytes": "50000000"}).properties
+    assert connection_config("here", {"fetch.max.bytes": "200000000"}).properties[largest] == 200_000_512
+    limits = {"fetch.max.bytes": "200000000", "receive.message.max.bytes": "300000000"}
+    assert connection_config("here", limits).properties[largest] == 300_000_000
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_login_by_password_is_understood(mechanism):
+    assert connection_config("here:9092", {**LOGIN, "sasl.mechanism": mechanism}).properties == {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": "me",
+        "sasl_plain_password": SECRET,
+    }
+
+
+def test_every_property_of_the_connection_is_one_that_kafka_python_heeds():
+    values = {
+        "security.protocol": "SASL_SSL",
+        "isolation.level": "read_committed",
+        "sasl.mechanism": "GSSAPI",
+        "proxy.url": "socks5://here:1080",
+    }
+    numbers = {name: "7" for name in known() if name.endswith((".ms", ".bytes"))}
+    booleans = dict.fromkeys(("check.crcs", "ssl.check.hostname"), "true")
+    properties = {**dict.fromkeys(known(), "x"), **numbers, **booleans, **values}
+    del properties["bootstrap.servers"]
+    config = connection_config("here:9092", properties)
+    assert config.properties.keys() <= KafkaConnectionManager.DEFAULT_CONFIG.keys()
+    assert len(config.properties) + 7 == len(properties)
+    assert config.max_decompressed_bytes == 7
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1e6", "x", str(2**40 + 1), str(2**63 - 1), "9" * 5000])
+def test_what_may_be_decompressed_has_a_limit(value):
+    sentence = r"malformed: expected a whole number of bytes above 0, up to 1099511627776$"
+    with pytest.raises(OptionError, match=f"^the option 'kafka.max.decompressed.bytes' is {sentence}"):
+        connection_config("here:9092", {"max.decompressed.bytes": value})
+    most = {"max.decompressed.bytes": str(2**40)}
+    assert connection_config("here:9092", most).max_decompressed_bytes == 2**40

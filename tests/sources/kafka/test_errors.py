@@ -1,0 +1,149 @@
+"""Whatever is wrong, Spark shows one clear sentence within seconds, and no stack trace."""
+
+import re
+import time
+
+import pytest
+from kafka import KafkaAdminClient
+from kafka.structs import TopicPartition
+from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
+
+from tests.support.streams import NOON, append, available_now, finish, kafka_source, new_topic
+
+SECONDS = 15  # on a machine that is busy with other things
+
+
+def message_of_stream(spark, options, **schema):
+    reader = spark.readStream.format("tidegate_kafka").options(**options)
+    with pytest.raises((StreamingQueryException, AnalysisException)) as raised:
+        finish(reader.load(**schema).writeStream.format("noop").start())
+    return str(raised.value)
+
+
+def message_of_batch(spark, options, **schema):
+    with pytest.raises(PySparkException) as raised:
+        spark.read.format("tidegate_kafka").options(**options).load(**schema).count()
+    return str(raised.value)
+
+
+@pytest.fixture(scope="module")
+def topic(kafka):
+    return new_topic(kafka, [NOON] * 10, [NOON] * 10)
+
+
+NO_TOPIC = {"subscribe": "{topic}x"}, "topic '{topic}x' does not exist at {servers}; did you mean '{topic}'?"
+NO_OPTION = {"subscrbe": "orders"}, "there is no option 'subscrbe'; did you mean 'subscribe'?"
+
+
+# Both ways of reading show a sentence of the driver's and one of the planner's; the others are shown by either.
+@pytest.mark.parametrize(
+    ("message_of", "wrong", "sentence"),
+    [
+        (message_of_stream, *NO_TOPIC),
+        (message_of_batch, *NO_TOPIC),
+        (message_of_stream, *NO_OPTION),
+        (message_of_batch, *NO_OPTION),
+        (message_of_stream, {"kafka.bootstrap.servers": "localhost:1"}, "cannot connect to localhost:1"),
+        (message_of_batch, {"kafka.bootstrap.servers": "no-such-host.invalid:9092"}, "no-such-host.invalid:9092"),
+        (
+            message_of_batch,
+            {"kafka.isolation.levl": "x"},
+            "there is no option 'kafka.isolation.levl'; did you mean 'kafka.isolation.level'?",
+        ),
+        (
+            message_of_batch,
+            {"maxDrift": "10 parsecs"},
+            "the option 'maxDrift' is '10 parsecs': expected a duration such as '10 minutes'",
+        ),
+        (
+            message_of_stream,
+            {"startingOffsets": '{{"{topic}": {{"0": 11, "1": 0}}}}'},
+            "startingOffsets is 11 for partition {topic}-0, which ends at 10",
+        ),
+        (message_of_batch, {"startingOffsets": '{{"{topic}": {{"0": 1'}, "malformed JSON"),
+        (
+            message_of_batch,
+            {"startingOffsets": '{{"{topic}": {{"0": 1}}}}'},
+            "startingOffsets says nothing of partition {topic}-1",
+        ),
+        (message_of_batch, {"assign": '{{"{topic}": [0, 7]}}'}, "topic '{topic}' has no partition 7, only 0 to 1"),
+    ],
+)
+def test_a_wrong_option_ends_in_one_sentence(spark, kafka, topic, message_of, wrong, sentence):
+    known = {"topic": topic, "servers": kafka.bootstrap_servers}
+    options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic}
+    if "assign" in wrong:
+        del options["subscribe"]
+    options |= {name: value.format(**known) for name, value in wrong.items()}
+    begun = time.monotonic()
+    message = message_of(spark, options)
+    assert time.monotonic() - begun < SECONDS
+    assert sentence.format(**known) in message
+    assert "Traceback" not in message
+    assert len(re.findall(r"tidegate\.errors\.", message)) == 1
+
+
+@pytest.mark.parametrize("message_of", [message_of_stream, message_of_batch])
+def test_columns_that_are_not_kafka_s_end_in_one_sentence(spark, kafka, topic, message_of):
+    options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic}
+    message = message_of(spark, options, schema="key binary, value string")
+    assert "takes no other schema: it gives key binary, value binary, topic string, " in message
+    assert ", and not key binary, value string" in message
+    assert "Traceback" not in message
+
+
+def test_kafka_s_own_columns_may_be_given(spark, kafka, topic):
+    reader = spark.read.format("tidegate_kafka").option("kafka.bootstrap.servers", kafka.bootstrap_servers)
+    columns = reader.option("subscribe", topic).load().schema
+    assert reader.schema(columns).option("subscribe", topic).load().count() == 20
+
+
+def test_a_secret_never_shows_in_an_error_or_in_the_plan(spark, kafka, topic):
+    options = {
+        "kafka.bootstrap.servers": kafka.bootstrap_servers,
+        "subscribe": topic,
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.plain.username": "me",
+        "kafka.sasl.plain.password": "hunter2",
+    }
+    frame = spark.read.format("tidegate_kafka").options(**options).load()
+    assert "hunter2" not in frame._jdf.queryExecution().toString()
+    refused = message_of_stream(spark, options)
+    assert "refused the connection" in refused
+    assert "hunter2" not in refused
+    assert "hunter2" not in message_of_stream(spark, {**options, "kafka.ssl.check.hostname": "hunter2"})
+
+
+def delete_records(kafka, topic, before):
+    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
+    admin.delete_records({TopicPartition(topic, 0): before})
+    admin.close()
+
+
+def test_records_that_are_deleted_before_they_were_read_end_the_query(spark, kafka, tmp_path):
+    topic = new_topic(kafka, [NOON] * 10)
+    frame = kafka_source(kafka, topic, starting_offsets="earliest").read_stream(spark).select("partition", "offset")
+    assert len(available_now(frame, tmp_path).offsets()) == 10
+    append(kafka, topic, {0: [NOON] * 10})
+    delete_records(kafka, topic, 15)
+    with pytest.raises(StreamingQueryException) as raised:
+        available_now(frame, tmp_path)
+    assert f"positions 10 to 14 of split '{topic}-0' are gone" in str(raised.value)
+    lenient = kafka_source(kafka, topic, starting_offsets="earliest", fail_on_data_loss=False)
+    frame = lenient.read_stream(spark).select("partition", "offset")
+    assert available_now(frame, tmp_path).offsets() == [(0, offset) for offset in range(15, 20)]
+
+
+def test_a_topic_that_was_created_anew_ends_the_query_though_it_holds_more_than_before(spark, kafka, tmp_path):
+    topic = new_topic(kafka, [NOON] * 10)
+    frame = kafka_source(kafka, topic, starting_offsets="earliest").read_stream(spark).select("partition", "offset")
+    assert len(available_now(frame, tmp_path).offsets()) == 10
+    kafka.delete_topic(topic)
+    kafka.create_topic(topic)
+    append(kafka, topic, {0: [NOON] * 15})
+    with pytest.raises(StreamingQueryException, match=f"the topic '{topic}' was deleted and created anew"):
+        available_now(frame, tmp_path)
+    lenient = kafka_source(kafka, topic, starting_offsets="earliest", fail_on_data_loss=False)
+    frame = lenient.read_stream(spark).select("partition", "offset")
+    assert available_now(frame, tmp_path).offsets() == [(0, offset) for offset in range(15)]

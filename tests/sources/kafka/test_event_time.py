@@ -1,0 +1,208 @@
+"""Event times from wherever they are, and rows without a usable one."""
+
+import json
+from datetime import datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+from kafka import KafkaProducer
+
+import tidegate
+from tests.support.streams import HOUR, MINUTE, NOON, append, available_now, even_times, every, milliseconds, new_topic
+from tests.support.streams import kafka_source as source_of
+from tidegate import OptionError, WatermarkStrategy
+
+YEAR_2099 = 4_070_908_800_000
+ROWS = 120
+
+
+HOURLY = WatermarkStrategy.for_monotonous_timestamps().with_watermark_alignment(max_drift=timedelta(hours=1))
+
+
+def kafka_source(kafka, topic, **fields):
+    return source_of(kafka, topic, watermarks=HOURLY, starting_offsets="earliest", **fields)
+
+
+def event_time_of(row):
+    """Return the event time of a collected row in ms; None: it has none to align by."""
+    return None if row["event_time"] is None else milliseconds(row["event_time"])
+
+
+def iso(time_ms):
+    return datetime.fromtimestamp(time_ms / 1000, timezone.utc).isoformat()
+
+
+def produce(kafka, topic, partition, records):
+    """Send (value, headers) pairs whose own timestamps say nothing."""
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=20)
+    for value, headers in records:
+        producer.send(topic, value, key=b"k", partition=partition, headers=headers, timestamp_ms=NOON)
+    producer.flush()
+    producer.close()
+
+
+def by_length(batch):
+    """A user's own assigner: seconds in the first ten bytes of the value."""
+    values = batch.column("value").to_pylist()
+    return np.array([int(value[:10]) * 1000 for value in values], np.int64)
+
+
+WRITERS = {
+    "json:/at/ms": lambda at: (json.dumps({"at": {"ms": at}}).encode(), []),
+    "json:/created": lambda at: (json.dumps({"created": iso(at)}).encode(), []),
+    "header:at": lambda at: (b"x", [("at", str(at).encode())]),
+    "function": lambda at: (f"{at // 1000} and more".encode(), []),
+}
+
+
+@pytest.mark.parametrize("event_time", WRITERS)
+def test_a_topic_is_aligned_by_event_times_in_its_payload(spark, kafka, tmp_path, event_time):
+    histories = [even_times(NOON, NOON + 6 * HOUR, ROWS), even_times(NOON + 5 * HOUR, NOON + 6 * HOUR, ROWS)]
+    topic = new_topic(kafka, [], [])
+    for partition, times in enumerate(histories):
+        produce(kafka, topic, partition, [WRITERS[event_time](int(at) // 1000 * 1000) for at in times])
+    chosen = by_length if event_time == "function" else event_time
+    frame = kafka_source(kafka, topic, event_time=chosen, include_event_time=True).read_stream(spark)
+    run = available_now(frame.select("partition", "offset", "event_time"), tmp_path)
+    assert run.offsets() == every([ROWS, ROWS])
+    assert len(run.rows) >= 5
+    for batch, rows in run.rows.items():
+        assert max(milliseconds(row["event_time"]) for row in rows) < run.bound(batch)
+    assert run.furthest_ahead(event_time_of) < HOUR
+    for row in run.all_rows:
+        assert milliseconds(row["event_time"]) == histories[row["partition"]][row["offset"]] // 1000 * 1000
+
+
+def test_the_unit_is_detected_once_and_then_fixed(spark, kafka, tmp_path):
+    topic = new_topic(kafka, [])
+    produce(kafka, topic, 0, [(json.dumps({"at": NOON // 1000}).encode(), [])])
+    source = kafka_source(kafka, topic, event_time="json:/at", include_event_time=True, bad_event_time="ignore")
+    columns = ("partition", "offset", "event_time")
+    first = available_now(source.read_stream(spark).select(*columns), tmp_path)
+    produce(kafka, topic, 0, [(json.dumps({"at": NOON}).encode(), [])])
+    second = available_now(source.read_stream(spark).select(*columns), tmp_path)
+    assert [row["event_time"] and milliseconds(row["event_time"]) for row in first.all_rows + second.all_rows] == [
+        NOON,
+        None,
+    ]
+
+
+def test_headers_that_only_planning_needs_are_not_delivered(spark, kafka):
+    topic = new_topic(kafka, [])
+    produce(kafka, topic, 0, [(b"x", [("at", str(NOON).encode())])])
+    rows = kafka_source(kafka, topic, event_time="header:at", include_event_time=True).read(spark)
+    assert rows.columns[-2:] == ["event_time", "event_time_fault"]
+    assert [milliseconds(row["event_time"]) for row in rows.collect()] == [NOON]
+
+
+@pytest.mark.parametrize(
+    ("policy", "times"), [("ignore", [NOON, None, None, None]), ("record-timestamp", [NOON + HOUR, NOON, NOON, NOON])]
+)
+def test_rows_without_a_usable_time_are_delivered_under_a_policy(spark, kafka, tmp_path, policy, times):
+    topic = new_topic(kafka, [])
+    good = NOON if policy == "ignore" else NOON + HOUR
+    values = [json.dumps({"at": good}).encode(), b"no json", b'{"at": -5}', None]
+    produce(kafka, topic, 0, [(value, []) for value in values])
+    source = kafka_source(kafka, topic, event_time="json:/at", bad_event_time=policy, include_event_time=True)
+    observed = tidegate.observe_event_times(source.read_stream(spark))
+    run = available_now(observed.select("partition", "offset", "event_time"), tmp_path)
+    counted = [p.observedMetrics["event_times"] for p in run.progress.values() if p.observedMetrics]
+    assert sum(metrics.rows for metrics in counted) == 4
+    assert sum(metrics.bad for metrics in counted) == 3
+    assert sum(metrics.future for metrics in counted) == 0
+    assert sum(metrics.ignored for metrics in counted) == times.count(None)
+    found = {row["offset"]: row["event_time"] and milliseconds(row["event_time"]) for row in run.all_rows}
+    assert [found[offset] for offset in range(4)] == times
+
+
+def test_by_default_a_row_without_a_usable_time_ends_the_query_and_is_not_shown(spark, kafka, tmp_path):
+    topic = new_topic(kafka, [])
+    produce(kafka, topic, 0, [(json.dumps({"at": NOON}).encode(), []), (b"hunter2", [])])
+    source = kafka_source(kafka, topic, event_time="json:/at")
+    with pytest.raises(Exception, match=rf"{topic}-0: the record at offset 1 has no usable event time") as raised:
+        available_now(source.read_stream(spark).select("partition", "offset"), tmp_path)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_event_times_that_are_not_included_cannot_be_counted(spark, kafka):
+    frame = kafka_source(kafka, new_topic(kafka, [NOON])).read(spark)
+    with pytest.raises(OptionError, match="no column 'event_time_fault'; set includeEventTime"):
+        tidegate.observe_event_times(frame)
+
+
+class TestFutureTimes:
+    """One record of the year 2099 among those of noon: by-time lookups go blind there."""
+
+    @pytest.fixture
+    def topic(self, kafka):
+        before, after = even_times(NOON, NOON + HOUR, 50), even_times(NOON + HOUR, NOON + 4 * HOUR, 150)
+        return new_topic(kafka, [*before, YEAR_2099, *after], even_times(NOON, NOON + 4 * HOUR, 200))
+
+    def test_by_default_it_neither_parks_its_partition_nor_moves_the_watermark(self, spark, kafka, tmp_path, topic):
+        source = kafka_source(kafka, topic, include_event_time=True)
+        observed = tidegate.observe_event_times(source.read_stream(spark))
+        run = available_now(observed.select("partition", "offset", "timestamp", "event_time"), tmp_path)
+        assert run.offsets() == every([201, 200])
+        counted = [p.observedMetrics["event_times"] for p in run.progress.values() if p.observedMetrics]
+        counts = zip(*((m.rows, m.bad, m.future, m.ignored) for m in counted), strict=True)
+        assert [sum(of) for of in counts] == [401, 0, 1, 1]
+        assert len(run.rows) >= 4
+        for batch, rows in run.rows.items():
+            times = [milliseconds(row["event_time"]) for row in rows if row["event_time"] is not None]
+            assert max(times) < run.bound(batch)
+            assert (run.watermark_before(batch) or 0) < NOON + 4 * HOUR
+        assert run.furthest_ahead(event_time_of) < HOUR
+        assert [milliseconds(row["timestamp"]) for row in run.all_rows if row["event_time"] is None] == [YEAR_2099]
+
+    def test_hold_lets_its_partition_wait_and_no_other(self, spark, kafka, tmp_path, topic):
+        source = kafka_source(kafka, topic, future_event_time="hold")
+        run = available_now(source.read_stream(spark).select("partition", "offset"), tmp_path)
+        assert run.offsets() == every([50, 200])
+
+    def test_fail_names_it(self, spark, kafka, tmp_path, topic):
+        source = kafka_source(kafka, topic, future_event_time="fail")
+        with pytest.raises(Exception, match=rf"{topic}-0: the record at offset 50 has an event time of {YEAR_2099} ms"):
+            available_now(source.read_stream(spark).select("partition", "offset"), tmp_path)
+
+
+class TestLateSplits:
+    """A partition that is added during the run, with records older than the watermark."""
+
+    @pytest.fixture
+    def late(self, spark, kafka, tmp_path):
+        """Read a topic up to 4 hours past noon, then add a partition that begins at noon."""
+
+        def read(**fields):
+            topic = new_topic(kafka, even_times(NOON, NOON + 4 * HOUR, 40))
+            source = kafka_source(kafka, topic, **fields)
+            columns = ("partition", "offset", "timestamp")
+            available_now(source.read_stream(spark).select(*columns), tmp_path)
+            kafka.add_partitions(topic, 2)
+            append(
+                kafka,
+                topic,
+                {0: even_times(NOON + 4 * HOUR, NOON + 6 * HOUR, 20), 1: even_times(NOON, NOON + 6 * HOUR, 60)},
+            )
+            return available_now(source.read_stream(spark).select(*columns), tmp_path)
+
+        return read
+
+    def test_by_default_its_rows_are_read_at_once_and_counted(self, late):
+        run = late()
+        assert run.offsets() == [*((0, offset) for offset in range(40, 60)), *every([0, 60])]
+        reports = [json.loads(p.sources[0].latestOffset) for p in run.progress.values()]
+        assert reports[0]["lateRows"] == 39  # the watermark is 1 ms before the last record of the first run
+        assert reports[-1]["lateRowsTotal"] == 39
+
+    def test_catch_up_lets_the_others_wait_for_it(self, late):
+        run = late(late_splits="catch-up")
+        assert run.offsets() == [*((0, offset) for offset in range(40, 60)), *every([0, 60])]
+        for rows in run.rows.values():
+            times = {p: [milliseconds(r["timestamp"]) for r in rows if r["partition"] == p] for p in (0, 1)}
+            if times[0] and times[1]:
+                assert max(times[0]) - min(times[1]) <= HOUR + 6 * MINUTE
+        assert len(run.rows) >= 5
+
+    def test_fail_ends_the_query(self, late):
+        with pytest.raises(Exception, match=r"-1' was found with records of \d+ ms, older than the source's watermark"):
+            late(late_splits="fail")

@@ -1,0 +1,160 @@
+"""Sources that keep together: in one query, and in several."""
+
+from datetime import timedelta
+
+import pytest
+from pyspark.sql.functions import expr
+
+import tidegate
+from tests.support.streams import (
+    HOUR,
+    MINUTE,
+    NOON,
+    append,
+    even_times,
+    finish,
+    kafka_source,
+    milliseconds,
+    new_topic,
+    parsed,
+    running,
+    start,
+)
+from tests.support.waiting import await_that
+from tidegate import WatermarkStrategy
+
+DRIFT = timedelta(hours=1)
+DELAY = "1 minute"
+
+
+def grouped(kafka, topic, group, **fields):
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(minutes=1)).with_watermark_alignment(
+        max_drift=DRIFT, group=group, members=fields.pop("members", None), priority=fields.pop("priority", 0)
+    )
+    return kafka_source(kafka, topic, watermarks=strategy, starting_offsets="earliest", **fields)
+
+
+def test_a_join_of_two_topics_that_are_hours_apart_loses_no_match_and_keeps_little_state(spark, kafka, tmp_path):
+    left_times, right_times = even_times(NOON - 3 * HOUR, NOON + 3 * HOUR, 7200), even_times(NOON, NOON + 3 * HOUR, 60)
+    left, right = new_topic(kafka, left_times), new_topic(kafka, right_times)
+    frames = [
+        tidegate.with_source_watermark(
+            grouped(kafka, topic, "join", include_source_watermark=True, watermark_rows=True).read_stream(spark),
+            "timestamp",
+            DELAY,
+        ).alias(name)
+        for name, topic in (("l", left), ("r", right))
+    ]
+    apart = "interval 1 minute"
+    within = f"l.partition = r.partition and l.timestamp between r.timestamp - {apart} and r.timestamp + {apart}"
+    joined = frames[0].join(frames[1], expr(within)).select(expr("l.timestamp as at"), expr("r.timestamp as other"))
+    query = (
+        joined.writeStream.format("memory")
+        .queryName("matches")
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    finish(query)
+    found = sorted((milliseconds(r["at"]), milliseconds(r["other"])) for r in spark.table("matches").collect())
+    expected = sorted((int(a), int(b)) for a in left_times for b in right_times if abs(a - b) <= MINUTE)
+    assert found == expected
+    rows = [sum(operator.numRowsTotal for operator in p.stateOperators) for p in query.recentProgress]
+    in_a_drift = 1200 + 20
+    assert max(rows) <= 1.1 * in_a_drift
+    for progress in query.recentProgress:
+        bounds = [parsed(source.latestOffset)["bound"] for source in progress.sources]
+        assert None in bounds or abs(bounds[0] - bounds[1]) <= HOUR
+
+
+@pytest.mark.parametrize("first", ["early", "late"])
+def test_two_bounded_queries_wait_for_each_other_and_both_read_everything(spark, kafka, tmp_path, first):
+    topics = {
+        "early": new_topic(kafka, even_times(NOON - 5 * HOUR, NOON, 500)),
+        "late": new_topic(kafka, even_times(NOON - 1 * HOUR, NOON, 400)),
+    }
+    read = {name: [] for name in topics}
+
+    def keep(name):
+        def on_batch(batch, _):
+            read[name].append([(row["offset"], milliseconds(row["timestamp"])) for row in batch.collect()])
+
+        return on_batch
+
+    queries = {}
+    for name in [first, *topics.keys() - {first}]:
+        frame = grouped(kafka, topics[name], f"two-{first}", members=2).read_stream(spark)
+        queries[name] = start(frame.select("offset", "timestamp"), tmp_path / name, keep(name), availableNow=True)
+    for query in queries.values():
+        finish(query)
+    assert [offset for batch in read["early"] for offset, _ in batch] == list(range(500))
+    assert [offset for batch in read["late"] for offset, _ in batch] == list(range(400))
+    for progress in queries["late"].recentProgress:
+        report = parsed(progress.sources[0].latestOffset)
+        if progress.numInputRows and report["heldBy"] is not None:
+            assert report["bound"] <= report["low"] + HOUR
+
+
+def test_a_dimension_of_higher_priority_is_read_before_the_facts(spark, kafka, tmp_path):
+    times = even_times(NOON, NOON + 4 * HOUR, 240)
+    facts, dimension = (
+        grouped(kafka, new_topic(kafka, times), "star", priority=priority).read_stream(spark).withColumn("from", name)
+        for priority, name in ((0, expr("'facts'")), (1, expr("'dimension'")))
+    )
+    seen = []
+
+    def keep(batch, _):
+        rows = batch.groupBy("from").agg(expr("max(timestamp) as last")).collect()
+        seen.append({row["from"]: milliseconds(row["last"]) for row in rows})
+
+    columns = ("from", "timestamp")
+    query = start(facts.select(*columns).union(dimension.select(*columns)), tmp_path, keep, availableNow=True)
+    finish(query)
+    read = {"facts": 0, "dimension": 0}
+    for batch in seen:
+        before = dict(read)
+        read.update(batch)
+        if batch.get("facts") and before["dimension"] and before["dimension"] < times[-1]:
+            assert batch["facts"] <= before["dimension"] + MINUTE
+    assert read == {"facts": int(times[-1]), "dimension": int(times[-1])}
+
+
+def has_paused(progress):
+    return progress is not None and parsed(progress.sources[0].latestOffset or "{}").get("paused")
+
+
+def test_a_live_query_is_held_by_another_until_that_one_stops(spark, kafka, tmp_path):
+    ahead, behind = new_topic(kafka, [NOON + 5 * HOUR]), new_topic(kafka, [NOON])
+    rows = []
+    frames = [grouped(kafka, topic, "live").read_stream(spark).select("topic") for topic in (behind, ahead)]
+    with running(start(frames[0], tmp_path / "behind", lambda batch, _: rows.extend(batch.collect()))) as slow:
+        slow.processAllAvailable()
+        with running(start(frames[1], tmp_path / "ahead", lambda batch, _: rows.extend(batch.collect()))) as fast:
+            await_that(lambda: has_paused(fast.lastProgress))
+            assert [row["topic"] for row in rows] == [behind]
+            slow.stop()
+            # stop() does not wait for the planner's process, which leaves the group when it ends.
+            await_that(lambda: len(rows) == 2, state=lambda: fast.lastProgress)
+            assert [row["topic"] for row in rows] == [behind, ahead]
+
+
+def test_a_query_that_fails_holds_the_others_no_longer(spark, kafka, tmp_path):
+    ahead, behind = new_topic(kafka, [NOON + 5 * HOUR]), new_topic(kafka, [NOON])
+    rows = []
+    frames = [grouped(kafka, topic, "failing").read_stream(spark).select("topic") for topic in (behind, ahead)]
+
+    def read_once(batch, _):
+        taken = batch.collect()
+        if rows and taken:
+            raise RuntimeError("the sink is full")
+        rows.extend(taken)
+
+    with running(start(frames[0], tmp_path / "behind", read_once)) as slow:
+        slow.processAllAvailable()
+        with running(start(frames[1], tmp_path / "ahead", lambda batch, _: rows.extend(batch.collect()))) as fast:
+            await_that(lambda: has_paused(fast.lastProgress))
+            assert [row["topic"] for row in rows] == [behind]
+            append(kafka, behind, {0: [NOON + 1]})
+            await_that(lambda: slow.exception() is not None)
+            await_that(lambda: len(rows) == 2, state=lambda: fast.lastProgress)
+            assert [row["topic"] for row in rows] == [behind, ahead]

@@ -1,0 +1,86 @@
+"""What is left of a query when it ends: nothing. And where it runs: also on a cluster."""
+
+import sys
+import threading
+import traceback
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.support.streams import HOUR, NOON, even_times, finish, kafka_source, new_topic, running, start
+from tests.support.waiting import await_that
+
+pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="looks at processes as Linux shows them")
+
+ESTABLISHED = "01"
+
+
+def planners(spark):
+    """Return the planner processes of the session's queries: its Java starts them."""
+    java = spark.sparkContext._gateway.proc.pid
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == java and b"python_streaming_source_runner" in (folder / "cmdline").read_bytes():
+                found.add(int(folder.name))
+    return found
+
+
+def connections(server):
+    """Return the ports of those who are connected to the server, itself included."""
+    port = f"{int(server.bootstrap_servers.rpartition(':')[2]):04X}"
+    lines = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
+    return {
+        local.rpartition(":")[2]
+        for _, local, remote, state, *_ in lines
+        if state == ESTABLISHED and remote.endswith(f":{port}")
+    }
+
+
+def threads():
+    """Return the threads of this process, but for those in which Spark calls Python: py4j keeps them."""
+    frames = sys._current_frames()
+    alive = [(thread, frames[thread.ident]) for thread in threading.enumerate() if thread.ident in frames]
+    return {t for t, at in alive if not any("py4j" in f.f_code.co_filename for f, _ in traceback.walk_stack(at))}
+
+
+def held(spark, kafka):
+    """Return the planner processes, connections and threads of the driver that there are."""
+    return planners(spark), connections(kafka), threads()
+
+
+def await_nothing_left(spark, kafka, before):
+    """Wait until nothing is held but what was before; readers close idle connections after a while."""
+
+    def left():
+        return [now - then for now, then in zip(held(spark, kafka), before, strict=True)]
+
+    await_that(lambda: not any(left()), seconds=30, state=left)
+
+
+def test_after_stop_no_planner_process_no_connection_and_no_thread_is_left(spark, kafka, tmp_path):
+    topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 100))
+    before = held(spark, kafka)
+    frame = kafka_source(kafka, topic, starting_offsets="earliest").read_stream(spark)
+    read = []
+    with running(start(frame, tmp_path, lambda batch, _: read.append(batch.count()))) as query:
+        query.processAllAvailable()
+        assert sum(read) == 100
+        assert planners(spark) - before[0]
+        assert connections(kafka) - before[1]
+    await_nothing_left(spark, kafka, before)
+
+
+def test_a_failed_query_leaves_nothing_either(spark, kafka, tmp_path):
+    topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 100))
+    before = held(spark, kafka)
+
+    def fail(batch, number):
+        raise RuntimeError(f"batch {number} is refused")
+
+    query = start(kafka_source(kafka, topic, starting_offsets="earliest").read_stream(spark), tmp_path, fail)
+    with pytest.raises(Exception, match="is refused"):
+        finish(query)
+    await_nothing_left(spark, kafka, before)

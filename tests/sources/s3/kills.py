@@ -1,0 +1,209 @@
+"""Kills the driver, or its executors, at random moments while objects are added, and compares what it wrote.
+
+python -m tests.sources.s3.kills [--kills 20] [--seed 0] [--state-in-bucket | --executors | --queue]
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import tempfile
+import threading
+import time
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tests.sources.kills import commits, kill_while_it_works, let_end, log_of, start_module
+from tests.support.buckets import Bucket
+from tests.support.queues import Queue, QueueServer, s3_body
+from tests.support.streams import HOUR, NOON
+from tests.support.waiting import await_that
+from tidegate.enumerators.s3.notifications.held_messages import HIDDEN_S
+from tidegate.servers import S3Server
+
+SLOWLY = ("--files", "5")  # a batch
+ROWS = 10  # an object
+AT_FIRST, BETWEEN_RUNS, MOST_MEANWHILE = 40, 5, 60
+PAUSE_S = 0.1
+CLUSTER = "local-cluster[2,1,1024]"
+
+
+class Feeder:
+    """Adds objects of ROWS rows, whose ids count up over all and whose event times lie anywhere in half a day.
+
+    queue: is told of each object, of some twice; None: nobody is told.
+    """
+
+    def __init__(self, bucket, seed, queue=None):
+        self.bucket, self.dice, self.queue, self.objects = bucket, random.Random(seed), queue, 0
+
+    @property
+    def ids(self):
+        return list(range(self.objects * ROWS))
+
+    def add(self, objects):
+        for _ in range(objects):
+            hour = NOON + self.dice.randrange(12) * HOUR
+            rows = [(self.objects * ROWS + n, hour + self.dice.randrange(HOUR)) for n in range(ROWS)]
+            key = f"{self.dice.randrange(1 << 32):08x}-{self.objects}.parquet"
+            self.bucket.put_rows(key, rows)
+            if self.queue is not None:
+                self.queue.send(*[s3_body((self.bucket.name, f"in/{key}"))] * self.dice.choice((1, 1, 2)))
+            self.objects += 1
+
+    @contextmanager
+    def adding(self):
+        """Add objects all the time, up to so many that a slow machine is not buried."""
+        over = threading.Event()
+
+        def add():
+            for _ in range(MOST_MEANWHILE):
+                if over.wait(PAUSE_S):
+                    return
+                self.add(1)
+
+        thread = threading.Thread(target=add)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+
+def written(spark, out):
+    """Return all ids in the output, in order."""
+    return sorted(row["id"] for row in spark.read.parquet(f"{out}/data").select("id").collect())
+
+
+def executors(driver):
+    """Return the executors of a driver on a local cluster, by process id."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended
+            group = int((folder / "stat").read_text().rpartition(")")[2].split()[2])
+            if group == driver.pid and b"CoarseGrainedExecutorBackend" in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+    return found
+
+
+def survive_without_executors(bucket, spark, out, kills, seed):
+    """Kill one executor of a cluster of two so many times, some time after a commit, and return how often.
+
+    Raises AssertionError if the driver ends by it, or unless the output then equals the objects.
+    """
+    feeder, dice = Feeder(bucket, seed), random.Random(seed)
+    settings = (bucket.path, f"{out}/state", str(out))
+    environment = bucket.server.environment
+    feeder.add(AT_FIRST)
+    driver = start_module("tests.sources.s3.driver", out, *settings, *SLOWLY, "--master", CLUSTER, **environment)
+    try:
+        for _ in range(kills):
+            feeder.add(BETWEEN_RUNS)
+            before = commits(out)
+            await_that(lambda before=before: commits(out) > before, 180, lambda: log_of(out))
+            time.sleep(dice.uniform(0, 0.6))  # the random moment itself
+            await_that(lambda: executors(driver), 60)
+            os.kill(dice.choice(executors(driver)), signal.SIGKILL)
+        assert driver.poll() is None, log_of(out)
+    finally:
+        if driver.poll() is None:
+            os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
+    let_end(start_module("tests.sources.s3.driver", out, *settings, **environment), out)
+    assert written(spark, out) == feeder.ids
+    return kills
+
+
+def survive(bucket, spark, out, kills, seed, *, state=None):
+    """Kill the driver so many times, let it end in peace, and return how often it was really killed.
+
+    state: where it keeps what it discovers; None: beside the output.
+
+    Raises AssertionError unless the output then equals the objects.
+    """
+    feeder, dice = Feeder(bucket, seed), random.Random(seed)
+    settings = (bucket.path, state or f"{out}/state", str(out))
+    environment = bucket.server.environment
+    feeder.add(AT_FIRST)
+    killed = 0
+    for _ in range(kills):
+        with feeder.adding():
+            driver = start_module("tests.sources.s3.driver", out, *settings, *SLOWLY, **environment)
+            killed += kill_while_it_works(driver, out, dice)
+        feeder.add(BETWEEN_RUNS)
+    let_end(start_module("tests.sources.s3.driver", out, *settings, **environment), out)
+    assert written(spark, out) == feeder.ids
+    return killed
+
+
+def holder(out):
+    """Return which run holds the state location; None: there is none."""
+    try:
+        return json.loads(Path(out, "state", "lease.json").read_text())["holder"]
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def running_with_queue(bucket, queue, out):
+    """Run a driver that a queue tells what is new, which finds again what a killed one had received."""
+    before = holder(out)
+    settings = (bucket.path, f"{out}/state", str(out), "--files", "20", "--queue", queue.url)
+    driver = start_module("tests.sources.s3.driver", out, *settings, **bucket.server.environment)
+    try:
+        # Not before: SQS may still be answering requests of the killed one.
+        await_that(lambda: holder(out) != before, 180, lambda: log_of(out))
+        queue.pass_time(HIDDEN_S)
+        yield driver
+    finally:
+        if driver.poll() is None:
+            os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
+
+
+def survive_with_queue(bucket, queue, spark, out, kills, seed):
+    """Kill a driver that a queue tells what is new so many times, and return how often it was really killed.
+
+    Raises AssertionError unless the next one then empties the queue, and the output equals the objects.
+    """
+    feeder, dice = Feeder(bucket, seed, queue), random.Random(seed)
+    feeder.add(AT_FIRST)
+    killed = 0
+    for _ in range(kills):
+        with feeder.adding(), running_with_queue(bucket, queue, out) as driver:
+            killed += kill_while_it_works(driver, out, dice)
+        feeder.add(BETWEEN_RUNS)
+    with running_with_queue(bucket, queue, out):
+        await_that(lambda: not len(queue) and len(written(spark, out)) >= len(feeder.ids), 180, lambda: log_of(out))
+    assert written(spark, out) == feeder.ids
+    return killed
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    ways = parser.add_mutually_exclusive_group()
+    for way in ("--state-in-bucket", "--executors", "--queue"):
+        ways.add_argument(way, action="store_true")
+    arguments = parser.parse_args()
+    with S3Server() as server, closing(Bucket(server)) as bucket, tempfile.TemporaryDirectory() as out:
+        spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+        state = f"s3://{bucket.name}/state" if arguments.state_in_bucket else None
+        if arguments.executors:
+            killed = survive_without_executors(bucket, spark, out, arguments.kills, arguments.seed)
+        elif arguments.queue:
+            with QueueServer() as queues:
+                killed = survive_with_queue(bucket, Queue(queues), spark, out, arguments.kills, arguments.seed)
+        else:
+            killed = survive(bucket, spark, out, arguments.kills, arguments.seed, state=state)
+        rows = spark.read.parquet(f"{out}/data").count()
+        print(f"killed {killed} times; every one of {rows:,} rows was written exactly once")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""The S3 source reads every format through Spark: once, in the order of event times, as Spark's own readers do."""
+
+import gzip
+import io
+from datetime import datetime, timedelta, timezone
+from itertools import pairwise
+
+import fastavro
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+
+from tests.support.streams import HOUR, NOON, available_now, milliseconds
+from tidegate import OptionError, S3Source, WatermarkStrategy
+
+HOURS = 6
+
+
+def iso(time_ms):
+    return datetime.fromtimestamp(time_ms / 1000, timezone.utc).isoformat()
+
+
+def csv(rows):
+    return "".join(["id,at\n", *(f'{n},"{iso(t)}"\n' for n, t in rows)]).encode()
+
+
+def avro(rows):
+    at = {"type": "long", "logicalType": "timestamp-micros"}
+    fields = [{"name": "id", "type": "long"}, {"name": "at", "type": ["null", at]}]
+    sink = io.BytesIO()
+    made = [{"id": n, "at": t * 1000} for n, t in rows]
+    fastavro.writer(sink, {"type": "record", "name": "row", "fields": fields}, made, codec="deflate", sync_interval=1)
+    return sink.getvalue()
+
+
+def orc_file(rows):
+    at = pa.array([t * 1000 for _, t in rows], pa.timestamp("us", "UTC"))
+    sink = io.BytesIO()
+    orc.write_table(pa.table({"id": [n for n, _ in rows], "at": at}), sink, compression="zstd")
+    return sink.getvalue()
+
+
+CSV = {"file_format": "csv", "header": True, "infer_schema": True}
+TIMED = {
+    "csv": (csv, CSV),
+    "csv.gz": (lambda rows: gzip.compress(csv(rows)), CSV),
+    "avro": (avro, {"file_format": "avro"}),
+    "orc": (orc_file, {"file_format": "orc"}),
+}
+"""How rows with event times become an object, and the options that read it."""
+
+
+@pytest.fixture
+def source(bucket, tmp_path):
+    def make(**fields):
+        return S3Source(**{"path": bucket.path, "state_location": str(tmp_path / "state")} | bucket.connection | fields)
+
+    return make
+
+
+@pytest.mark.parametrize("suffix", TIMED)
+def test_rows_are_read_once_in_the_order_of_their_event_times(spark, bucket, source, tmp_path, suffix):
+    write, options = TIMED[suffix]
+    for hour in range(HOURS):
+        bucket.put(f"{hour * 5 % HOURS}.{suffix}", write([(hour * 10 + n, NOON + hour * HOUR + n) for n in range(10)]))
+    aligned = WatermarkStrategy.for_monotonous_timestamps().with_watermark_alignment(max_drift=timedelta(hours=2))
+    frame = source(event_time="column:at", watermarks=aligned, **options).read_stream(spark)
+    run = available_now(frame.select("id"), tmp_path / "checkpoint")
+    batches = [sorted(row["id"] for row in rows) for rows in run.rows.values()]
+    assert [*map(len, batches)] == [20, 20, 20]
+    assert all(before[-1] < after[0] for before, after in pairwise(batches))
+    assert sum(map(sum, batches)) == sum(range(HOURS * 10))
+
+
+UNTIMED = {
+    "csv": (b'id,name\n1,"a, b"\n,\n\n2,"\xc3\xbc"\n', {"header": True}),
+    "text": (b"a\r\n\nb\rc\xff", {}),
+    "binaryFile": (b"\x00\xff\n", {}),
+}
+
+
+@pytest.mark.parametrize("file_format", UNTIMED)
+def test_a_batch_query_reads_what_sparks_own_reader_reads(spark, bucket, source, tmp_path, file_format):
+    content, options = UNTIMED[file_format]
+    (tmp_path / "local").mkdir()
+    for name in ("a", "b"):
+        bucket.put(name, content)
+        (tmp_path / "local" / name).write_bytes(content)
+    bucket.put("empty", b"")
+    (tmp_path / "local" / "empty").touch()
+    ours = source(file_format=file_format, state_location=None, **options).read(spark)
+    theirs = spark.read.options(**options).format(file_format).load(str(tmp_path / "local"))
+    assert ours.schema == theirs.schema
+    columns = [name for name in ours.columns if name not in ("path", "modificationTime")]
+    rows = sorted(map(str, ours.select(*columns).collect()))
+    assert rows == sorted(map(str, theirs.select(*columns).collect()))
+    assert len(rows) >= 2
+    if file_format == "binaryFile":
+        assert {row["path"] for row in ours.collect()} == {f"{bucket.path}/a", f"{bucket.path}/b"}
+
+
+def test_csv_without_a_header_goes_by_the_given_schema_but_for_columns_of_folders(spark, bucket, tmp_path):
+    for day in (15, 16):
+        bucket.put(f"day={day}/part", f"{day};x;2023-11-{day} 10:00:00\n".encode())
+    options = {
+        "path": bucket.path,
+        "fileFormat": "csv",
+        "delimiter": ";",
+        "eventTime": "column:at",
+        "region": "us-east-1",
+    }
+    options |= {"accessKey": bucket.server.access_key, "secretKey": bucket.server.secret_key}
+    options |= {"endpoint": bucket.server.endpoint, "startingTimestamp": "2023-11-16T00:00:00"}
+    given = spark.read.format("tidegate_s3").schema("id int, day int, name string, at timestamp").options(**options)
+    (row,) = given.load().collect()
+    assert (row["id"], row["day"], row["name"], milliseconds(row["at"])) == (16, 16, "x", NOON + 22 * HOUR)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"file_format": "csv", "wholetext": True}, "^wholetext is an option of text, but fileFormat is 'csv'$"),
+        ({"null_value": "-"}, "^nullValue is an option of csv, but fileFormat is 'parquet'$"),
+        (
+            {"file_format": "json", "encoding": "latin-1"},
+            "^encoding is an option of csv and text, but fileFormat is 'json'$",
+        ),
+        ({"file_format": "text", "mode": "PERMISSIVE"}, "^mode is an option of .*csv, but fileFormat is 'text'$"),
+        ({"file_format": "csv", "sep": "||"}, "^the option 'sep' is '||': expected one ASCII character"),
+        ({"file_format": "csv", "sep": '"'}, "must differ"),
+        ({"file_format": "csv", "encoding": "utf-16"}, "a line feed must be one byte"),
+        ({"file_format": "csv", "encoding": "utf-9"}, "expected the name of an encoding"),
+        (
+            {"file_format": "csv", "encoding": "gbk", "multi_line": True},
+            "^encoding is 'gbk', but multiLine takes UTF-8",
+        ),
+        ({"file_format": "csv", "enforce_schema": True, "columns": "a"}, "^enforceSchema takes columns by position"),
+        ({"file_format": "text", "event_time": "column:value"}, "text has no column of times"),
+        ({"file_format": "text", "line_sep": "ab"}, "^the option 'line_sep' is 'ab': expected one ASCII character$"),
+        ({"file_format": "text", "line_sep": ";", "wholetext": True}, "wholetext takes objects as they are"),
+        (
+            {"file_format": "text", "line_sep": "|", "encoding": "shift_jis"},
+            "encoding is 'shift_jis', but lineSep takes UTF-8 and encodings of one byte a character",
+        ),
+        ({"file_format": "binaryFile", "event_time": "column:at"}, "of binaryFile only modificationTime is a time"),
+        (
+            {"file_format": "avro", "max_decompressed_bytes": 2**63 - 1},
+            "^the option 'max_decompressed_bytes' is 9223372036854775807: expected .* above 0, up to 1099511627776$",
+        ),
+        ({"max_decompressed_bytes": 0}, "^the option 'max_decompressed_bytes' is 0: expected a whole number of bytes"),
+    ],
+)
+def test_an_option_of_another_format_or_a_wrong_one_is_named(fields, sentence):
+    with pytest.raises(OptionError, match=sentence):
+        S3Source(**{"path": "s3://bucket/in", **fields})
+
+
+def test_sep_may_be_called_delimiter_and_a_tab_be_written():
+    options = {"path": "s3://bucket/in", "fileFormat": "csv"}
+    assert S3Source.from_options({**options, "delimiter": "\\t"}).sep == "\t"
+    assert S3Source.from_options({**options, "Delimiter": ";", "SEP": "|"}).sep == "|"

@@ -1,0 +1,83 @@
+"""A stream that a queue tells what is new, through Spark."""
+
+from contextlib import closing
+from datetime import timedelta
+
+import pytest
+
+from tests.support.queues import event_bridge_body, s3_body, sns_body
+from tests.support.streams import HOUR, NOON, running, start
+from tests.support.waiting import await_that
+from tidegate import OptionError, S3Source
+
+NAMES = ("plain", "a space", "plus+plus", "per%20cent", "ümläut-日本", "q?a=1&b#c", "dt=2026-11-21/part 0")
+
+
+@pytest.fixture
+def source(bucket, tmp_path, queue):
+    def make(**fields):
+        settings = {"path": bucket.path, "state_location": str(tmp_path / "state"), "queue_url": queue.url}
+        return S3Source(**settings, **bucket.connection, file_format="json", event_time_unit="ms", **fields)
+
+    return make
+
+
+def ids(rows):
+    return [row["id"] for row in rows.collect()]
+
+
+def test_a_stream_reads_what_it_is_told_once_and_empties_the_queue(spark, bucket, queue, source, tmp_path):
+    stream = source(event_time="column:at", columns=None, discovery_interval=timedelta(milliseconds=200))
+    bucket.put_rows("before.json", [(0, NOON)])
+    queue.send(s3_body((bucket.name, "in/before.json")), "no JSON")
+    read = []
+    frame = stream.read_stream(spark).select("id")
+    with running(start(frame, tmp_path / "checkpoint", lambda batch, _: read.extend(ids(batch)))):
+        await_that(lambda: read == [0], state=lambda: read)
+        for number, name in enumerate(NAMES, 1):
+            bucket.put_rows(f"{name}.json", [(number, NOON + number * HOUR)])
+            key = f"in/{name}.json"
+            shapes = (
+                s3_body((bucket.name, key)),
+                sns_body(s3_body((bucket.name, key))),
+                event_bridge_body(bucket.name, key),
+            )
+            queue.send(shapes[number % 3], shapes[(number + 1) % 3])
+        bucket.put_rows("untold.json", [(99, NOON)])
+        await_that(lambda: len(read) > len(NAMES), state=lambda: read)
+        await_that(lambda: len(queue) == 1, state=queue.counts)
+    assert sorted(read) == list(range(len(NAMES) + 1))
+    batch = source(event_time="column:at").read(spark).select("id")
+    assert sorted(ids(batch)) == [*range(len(NAMES) + 1), 99]
+    assert len(queue) == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        (
+            {"queue_url": "my-queue"},
+            "the option 'queue_url' is 'my-queue': expected the URL of a queue, such as https://",
+        ),
+        ({"queue_url": "https://sqs.eu-west-1.amazonaws.com"}, "expected the URL of a queue"),
+        ({"queue_url": "https://me:hidden@host/q"}, "^the option 'queue_url' is 'https://host/q': a user or a"),
+        ({"queue_url": "ftp://me:hidden@host/q"}, "^the option 'queue_url' is 'ftp://host/q': expected the URL"),
+        ({"backfill_interval": "1 day"}, "backfillInterval is set, but neither queueUrl nor useIncrementalListing is"),
+        (
+            {"queue_url": "https://host/q", "backfill_interval": "-1 day"},
+            "'backfill_interval' is '-1 day': expected a duration above 0",
+        ),
+    ],
+)
+def test_a_wrong_option_is_named_with_its_value(fields, sentence):
+    with pytest.raises(OptionError, match=sentence):
+        S3Source(path="s3://bucket/in", **fields)
+
+
+def test_a_queue_that_does_not_exist_ends_the_query_with_a_sentence(queue, source):
+    enumerator = source(event_time="column:at").model_copy(update={"queue_url": queue.url + "-x"}).enumerator(None)
+    with (
+        closing(enumerator),
+        pytest.raises(OptionError, match=r"queueUrl is 'http://.*-x', and there is no such queue"),
+    ):
+        enumerator.discover()

@@ -1,0 +1,243 @@
+"""The S3 source through Spark: everything once, in event-time order, whatever happens to the bucket."""
+
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+
+import tidegate
+from tests.support.streams import HOUR, MINUTE, NOON, available_now, milliseconds, parsed
+from tests.support.waiting import await_that
+from tidegate import OptionError, S3Source, WatermarkStrategy
+
+DRIFT = timedelta(hours=1)
+
+
+@pytest.fixture
+def source(bucket, tmp_path):
+    def make(**fields):
+        settings = {"path": bucket.path, "state_location": str(tmp_path / "state"), **bucket.connection, **fields}
+        if fields.get("event_time", "").startswith("column:") and fields.get("file_format") == "json":
+            settings.setdefault("event_time_unit", "ms")
+        return S3Source(**settings)
+
+    return make
+
+
+def aligned(drift=DRIFT, disorder=timedelta(0)):
+    return WatermarkStrategy.for_bounded_out_of_orderness(disorder).with_watermark_alignment(max_drift=drift)
+
+
+def hourly(hours, rows=10):
+    """Return for each hour an object's rows, whose ids count up over all."""
+    return {hour: [(hour * rows + n, NOON + hour * HOUR + n * (HOUR // rows)) for n in range(rows)] for hour in hours}
+
+
+def ids(run):
+    return sorted(row["id"] for row in run.all_rows)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "json"])
+def test_objects_are_read_once_in_the_order_of_their_event_times_whatever_their_names(
+    spark, bucket, source, tmp_path, suffix
+):
+    objects = hourly(range(12))
+    for hour, rows in objects.items():
+        bucket.put_rows(f"{(hour * 7) % 12:02}.{suffix}", rows)
+    strategy = aligned(timedelta(hours=2))
+    frame = source(file_format=suffix, event_time="column:at", watermarks=strategy).read_stream(spark)
+    run = available_now(frame.select("id"), tmp_path / "checkpoint")
+    assert ids(run) == list(range(120))
+    assert len(run.rows) >= 6
+    read = [sorted(row["id"] for row in rows) for rows in run.rows.values()]
+    assert all(before[-1] < after[0] for before, after in pairwise(read))
+    page = tidegate.report(run.query, tmp_path / "query.html").read_text()
+    assert f"120 rows in {len(run.rows)} batches" in page
+    assert f"<h2>{bucket.path}</h2>" in page
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "json"])
+def test_a_batch_query_reads_all_objects(spark, bucket, source, suffix):
+    for hour, rows in hourly(range(3)).items():
+        bucket.put_rows(f"{hour}.{suffix}", rows)
+    frame = source(file_format=suffix, state_location=None).read(spark)
+    assert sorted(row["id"] for row in frame.collect()) == list(range(30))
+
+
+def test_event_times_may_stand_in_the_path(spark, bucket, source, tmp_path):
+    for hour, rows in hourly(range(6)).items():
+        bucket.put_rows(f"dt=2023-11-15/hour={12 + hour}/part.parquet", rows)
+    frame = source(event_time="path:dt={yyyy-MM-dd}/hour={HH}", watermarks=aligned()).read_stream(spark)
+    run = available_now(frame.select("id"), tmp_path / "checkpoint")
+    assert [sorted(row["id"] for row in rows) for rows in run.rows.values()] == [
+        list(range(hour * 10, hour * 10 + 10)) for hour in range(6)
+    ]
+
+
+def test_runs_over_one_checkpoint_read_what_is_new_and_nothing_twice(spark, bucket, source, tmp_path):
+    frame = source(event_time="column:at", columns=None, watermarks=aligned(timedelta(hours=3)))
+    read = []
+    for hours in (range(4), range(4, 6), (), range(6, 7)):
+        for hour, rows in hourly(hours).items():
+            bucket.put_rows(f"{hour}.parquet", rows)
+        run = available_now(frame.read_stream(spark).select("id"), tmp_path / "checkpoint")
+        read += ids(run)
+        assert len(read) == (max(hours) + 1) * 10 if hours else len(read) == 60
+    assert sorted(read) == list(range(70))
+
+
+def test_files_and_bytes_of_a_batch_are_limited(spark, bucket, source, tmp_path):
+    for hour, rows in hourly(range(6)).items():
+        bucket.put_rows(f"{hour}.parquet", rows)
+    frame = source(event_time="column:at", max_files_per_trigger=2).read_stream(spark)
+    run = available_now(frame.select("id"), tmp_path / "files")
+    assert [len(rows) for rows in run.rows.values()] == [20, 20, 20]
+
+
+def test_an_overwritten_object_is_read_again_only_when_asked_to(spark, bucket, source, tmp_path):
+    for allow in (False, True):
+        bucket.put_rows("a.parquet", [(1, NOON)])
+        state = str(tmp_path / f"state-{allow}")
+        frame = source(allow_overwrites=allow, state_location=state).read_stream(spark).select("id")
+        assert ids(available_now(frame, tmp_path / f"{allow}")) == [1]
+        bucket.put_rows("a.parquet", [(2, NOON + MINUTE), (3, NOON)])
+        frame = source(allow_overwrites=allow, state_location=state).read_stream(spark).select("id")
+        assert ids(available_now(frame, tmp_path / f"{allow}")) == ([2, 3] if allow else [])
+
+
+def test_an_object_that_is_gone_ends_the_query_or_is_skipped(spark, bucket, source, tmp_path):
+    for hour, rows in hourly(range(4)).items():
+        bucket.put_rows(f"{hour}.parquet", rows)
+    once = {"event_time": "column:at", "watermarks": aligned()}
+
+    def delete(batch):
+        if batch == 0:
+            bucket.delete("3.parquet")
+
+    with pytest.raises(Exception, match=r"in/3.parquet"):
+        available_now(source(**once).read_stream(spark).select("id"), tmp_path / "checkpoint", delete)
+    skipping = source(ignore_missing_files=True, **once).read_stream(spark).select("id")
+    assert ids(available_now(skipping, tmp_path / "checkpoint")) == []
+
+
+def test_an_object_that_is_overwritten_while_it_waits_ends_the_query_or_is_read_in_its_new_version(
+    spark, bucket, source, tmp_path
+):
+    new = [(100, NOON + 3 * HOUR), (101, NOON + 3 * HOUR)]
+
+    def overwrite(batch):
+        if batch == 0:
+            bucket.put_rows("1.parquet", new)
+
+    def run(name, then=None, **fields):
+        common = {"event_time": "column:at", "watermarks": aligned(), "state_location": str(tmp_path / f"{name}-state")}
+        frame = source(**common, **fields).read_stream(spark).select("id")
+        return ids(available_now(frame, tmp_path / name, then))
+
+    def refill():
+        for hour, rows in hourly(range(2)).items():
+            bucket.put_rows(f"{hour}.parquet", rows)
+
+    refill()
+    with pytest.raises(Exception, match=r"in/1.parquet was overwritten .* set allowOverwrites to true"):
+        run("strict", overwrite, ignore_missing_files=True)
+    refill()
+    assert run("allowed", overwrite, allow_overwrites=True) == list(range(10))
+    assert run("allowed", allow_overwrites=True) == [100, 101]
+
+
+def test_objects_are_archived_when_they_are_read_and_a_version_that_came_later_stays(spark, bucket, source, tmp_path):
+    def keys(prefix="in/"):
+        found = bucket.client.list_objects_v2(Bucket=bucket.name, Prefix=prefix).get("Contents", ())
+        return [entry["Key"].removeprefix(prefix) for entry in found]
+
+    def run(then=None, **fields):
+        frame = source(event_time="column:at", watermarks=aligned(), **fields).read_stream(spark).select("id")
+        return ids(available_now(frame, tmp_path / "checkpoint", then))
+
+    def overwrite(batch):
+        if batch == 0:  # which has read it, and is not committed yet
+            bucket.put_rows("kept.parquet", [(100, NOON)])
+
+    bucket.put_rows("kept.parquet", [(99, NOON)])
+    for hour, rows in hourly(range(2)).items():
+        bucket.put_rows(f"{hour}.parquet", rows)
+    archive = {"clean_source": "Archive", "source_archive_dir": f"s3://{bucket.name}/old"}
+    assert run(overwrite, **archive) == [*range(20), 99]
+    assert run(**archive) == []  # cleans what the first run had no time for
+    await_that(lambda: keys() == ["kept.parquet"])
+    assert keys("old/in/") == ["0.parquet", "1.parquet"]
+
+
+def test_columns_may_be_given_and_what_an_object_lacks_is_null(spark, bucket, source):
+    bucket.put_rows("a.json", [(1, NOON)])
+    bucket.put("b.json", b'{"id": 2, "other": "x"}\n')
+    reader = spark.read.format("tidegate_s3").schema("id long, other string")
+    options = {"path": bucket.path, "fileFormat": "json", "accessKey": bucket.server.access_key}
+    options |= {"secretKey": bucket.server.secret_key, "endpoint": bucket.server.endpoint, "region": "us-east-1"}
+    rows = reader.options(**options).load().orderBy("id").collect()
+    assert [tuple(row) for row in rows] == [(1, None), (2, "x")]
+
+
+def test_a_stream_needs_a_place_for_what_it_discovers(spark, bucket, source, tmp_path):
+    bucket.put_rows("a.parquet", [(1, NOON)])
+    with pytest.raises(Exception, match="'stateLocation' is missing"):
+        available_now(source(state_location=None).read_stream(spark), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"path": "/data/in"}, "expected a path such as s3://bucket/prefix"),
+        ({"event_time": "colum:at"}, "did you mean 'column:'"),
+        ({"event_time": "path:{yyy}"}, "yyyy"),
+        (
+            {"file_format": "parket"},
+            "'file_format' is 'parket': expected 'parquet', 'json', .* or 'binaryFile'; did you mean 'parquet'",
+        ),
+        ({"access_key": "only"}, "accessKey and secretKey are set together"),
+        ({"event_time_unit": "ms"}, "only a column has a unit"),
+        ({"state_location": "s3a://bucket/in/state"}, "lies in the path 's3://bucket/in'"),
+        ({"state_location": "s3n://bucket/in/state"}, "lies in the path 's3://bucket/in'"),
+        ({"clean_source": "move"}, "'off', 'archive' or 'delete'"),
+        ({"clean_source": "archive"}, "cleanSource is 'archive', but the option 'sourceArchiveDir' is missing"),
+        (
+            {"source_archive_dir": "s3://bucket/old"},
+            "is 's3://bucket/old', which needs cleanSource 'archive', but it is 'off'",
+        ),
+        ({"clean_source": "delete", "starting_timestamp": 5}, "leaves rows of an object unread"),
+        ({"clean_source": "archive", "source_archive_dir": "/old"}, "expected a path such as s3://bucket/prefix"),
+        ({"clean_source": "archive", "source_archive_dir": "s3://bucket"}, "lies in the path .* would be read again"),
+        ({"clean_source": "archive", "source_archive_dir": "s3n://bucket/in/old"}, "would be read again"),
+        (
+            {"endpoint": "127.0.0.1:9000"},
+            "'endpoint' is '127.0.0.1:9000': expected a URL, such as http://localhost:9000",
+        ),
+        ({"endpoint": "http:/host:9000"}, "'endpoint' is 'http:/host:9000': expected a URL"),
+    ],
+)
+def test_a_wrong_option_is_named_with_its_value(fields, sentence):
+    with pytest.raises(OptionError, match=sentence):
+        S3Source(**{"path": "s3://bucket/in", **fields})
+
+
+@pytest.mark.parametrize("place", ["s3://bucket/in/_state", "s3://bucket/input", "s3://other/in", "/bucket/in"])
+def test_a_state_location_that_no_listing_finds_is_taken(place):
+    assert S3Source(path="s3://bucket/in", state_location=place).state_location == place
+
+
+def test_the_watermark_is_that_of_the_least_unread_time(spark, bucket, source, tmp_path):
+    for hour, rows in hourly(range(5)).items():
+        bucket.put_rows(f"{hour}.parquet", rows)
+    strategy = aligned(timedelta(hours=1), timedelta(minutes=5))
+    frame = source(event_time="column:at", watermarks=strategy, include_source_watermark=True).read_stream(spark)
+    run = available_now(frame.select("id", "at", "source_watermark"), tmp_path / "checkpoint")
+    for rows in run.rows.values():
+        assert rows[0]["source_watermark"] is not None
+    unread = {row["id"]: milliseconds(row["at"]) for row in run.all_rows}
+    for rows in run.rows.values():
+        for row in rows:
+            unread.pop(row["id"])
+        watermark = milliseconds(rows[0]["source_watermark"])
+        assert watermark == (min(unread.values()) if unread else NOON + 5 * HOUR - 6 * MINUTE) - 5 * MINUTE - 1
+    assert parsed(run.progress[max(run.progress)].sources[0].endOffset)["positions"].keys()

@@ -1,0 +1,51 @@
+"""The command line as a process of its own, with all that it starts in one group."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager, suppress
+
+from tests.support.waiting import await_that
+
+TIDEGATE = [sys.executable, "-c", "from tidegate.cli import main; main()"]
+
+
+@contextmanager
+def started(*arguments, **options):
+    """Start the command; nothing of it is left at the end."""
+    process = subprocess.Popen(
+        [*TIDEGATE, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        **options,
+    )
+    try:
+        yield process
+    finally:
+        kill(process)
+
+
+def kill(process):
+    """Kill the command, its Java and its Python workers, as a power cut would."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def finish(process, seconds=120):
+    """Return exit code, stdout and stderr."""
+    output, errors = process.communicate(timeout=seconds)
+    return process.returncode, output, errors
+
+
+def await_while_running(condition, process, seconds=90):
+    """Wait until the condition is true while the process runs."""
+
+    def holds():
+        assert process.poll() is None, process.communicate()
+        return condition()
+
+    await_that(holds, seconds)

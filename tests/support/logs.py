@@ -1,0 +1,112 @@
+"""A source in memory, whose time stands still unless a test moves it."""
+
+from datetime import timedelta
+
+from tidegate.alignment.splits import Extent, Head
+from tidegate.alignment.strategy import WatermarkStrategy
+from tidegate.enumerators.clocks import Clocks
+from tidegate.enumerators.contract import SplitEnumerator
+from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+
+DRIFT_10 = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(milliseconds=10))
+WALL = 1_700_000_000.0  # what the wall clock of a test begins with
+
+
+class Logs(SplitEnumerator):
+    """Splits as lists of event times; position i is the i-th record.
+
+    begins: how many records at a split's beginning are gone.  unsettled: splits with an open end.
+    asked: how often each method was called.
+    """
+
+    def __init__(self, **times):
+        self.times = {split: list(each) for split, each in times.items()}
+        self.begins, self.ends, self.unsettled = {}, {}, set()
+        self.starting = "earliest"
+        self.asked = {"discover": 0, "starts": 0, "extents": 0, "close": 0}
+        self.state = None
+
+    def discover(self):
+        self.asked["discover"] += 1
+        return list(self.times)
+
+    def starts(self, splits, *, first):
+        self.asked["starts"] += 1
+        latest = first and self.starting == "latest"
+        return {s: len(self.times[s]) if latest else self.begins.get(s, 0) for s in splits}
+
+    def stops(self, splits):
+        return {s: self.ends.get(s) for s in splits}
+
+    def extents(self, splits):
+        self.asked["extents"] += 1
+        return {
+            s: Extent(self.begins.get(s, 0), len(self.times[s]), settled=s not in self.unsettled)
+            for s in splits
+            if s in self.times
+        }
+
+    def peek(self, positions):
+        return {s: Head(p, self.times[s][p]) if p < len(self.times[s]) else None for s, p in positions.items()}
+
+    def latest(self, ends):
+        return {s: max(self.times[s][:end], default=None) for s, end in ends.items()}
+
+    def lookup(self, event_time_ms, splits):
+        return {s: next((Head(p, t) for p, t in enumerate(self.times[s]) if t >= event_time_ms), None) for s in splits}
+
+    def snapshot(self):
+        return self.state
+
+    def close(self):
+        self.asked["close"] += 1
+
+
+class Clock:
+    """Seconds that pass only when someone sleeps."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+    @property
+    def clocks(self):
+        return Clocks(self, lambda: WALL + self.now, self.sleep)
+
+
+def coordinator(logs, clock=None, cores=2, restored=None, group=None, pace=None, **settings):
+    """Return a coordinator of a new run; ``restored`` collects the states that it is opened with."""
+
+    def open_enumerator(state):
+        if restored is not None:
+            restored.append(state)
+        return logs
+
+    clock = clock or Clock()
+    known = {"watermarks": WatermarkStrategy(), **settings}
+    return SourceCoordinator(
+        "memory", open_enumerator, CoordinatorSettings(**known), cores, group=group, pace=pace, clocks=clock.clocks
+    )
+
+
+def read(run, start, end):
+    """Return what the batch between two offsets reads, as (split, position)."""
+    return [(r.split_id, p) for task in run.tasks(start, end) for r in task.ranges for p in range(r.start, r.end)]
+
+
+def all_records(logs):
+    return sorted((split, p) for split, times in logs.times.items() for p in range(len(times)))
+
+
+def drain(run, start):
+    """Take batches until the offset repeats; return their records and the last offset."""
+    found = []
+    while (end := run.latest_offset(start)) != start:
+        found += read(run, start, end)
+        start = end
+    return found, start

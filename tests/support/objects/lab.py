@@ -1,0 +1,55 @@
+"""Objects for tests of formats: laid down for the S3 endpoint, or held in memory."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pyarrow as pa
+
+from tests.servers.test_s3 import lay_down
+from tidegate.readers.objects.values import Chunk, ObjectFormat, S3Object
+from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.readers.s3.store import ObjectStore
+
+
+class Recorded(ObjectStore):
+    """Remembers what was asked for."""
+
+    def __init__(self, config: S3ConnectionConfig, bucket: str) -> None:
+        super().__init__(config, bucket)
+        self.asked: list[tuple[int, int]] = []
+
+    def fetch(self, found: S3Object, start: int, end: int) -> bytes:
+        self.asked.append((start, end))
+        return super().fetch(found, start, end)
+
+
+class InMemory(ObjectStore):
+    """Answers at once, for tests that ask thousands of times."""
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(S3ConnectionConfig(), "data")
+        self._content = content
+
+    def _fetch(self, found: S3Object, start: int, end: int) -> bytes:
+        assert 0 <= start < end <= len(self._content)
+        return self._content[start:end]
+
+
+def held(content: bytes) -> S3Object:
+    """Return what a listing shows of an object in memory."""
+    return S3Object("x", len(content), "", 0)
+
+
+def laid(bucket, content: bytes, key: str | None = None) -> S3Object:
+    key = key or hashlib.sha256(content).hexdigest()
+    lay_down(bucket, key, content)
+    return S3Object(key, len(content), "", 0)
+
+
+def chunk(found: S3Object, start: int = 0, end: int | None = None) -> Chunk:
+    return Chunk(*found, start, found.size if end is None else end, 1, None, None)
+
+
+def read(made: ObjectFormat, found: S3Object, schema: pa.Schema, start: int = 0, end: int | None = None) -> pa.Table:
+    return pa.Table.from_batches(made.read(chunk(found, start, end), schema), schema)
