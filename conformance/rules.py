@@ -5,7 +5,6 @@ The documentation, the report, the command line and the table of mutants are mad
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -19,7 +18,19 @@ from tidegate.errors import OptionError, did_you_mean
 if TYPE_CHECKING:
     from tidegate.conformance.lab.lab import Lab
 
-__all__ = ["AREAS", "Level", "Rule", "Tier", "all_rules", "rule", "rule_named", "rules_of", "tier_named"]
+__all__ = [
+    "AREAS",
+    "Check",
+    "Level",
+    "Rule",
+    "Test",
+    "Tier",
+    "add_rule",
+    "all_rules",
+    "rule_named",
+    "rules_of",
+    "tier_named",
+]
 
 AREAS = {
     "SPLIT": "which splits there are",
@@ -52,8 +63,8 @@ class Tier(Enum):
     FAULTS = "a side that fails while it is read, and processes that are killed"
 
 
-_Test: TypeAlias = Callable[["Lab"], None]
-_Check: TypeAlias = Callable[[HarnessFactory], None]
+Test: TypeAlias = Callable[["Lab"], None]
+Check: TypeAlias = Callable[[HarnessFactory], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +92,7 @@ class Rule:
     tested: str
     passes: str
     look_at: tuple[str, ...]
-    test: _Test
+    test: Test
     needs: frozenset[Ability] = frozenset()
     witness: tuple[str, ...] = ()
     source: str = ""
@@ -93,9 +104,9 @@ class Rule:
         return self.id.partition("-")[0]
 
     @property
-    def check(self) -> _Check:
+    def check(self) -> Check:
         """What tests it without pytest: called with a harness, raises ConformanceError."""
-        check: _Check = getattr(import_module(self.test.__module__), self.test.__name__)
+        check: Check = getattr(import_module(self.test.__module__), self.test.__name__)
         return check
 
     @property
@@ -112,55 +123,12 @@ class Rule:
 _RULES: dict[str, Rule] = {}
 
 
-def rule(  # noqa: PLR0913 - all of it is said once, by name
-    id: str,  # noqa: A002 - the word of the reports
-    title: str,
-    *,
-    purpose: str,
-    tested: str,
-    passes: str,
-    look_at: Iterable[str],
-    level: Level = Level.MUST,
-    tier: Tier = Tier.CONTRACT,
-    needs: Iterable[Ability] = (),
-    witness: Iterable[str] = (),
-    source: str = "",
-    waits: bool = True,
-) -> Callable[[_Test], _Check]:
-    """Make a rule of a test, and of the test a check: a function that anyone calls with a harness.
-
-    Raises OptionError for an id that is taken or of no known area.
-    """
-
-    def add(test: _Test) -> _Check:
-        area, _, number = id.partition("-")
-        if id in _RULES or area not in AREAS or not number.isdecimal() or number[0] == "0":
-            raise OptionError(f"{id!r} is taken, or is no area and number such as READ-1")
-        _RULES[id] = Rule(
-            id,
-            title,
-            level,
-            tier,
-            purpose,
-            tested,
-            passes,
-            tuple(look_at),
-            test,
-            frozenset(needs),
-            tuple(witness),
-            source,
-            waits,
-        )
-
-        @functools.wraps(test)
-        def check(harness: HarnessFactory) -> None:
-            from tidegate.conformance.checker import enforce
-
-            enforce(_RULES[id], harness)
-
-        return check
-
-    return add
+def add_rule(made: Rule) -> None:
+    """Let there be one rule more.  Raises OptionError for an id that is taken or of no known area."""
+    area, _, number = made.id.partition("-")
+    if made.id in _RULES or area not in AREAS or not number.isdecimal() or number[0] == "0":
+        raise OptionError(f"{made.id!r} is taken, or is no area and number such as READ-1")
+    _RULES[made.id] = made
 
 
 def all_rules() -> list[Rule]:

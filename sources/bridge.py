@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import pyarrow as pa
@@ -44,7 +44,9 @@ from tidegate.enumerators.planning.pace import BATCHES, BatchPace
 from tidegate.errors import ContractError, TidegateError
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.worker_memory import freeze_imports
-from tidegate.sources.contract import Source
+
+if TYPE_CHECKING:  # a source asks for this bridge by itself (Source.read_stream)
+    from tidegate.sources.contract import Source
 
 __all__ = ["END_OF_TIME_MS", "SOURCE_WATERMARK", "Driver", "coordinator_of", "data_source_class", "schema_of"]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tidegate.conformance.declaring import rule
 from tidegate.conformance.errors import SkippedError
 from tidegate.conformance.lab.lab import Lab
-from tidegate.conformance.rules import Tier, rule
+from tidegate.conformance.rules import Tier
 
 __all__ = ["check_whatever_happens_every_row_comes_once", "check_whatever_happens_splits_stay_aligned"]
 

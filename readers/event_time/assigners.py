@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import ContractError, CorruptDataError, did_you_mean
-from tidegate.readers.event_time.units import TimeUnit, detect_unit, text_times, value_times
-from tidegate.readers.kafka.schema import LARGEST_MS
+from tidegate.readers.event_time.units import LARGEST_MS, TimeUnit, detect_unit, text_times, value_times
 
 __all__ = [
     "BadEventTime",

@@ -15,9 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["TimeUnit", "detect_unit", "text_times", "value_times"]
+__all__ = ["LARGEST_MS", "TimeUnit", "detect_unit", "text_times", "value_times"]
 
 TimeUnit: TypeAlias = Literal["s", "ms", "us", "iso8601"]
+
+LARGEST_MS = (2**63 - 1) // 1000
+"""The largest time that a timestamp in microseconds holds."""
 
 # Detection ends at the year 5138 in each unit, where the next one begins in 1973.
 _DETECTED_BELOW: dict[TimeUnit, int] = {"s": 10**11, "ms": 10**14, "us": 10**17}

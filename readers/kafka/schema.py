@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["EVENT_TIME", "EVENT_TIME_FAULT", "HEADER_LIST", "LARGEST_MS", "MICROSECONDS", "arrow_schema"]
+__all__ = ["EVENT_TIME", "EVENT_TIME_FAULT", "HEADER_LIST", "MICROSECONDS", "arrow_schema"]
 
 EVENT_TIME = "event_time"
 EVENT_TIME_FAULT = "event_time_fault"
 MICROSECONDS = 1000  # in a millisecond
-LARGEST_MS = (2**63 - 1) // MICROSECONDS
-"""The largest time that a timestamp in microseconds holds."""
 
 HEADER_LIST = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
 _COLUMNS = [

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tidegate.readers.retry import Deadline, TransientError
-from tidegate.readers.s3.store import s3_error
+from tidegate.readers.s3.errors import s3_error
 
 __all__ = ["ask_s3"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import io
-import re
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,15 +12,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.errors import ConnectorError, ObjectGoneError, OptionError, TidegateError
+from tidegate.errors import ConnectorError, ObjectGoneError
 from tidegate.readers.objects.values import Chunk, S3Object
 from tidegate.readers.retry import Deadline, TransientError
 from tidegate.readers.s3.address import S3Address
 from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.readers.s3.errors import OVERWRITTEN, s3_error
 from tidegate.readers.s3.file import ObjectFile
 from tidegate.readers.s3.get import get_range
+from tidegate.readers.s3.request import ask_s3
 
-__all__ = ["SMALL_BYTES", "TAIL_BYTES", "ObjectStore", "s3_error", "s3_object"]
+__all__ = ["SMALL_BYTES", "TAIL_BYTES", "ObjectStore", "s3_object"]
 
 SMALL_BYTES = 8 << 20
 """Objects up to this size are fetched whole, by one request; it is also the size of a part of larger ones."""
@@ -33,74 +34,6 @@ AHEAD_BYTES = 4 * SMALL_BYTES
 AHEAD_THREADS = 8
 LEAST_S = 0.001  # what a Deadline has when it is over
 STEP_BYTES = 256 << 10  # after so many bytes of a slow body the deadline is looked at
-
-_QUERY = re.compile(r"\?[^\s\"']*")  # of a signed URL: it holds what a request is let in by
-
-_DELETED, _OVERWRITTEN = "was deleted", "was overwritten"
-_GONE = {
-    "404": _DELETED,
-    "NoSuchKey": _DELETED,
-    "NoSuchVersion": _DELETED,
-    "412": _OVERWRITTEN,
-    "PreconditionFailed": _OVERWRITTEN,
-    "416": _OVERWRITTEN,
-    "InvalidRange": _OVERWRITTEN,
-}
-_LOOK_AT = {
-    "InvalidAccessKeyId": "accessKey",
-    "SignatureDoesNotMatch": "secretKey",
-    "InvalidToken": "sessionToken",
-    "ExpiredToken": "sessionToken",
-    "AuthorizationHeaderMalformed": "region",
-    "PermanentRedirect": "region",
-}
-"""The option by which an endpoint refuses us."""
-_PASSING = {
-    "RequestTimeout",
-    "RequestTimeTooSkewed",
-    "SlowDown",
-    "Throttling",
-    "ThrottlingException",
-    "RequestLimitExceeded",
-}
-
-
-def s3_error(problem: Exception, target: str) -> TidegateError:
-    """Return what an error of a request means: TransientError, ObjectGoneError, OptionError or ConnectorError.
-
-    problem: botocore's, or an OSError.
-    target: what was asked for, such as ``s3://bucket/key``.
-    """
-    from botocore import exceptions
-
-    if isinstance(problem, exceptions.ClientError):
-        return _refusal(problem.response, target)
-    sentence = _QUERY.sub("", str(problem)).rstrip(".")
-    passing = (
-        exceptions.ConnectionError,
-        exceptions.HTTPClientError,
-        exceptions.IncompleteReadError,
-        exceptions.ResponseStreamingError,
-    )
-    if isinstance(problem, passing):
-        return TransientError(sentence)
-    if isinstance(problem, exceptions.ParamValidationError):
-        return OptionError(f"{target} names no object of S3: {' '.join(sentence.split())}")
-    return ConnectorError(f"cannot ask for {target}: {sentence}")
-
-
-def _refusal(response: Any, target: str) -> TidegateError:
-    code = response.get("Error", {}).get("Code", "")
-    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    if code in _GONE:
-        became = _GONE[code]
-        return ObjectGoneError(f"{target} {became} after it was found", overwritten=became == _OVERWRITTEN)
-    if code == "NoSuchBucket":
-        return OptionError(f"there is no bucket {target.split('/')[2]!r}, of {target}")
-    if status >= 500 or status == 429 or code in _PASSING:
-        return TransientError(f"the endpoint answered {code or status}")
-    hint = f"; look at {_LOOK_AT[code]}, or where boto3 finds it" if code in _LOOK_AT else ""
-    return ConnectorError(f"the endpoint refused {target}: {code or status}{hint}")
 
 
 def s3_object(key: str, size: int, answer: Any) -> S3Object:
@@ -131,7 +64,6 @@ class ObjectStore:
 
         Raises what :meth:`fetch` raises.
         """
-        from tidegate.readers.s3.request import ask_s3  # which needs s3_error
 
         def ask() -> Any:
             return self.config.client().head_object(Bucket=self.bucket, Key=key)
@@ -160,8 +92,6 @@ class ObjectStore:
 
         Raises OptionError, DeadlineError and ConnectorError as :meth:`fetch` does.
         """
-        from tidegate.readers.s3.request import ask_s3  # which needs s3_error
-
         ask_s3(
             lambda: self.config.client().put_object(Bucket=place.bucket, Key=place.key, Body=data),
             "write bad records to",
@@ -233,7 +163,7 @@ class ObjectStore:
         span, _, size = answer.get("ContentRange", whole).rpartition("/")
         etag = answer.get("ETag", "").strip('"')
         if size not in {"*", str(found.size)} or (found.etag and etag != found.etag):
-            raise ObjectGoneError(f"{target} {_OVERWRITTEN} after it was found", overwritten=True)
+            raise ObjectGoneError(f"{target} {OVERWRITTEN} after it was found", overwritten=True)
         if not span.startswith(f"bytes {start}-"):
             raise ConnectorError(f"the endpoint gave {target} from another byte on than {start}")
 

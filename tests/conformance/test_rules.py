@@ -2,7 +2,8 @@ import pytest
 
 from tests.conformance.small import RULES
 from tidegate.conformance.abilities import Ability
-from tidegate.conformance.rules import AREAS, Tier, all_rules, rule, rule_named, rules_of, tier_named
+from tidegate.conformance.declaring import rule
+from tidegate.conformance.rules import AREAS, Tier, all_rules, rule_named, rules_of, tier_named
 from tidegate.errors import OptionError
 
 WORDS = {"purpose": "x", "tested": "x", "passes": "x", "look_at": ("x",)}

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.checks.time.bad import IN_THE_YEAR_2200_MS, expect_as_if_without, expect_watermark_within
+from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.judging import backward, past_the_bound
 from tidegate.conformance.lab.lab import SECOND_MS, Lab, Split, after
 from tidegate.conformance.lab.planning import Clock
 from tidegate.conformance.lab.query import Query
-from tidegate.conformance.rules import Level, rule
+from tidegate.conformance.rules import Level
 from tidegate.enumerators.clocks import Clocks
 from tidegate.errors import TidegateError
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.lab import Lab, after
 from tidegate.conformance.lab.query import Query
-from tidegate.conformance.rules import Level, rule
+from tidegate.conformance.rules import Level
 
 __all__ = [
     "check_a_bounded_run_reads_all_there_was_at_its_start_and_no_more",

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.declaring import rule
 from tidegate.conformance.harness import Fault
 from tidegate.conformance.lab.faults import Attempt, cut_off
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
 from tidegate.conformance.lab.query import Batch, Query
-from tidegate.conformance.rules import Tier, rule
+from tidegate.conformance.rules import Tier
 from tidegate.enumerators.contract import Json
 
 __all__ = [

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.explain import ordered_difference
 from tidegate.conformance.lab.faults import cut_off
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
 from tidegate.conformance.lab.spark.driver import another_driver, keys_of_files, stream_until_held
 from tidegate.conformance.lab.spark.stream import SparkStream, folder
-from tidegate.conformance.rules import Tier, rule
+from tidegate.conformance.rules import Tier
 
 __all__ = ["check_a_killed_driver_costs_no_rows", "check_a_stream_fails_with_a_sentence_and_goes_on_afterwards"]
 

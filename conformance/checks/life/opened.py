@@ -9,11 +9,12 @@ from typing import TypeVar
 from pyspark import cloudpickle
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.explain import ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.lab.resources import Resources, acts
-from tidegate.conformance.rules import Level, rule
+from tidegate.conformance.rules import Level
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.sources.contract import Source
 

@@ -11,12 +11,13 @@ from typing import Any
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Positions, SplitRange
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.declaring import rule
 from tidegate.conformance.errors import NotApplicableError
 from tidegate.conformance.harness import Fault
 from tidegate.conformance.lab.explain import ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
 from tidegate.conformance.lab.resources import acts
-from tidegate.conformance.rules import Level, rule
+from tidegate.conformance.rules import Level
 from tidegate.enumerators.contract import (
     SplitEnumerator,
     SupportsClock,

@@ -13,11 +13,12 @@ from urllib.parse import quote
 
 from tidegate.alignment.splits import SplitRange
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.declaring import rule
 from tidegate.conformance.errors import NotApplicableError
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.lab.refusals import refusal
-from tidegate.conformance.rules import Level, rule
+from tidegate.conformance.rules import Level
 from tidegate.errors import OptionError
 from tidegate.sources.contract import Source
 from tidegate.sources.options import option_names

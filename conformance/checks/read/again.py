@@ -11,9 +11,9 @@ from pyspark import cloudpickle
 
 from tidegate.alignment.splits import SplitRange
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.explain import ordered_difference, row_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, Lab, after
-from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.readers.contract import ReadTask
 from tidegate.sources.contract import Source

@@ -7,9 +7,9 @@ from contextlib import suppress
 
 from tidegate.alignment.splits import SplitId, SplitRange
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.explain import listed
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
-from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import Json
 from tidegate.errors import DataLossError
 from tidegate.readers.contract import ReadTask

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
-from tidegate.conformance.rules import rule
 
 __all__ = [
     "check_event_times_come_as_they_were_written",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pyspark.errors import PySparkException
 
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.declaring import rule
 from tidegate.conformance.errors import SkippedError
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
 from tidegate.conformance.lab.spark.driver import Delivered, another_driver, read_by_connect, read_on_cluster
 from tidegate.conformance.lab.spark.stream import folder
-from tidegate.conformance.rules import Level, Tier, rule
+from tidegate.conformance.rules import Level, Tier
 
 __all__ = ["check_a_cluster_reads_it_also_when_tasks_fail", "check_spark_connect_reads_it"]
 

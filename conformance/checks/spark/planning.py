@@ -15,10 +15,11 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
 from tidegate.conformance.lab.planning import Clock
 from tidegate.conformance.lab.spark.planner import CORES, PlannedBatch, stream_by_limit
-from tidegate.conformance.rules import Tier, rule
+from tidegate.conformance.rules import Tier
 from tidegate.enumerators.contract import SupportsCost
 from tidegate.readers.contract import ReadTask
 

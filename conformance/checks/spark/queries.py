@@ -5,12 +5,13 @@ from __future__ import annotations
 from pyspark.errors import PySparkException
 
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.explain import ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split
 from tidegate.conformance.lab.leftovers import Held
 from tidegate.conformance.lab.spark.session import shared_session
 from tidegate.conformance.lab.spark.stream import SparkStream, gist
-from tidegate.conformance.rules import Level, Tier, rule
+from tidegate.conformance.rules import Level, Tier
 from tidegate.sources.bridge import Driver, data_source_class, schema_of
 
 __all__ = [

@@ -7,10 +7,10 @@ from contextlib import closing
 
 from tidegate.alignment.splits import Extent, SplitId
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.explain import difference, listed
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split
 from tidegate.conformance.lab.query import Query
-from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.errors import DataLossError
 from tidegate.sources.contract import Source

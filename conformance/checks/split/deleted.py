@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from tidegate.alignment.splits import Extent
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
 from tidegate.conformance.lab.query import Query
-from tidegate.conformance.rules import rule
 
 __all__ = [
     "check_a_begin_moves_with_every_row_that_is_deleted",

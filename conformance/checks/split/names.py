@@ -8,10 +8,10 @@ from contextlib import closing
 
 from tidegate.alignment.splits import Positions, SplitId
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.explain import listed, ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
 from tidegate.conformance.lab.query import Query
-from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import Json, SupportsCommit
 from tidegate.sources.contract import Source
 

@@ -7,12 +7,13 @@ from functools import partial
 
 from tidegate.alignment.budget import Budget
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.declaring import rule
 from tidegate.conformance.harness import Row
 from tidegate.conformance.lab.elsewhere import batch_of, offset_after
 from tidegate.conformance.lab.explain import difference, ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split
 from tidegate.conformance.lab.query import Query
-from tidegate.conformance.rules import Tier, rule
+from tidegate.conformance.rules import Tier
 from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
 
 __all__ = [

@@ -12,13 +12,14 @@ from typing import Any
 
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.declaring import rule
 from tidegate.conformance.errors import NotApplicableError
 from tidegate.conformance.lab.elsewhere import snapshot_of
 from tidegate.conformance.lab.explain import listed
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.lab.refusals import refusal
-from tidegate.conformance.rules import Level, rule
+from tidegate.conformance.rules import Level
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.errors import CheckpointError, TidegateError
 from tidegate.sources.contract import Source

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.judging import late, past_the_bound
 from tidegate.conformance.lab.lab import SECOND_MS, Lab, after, said
 from tidegate.conformance.lab.query import Query
-from tidegate.conformance.rules import rule
 from tidegate.errors import TidegateError
 
 __all__ = [

@@ -7,8 +7,9 @@ from collections.abc import Collection, Mapping
 from tidegate.alignment.index import SupportsPeek, SupportsTimeIndex
 from tidegate.alignment.splits import Head, SplitId
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, said
-from tidegate.conformance.rules import Level, rule
+from tidegate.conformance.rules import Level
 
 __all__ = [
     "check_latest_is_exact_where_rows_are_in_order",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidegate.conformance.checks.time.bad import IN_THE_YEAR_2200_MS
+from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.lab import Lab, after, said
-from tidegate.conformance.rules import rule
 
 __all__ = ["check_any_number_of_rows_that_do_not_count_is_stepped_over"]
 

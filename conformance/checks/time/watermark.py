@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.judging import backward, late, watermark_ms, watermarks
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after, said
 from tidegate.conformance.lab.query import Query
-from tidegate.conformance.rules import Level, rule
+from tidegate.conformance.rules import Level
 
 __all__ = [
     "check_a_complete_split_stops_holding_the_watermark",

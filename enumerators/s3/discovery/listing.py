@@ -13,7 +13,8 @@ from tidegate.errors import ConnectorError
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.retry import Deadline, TransientError
 from tidegate.readers.s3.config import S3ConnectionConfig
-from tidegate.readers.s3.store import s3_error, s3_object
+from tidegate.readers.s3.errors import s3_error
+from tidegate.readers.s3.store import s3_object
 
 __all__ = ["ListingRules", "ObjectListing"]
 

@@ -14,7 +14,7 @@ from tidegate.enumerators.daemon_threads import DaemonThreads
 from tidegate.errors import OptionError
 from tidegate.readers.retry import Deadline, TransientError
 from tidegate.readers.s3.config import S3ConnectionConfig
-from tidegate.readers.s3.store import s3_error
+from tidegate.readers.s3.errors import s3_error
 
 __all__ = ["LONGEST_HIDDEN_S", "Message", "NotificationQueue", "QueueState"]
 

@@ -24,7 +24,7 @@ from tidegate.errors import ConnectorError, OptionError, TidegateError
 from tidegate.readers.retry import Deadline, TransientError
 from tidegate.readers.s3.address import s3_address
 from tidegate.readers.s3.config import S3ConnectionConfig
-from tidegate.readers.s3.store import s3_error
+from tidegate.readers.s3.errors import s3_error
 
 __all__ = ["FileInfo", "LedgerFolder", "Stored", "open_folder"]
 

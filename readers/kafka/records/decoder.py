@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.compiled import compiled
-from tidegate.readers.kafka.schema import HEADER_LIST, LARGEST_MS, MICROSECONDS, arrow_schema
+from tidegate.readers.event_time.units import LARGEST_MS
+from tidegate.readers.kafka.schema import HEADER_LIST, MICROSECONDS, arrow_schema
 from tidegate.readers.plain_text import java_text
 
 if TYPE_CHECKING:

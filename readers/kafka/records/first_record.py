@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafka.record.util import decode_varint
 
-from tidegate.readers.kafka.schema import LARGEST_MS
+from tidegate.readers.event_time.units import LARGEST_MS
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,7 +14,7 @@ from kafka.record.util import encode_varint
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.decompression import about, decompress, sound_lz4_header
-from tidegate.readers.kafka.schema import LARGEST_MS
+from tidegate.readers.event_time.units import LARGEST_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

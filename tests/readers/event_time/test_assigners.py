@@ -23,7 +23,7 @@ from tidegate.readers.event_time.assigners import (
     detect_unit,
     event_times,
 )
-from tidegate.readers.kafka.schema import LARGEST_MS
+from tidegate.readers.event_time.units import LARGEST_MS
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MILLISECOND = timedelta(milliseconds=1)

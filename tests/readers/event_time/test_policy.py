@@ -13,8 +13,8 @@ from tests.support.kafka.rows import batch
 from tidegate.errors import ContractError, CorruptDataError
 from tidegate.readers.event_time.assigners import JsonTimestamp, event_times
 from tidegate.readers.event_time.policy import EventTimePolicy
+from tidegate.readers.event_time.units import LARGEST_MS
 from tidegate.readers.kafka.records.batches import corruption_named
-from tidegate.readers.kafka.schema import LARGEST_MS
 
 NOW_MS = 1_700_000_000_000
 TOMORROW_MS = NOW_MS + 86_400_000

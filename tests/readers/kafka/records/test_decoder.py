@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from tests.support.kafka.lab import HEADER, Record, encode, reseal, rows
 from tidegate.errors import CorruptDataError
+from tidegate.readers.event_time.units import LARGEST_MS
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.records.batches import RecordBatch, split_batches
 from tidegate.readers.kafka.records.decoder import RecordDecoder, find_record
 from tidegate.readers.kafka.records.first_record import first_record
-from tidegate.readers.kafka.schema import LARGEST_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,0 +1,80 @@
+"""What errors of requests to S3 mean."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tidegate.errors import ConnectorError, ObjectGoneError, OptionError, TidegateError
+from tidegate.readers.retry import TransientError
+
+__all__ = ["OVERWRITTEN", "s3_error"]
+
+_QUERY = re.compile(r"\?[^\s\"']*")  # of a signed URL: it holds what a request is let in by
+
+OVERWRITTEN = "was overwritten"
+_DELETED = "was deleted"
+_GONE = {
+    "404": _DELETED,
+    "NoSuchKey": _DELETED,
+    "NoSuchVersion": _DELETED,
+    "412": OVERWRITTEN,
+    "PreconditionFailed": OVERWRITTEN,
+    "416": OVERWRITTEN,
+    "InvalidRange": OVERWRITTEN,
+}
+_LOOK_AT = {
+    "InvalidAccessKeyId": "accessKey",
+    "SignatureDoesNotMatch": "secretKey",
+    "InvalidToken": "sessionToken",
+    "ExpiredToken": "sessionToken",
+    "AuthorizationHeaderMalformed": "region",
+    "PermanentRedirect": "region",
+}
+"""The option by which an endpoint refuses us."""
+_PASSING = {
+    "RequestTimeout",
+    "RequestTimeTooSkewed",
+    "SlowDown",
+    "Throttling",
+    "ThrottlingException",
+    "RequestLimitExceeded",
+}
+
+
+def s3_error(problem: Exception, target: str) -> TidegateError:
+    """Return what an error of a request means: TransientError, ObjectGoneError, OptionError or ConnectorError.
+
+    problem: botocore's, or an OSError.
+    target: what was asked for, such as ``s3://bucket/key``.
+    """
+    from botocore import exceptions
+
+    if isinstance(problem, exceptions.ClientError):
+        return _refusal(problem.response, target)
+    sentence = _QUERY.sub("", str(problem)).rstrip(".")
+    passing = (
+        exceptions.ConnectionError,
+        exceptions.HTTPClientError,
+        exceptions.IncompleteReadError,
+        exceptions.ResponseStreamingError,
+    )
+    if isinstance(problem, passing):
+        return TransientError(sentence)
+    if isinstance(problem, exceptions.ParamValidationError):
+        return OptionError(f"{target} names no object of S3: {' '.join(sentence.split())}")
+    return ConnectorError(f"cannot ask for {target}: {sentence}")
+
+
+def _refusal(response: Any, target: str) -> TidegateError:
+    code = response.get("Error", {}).get("Code", "")
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if code in _GONE:
+        became = _GONE[code]
+        return ObjectGoneError(f"{target} {became} after it was found", overwritten=became == OVERWRITTEN)
+    if code == "NoSuchBucket":
+        return OptionError(f"there is no bucket {target.split('/')[2]!r}, of {target}")
+    if status >= 500 or status == 429 or code in _PASSING:
+        return TransientError(f"the endpoint answered {code or status}")
+    hint = f"; look at {_LOOK_AT[code]}, or where boto3 finds it" if code in _LOOK_AT else ""
+    return ConnectorError(f"the endpoint refused {target}: {code or status}{hint}")
