@@ -41,6 +41,14 @@ def test_no_link_in_the_documentation_is_dead():
     assert dead == []
 
 
+def test_every_folder_of_modules_is_named_on_the_page_of_folders():
+    rooms = {path.name for path in (ROOT / "src/tidegate").iterdir() if path.is_symlink()}
+    named = set(re.findall(r"^\| `([^`]+)/` \|", (ROOT / "docs/folders.md").read_text(), re.MULTILINE))
+    there = {str(path.parent.relative_to(ROOT)) for room in rooms for path in (ROOT / room).rglob("__init__.py")}
+    assert there - named == set()
+    assert [folder for folder in named if not (ROOT / folder).is_dir()] == []
+
+
 def promises():
     """Return each row of the tables of guarantees: the promise, and what its last column names."""
     rows = [line.strip("| ").split(" | ") for line in (ROOT / "docs/guarantees.md").read_text().splitlines()]

@@ -1,6 +1,8 @@
-"""Every module imports only from floors below its own (docs/architecture.md)."""
+"""Every module imports only from floors below its own (docs/architecture.md), and folders keep to one subject."""
 
 import ast
+from collections import Counter
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -10,17 +12,32 @@ FLOORS = {"alignment": 1, "readers": 2, "enumerators": 3, "sources": 4, "conform
 SIDE_ROOMS = {"servers"}  # may use errors only, and be used by jobs, tests and benchmarks only
 NEVER_SPARK = {"alignment", "readers", "enumerators", "servers"}
 
+# Subjects of which none knows of another: connectors in every room, and formats among those of readers.
+CONNECTORS = {"kafka", "s3"}
+FORMATS = {"avro", "binary", "csv", "json", "orc", "parquet", "text"}
+MOST_MODULES = 20
 
-def imported(path):
-    """Return the dotted names of all modules that a file imports, wherever in it."""
+
+def imported(path, *, for_types=True):
+    """Return the dotted names of all modules that a file imports, wherever in it.
+
+    for_types: also what only a checker of types imports.
+    """
     names = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(ast.parse(path.read_text()), for_types):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path} has a relative import"
             names += [f"{node.module}.{alias.name}" for alias in node.names]
     return names
+
+
+def nodes(tree, for_types):
+    yield tree
+    for child in ast.iter_child_nodes(tree):
+        if for_types or not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
+            yield from nodes(child, for_types)
 
 
 def violations(root):
@@ -78,3 +95,123 @@ def test_an_import_that_looks_up_is_found(tmp_path, room, line):
 def test_every_room_of_the_package_is_known_here():
     linked = {path.name for path in (ROOT / "src/tidegate").iterdir() if path.is_symlink()}
     assert linked == {*FLOORS, *SIDE_ROOMS}
+
+
+def modules(root):
+    """Return the file of each module by its name."""
+    found = {}
+    for top in (*FLOORS, *SIDE_ROOMS, "src", "tests", "benchmarks", "examples"):
+        for path in sorted((root / top).rglob("*.py")):
+            parts = path.relative_to(root).with_suffix("").parts
+            if top == "src":
+                parts = parts[1:]
+            elif top in {*FLOORS, *SIDE_ROOMS}:
+                parts = ("tidegate", *parts)
+            found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+def circle(root):
+    """Return modules that import each other in a circle, wherever in them; None: there is none.
+
+    What only a checker of types imports does not count.
+    """
+    known = modules(root)
+    graph = {}
+    for module, path in known.items():
+        # An attribute of a module, or a module of a package.
+        names = {name if name in known else name.rpartition(".")[0] for name in imported(path, for_types=False)}
+        graph[module] = (names & {*known}) - {module}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return None
+
+
+def subjects(module):
+    """Return what a module is about, of the subjects that know nothing of each other."""
+    parts = module.split(".")[1:]
+    found = {part for part in parts if part in CONNECTORS}
+    if parts[:2] == ["readers", "formats"]:
+        found |= {part for part in parts[2:3] if part in FORMATS}
+    return found
+
+
+def meddling(root):
+    """Return every import by which one subject knows of another."""
+    known = modules(root)
+    found = []
+    for module, path in known.items():
+        for name in imported(path) if module.startswith("tidegate.") else ():
+            used = name if name in known else name.rpartition(".")[0]
+            for kinds in (CONNECTORS, FORMATS):
+                own, other = subjects(module) & kinds, subjects(used) & kinds
+                if own and other - own:
+                    found.append(f"{module} imports {used}")
+    return found
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    assert circle(ROOT) is None
+
+
+@pytest.mark.parametrize(
+    ("back", "is_one"),
+    [
+        ("from tidegate.readers.a import A", True),
+        ("from tidegate.readers import a", True),
+        ("import tidegate.readers.a", True),
+        ("def f():\n    from tidegate.readers.a import A", True),
+        ("if TYPE_CHECKING:\n    from tidegate.readers.a import A\nelse:\n    from math import pi", False),
+        ("from tidegate.readers.d import A", False),
+    ],
+)
+def test_a_circle_is_found_wherever_it_closes(tmp_path, back, is_one):
+    (tmp_path / "readers").mkdir()
+    for name, line in {"a": "from tidegate.readers import b", "b": "import tidegate.readers.c", "c": back}.items():
+        (tmp_path / "readers" / f"{name}.py").write_text(f"{line}\n")
+    assert bool(circle(tmp_path)) == is_one
+
+
+def test_connectors_and_formats_know_nothing_of_each_other():
+    assert meddling(ROOT) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "found"),
+    [
+        ("readers/kafka/reader", "from tidegate.readers.s3.store import ObjectStore", 1),
+        ("enumerators/s3/state/lease", "from tidegate.readers.kafka import client", 1),
+        ("jobs/backfill/s3", "def f():\n    from tidegate.sources.kafka.source import KafkaSource", 1),
+        ("readers/formats/json/lines", "from tidegate.readers.formats.csv.dialect import CsvDialect", 1),
+        ("readers/formats/text", "from tidegate.readers.formats.json import lines", 1),
+        ("readers/formats/json/lines", "from tidegate.readers.formats.line_ranges import LONGEST_LINE", 0),
+        ("readers/formats/json/lines", "from tidegate.readers.s3.store import ObjectStore", 0),
+        ("sources/registration", "import tidegate.sources.kafka.source, tidegate.sources.s3.source", 0),
+        ("sources/s3/text", "from tidegate.readers.formats.csv.dialect import CsvDialect", 0),
+    ],
+)
+def test_an_import_of_a_sibling_is_found(tmp_path, module, line, found):
+    for path in (module, "readers/s3/store", "readers/kafka/client", "readers/formats/json/lines"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).with_suffix(".py").touch()
+    (tmp_path / module).with_suffix(".py").write_text(f"{line}\n")
+    assert len(meddling(tmp_path)) == found
+
+
+def test_no_folder_is_too_full_to_be_read_at_a_glance():
+    counts = Counter(path.parent for path in modules(ROOT).values() if path.name != "__init__.py")
+    assert {str(folder): count for folder, count in counts.items() if count > MOST_MODULES} == {}
+
+
+def test_every_folder_of_a_room_is_a_package_that_says_what_it_holds():
+    rooms = {*FLOORS, *SIDE_ROOMS}
+    folders = {path.parent for path in modules(ROOT).values() if path.relative_to(ROOT).parts[0] in rooms}
+    silent = [
+        str(folder.relative_to(ROOT))
+        for folder in folders
+        if not (folder / "__init__.py").is_file()
+        or not ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+    ]
+    assert silent == []
