@@ -201,7 +201,12 @@ class KafkaServer(Server):
 
 def _serves(admin: KafkaAdminClient, node: int) -> bool:
     """Tell whether the controller lets a broker serve; one that starts is fenced at first."""
-    brokers = admin.describe_cluster()["brokers"]
+    from kafka.errors import KafkaConnectionError
+
+    try:
+        brokers = admin.describe_cluster()["brokers"]
+    except KafkaConnectionError:  # the client asks any broker that it knows, also one that was killed
+        return False
     return any(broker["broker_id"] == node and not broker["is_fenced"] for broker in brokers)
 
 
