@@ -1,7 +1,7 @@
 """Choosing how much of each split one batch reads.
 
 All of it, up to one event time, by backlog, or what a common cut leaves.  ``used`` tells what share of the budget
-cuts take; more than 1: too much.
+cuts take; more than 1: too much.  So rule 3 of ``docs/architecture.md`` is kept.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ def _greatest_time(spans: Spans, cutter: Cutter, bound_ms: int, used: Used) -> t
     time_ms = greatest_within(used_at, low_ms, bound_ms, used_at_bound, sample)
     if time_ms is not None:
         return time_ms, tried[time_ms], True
+    # Rule 3: when nothing fits, the slowest splits are also cut by position.
     return low_ms + 1, tried[low_ms + 1], False
 
 

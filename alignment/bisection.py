@@ -73,7 +73,7 @@ class Bisection:
     def answer(self, asked: int, head: Head | None) -> None:
         """Take the first record at or after the position that was asked for."""
         if asked >= self._high:
-            return  # behind a record at or past the time: disorder, which must not move the cut past it
+            return  # rule 5: behind a record at or past the time there is disorder, which must not move the cut past it
         if head is None or head.position >= self._high:
             self._high = asked
         elif head.event_time_ms >= self._time_ms:

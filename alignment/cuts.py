@@ -2,7 +2,8 @@
 
 Every answer of a ``lookup`` is a candidate.  It is *blind* where it answers with a position that is
 already read, or with something that is no record (a Kafka transaction marker, which carries the
-wall clock).  Blind splits, and all splits of a source without an index, are bisected by peeks.
+wall clock).  Blind splits, and all splits of a source without an index, are bisected by peeks (rule 6 of
+``docs/architecture.md``).
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ class Cutter:
             elif found.position > span.head.position:
                 cuts[split] = Cut(found.position, found.event_time_ms)
             else:
+                # Rule 6: the index answers with what is read already.
                 self._blind.add(split)
                 probed.append(split)
         cuts.update(self._bisect(event_time_ms, probed))
@@ -95,7 +97,7 @@ class Cutter:
     def sharpened(self, event_time_ms: int, cuts: Mapping[SplitId, Cut]) -> dict[SplitId, Cut]:
         """Return candidates with those that were found by probing moved to the very record.
 
-        Or one split would be read further than another one, and a watermark pass what that still holds.
+        Or one split would be read further than another one, and a watermark pass what that still holds (rule 6).
         """
         probed = [split for split, cut in cuts.items() if not cut.exact]
         return {**cuts, **self._bisect(event_time_ms, probed, exact=True)}
@@ -113,6 +115,7 @@ class Cutter:
             for split, position in doubtful.items()
             if (head := heads[split]) is None or (head.position, head.event_time_ms) != (position, cuts[split].next_ms)
         ]
+        # Rule 6: the index answers with what is no record to align by.
         self._blind.update(wrong)
         return not wrong
 

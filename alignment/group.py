@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Protocol
 
 from tidegate.errors import OptionError
 
-__all__ = ["UNGROUPED", "AlignmentGroup", "GroupBound", "Member", "group_bound"]
+__all__ = ["UNGROUPED", "GroupBound", "Member", "group_bound"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +50,6 @@ class GroupBound:
 
 
 UNGROUPED = GroupBound()
-
-
-class AlignmentGroup(Protocol):
-    """A source's membership of a group, as ``plan`` sees it."""
-
-    def bound(self, low_ms: int | None, stored_bound_ms: int | None) -> GroupBound:
-        """Tell the others the lowest event time that is still to be read, then ask what they allow.
-
-        In this order, so that of two members that wake at once at least one sees the other.  Called
-        once per plan, before anything is cut.  stored_bound_ms: that of the last batch.
-        """
 
 
 def group_bound(me: Member, others: Collection[Member], missing: str | None, stored_bound_ms: int | None) -> GroupBound:

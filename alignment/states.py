@@ -13,10 +13,13 @@ What a state means for the others stands in ``STATES`` and nowhere else.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["STATES", "SplitState", "StateRule", "may_follow"]
+from tidegate.alignment.splits import SplitId
+
+__all__ = ["STATES", "SplitState", "StateRule", "holders", "may_follow"]
 
 
 class SplitState(Enum):
@@ -64,3 +67,10 @@ STATES: dict[SplitState, StateRule] = {
 def may_follow(before: SplitState, after: SplitState) -> bool:
     """Tell whether the plan after one that said ``before`` may say ``after``."""
     return after in STATES[before].next
+
+
+def holders(states: Mapping[SplitId, SplitState]) -> set[SplitId]:
+    """Return the splits that count for the minimum over all."""
+    # A list, because looking up an enum in a dict or a set is slow, and there may be 10,000 splits.
+    outside = [state for state, rule in STATES.items() if not rule.in_minimum]
+    return {split for split, state in states.items() if state not in outside}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-__all__ = ["combine", "split_watermark"]
+__all__ = ["advanced", "combine", "split_watermark"]
 
 
 def split_watermark(reached_ms: int, out_of_orderness_ms: int) -> int:
@@ -26,3 +26,8 @@ def combine(holding: Collection[int], released: Collection[int]) -> int | None:
     others: that is the same whatever the order in which they went idle (FLINK-38454).
     """
     return min(holding) if holding else max(released, default=None)
+
+
+def advanced(before_ms: int | None, now_ms: int | None) -> int | None:
+    """Return a time that never goes back, such as a watermark, from what it was and what it would be now."""
+    return max((at_ms for at_ms in (before_ms, now_ms) if at_ms is not None), default=None)

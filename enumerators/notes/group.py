@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 
-from tidegate.alignment.group import AlignmentGroup, GroupBound, Member, group_bound
+from tidegate.alignment.group import GroupBound, Member, group_bound
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.folder import StateFolder
@@ -30,7 +30,7 @@ _PATIENCE_S = 0.1
 _MOST_PATIENCE_S = 10.0
 
 
-class GroupFolder(AlignmentGroup):
+class GroupFolder:
     """Takes part in a group; one for each run of a source.
 
     folder: that of the group.
@@ -86,7 +86,13 @@ class GroupFolder(AlignmentGroup):
         self._joined = True
 
     def bound(self, low_ms: int | None, stored_bound_ms: int | None) -> GroupBound:
-        """Tell the others the lowest unread event time, and return what they allow."""
+        """Tell the others the lowest unread event time, and return what they allow.
+
+        In this order, so that of two members that wake at once at least one sees the other.  Called once per
+        plan, before anything is cut.
+
+        stored_bound_ms: that of the last batch.
+        """
         self.tell(low_ms)
         others = {member.id: member for member, _ in self._others()}
         if len(others) + 1 >= (self._expected or 0):

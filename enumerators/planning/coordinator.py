@@ -17,6 +17,7 @@ from tidegate.alignment.index import SupportsPeek, TimeIndex
 from tidegate.alignment.plan import LateSplits, Limits, Plan
 from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, SplitRange
+from tidegate.alignment.standing import find_standing
 from tidegate.alignment.states import SplitState
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
@@ -175,11 +176,11 @@ class SourceCoordinator:
         limits = self._limits(enumerator, budget)
         if self._group is not None:
             self._group.join(before.group)
+        progress = replace(before.progress, positions=known)
+        standing = find_standing(progress, extents, idle, index, limits, added=() if first else [*new, *self._anew])
         while True:
-            progress = replace(before.progress, positions=known)
-            planned = plan(
-                progress, extents, idle, self._group, index, limits, added=() if first else [*new, *self._anew]
-            )
+            group_bound = None if self._group is None else self._group.bound(standing.low_ms, progress.bound_ms)
+            planned = plan(standing, group_bound, index, limits)
             # The first offset always differs, or the starts would not be fixed.
             nothing = not first and planned.progress == before.progress and not self._group_has_news(before)
             held_by = self._held_by_group(planned) if nothing and self._bounded else None

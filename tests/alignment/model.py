@@ -17,6 +17,7 @@ from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Limits, Plan, Progress
 from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import Extent, Head
+from tidegate.alignment.standing import find_standing
 from tidegate.alignment.states import SplitState, may_follow
 
 
@@ -27,17 +28,6 @@ class Entry:
     position: int
     time_ms: int
     seen: bool = True
-
-
-@dataclass(frozen=True)
-class FixedGroup:
-    """A group whose other members have always the same low."""
-
-    low_ms: int
-    drift_ms: int | None
-
-    def bound(self, low_ms: int | None, stored_bound_ms: int | None) -> GroupBound:
-        return GroupBound(self.low_ms, self.low_ms + (self.drift_ms or 0), "another")
 
 
 @dataclass
@@ -188,12 +178,9 @@ class World:
 
     def plan(self) -> Plan:
         extents = {s: self.extent(s) for s in self.logs}
-        group = None if self.group_low_ms is None else FixedGroup(self.group_low_ms, self.limits.max_drift_ms)
         self.late = self._late()
-        arguments = (self.progress, extents, frozenset(self.quiet), group)
-        planned = plan(*arguments, self.index, self.limits, added=self.added)
-        again = plan(*arguments, TimeIndex(self.source), self.limits, added=self.added)
-        assert again == planned, "a restart plans something else"
+        planned = self._plan(extents, self.index)
+        assert self._plan(extents, TimeIndex(self.source)) == planned, "a restart plans something else"
         self._judge(planned)
         self._judge_by_spark(planned)
         for split, r in planned.ranges.items():
@@ -204,6 +191,16 @@ class World:
         self.added = set()
         self.plans.append(planned)
         return planned
+
+    def _plan(self, extents: Mapping[str, Extent], index: TimeIndex) -> Plan:
+        standing = find_standing(
+            self.progress, extents, frozenset(self.quiet), index, self.limits, added=frozenset(self.added)
+        )
+        low_ms, drift_ms = self.group_low_ms, self.limits.max_drift_ms
+        group_bound = None
+        if low_ms is not None and drift_ms is not None and self.limits.aligned:
+            group_bound = GroupBound(low_ms, low_ms + drift_ms, "another")
+        return plan(standing, group_bound, index, self.limits)
 
     def drain(self) -> int:
         """Plan until nothing changes any more; return the number of plans that did something."""

@@ -14,6 +14,7 @@ from tidegate.alignment.budget import Budget
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Limits, Progress
 from tidegate.alignment.planner import plan
+from tidegate.alignment.standing import find_standing
 
 DAY_MS = 24 * HOUR_MS
 
@@ -42,7 +43,8 @@ def requests(
     lookups, peeks = [], []
     while True:
         index = TimeIndex(logs)
-        planned = plan(progress, logs.extents, frozenset(logs.times), None, index, limits)
+        standing = find_standing(progress, logs.extents, frozenset(logs.times), index, limits)
+        planned = plan(standing, None, index, limits)
         if not planned.ranges:
             assert progress.positions == dict.fromkeys(logs.times, 5000)
             return mean(lookups), mean(peeks)

@@ -1,0 +1,53 @@
+"""The bound of a batch: the event time at or past which nothing is read (rule 2 of ``docs/architecture.md``)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tidegate.alignment.group import UNGROUPED, GroupBound
+from tidegate.alignment.plan import Limits
+from tidegate.alignment.splits import SplitId
+from tidegate.alignment.standing import Standing
+from tidegate.alignment.watermark import advanced
+
+__all__ = ["Bound", "find_bound"]
+
+
+class Bound(NamedTuple):
+    """How far a batch may go, and because of whom.
+
+    low_ms: the lowest event time that holds it, of this source and of its group.
+    bound_ms: exclusive; None: only the budget limits the batch.
+    held_by: the split, or the other member of the group, that sets it.
+    """
+
+    low_ms: int | None = None
+    bound_ms: int | None = None
+    held_by: SplitId | None = None
+
+
+def find_bound(standing: Standing, group_bound: GroupBound | None, limits: Limits) -> Bound:
+    """Return the least of what the max drift, the group and the horizon allow."""
+    others = group_bound or UNGROUPED
+    bounds = [
+        (_own_bound_ms(standing, limits), standing.held_by),
+        (others.bound_ms, others.held_by),
+        (limits.horizon_ms, standing.held_by),
+    ]
+    bound_ms, held_by = min(
+        ((at_ms, by) for at_ms, by in bounds if at_ms is not None),
+        key=lambda found: found[0],
+        default=(None, standing.held_by),
+    )
+    low_ms = min((at_ms for at_ms in (standing.low_ms, others.low_ms) if at_ms is not None), default=None)
+    return Bound(low_ms, bound_ms, held_by)
+
+
+def _own_bound_ms(standing: Standing, limits: Limits) -> int | None:
+    if limits.max_drift_ms is None:
+        return None
+    # Splits that are overdue alone hold nobody, but must be read, and not beyond the drift either.
+    held_ms = standing.in_time_ms if standing.low_ms is None else standing.low_ms
+    bound_ms = None if held_ms is None else held_ms + limits.max_drift_ms
+    # Rule 2: it never falls, except through a split that catches up.
+    return bound_ms if standing.catching_up else advanced(standing.before.bound_ms, bound_ms)

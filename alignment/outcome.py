@@ -1,0 +1,198 @@
+"""What a batch leaves behind: new positions, the states of the splits, and the source's watermark.
+
+Rules are numbered as in ``docs/architecture.md``; what a state means for the others stands in ``states.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from math import inf
+from typing import NamedTuple
+
+from tidegate.alignment.batch import Cuts
+from tidegate.alignment.cuts import Cutter
+from tidegate.alignment.index import TimeIndex
+from tidegate.alignment.plan import Limits, Progress, SplitPlan
+from tidegate.alignment.splits import Positions, SplitId, SplitRange
+from tidegate.alignment.standing import Standing
+from tidegate.alignment.states import SplitState, holders
+from tidegate.alignment.watermark import advanced, combine, split_watermark
+
+__all__ = ["Outcome", "find_outcome"]
+
+
+class Outcome(NamedTuple):
+    """What a batch reads and leaves behind; the fields are those of ``Plan``."""
+
+    ranges: Mapping[SplitId, SplitRange]
+    progress: Progress
+    next_low_ms: int | None
+    splits: Mapping[SplitId, SplitPlan]
+
+
+def find_outcome(
+    standing: Standing,
+    cuts: Cuts,
+    cut_ms: int | None,
+    bound_ms: int | None,
+    index: TimeIndex,
+    limits: Limits,
+    *,
+    in_group: bool,
+) -> Outcome:
+    """Return what a batch reads and leaves behind.
+
+    cuts: of all splits with unread positions.
+    cut_ms: the event time at which they were made; None: at none.
+    in_group: someone asks for the low after the batch.
+    """
+    before = standing.before
+    ranges = standing.ranges(cuts)
+    positions = {s: cuts[s].position if s in cuts else start for s, start in standing.starts.items()}
+    states = _states(standing, ranges, bound_ms)
+    splits = _described(standing, states, cuts, _late_rows(standing, cuts, index))
+    holding = _holding(standing, states, positions)
+    reached = _reached(standing, splits, index) if in_group or limits.out_of_orderness_ms is not None else {}
+    watermark_ms = advanced(
+        before.watermark_ms, _watermark(standing, splits, holding, reached, cut_ms, limits.out_of_orderness_ms)
+    )
+    cut_bound_ms = None if cut_ms is None else advanced(before.bound_ms, cut_ms)
+    reads_records = any(s in ranges for s in standing.spans)
+    after = Progress(
+        # A split that is gone goes on from where it stood should it come back.
+        positions={**before.positions, **positions},
+        bound_ms=cut_bound_ms if reads_records else before.bound_ms,
+        watermark_ms=watermark_ms,
+        idle=frozenset(s for s, state in states.items() if state is SplitState.IDLE),
+        late=_late(standing, states, reached, watermark_ms),
+        removed=frozenset(before.positions.keys() - positions.keys()),
+        ended=_are_at_stops(positions, limits),
+    )
+    next_low_ms = _next_low(standing, splits, holding, reached, after, limits) if in_group else None
+    # Rule 8: a batch that reads nothing and moves nothing leaves its start unchanged.
+    return Outcome(ranges, before if after == before else after, next_low_ms, splits)
+
+
+def _states(
+    standing: Standing, ranges: Mapping[SplitId, SplitRange], bound_ms: int | None
+) -> dict[SplitId, SplitState]:
+    paused = (
+        ()
+        if bound_ms is None
+        else [s for s, span in standing.spans.items() if span.head.event_time_ms >= bound_ms and s not in ranges]
+    )
+    return {
+        **standing.states,
+        **dict.fromkeys(ranges, SplitState.READING),
+        **dict.fromkeys(paused, SplitState.PAUSED),
+    }
+
+
+def _described(
+    standing: Standing, states: Mapping[SplitId, SplitState], cuts: Cuts, late_rows: Mapping[SplitId, int]
+) -> dict[SplitId, SplitPlan]:
+    late = standing.late
+    return {
+        s: SplitPlan(state)
+        if (cut := cuts.get(s)) is None
+        else SplitPlan(state, cut.next_ms, s in late, late_rows.get(s, 0), cut.exact)
+        for s, state in states.items()
+    }
+
+
+def _late_rows(standing: Standing, cuts: Cuts, index: TimeIndex) -> dict[SplitId, int]:
+    """Return for each split with a head that is overdue how many positions the batch reads before others."""
+    if not standing.overdue or standing.in_time_ms is None:
+        return {}
+    spans = {s: standing.spans[s] for s in standing.overdue}
+    in_time = Cutter(index, spans).cut(standing.in_time_ms)
+    return {s: max(0, min(cuts[s].position, in_time[s].position) - span.head.position) for s, span in spans.items()}
+
+
+def _reached(standing: Standing, splits: Mapping[SplitId, SplitPlan], index: TimeIndex) -> dict[SplitId, int]:
+    """Return up to which event time each split is read after the batch, its unread records in order (rule 5)."""
+    reached = standing.latest(index, [s for s in standing.extents if splits[s].next_ms is None])
+    return reached | {s: said.next_ms for s, said in splits.items() if said.next_ms is not None}
+
+
+def _holding(standing: Standing, states: Mapping[SplitId, SplitState], positions: Positions) -> set[SplitId]:
+    """Return the splits that count for the minimum after the batch."""
+    extents, ends = standing.extents, standing.ends
+    # Of what is complete, the batch that reads the last of it says that it is finished.
+    read_out = [s for s, extent in extents.items() if extent.complete and positions[s] >= ends[s]]
+    return holders({**states, **dict.fromkeys(read_out, SplitState.FINISHED)})
+
+
+def _late(
+    standing: Standing,
+    states: Mapping[SplitId, SplitState],
+    reached: Mapping[SplitId, int],
+    watermark_ms: int | None,
+) -> frozenset[SplitId]:
+    """Return the splits that have not caught up with the watermark (rule 1)."""
+    before = standing.before
+    # One that woke may have its new records behind the end of a bounded run, where its head is not seen.
+    woken = {s for s in before.idle if states.get(s) is not SplitState.IDLE}
+    suspects = before.late | standing.late | woken
+    late = {s for s in suspects if watermark_ms is not None and reached.get(s, inf) <= watermark_ms}
+    # Rule 7: nobody knows how far one has come that cannot be looked at.
+    away = {s for s in before.late if s in standing.extents and not standing.extents[s].available}
+    return frozenset(late | away)
+
+
+def _are_at_stops(positions: Positions, limits: Limits) -> bool:
+    # Retention may have passed a configured end.
+    stops = limits.stops
+    return bool(positions) and all((stop := stops.get(s)) is not None and at >= stop for s, at in positions.items())
+
+
+def _watermark(
+    standing: Standing,
+    splits: Mapping[SplitId, SplitPlan],
+    holding: Collection[SplitId],
+    reached: Mapping[SplitId, int],
+    cut_ms: int | None,
+    disorder_ms: int | None,
+) -> int | None:
+    """Return the source's watermark as the splits give it, though the one before it may be greater."""
+    if disorder_ms is None:
+        return None
+    # A split without a record says nothing (Beam issue 20908: it must not pin the watermark),
+    # unless its first records are there already and may only not be read yet (rule 7).
+    if any(s in holding and s not in reached and not extent.settled for s, extent in standing.extents.items()):
+        return None
+    watermarks = {
+        s: split_watermark(at_ms if cut_ms is None or splits[s].next_ms is None else min(cut_ms, at_ms), disorder_ms)
+        for s, at_ms in reached.items()
+    }
+    # Rule 1: whoever is late holds from where it is aligned, and moves nothing before (Flink: StatusWatermarkValve).
+    before_ms, admitted = standing.before.watermark_ms, standing.admitted
+    holders_ms = watermarks.keys() & holding
+    aligned = {s for s in holders_ms if s not in admitted or before_ms is None or watermarks[s] >= before_ms}
+    if holders_ms and not aligned:
+        return before_ms
+    return combine([watermarks[s] for s in aligned], [watermarks[s] for s in watermarks.keys() - holders_ms])
+
+
+def _next_low(
+    standing: Standing,
+    splits: Mapping[SplitId, SplitPlan],
+    holding: Collection[SplitId],
+    reached: Mapping[SplitId, int],
+    after: Progress,
+    limits: Limits,
+) -> int | None:
+    """Return what the low of the next standing would be, if nothing came in between."""
+    in_time_ms = None if after.watermark_ms is None else after.watermark_ms + 1
+    times = []
+    # Rule 7: what cannot be looked at may go on right behind the watermark.
+    if in_time_ms is not None and any(not standing.extents[s].available for s in holding):
+        times.append(in_time_ms)
+    for split, at_ms in reached.items():
+        if splits[split].next_ms is not None:
+            if in_time_ms is None or at_ms >= in_time_ms or split in standing.catching_up:
+                times.append(at_ms)
+        # Rule 4: whoever is at its target holds the bound no more.
+        elif split in holding and not limits.bounded:
+            times.append(at_ms if in_time_ms is None else max(at_ms, in_time_ms))
+    return min(times, default=None)

@@ -1,0 +1,212 @@
+"""The splits as a plan finds them: from where to where each may be read, its state, and who holds the others.
+
+The first step of a plan.  Its ``low_ms`` is what an alignment group is told, before it is asked for its bound.
+Rules are numbered as in ``docs/architecture.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from tidegate.alignment.cuts import Cut, Span
+from tidegate.alignment.index import TimeIndex
+from tidegate.alignment.plan import Limits, Progress
+from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, SplitRange
+from tidegate.alignment.states import SplitState
+from tidegate.errors import DataLossError, LateDataError
+
+__all__ = ["Standing", "find_standing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a source stands before a batch.
+
+    before: as the last plan left it.
+    extents: of all splits there are now.
+    starts: from where each split is read.
+    ends: up to where each may be read; exclusive.
+    spans: the unread part of every split that holds a record to align by.
+    hollow: the ends of the splits that have unread positions and no record to align by: markers, holes,
+        rows that are left out.
+    states: of every split, as if the batch read nothing and had no bound.
+    overdue: the splits with a head that is not after the source's watermark.
+    late: those of them that came, or woke, with it, and have not caught up.
+    catching_up: those of the late ones that the others wait for.
+    low_ms: the lowest event time that holds the bound; None: nothing does, or the batch is not aligned.
+    held_by: the split that stands there.
+    """
+
+    before: Progress
+    extents: Extents
+    starts: Positions
+    ends: Positions
+    spans: Mapping[SplitId, Span]
+    hollow: Mapping[SplitId, Cut]
+    states: Mapping[SplitId, SplitState]
+    overdue: frozenset[SplitId] = frozenset()
+    late: frozenset[SplitId] = frozenset()
+    catching_up: frozenset[SplitId] = frozenset()
+    low_ms: int | None = None
+    held_by: SplitId | None = None
+
+    @property
+    def admitted(self) -> frozenset[SplitId]:
+        """The late splits that hold nobody."""
+        return self.late - self.catching_up
+
+    @property
+    def in_time_ms(self) -> int | None:
+        """The first event time that is not late: nothing before it can be saved by waiting.  None: none is late."""
+        return None if self.before.watermark_ms is None else self.before.watermark_ms + 1
+
+    def ranges(self, cuts: Mapping[SplitId, Cut]) -> dict[SplitId, SplitRange]:
+        """Return what is read of each split up to its cut, where that is anything."""
+        starts = self.starts
+        return {s: SplitRange(s, starts[s], cut.position) for s, cut in cuts.items() if cut.position > starts[s]}
+
+    def latest(self, index: TimeIndex, splits: Collection[SplitId]) -> dict[SplitId, int]:
+        """Return the greatest event time before the end of each split that holds a record."""
+        extents = {s: Extent(self.extents[s].begin, self.ends[s]) for s in splits if self.extents[s].available}
+        return {s: latest_ms for s, latest_ms in index.latest(extents).items() if latest_ms is not None}
+
+
+def find_standing(
+    progress: Progress,
+    extents: Extents,
+    idle: Collection[SplitId],
+    index: TimeIndex,
+    limits: Limits,
+    *,
+    added: Collection[SplitId] = (),
+) -> Standing:
+    """Return where the splits stand, and the low of this source.
+
+    progress: as the last plan left it, with the starts of new splits among its positions.
+    extents: of all splits there are now, taken before anything is asked of ``index``.
+    idle: splits that have had nothing to read for the idle timeout; others in it are ignored.
+    added: splits that were not there when the query began, and are new to this plan.
+
+    Raises DataLossError when records between a position and the data that is left are gone, or when a split
+    ends before its position; LateDataError when a split is late and ``limits`` do not allow it.
+    """
+    extents = _readable(progress.positions, extents)
+    starts = _starts(progress.positions, extents, limits)
+    ends = _ends(extents, limits)
+    index.begin_plan(starts, extents)
+    unread = {s: start for s, start in starts.items() if start < ends[s]}
+    heads = index.heads(unread)
+    spans = {
+        s: Span(head, start, ends[s])
+        for s, start in unread.items()
+        if (head := heads[s]) is not None and head.position < ends[s]
+    }
+    hollow = {s: Cut(ends[s], None) for s in unread if s not in spans}
+    states = dict.fromkeys(extents, SplitState.UNREAD)
+    states.update(dict.fromkeys(hollow, SplitState.CAUGHT_UP))
+    if len(unread) < len(extents):
+        quiet = {s for s in idle if s in extents and progress.positions[s] >= ends[s]}
+        at_end = [s for s in extents if s not in unread]
+        states.update(
+            {s: _at_end(extents[s], is_stop=ends[s] == limits.stops.get(s), is_quiet=s in quiet) for s in at_end}
+        )
+    states.update(dict.fromkeys(progress.positions.keys() - extents.keys(), SplitState.REMOVED))
+    standing = _with_late(Standing(progress, extents, starts, ends, spans, hollow, states), limits, added)
+    return _with_low(standing, index, limits) if limits.aligned else standing
+
+
+def _readable(positions: Positions, extents: Extents) -> Extents:
+    """Return the extents, up to the positions at least where what lies before them may only not be read now.
+
+    So it is when a query goes on with another isolation level, under an open transaction (rule 7).
+    """
+    if all(extent.settled for extent in extents.values()):
+        return extents
+    return {
+        s: extent if extent.settled or extent.end >= positions[s] else replace(extent, end=positions[s])
+        for s, extent in extents.items()
+    }
+
+
+def _starts(positions: Positions, extents: Extents, limits: Limits) -> dict[SplitId, int]:
+    return {
+        s: at if extent.begin <= (at := positions[s]) <= extent.end else _start_after_loss(s, at, extent, limits)
+        for s, extent in extents.items()
+    }
+
+
+def _start_after_loss(split: SplitId, position: int, extent: Extent, limits: Limits) -> int:
+    # Rule 7: nobody explains an end that went back.
+    if extent.end < position:
+        raise DataLossError(
+            f"split {split!r} ends at position {extent.end}, before position {position}, up to which it has been "
+            "read: it was truncated or created anew; start with a new checkpoint to read it from its beginning"
+        )
+    # Rule 7: records before the log's start are gone.
+    if position < extent.begin and limits.fail_on_data_loss:
+        raise DataLossError(
+            f"positions {position} to {extent.begin - 1} of split {split!r} are gone, deleted before they were "
+            "read; set failOnDataLoss to false to go on without them"
+        )
+    return max(position, extent.begin)
+
+
+def _ends(extents: Extents, limits: Limits) -> dict[SplitId, int]:
+    ends = {s: extent.end for s, extent in extents.items()}
+    ends.update({s: min(stop, ends[s]) for s, stop in limits.stops.items() if stop is not None and s in ends})
+    return ends
+
+
+def _at_end(extent: Extent, *, is_stop: bool, is_quiet: bool) -> SplitState:
+    """Return the state of a split that is read to its end."""
+    if is_stop or extent.complete:
+        return SplitState.FINISHED
+    # Rule 7: behind an open transaction there are records already.
+    if is_quiet and extent.settled:
+        return SplitState.IDLE
+    # Rule 7: nobody can look at it, so nobody knows whether it has anything to read.
+    return SplitState.CAUGHT_UP if extent.available else SplitState.UNREAD
+
+
+def _with_late(standing: Standing, limits: Limits, added: Collection[SplitId]) -> Standing:
+    """Return the standing with the splits that are late (rule 1)."""
+    before, watermark_ms = standing.before, standing.before.watermark_ms
+    if watermark_ms is None:
+        return standing
+    overdue = frozenset(s for s, span in standing.spans.items() if span.head.event_time_ms <= watermark_ms)
+    known = before.late | before.idle | before.removed
+    # Of one that stands at its begin no record was ever read: it counts as one that comes now.
+    late = frozenset(s for s in overdue if s in known or s in added or standing.starts[s] <= standing.extents[s].begin)
+    if late and limits.late_splits == "fail":
+        split = min(late)
+        raise LateDataError(
+            f"split {split!r} was found with records of {standing.spans[split].head.event_time_ms} ms, older than the "
+            f"source's watermark of {watermark_ms} ms: they are late; set lateSplits to admit or catch-up"
+        )
+    catching_up = late if limits.late_splits == "catch-up" else frozenset()
+    return replace(standing, overdue=overdue, late=late, catching_up=catching_up)
+
+
+def _with_low(standing: Standing, index: TimeIndex, limits: Limits) -> Standing:
+    """Return the standing with its low (rule 1)."""
+    ignored = standing.overdue - standing.catching_up
+    times = {s: span.head.event_time_ms for s, span in standing.spans.items() if s not in ignored}
+    if limits.max_drift_ms is not None:
+        waiting = [s for s, state in standing.states.items() if state is SplitState.CAUGHT_UP]
+        in_time_ms = standing.in_time_ms
+        # Rule 4: whoever is at its target holds the bound no more.
+        if not limits.bounded:
+            for split, latest_ms in standing.latest(index, waiting).items():
+                times[split] = latest_ms if in_time_ms is None else max(latest_ms, in_time_ms)
+        # Rule 7: what cannot be looked at may go on right behind the watermark.
+        away_ms = in_time_ms
+        if away_ms is None and standing.before.bound_ms is not None:
+            away_ms = standing.before.bound_ms - limits.max_drift_ms
+        if away_ms is not None:
+            away = [s for s, extent in standing.extents.items() if not extent.available]
+            times.update({s: away_ms for s in away if standing.states[s] is SplitState.UNREAD})
+    if not times:
+        return standing
+    slowest = min(times, key=times.__getitem__)
+    return replace(standing, low_ms=times[slowest], held_by=slowest)

@@ -1,0 +1,76 @@
+"""Where splits stand before a plan: their states, and the low that a group is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.alignment.model import KafkaLike, Log, log
+from tidegate.alignment.group import GroupBound
+from tidegate.alignment.index import TimeIndex
+from tidegate.alignment.plan import Limits, Progress
+from tidegate.alignment.planner import plan
+from tidegate.alignment.splits import Extent
+from tidegate.alignment.standing import Standing, find_standing
+from tidegate.alignment.states import SplitState
+from tidegate.errors import DataLossError
+
+DRIFT_10 = Limits(max_drift_ms=10)
+
+
+class Source:
+    """Splits with positions, and an index that is kept from plan to plan."""
+
+    def __init__(self, logs: dict[str, Log]) -> None:
+        self.logs, self.index = logs, TimeIndex(KafkaLike(logs))
+
+    def standing(self, positions: dict[str, int], limits: Limits = DRIFT_10, *, idle: tuple[str, ...] = ()) -> Standing:
+        extents = {s: Extent(log.begin, log.end, log.settled, log.complete) for s, log in self.logs.items()}
+        return find_standing(Progress(positions), extents, idle, self.index, limits)
+
+
+def test_the_low_is_that_of_the_slowest_head_before_anybody_else_is_asked() -> None:
+    standing = Source({"slow": log(0, 5), "fast": log(20, 21)}).standing({"slow": 1, "fast": 0})
+    assert (standing.low_ms, standing.held_by) == (5, "slow")
+
+
+def test_without_alignment_there_is_no_low() -> None:
+    standing = Source({"a": log(0, 5)}).standing({"a": 0}, Limits(aligned=False))
+    assert (standing.low_ms, standing.held_by) == (None, None)
+
+
+def test_a_split_that_has_nothing_to_read_has_the_state_that_it_keeps_after_the_batch() -> None:
+    logs = {"unread": log(0, 1), "caught up": log(0), "idle": log(0), "stopped": log(0), "complete": log(0)}
+    logs["hollow"] = Log([], end=3)
+    logs["complete"].complete = True
+    positions = dict.fromkeys(logs, 1) | {"removed": 7, "hollow": 0}
+    limits = Limits(max_drift_ms=10, stops={"stopped": 1})
+    standing = Source(logs).standing(positions, limits, idle=("idle", "unread", "stopped"))
+    assert standing.states == {
+        "unread": SplitState.UNREAD,
+        "caught up": SplitState.CAUGHT_UP,
+        "idle": SplitState.IDLE,
+        "stopped": SplitState.FINISHED,
+        "complete": SplitState.FINISHED,
+        "hollow": SplitState.CAUGHT_UP,
+        "removed": SplitState.REMOVED,
+    }
+    assert (standing.spans.keys(), standing.hollow.keys()) == ({"unread"}, {"hollow"})
+
+
+def test_positions_that_are_gone_are_lost_or_stepped_over() -> None:
+    source = Source({"a": log(5, 6, start=4)})
+    with pytest.raises(DataLossError, match=r"^positions 2 to 3 of split 'a' are gone"):
+        source.standing({"a": 2})
+    assert source.standing({"a": 2}, Limits(fail_on_data_loss=False)).starts == {"a": 4}
+
+
+def test_a_plan_leaves_its_standing_as_it_was_so_that_another_can_follow_when_the_group_has_moved() -> None:
+    source = Source({"a": log(0, 5, 12, 25), "b": log(3, 30)})
+    standing = source.standing({"a": 0, "b": 0})
+    held = plan(standing, GroupBound(-20, -10, "another"), source.index, DRIFT_10)
+    assert (held.ranges, held.low_ms, held.held_by) == ({}, -20, "another")
+    free = plan(standing, GroupBound(2, 12, "another"), source.index, DRIFT_10)
+    assert {s: (r.start, r.end) for s, r in free.ranges.items()} == {"a": (0, 2), "b": (0, 1)}
+    assert (free.held_by, free.group_bound_ms, free.next_low_ms) == ("a", 12, 12)
+    again = Source(source.logs)
+    assert plan(again.standing({"a": 0, "b": 0}), None, again.index, DRIFT_10).ranges == free.ranges
