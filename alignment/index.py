@@ -70,19 +70,23 @@ class TimeIndex:
 
     def begin_plan(self, positions: Positions, extents: Extents) -> None:
         """Take what can be read; drop what is known of records that are read or others by now, and of splits gone."""
-        for split, before in self._extents.items():
-            now = extents.get(split)
-            if now is not None and (now.epoch != before.epoch or now.end < before.end):
-                self._known.forget(split)
-                self._latest.pop(split, None)
+        self.forget(
+            [
+                split
+                for split, before in self._extents.items()
+                if (now := extents.get(split)) is not None and (now.epoch != before.epoch or now.end < before.end)
+            ]
+        )
         self._extents = extents
-        self.forget_before(positions)
-
-    def forget_before(self, positions: Positions) -> None:
-        """Drop what is known of records before the positions, and of splits that have none."""
         self._known.forget_before(positions)
         for split in self._latest.keys() - positions.keys():
             del self._latest[split]
+
+    def forget(self, splits: Collection[SplitId]) -> None:
+        """Drop what is known of splits that hold other records now."""
+        for split in splits:
+            self._known.forget(split)
+            self._latest.pop(split, None)
 
     def stretches_before(self, positions: Positions, least: int) -> dict[SplitId, int]:
         """Return from where on splits hold nothing to align by up to their position, where that is long.

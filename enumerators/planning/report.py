@@ -139,6 +139,10 @@ class Reporter:
             }
         return report
 
+    def begun(self, splits: int) -> None:
+        """Log that the query begins with so many splits."""
+        _LOG.info("%s begins with %d splits", self._source, splits)
+
     def new_splits(self, splits: Collection[SplitId]) -> None:
         """Log that splits were found during the run."""
         if not splits:

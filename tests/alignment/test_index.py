@@ -48,7 +48,7 @@ class TestTimeIndex:
         index = TimeIndex(KafkaLike({"a": log(5, 6), "b": log(7)}))
         index.heads({"a": 0, "b": 0})
         index.heads({"a": 1})
-        index.forget_before({"a": 1})
+        index.begin_plan({"a": 1}, {"a": Extent(0, 9)})
         index.heads({"a": 1})
         assert index.peeks == 2
         index.heads({"a": 0, "b": 0})

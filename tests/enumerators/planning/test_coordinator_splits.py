@@ -74,18 +74,6 @@ def test_a_split_whose_records_are_all_read_may_be_forgotten():
     assert coordinator(logs).latest_offset(last)["positions"] == {"a": 2}
 
 
-def test_of_splits_that_come_and_go_for_ever_nothing_is_kept():
-    logs, clock = Logs(), Clock()
-    logs.forget = list
-    run = coordinator(logs, clock, discovery_interval_s=1)
-    start = INITIAL_OFFSET
-    for number in range(20):
-        logs.times = {f"split-{number}": [number]}
-        clock.sleep(2)
-        start = run.latest_offset(start)
-    assert run._stops == {"split-19": None}
-
-
 def test_a_split_that_may_come_back_keeps_its_configured_end():
     logs, clock = Logs(a=[1], b=[1, 2]), Clock()
     logs.ends = {"a": 1, "b": 1}

@@ -1,0 +1,84 @@
+"""The part that a coordinator takes in an alignment group: what it tells the others, and what it asks them.
+
+A plan is pure, so all that is said to a group and heard from it is said and heard here.  A source without a group
+has a membership that says nothing.
+"""
+
+from __future__ import annotations
+
+from tidegate.alignment.group import GroupBound
+from tidegate.alignment.plan import Plan
+from tidegate.alignment.standing import Standing
+from tidegate.alignment.states import SplitState
+from tidegate.enumerators.contract import Json
+from tidegate.enumerators.notes.group import GroupFolder
+
+__all__ = ["Membership"]
+
+
+class Membership:
+    """The membership of one run.
+
+    group: None: the source is in none.
+    max_drift_ms: of the source; a group needs one.
+    """
+
+    def __init__(self, group: GroupFolder | None, max_drift_ms: int | None) -> None:
+        self._group, self._max_drift_ms = group, max_drift_ms or 0
+        self._has_planned = False
+        self._next_low_ms: int | None = None
+
+    def join(self, stored: Json | None) -> None:
+        """Go on as the member that the start offset names.  Called before every plan."""
+        if self._group is not None:
+            self._group.join(stored)
+
+    def bound(self, standing: Standing) -> GroupBound | None:
+        """Tell the others our low, and return what they leave us."""
+        return None if self._group is None else self._group.bound(standing.low_ms, standing.before.bound_ms)
+
+    def has_news(self, stored: Json | None) -> bool:
+        """Tell whether the next offset must name this source's group, or new members of it."""
+        return self._group is not None and (stored is None or self._group.grew())
+
+    def holder(self, planned: Plan) -> str | None:
+        """Return the member that holds a split of ours back; None: none does."""
+        paused = any(said.state is SplitState.PAUSED for said in planned.splits.values())
+        return planned.held_by if paused and planned.held_by not in planned.splits else None
+
+    def wait(self, held_by: str) -> bool:
+        """Wait for the member that holds us; False: better plan something else meanwhile."""
+        return self._group is not None and self._group.wait(held_by)
+
+    def name_of(self, planned: Plan) -> str | None:
+        """Return what sets the bound, for people."""
+        if self._group is None or planned.held_by is None or planned.held_by in planned.splits:
+            return planned.held_by
+        return self._group.name_of(planned.held_by)
+
+    def snapshot(self) -> Json | None:
+        """Return what ``join`` needs after a restart."""
+        return None if self._group is None else self._group.snapshot()
+
+    def planned(self, planned: Plan) -> None:
+        """Note what will be left after a batch whose offset is not stored yet."""
+        self._has_planned, self._next_low_ms = True, planned.next_low_ms
+
+    def stored(self, group: Json | None, bound_ms: int | None) -> None:
+        """Tell what is left after a batch: Spark has stored its offset, so whatever comes, it will be read.
+
+        group, bound_ms: as the offset has them.
+        """
+        if self._group is None:
+            return
+        if self._has_planned:
+            self._group.tell(self._next_low_ms)
+        else:
+            # A batch that is replayed, before the first plan of this run: nothing unread is older than this.
+            self._group.join(group)
+            self._group.tell(0 if bound_ms is None else bound_ms - self._max_drift_ms)
+
+    def leave(self) -> None:
+        """Hold the others no longer; may be called twice."""
+        if self._group is not None:
+            self._group.leave()

@@ -1,0 +1,61 @@
+"""What a run publishes of each plan: the report that Spark shows in its progress."""
+
+from __future__ import annotations
+
+from tidegate.alignment.index import TimeIndex
+from tidegate.alignment.plan import Plan
+from tidegate.enumerators.clocks import Clocks
+from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsMetrics, SupportsOvershoot
+from tidegate.enumerators.planning.costs import cost_of_rows
+from tidegate.enumerators.planning.report import Reporter
+from tidegate.enumerators.planning.retention import RetentionWatch
+from tidegate.enumerators.planning.splits import FoundSplits
+
+__all__ = ["Published"]
+
+
+class Published:
+    """Collects what the report of a plan is made of.
+
+    report: of the last plan; None before the first.
+    """
+
+    def __init__(self, reporter: Reporter, clocks: Clocks) -> None:
+        self._reporter, self._clocks = reporter, clocks
+        self._retention = RetentionWatch()
+        self._lookups = self._peeks = 0
+        self.report: Json | None = None
+
+    def publish(
+        self,
+        planned: Plan,
+        found: FoundSplits,
+        enumerator: SplitEnumerator,
+        index: TimeIndex,
+        held_by: str | None,
+    ) -> None:
+        """Report a plan.  Called once for each.
+
+        held_by: what sets the bound, for people.
+        """
+        available = {s: extent for s, extent in found.extents.items() if extent.available}
+        seconds_left = self._retention.seconds_left(self._clocks.monotonic(), planned.progress.positions, available)
+        report = self._reporter.report(
+            planned,
+            found.ends,
+            int(self._clocks.wall() * 1000),
+            seconds_left,
+            {"lookups": index.lookups - self._lookups, "peeks": index.peeks - self._peeks},
+            cost_of_rows(enumerator),
+            metrics=enumerator.metrics() if isinstance(enumerator, SupportsMetrics) else {},
+            overshoot_ms=_overshoot_ms(enumerator, planned),
+        )
+        self._lookups, self._peeks = index.lookups, index.peeks
+        self.report = {**report, "heldBy": held_by}
+
+
+def _overshoot_ms(enumerator: SplitEnumerator, planned: Plan) -> int | None:
+    bound_ms = planned.progress.bound_ms
+    if not isinstance(enumerator, SupportsOvershoot) or bound_ms is None:
+        return None
+    return enumerator.overshoot_ms(planned.ranges, bound_ms)

@@ -1,0 +1,85 @@
+"""The part that a coordinator takes in a group."""
+
+from dataclasses import replace
+
+from tidegate.alignment.group import GroupBound
+from tidegate.alignment.plan import Plan, Progress, SplitPlan
+from tidegate.alignment.standing import Standing
+from tidegate.alignment.states import SplitState
+from tidegate.enumerators.planning.membership import Membership
+
+STANDING = Standing(Progress({"a": 1}, bound_ms=90), {}, {}, {}, {}, {}, {}, low_ms=80, held_by="a")
+PLANNED = Plan({}, Progress({"a": 1}), 50, "other", 60, 80, {"a": SplitPlan(SplitState.PAUSED)})
+
+
+class Group:
+    """Notes what it is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def join(self, stored):
+        self.told.append(("join", stored))
+
+    def bound(self, low_ms, stored_bound_ms):
+        self.told.append(("bound", low_ms, stored_bound_ms))
+        return GroupBound(50, 60, "other")
+
+    def tell(self, low_ms):
+        self.told.append(("tell", low_ms))
+
+    def name_of(self, member):
+        return f"orders ({member})"
+
+    def grew(self):
+        return False
+
+
+def test_a_source_without_a_group_has_no_bound_and_nothing_to_say():
+    alone = Membership(None, None)
+    alone.join({"id": "x"})
+    alone.stored({"id": "x"}, 90)
+    alone.leave()
+    assert (alone.bound(STANDING), alone.snapshot(), alone.has_news(None), alone.wait("x")) == (
+        None,
+        None,
+        False,
+        False,
+    )
+    assert alone.name_of(replace(PLANNED, held_by="a")) == "a"
+
+
+def test_the_group_is_told_our_low_and_asked_for_its_bound():
+    group = Group()
+    assert Membership(group, 10).bound(STANDING) == GroupBound(50, 60, "other")
+    assert group.told == [("bound", 80, 90)]
+
+
+def test_who_is_not_named_in_the_offset_is_news():
+    member = Membership(Group(), 10)
+    assert member.has_news(None)
+    assert not member.has_news({"id": "x", "peers": []})
+
+
+def test_a_member_holds_us_only_where_a_split_of_ours_is_paused_by_it():
+    member = Membership(Group(), 10)
+    assert (member.holder(PLANNED), member.name_of(PLANNED)) == ("other", "orders (other)")
+    by_a_split = replace(PLANNED, held_by="a")
+    assert (member.holder(by_a_split), member.name_of(by_a_split)) == (None, "a")
+    assert member.holder(replace(PLANNED, splits={"a": SplitPlan(SplitState.READING)})) is None
+
+
+def test_what_is_left_after_a_batch_is_told_when_its_offset_is_stored():
+    group = Group()
+    member = Membership(group, 10)
+    member.planned(PLANNED)
+    assert group.told == []
+    member.stored({"id": "x"}, 90)
+    assert group.told == [("tell", 80)]
+
+
+def test_a_batch_that_is_replayed_holds_the_others_at_what_may_be_unread():
+    group = Group()
+    Membership(group, 10).stored({"id": "x"}, 90)
+    Membership(group, 10).stored({"id": "x"}, None)
+    assert group.told == [("join", {"id": "x"}), ("tell", 80), ("join", {"id": "x"}), ("tell", 0)]
