@@ -11,6 +11,8 @@ from typing import Any
 
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from tidegate.enumerators.planning.offset import Offset
+
 __all__ = ["Measured", "mebibytes", "most", "print_table", "run_to_end"]
 
 _CURRENT_VERSION = "stateOnCurrentVersionSizeBytes"  # what a checkpoint of the state holds; Spark's own estimate
@@ -96,6 +98,7 @@ def _positions(offset: Mapping[str, Any] | None) -> dict[str, int]:
     """Return positions by split, from an offset of tidegate's or of Spark's own Kafka source."""
     if offset is None:
         return {}
-    if "v" in offset:
-        return dict(offset.get("positions", {}))
+    ours = Offset.recognized(offset)
+    if ours is not None:
+        return dict(ours.progress.positions)
     return {f"{topic}-{partition}": end for topic, ends in offset.items() for partition, end in ends.items()}

@@ -35,8 +35,8 @@ from tidegate import KafkaSource, WatermarkStrategy
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
 from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Offset
 from tidegate.readers.kafka import fetch as kafka_fetch
 from tidegate.readers.kafka import fetch_call as kafka_fetch_call
 from tidegate.servers import KafkaServer, write_history
@@ -164,7 +164,7 @@ def plan_all(
 
 def latest_read_ms(start: Json, end: Json, history: Mapping[SplitId, NDArray[np.int64]]) -> int:
     """Return the greatest event time between two offsets; 0: there is none."""
-    before, after = start.get("positions", {}), end["positions"]
+    before, after = Offset.from_json(start).progress.positions, Offset.from_json(end).progress.positions
     read = (times[before.get(split, 0) : after[split]] for split, times in history.items())
     return max((int(times.max()) for times in read if len(times)), default=0)
 

@@ -13,8 +13,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tidegate.enumerators.contract import Json
-from tidegate.enumerators.planning.checkpoint import Checkpoint
+from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.s3.state.folder import LedgerFolder
 
 __all__ = ["LoggedBatch", "SparkCheckpoint"]
@@ -31,7 +30,7 @@ class LoggedBatch:
     """
 
     number: int
-    end: Checkpoint
+    end: Offset
     is_committed: bool
 
 
@@ -45,7 +44,7 @@ class SparkCheckpoint:
     another version of tidegate.
     """
 
-    def __init__(self, folder: LedgerFolder, is_wanted: Callable[[Json], bool]) -> None:
+    def __init__(self, folder: LedgerFolder, is_wanted: Callable[[Offset], bool]) -> None:
         self._offsets, self._commits = folder.within("offsets"), folder.within("commits")
         self._is_wanted = is_wanted
 
@@ -59,12 +58,12 @@ class SparkCheckpoint:
                 found.append(LoggedBatch(number, end, number in committed))
         return found
 
-    def last_committed(self) -> Checkpoint | None:
+    def last_committed(self) -> Offset | None:
         """Return the source's offset after the last batch that is written; None: there is none."""
         number = max(_numbers(self._offsets) & _numbers(self._commits), default=None)
         return None if number is None else self._end(number)
 
-    def _end(self, number: int) -> Checkpoint | None:
+    def _end(self, number: int) -> Offset | None:
         stored = self._offsets.read(str(number))
         if stored is None:
             return None
@@ -72,7 +71,7 @@ class SparkCheckpoint:
             _, brace, rest = line.partition("{")
             offset = _parsed(brace + rest)
             if offset is not None and self._is_wanted(offset):
-                return Checkpoint.from_json(offset, offset["source"])
+                return offset
         return None
 
 
@@ -80,10 +79,10 @@ def _numbers(folder: LedgerFolder) -> set[int]:
     return {int(name) for name in folder.files() if name.isdecimal()}
 
 
-def _parsed(text: str) -> Json | None:
+def _parsed(text: str) -> Offset | None:
     """Return an offset of tidegate's; None: it is another source's, or says nothing yet."""
     try:
-        found = json.loads(text)
+        found = Offset.recognized(json.loads(text))
     except ValueError:
         return None
-    return found if isinstance(found, dict) and isinstance(found.get("source"), str) and "v" in found else None
+    return found if found is not None and found.source else None

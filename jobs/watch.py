@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.contract import Json
+from tidegate.enumerators.planning.offset import Offset
 from tidegate.errors import ServerError
 from tidegate.jobs.failures import is_lost_java, lost_java_forgiven
 
@@ -75,12 +76,13 @@ class BatchProgress:
         """Read Spark's own JSON of a StreamingQueryProgress."""
         source = progress["sources"][0]
         report = source["latestOffset"] or {}
+        end = Offset.from_json(source["endOffset"])
         watermark = progress.get("eventTime", {}).get("watermark")
         return cls(
             number=progress["batchId"],
             rows=progress["numInputRows"],
             seconds=progress["batchDuration"] / 1000,
-            positions=source["endOffset"].get("positions", {}),
+            positions=end.progress.positions,
             splits={s: SplitProgress(*said) for s, said in report.get("bySplit", {}).items()},
             rows_left=report.get("rowsRemaining", 0),
             low_ms=report.get("low"),
@@ -88,7 +90,7 @@ class BatchProgress:
             spark_watermark_ms=None if watermark is None else _ms(watermark),
             state_rows=sum(operator["numRowsTotal"] for operator in progress["stateOperators"]),
             dropped_rows=sum(operator["numRowsDroppedByWatermark"] for operator in progress["stateOperators"]),
-            state=source["endOffset"].get("enumerator"),
+            state=end.enumerator,
             planned=bool(report),
         )
 

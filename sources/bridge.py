@@ -38,8 +38,8 @@ from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.folder import StateFolder
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.notes.report import ReportNote
-from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
 from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Offset
 from tidegate.enumerators.planning.pace import BATCHES, BatchPace
 from tidegate.errors import ContractError, TidegateError
 from tidegate.readers.contract import ReadTask
@@ -266,7 +266,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with _in_one_sentence():
             offset = coordinator.latest_offset(start, budget, min_rows)
         self._note().write(coordinator.report())
-        if self._source.include_source_watermark and start.get("ended") and offset["positions"] != start["positions"]:
+        if self._source.include_source_watermark and _reads_past_end_of_time(start, offset):
             _LOG.warning(
                 "the last run ended with a watermark of plus infinity, and Spark's never goes back: for "
                 "with_source_watermark all rows of this run are late; begin with a new checkpoint"
@@ -276,11 +276,12 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         with _in_one_sentence():
             tasks = self._coordinator().tasks(start, end)
-        before_ms, watermark_ms = _watermark(start), _watermark(end)
+        after = Offset.from_json(end)
+        before_ms, watermark_ms = _watermark_ms(Offset.from_json(start)), _watermark_ms(after)
         tells = self._source.watermark_rows and watermark_ms != before_ms
         # With a task that is there anyway, for each has its price; the tasks after it do not tell it again.
         return [
-            _TaskPartition(task, end.get("enumerator"), watermark_ms, tells_watermark=tells and number == 0)
+            _TaskPartition(task, after.enumerator, watermark_ms, tells_watermark=tells and number == 0)
             for number, task in enumerate(tasks or [ReadTask(())] * tells)
         ]
 
@@ -323,8 +324,14 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planner
 
 
-def _watermark(offset: Json) -> int | None:
-    return END_OF_TIME_MS if offset.get("ended") else offset.get("watermark")
+def _watermark_ms(offset: Offset) -> int | None:
+    return END_OF_TIME_MS if offset.progress.ended else offset.progress.watermark_ms
+
+
+def _reads_past_end_of_time(start: Json, end: Json) -> bool:
+    """Tell whether a batch reads anything though the watermark before it is plus infinity."""
+    before = Offset.from_json(start).progress
+    return before.ended and Offset.from_json(end).progress.positions != before.positions
 
 
 def _as_task(partition: InputPartition) -> _TaskPartition:

@@ -19,7 +19,7 @@ from tidegate.conformance.lab.explain import difference, ordered_difference
 from tidegate.conformance.lab.lab import Lab
 from tidegate.conformance.lab.planning import Clock, Run
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.readers.contract import ReadTask
 from tidegate.sources.contract import Source
 

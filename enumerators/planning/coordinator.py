@@ -23,9 +23,9 @@ from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsClock, SupportsCommit, SupportsDetails
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.assigner import assign
-from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET, Checkpoint, Hollow
 from tidegate.enumerators.planning.costs import cost_of_rows, cost_within
 from tidegate.enumerators.planning.membership import Membership
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Hollow, Offset
 from tidegate.enumerators.planning.pace import BatchPace
 from tidegate.enumerators.planning.published import Published
 from tidegate.enumerators.planning.report import Reporter
@@ -129,7 +129,7 @@ class SourceCoordinator:
 
     def tasks(self, start: Json, end: Json) -> list[ReadTask]:
         """Return the tasks of the batch between two offsets: the same for the same offsets."""
-        before, after = Checkpoint.from_json(start, self._source), Checkpoint.from_json(end, self._source)
+        before, after = Offset.from_json(start, self._source), Offset.from_json(end, self._source)
         self._membership.stored(after.group, after.progress.bound_ms)
         opened = self._open_once(after)
         if start == end:  # its starts are of the batch before
@@ -146,7 +146,7 @@ class SourceCoordinator:
 
         Every split is read from its start to its stop or its present end.
         """
-        opened = self._open_once(Checkpoint())
+        opened = self._open_once(Offset())
         ranges = opened.splits.everything()
         return self._assigned(ranges, opened.enumerator), opened.enumerator.snapshot()
 
@@ -161,7 +161,7 @@ class SourceCoordinator:
             self._opened = None
         self._membership.leave()
 
-    def _open_once(self, before: Checkpoint) -> _Opened:
+    def _open_once(self, before: Offset) -> _Opened:
         if self._opened is None:
             enumerator = self._open(before.enumerator)
             if not isinstance(enumerator, SupportsPeek):
@@ -181,7 +181,7 @@ class SourceCoordinator:
         return self._opened
 
     def _plan_to(self, start: Json, budget: Budget, min_rows: int) -> Json:
-        before, first = Checkpoint.from_json(start, self._source), start == INITIAL_OFFSET
+        before, first = Offset.from_json(start, self._source), start == INITIAL_OFFSET
         opened = self._open_once(before)
         enumerator, index, splits = opened.enumerator, opened.index, opened.splits
         if self._nothing_came:
@@ -198,14 +198,15 @@ class SourceCoordinator:
         self._nothing_came = put_off or (is_nothing and held_by is None)
         if self._nothing_came:
             return start
-        offset = Checkpoint(
+        offset = Offset(
+            self._source,
             planned.progress,
             found.starts,
             enumerator.snapshot(),
             self._membership.snapshot(),
             0 if held_by is None else before.waits + 1,
             Hollow(index.stretches_before(planned.progress.positions, _LONG_STRETCH), self._settings.options_digest),
-        ).to_json(self._source)
+        ).to_json()
         splits.stored()
         self._membership.planned(planned)
         self._batch_at_s = self._clocks.monotonic()
@@ -214,7 +215,7 @@ class SourceCoordinator:
         return offset
 
     def _decide(
-        self, before: Checkpoint, found: FoundSplits, index: TimeIndex, limits: Limits, *, first: bool
+        self, before: Offset, found: FoundSplits, index: TimeIndex, limits: Limits, *, first: bool
     ) -> _Decision:
         """Plan, and plan again as long as a bounded run has nothing to do but to wait for its group."""
         self._membership.join(before.group)

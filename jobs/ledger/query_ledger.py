@@ -8,6 +8,7 @@ from functools import cached_property
 
 from tidegate.alignment.splits import Positions, SplitId
 from tidegate.enumerators.contract import Json
+from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.process_identity import has_ended
 from tidegate.enumerators.s3.discovery.left_out import LEFT_OUT, LeftOut
 from tidegate.enumerators.s3.manifests.manifest import Manifest
@@ -175,6 +176,6 @@ def _lease(whole: Ledger) -> LeaseNote:
     return LeaseNote(note.owner, note.place, ended)
 
 
-def _owner(offset: Json) -> str | None:
-    owner = (offset.get("enumerator") or {}).get("owner")
-    return owner if offset.get("source") == S3Source.connector else None
+def _owner(offset: Offset) -> str | None:
+    owner = (offset.enumerator or {}).get("owner")
+    return owner if offset.source == S3Source.connector else None

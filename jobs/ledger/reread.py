@@ -10,7 +10,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from tidegate.alignment.splits import SplitId
-from tidegate.enumerators.planning.checkpoint import Checkpoint
+from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.s3.enumerator import TO_CLEAN
 from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
 from tidegate.enumerators.s3.manifests.manifest import Manifest
@@ -86,7 +86,7 @@ def reread_batches(ledger: QueryLedger, batches: str) -> Asked:
         raise OptionError(f"--reread-batches is {batches!r}, but a number or a range is expected, such as 7 or 3-5")
     first, last = int(named[1]), int(named[2] or named[1])
     ends = {batch.number: batch.end for batch in ledger.batches if batch.is_committed}
-    ends[-1] = Checkpoint()
+    ends[-1] = Offset()
     parts = []
     for number in range(first, last + 1):
         if number not in ends or number - 1 not in ends:
@@ -104,7 +104,7 @@ def _refuse_cleaned(ledger: QueryLedger) -> None:
         raise OptionError("the query cleans what it has read (cleanSource), so that nothing can be read again")
 
 
-def _of_batch(ledger: QueryLedger, number: int, before: Checkpoint, after: Checkpoint) -> list[pa.RecordBatch]:
+def _of_batch(ledger: QueryLedger, number: int, before: Offset, after: Offset) -> list[pa.RecordBatch]:
     parts = []
     for split, end in after.progress.positions.items():
         start = after.start_of(split, before)

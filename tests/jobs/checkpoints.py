@@ -3,7 +3,7 @@
 import json
 
 from tidegate.alignment.plan import Progress
-from tidegate.enumerators.planning.checkpoint import Checkpoint
+from tidegate.enumerators.planning.offset import Offset
 
 
 def log_batch(folder, number, positions, *, source="kafka", state=None, committed=True, version=1, others=()):
@@ -11,7 +11,7 @@ def log_batch(folder, number, positions, *, source="kafka", state=None, committe
 
     others: offsets of other sources of the query, as text.
     """
-    end = json.dumps(Checkpoint(Progress(positions), enumerator=state).to_json(source))
+    end = json.dumps(Offset(source, Progress(positions), enumerator=state).to_json())
     for name, lines in (("offsets", [json.dumps({"conf": {"a": "{}"}}), *others, end]), ("commits", ["{}"])):
         if name == "commits" and not committed:
             continue

@@ -12,7 +12,7 @@ from tidegate.readers.s3.config import S3ConnectionConfig
 
 
 def of(folder, source="s3"):
-    return SparkCheckpoint(open_folder(str(folder), S3ConnectionConfig()), lambda offset: offset["source"] == source)
+    return SparkCheckpoint(open_folder(str(folder), S3ConnectionConfig()), lambda offset: offset.source == source)
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -156,7 +156,7 @@ def check_peek_alone_is_enough_to_align(lab: Lab) -> None:
     look_at=("snapshot() and what is made of it", "an answer that depends on what was asked before"),
     needs=(Ability.MANY_SPLITS,),
     witness=("a pause", "a restart"),
-    source="enumerators.planning.checkpoint",
+    source="enumerators.planning.offset",
 )
 def check_a_restart_stays_aligned(lab: Lab) -> None:
     """Kill the planner whenever it has planned."""

@@ -14,7 +14,7 @@ from tidegate.conformance.lab.explain import difference, ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import Tier
-from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 
 __all__ = [
     "check_a_batch_can_be_read_in_another_process",

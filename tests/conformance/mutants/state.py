@@ -10,7 +10,7 @@ from tests.conformance.mutants.mutant import Mutant, sinful
 from tidegate.alignment.splits import Extent
 from tidegate.conformance.lab.planning import open_coordinator
 from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader
-from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import CheckpointError, ConnectorError
 from tidegate.readers.contract import ReadTask
 

@@ -12,8 +12,8 @@ from kafka.errors import KafkaError
 from tests.support.waiting import await_that
 from tidegate import KafkaSource
 from tidegate.alignment.splits import SplitRange
-from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
 from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import DataLossError
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.client import KafkaClient

@@ -6,7 +6,7 @@ from tests.support.logs import Logs, coordinator, read
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.notes.folder import StateFolder
 from tidegate.enumerators.notes.group import GroupFolder
-from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 
 DRIFT = 10
 LEASE_S = 60.0

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.enumerators.notes.group_members import DRIFT, LEASE_S, Member
 from tests.support.logs import Clock, Logs
-from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 
 pytestmark = pytest.mark.usefixtures("own_temporary_folder")
 

@@ -13,7 +13,7 @@ import pytest
 from tests.support.logs import Clock, Logs, coordinator, read
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.strategy import WatermarkStrategy
-from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 
 MS = timedelta(milliseconds=1)
 DRIFT_10 = WatermarkStrategy(max_drift=10 * MS, idle_timeout=timedelta(seconds=5))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.logs import DRIFT_10, WALL, Clock, Logs, all_records, coordinator, drain, read
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.strategy import WatermarkStrategy
-from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import CheckpointError, ContractError
 
 

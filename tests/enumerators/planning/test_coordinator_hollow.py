@@ -2,7 +2,7 @@
 
 from tests.support.logs import DRIFT_10, Logs, coordinator, drain
 from tidegate.alignment.splits import Head
-from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 
 
 class Ignoring(Logs):

@@ -9,7 +9,7 @@ from tests.support.logs import DRIFT_10, Clock, Logs, all_records, coordinator, 
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.contract import Divergence
-from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import DataLossError, PositionGoneError, UnavailableError
 
 IDLE_AFTER_5_S = WatermarkStrategy().with_idleness(timedelta(seconds=5))

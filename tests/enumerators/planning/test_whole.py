@@ -20,7 +20,7 @@ from tests.enumerators.planning.oracle import Judge, Peeks, Source, Terms, World
 from tests.support.logs import Clock, coordinator
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.strategy import WatermarkStrategy
-from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 
 DISCOVERY_S = 30.0
 IDLE_S = 60.0

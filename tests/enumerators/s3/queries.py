@@ -10,8 +10,8 @@ from tests.enumerators.s3.objects import discovery
 from tests.support.logs import Clock
 from tidegate.alignment.budget import UNLIMITED
 from tidegate.alignment.strategy import WatermarkStrategy
-from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
 from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.s3 import enumerator as s3_enumerator
 from tidegate.enumerators.s3.enumerator import S3Enumerator
 from tidegate.enumerators.s3.state.lease import Lease

@@ -8,8 +8,8 @@ from tests.support.logs import WALL, Clock
 from tests.support.queues import REGION, s3_body
 from tidegate.alignment.budget import UNLIMITED
 from tidegate.alignment.strategy import WatermarkStrategy
-from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
 from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.s3.discovery.listing_rules import ListingRules
 from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
 from tidegate.enumerators.s3.enumerator import S3Enumerator

@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.streams import HOUR, NOON
 from tidegate import S3Source, WatermarkStrategy
-from tidegate.enumerators.planning.checkpoint import INITIAL_OFFSET
 from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.s3.state import lease
 
 

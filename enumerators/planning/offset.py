@@ -20,6 +20,8 @@
 
 Keys without a value are left out and the order of keys is fixed, because for Spark an offset is
 new whenever its text is.  The first offset of a query is ``{"v": 1}`` and nothing else.
+
+``Offset`` alone knows these keys.  Only the conformance kit reads them by itself, for it judges what is written here.
 """
 
 from __future__ import annotations
@@ -35,10 +37,10 @@ from tidegate.alignment.splits import Positions, SplitId
 from tidegate.enumerators.contract import Json
 from tidegate.errors import CheckpointError
 
-__all__ = ["INITIAL_OFFSET", "VERSION", "Checkpoint", "Hollow"]
+__all__ = ["INITIAL_OFFSET", "Hollow", "Offset"]
 
-VERSION = 1
-INITIAL_OFFSET: Json = {"v": VERSION}
+_VERSION = 1
+INITIAL_OFFSET: Json = {"v": _VERSION}
 
 
 class Hollow(NamedTuple):
@@ -53,9 +55,10 @@ class Hollow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """An offset as objects.
+class Offset:
+    """What an offset says.  The first one of a query says nothing: ``Offset()``.
 
+    source: the connector that wrote it; empty: none has yet.
     progress: of the plan that the offset ends.
     starts: of the splits that are new in this offset, or that hold other records than before.
     enumerator: the enumerator's snapshot.
@@ -63,6 +66,7 @@ class Checkpoint:
     waits: since the last batch that did anything else.
     """
 
+    source: str = ""
     progress: Progress = field(default_factory=lambda: Progress({}))
     starts: Positions = field(default_factory=dict)
     enumerator: Json | None = None
@@ -70,12 +74,14 @@ class Checkpoint:
     waits: int = 0
     hollow: Hollow = field(default_factory=Hollow)
 
-    def to_json(self, source: str) -> Json:
-        """Return the offset JSON, canonical: equal checkpoints give equal texts."""
+    def to_json(self) -> Json:
+        """Return the offset JSON, canonical: equal offsets give equal texts."""
+        if not self.source:
+            return dict(INITIAL_OFFSET)
         progress = self.progress
         offset = {
-            "v": VERSION,
-            "source": source,
+            "v": _VERSION,
+            "source": self.source,
             "positions": dict(sorted(progress.positions.items())),
             "starts": dict(sorted(self.starts.items())) or None,
             "bound": progress.bound_ms,
@@ -93,25 +99,42 @@ class Checkpoint:
         return {key: value for key, value in offset.items() if value is not None}
 
     @classmethod
-    def from_json(cls, offset: Mapping[str, Any], source: str) -> Checkpoint:
-        """Read an offset JSON.  Raises CheckpointError when it is not one that ``source`` can go on from."""
+    def recognized(cls, found: Any) -> Offset | None:
+        """Return the offset that JSON holds; None: it is that of a source which is none of tidegate's.
+
+        Raises CheckpointError when it is one of tidegate's that cannot be read.
+        """
+        is_ours = isinstance(found, dict) and "v" in found
+        if not is_ours or (found != INITIAL_OFFSET and not isinstance(found.get("source"), str)):
+            return None
+        return cls.from_json(found)
+
+    @classmethod
+    def from_json(cls, offset: Mapping[str, Any], source: str | None = None) -> Offset:
+        """Read an offset JSON.
+
+        source: the connector that wants to go on from it; None: it is only looked at.
+
+        Raises CheckpointError when it is not one that ``source`` can go on from.
+        """
         version = offset.get("v")
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
             raise CheckpointError(f"the checkpoint holds {_short(offset)}, which is no offset of a tidegate source")
-        if version > VERSION:
+        if version > _VERSION:
             raise CheckpointError(
-                f"the checkpoint was written by a newer tidegate (layout {version}, this one reads up to {VERSION}); "
+                f"the checkpoint was written by a newer tidegate (layout {version}, this one reads up to {_VERSION}); "
                 "upgrade tidegate, or start with a new checkpoint"
             )
         if offset == INITIAL_OFFSET:
             return cls()
-        if offset.get("source") != source:
+        if source is not None and offset.get("source") != source:
             raise CheckpointError(
                 f"the checkpoint belongs to the source {offset.get('source')!r}, not to {source!r}; "
                 "start with a new checkpoint"
             )
         try:
             return cls(
+                str(offset["source"]),
                 Progress(
                     _positions(offset["positions"]),
                     _optional_int(offset.get("bound")),
@@ -130,7 +153,7 @@ class Checkpoint:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CheckpointError(f"the checkpoint holds a broken offset: {_short(offset)}") from error
 
-    def start_of(self, split: SplitId, before: Checkpoint) -> int:
+    def start_of(self, split: SplitId, before: Offset) -> int:
         """Return where the batch from ``before`` to this offset begins to read a split.
 
         Raises CheckpointError when neither offset says so.
