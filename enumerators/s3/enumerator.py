@@ -8,21 +8,17 @@ once it is read, nobody need remember it.
 from __future__ import annotations
 
 import logging
-import uuid
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, wait
+from dataclasses import replace
 from functools import partial
-
-from pydantic import TypeAdapter
-from typing_extensions import NotRequired, TypedDict
 
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.enumerators.daemon_threads import DaemonThreads
 from tidegate.enumerators.s3.cleaning.background import SourceCleaning
-from tidegate.enumerators.s3.discovery.between_listings import AFTER, LISTED
 from tidegate.enumerators.s3.discovery.left_out import LEFT_OUT
 from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
 from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
@@ -32,40 +28,17 @@ from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.enumerators.s3.state.rereads import RereadRequests
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
-from tidegate.enumerators.snapshots import checked
+from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 from tidegate.errors import OptionError
 from tidegate.readers.objects.values import Chunk, S3Object
 
-__all__ = ["TO_CLEAN", "S3Enumerator"]
-
-TO_CLEAN = "clean"
-"""What is left to clean, in the snapshot of a query that cleans: such a query takes no request to read again."""
+__all__ = ["S3Enumerator"]
 
 _LOG = logging.getLogger("tidegate.planner")
 _MOST_MANIFESTS = 8  # more are merged: the offset names each
 _PATIENCE_S = 5.0  # for a round; one that takes longer goes on beside the plans
 _OFFSETS_REMEMBERED = 4  # Spark may go back to the last one or two
 _ORPHAN_S = 3600.0
-_REREADS = "rereads"
-
-
-class _Seen(TypedDict):
-    runs: list[str]
-    horizon: int | None
-    newest: int | None
-
-
-class _State(TypedDict):
-    owner: str
-    number: int
-    seen: _Seen | None
-    clean: NotRequired[dict[str, list[int]]]
-    rereads: NotRequired[dict[str, int]]
-    listed_ms: NotRequired[int | None]
-    after: NotRequired[str | None]
-
-
-_SHAPE = TypeAdapter(_State)
 
 
 class S3Enumerator(SplitEnumerator):
@@ -73,8 +46,7 @@ class S3Enumerator(SplitEnumerator):
 
     discovery: finds what is new.
     ledger: keeps manifests for a restart; None: a batch query, which needs none.
-    state: the last run's snapshot: what was seen, the last manifest's number, the owner of the lease, what is
-        left to clean, and the requests to read again that were taken.
+    state: the last run's snapshot.
     include_existing: read the objects that are there when the query begins.
     clean: cleans an object that was read for good, as SourceCleaning wants it; None: they stay.
     options: that may not change from run to run; see ``keep_options``.
@@ -96,11 +68,9 @@ class S3Enumerator(SplitEnumerator):
         self._lease: Lease | None = None
         self._include_existing = include_existing
         self._begins = state is None
-        # A copy: what came is a part of the start offset, which may be given back as it was.
-        begin: Json = {"owner": uuid.uuid4().hex[:12], "number": 0, "seen": None}
-        self._state: Json = dict(begin if state is None else checked(state, _SHAPE))
+        self._state = S3Snapshot() if state is None else S3Snapshot.from_json(state)
         self._location = ledger
-        self._ledger = None if ledger is None else ledger.of_query(self._state["owner"])
+        self._ledger = None if ledger is None else ledger.of_query(self._state.owner)
         self._cleaning: SourceCleaning | None = None
         self._noted = b""
         self._rereads: RereadRequests | None = None
@@ -138,7 +108,7 @@ class S3Enumerator(SplitEnumerator):
         if self._cleaning is not None:
             self._cleaning.go_on(self._live)
             # No round found these chunks: the number stays that of the last one that did.
-            self._cleaning.merge(lambda chunks: self._build(self._state["number"], chunks))
+            self._cleaning.merge(lambda chunks: self._build(self._state.number, chunks))
         self._sweep()
         return list(self._live)
 
@@ -188,12 +158,12 @@ class S3Enumerator(SplitEnumerator):
     def snapshot(self) -> Json:
         """Return what was seen so far and what is left to clean, by the names of files, and who holds the lease."""
         self._remember_offset(self._live)
-        notes: Json = {}
+        now = self._state
         if self._cleaning is not None:
-            notes[TO_CLEAN] = self._cleaning.snapshot()
-        if self._rereads is not None and (taken := self._rereads.snapshot()):
-            notes[_REREADS] = taken
-        return {**self._state, **notes}
+            now = replace(now, clean=self._cleaning.snapshot())
+        if self._rereads is not None:
+            now = replace(now, rereads=self._rereads.snapshot())
+        return now.to_json()
 
     def metrics(self) -> Mapping[str, int]:
         """Return what became of objects besides being read, by this run."""
@@ -222,7 +192,7 @@ class S3Enumerator(SplitEnumerator):
             return
         if self._lease is None:
             lease = self._location.lease()
-            lease.acquire(self._state["owner"])
+            lease.acquire(self._state.owner)
             self._lease = lease
         if self._options:
             keep_options(self._ledger, self._options)
@@ -236,23 +206,23 @@ class S3Enumerator(SplitEnumerator):
             return
         for split in self._committed:
             self._manifest(split)
+        stored = self._state
         # What is not noted anew, for now another way finds what is new, must not come back with this way.
-        self._discovery.restore({name: self._state.pop(name) for name in (LISTED, AFTER) if name in self._state})
-        if (stored := self._state["seen"]) is not None:
+        self._state = replace(stored, clean=None, rereads={}, between={})
+        self._discovery.restore(stored.between)
+        if stored.seen is not None:
             age_ms = self._discovery.seen.max_age_ms
-            self._discovery.seen = SeenObjects.restored(stored, self._ledger.read, age_ms)
+            self._discovery.seen = SeenObjects.restored(stored.seen, self._ledger.read, age_ms)
         self._noted = self._ledger.noted(LEFT_OUT) or b""
         self._discovery.left_out.restore(self._noted)
-        to_clean = self._state.pop(TO_CLEAN, {})
-        taken = self._state.pop(_REREADS, {})
         if self._clean is None:
-            self._rereads = RereadRequests(self._ledger, taken)
-        elif taken:
+            self._rereads = RereadRequests(self._ledger, stored.rereads)
+        elif stored.rereads:
             raise OptionError(
                 "cleanSource is set while objects are to be read again: let a run without it read them first"
             )
         else:
-            self._cleaning = SourceCleaning(self._clean, partial(_stored, self._ledger), to_clean)
+            self._cleaning = SourceCleaning(self._clean, partial(_stored, self._ledger), stored.clean or {})
         self._remember_offset(self._committed)
         self._restored = True
 
@@ -260,10 +230,7 @@ class S3Enumerator(SplitEnumerator):
         """Return the names of files in a snapshot taken now."""
         cleaning = () if self._cleaning is None else self._cleaning.snapshot()
         rereads = () if self._rereads is None else self._rereads.snapshot()
-        return {*self._runs(), *cleaning, *rereads}
-
-    def _runs(self) -> Collection[str]:
-        return () if self._state["seen"] is None else self._state["seen"]["runs"]
+        return {*self._state.runs, *cleaning, *rereads}
 
     def _remember_offset(self, manifests: Collection[SplitId]) -> None:
         named = {*manifests, *self._named()}
@@ -291,15 +258,15 @@ class S3Enumerator(SplitEnumerator):
         self._begins = False
         if len(chunks):
             self._add(chunks)
-        self._state.update(self._discovery.settle(self._greatest_number(self._live)))
+        self._state = replace(self._state, between=self._discovery.settle(self._greatest_number(self._live)))
         self._remember_seen()
 
     def _greatest_number(self, manifests: Collection[SplitId]) -> int:
         return max((self._live[s].number for s in manifests if s in self._live), default=0)
 
     def _add(self, chunks: ChunkSorter) -> None:
-        self._state["number"] += 1
-        manifest = self._build(self._state["number"], chunks)
+        self._state = replace(self._state, number=self._state.number + 1)
+        manifest = self._build(self._state.number, chunks)
         self._live[manifest.id] = manifest
         _LOG.info("manifest %s holds %d chunks", manifest.id, len(manifest))
 
@@ -313,12 +280,12 @@ class S3Enumerator(SplitEnumerator):
         if self._ledger is None:
             return
         seen = self._discovery.seen
-        new = {run.name: run for run in seen.runs if run.name not in self._runs()}
+        new = {run.name: run for run in seen.runs if run.name not in self._state.runs}
         for name, run in new.items():
             self._ledger.write(name, run.to_bytes())
         # Where the runs stay, so does the horizon in the offset: it may be behind, never ahead.
-        if new or self._state["seen"] is None:
-            self._state["seen"] = seen.snapshot()
+        if new or self._state.seen is None:
+            self._state = replace(self._state, seen=seen.snapshot())
         noted = self._discovery.left_out.to_bytes()
         if noted != self._noted:
             self._ledger.note(LEFT_OUT, noted)
@@ -330,7 +297,7 @@ class S3Enumerator(SplitEnumerator):
         for name, chunks in self._rereads.pending().items():
             self._hold_lease()
             self._add(chunks)
-            self._rereads.take(name, self._state["number"])
+            self._rereads.take(name, self._state.number)
             _LOG.info("%d chunks are read again, as %s asks", len(chunks), name)
 
     def _clean_what_is_read(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.s3.manifests.manifest import Manifest
 from tidegate.enumerators.s3.state.ledger import Ledger
+from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 from tidegate.jobs.backfill.arguments import BackfillArguments
 from tidegate.jobs.backfill.output import Noted
 from tidegate.jobs.survey import Stretch, Survey, survey
@@ -58,7 +59,8 @@ class S3Arguments(BackfillArguments):
         if not splits or batch.state is None:
             return {}
         source = self.source()
-        ledger = Ledger(str(source.state_location), source.connection).of_query(batch.state["owner"])
+        owner = S3Snapshot.from_json(batch.state).owner
+        ledger = Ledger(str(source.state_location), source.connection).of_query(owner)
         return {s: _stretch(Manifest.parse(s, ledger.read(s))) for s in splits}
 
     def _option(self, name: str) -> str | None:

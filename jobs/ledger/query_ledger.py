@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tidegate.alignment.splits import Positions, SplitId
-from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.process_identity import has_ended
 from tidegate.enumerators.s3.discovery.left_out import LEFT_OUT, LeftOut
@@ -16,6 +15,7 @@ from tidegate.enumerators.s3.state.folder import open_folder
 from tidegate.enumerators.s3.state.ledger import Ledger, QueryFiles
 from tidegate.enumerators.s3.state.rereads import RereadRequests
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
+from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.jobs.spark_checkpoint import LoggedBatch, SparkCheckpoint
 from tidegate.sources.s3.source import S3Source
@@ -76,10 +76,10 @@ class QueryLedger:
         written = [batch for batch in self.batches or () if batch.is_committed]
         return written[-1].end.progress.positions if written else {}
 
-    @property
-    def state(self) -> Json:
-        """What the enumerator noted after the last batch."""
-        return (self.batches[-1].end.enumerator if self.batches else None) or {}
+    @cached_property
+    def state(self) -> S3Snapshot | None:
+        """What the enumerator noted after the last batch; None: there is no batch."""
+        return _snapshot(self.batches[-1].end) if self.batches else None
 
     def batch_of(self, split: SplitId, position: int) -> LoggedBatch | None:
         """Return the first known batch after which a chunk is read; earlier ones may have read it already."""
@@ -100,8 +100,9 @@ class QueryLedger:
     @cached_property
     def seen(self) -> SeenObjects | None:
         """What the query remembers of objects; None: without a checkpoint nobody says what of it counts."""
-        stored = self.state.get("seen")
-        return None if stored is None else SeenObjects.restored(stored, self.ledger.read, None)
+        if self.state is None or self.state.seen is None:
+            return None
+        return SeenObjects.restored(self.state.seen, self.ledger.read, None)
 
     @cached_property
     def left_out(self) -> LeftOut:
@@ -113,7 +114,7 @@ class QueryLedger:
     @cached_property
     def requests(self) -> dict[str, int]:
         """How many chunks wait to be read again, by request."""
-        waiting = RereadRequests(self.ledger, self.state.get("rereads", {})).pending()
+        waiting = RereadRequests(self.ledger, {} if self.state is None else self.state.rereads).pending()
         return {name: len(chunks) for name, chunks in waiting.items()}
 
 
@@ -177,5 +178,11 @@ def _lease(whole: Ledger) -> LeaseNote:
 
 
 def _owner(offset: Offset) -> str | None:
-    owner = (offset.enumerator or {}).get("owner")
-    return owner if offset.source == S3Source.connector else None
+    snapshot = _snapshot(offset)
+    return None if snapshot is None else snapshot.owner
+
+
+def _snapshot(offset: Offset) -> S3Snapshot | None:
+    if offset.source != S3Source.connector or offset.enumerator is None:
+        return None
+    return S3Snapshot.from_json(offset.enumerator)

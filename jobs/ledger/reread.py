@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.planning.offset import Offset
-from tidegate.enumerators.s3.enumerator import TO_CLEAN
 from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
 from tidegate.enumerators.s3.manifests.manifest import Manifest
 from tidegate.enumerators.s3.state.rereads import request_reread
@@ -100,7 +99,7 @@ def reread_batches(ledger: QueryLedger, batches: str) -> Asked:
 
 
 def _refuse_cleaned(ledger: QueryLedger) -> None:
-    if TO_CLEAN in ledger.state:
+    if ledger.state is not None and ledger.state.clean is not None:
         raise OptionError("the query cleans what it has read (cleanSource), so that nothing can be read again")
 
 

@@ -1,0 +1,96 @@
+"""What the offset holds of an S3 source beyond positions: names of files in the state location, and a few numbers.
+
+``S3Snapshot`` alone knows the keys of this JSON.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import TypeAdapter
+from typing_extensions import NotRequired, TypedDict
+
+from tidegate.alignment.splits import SplitId
+from tidegate.enumerators.contract import Json
+from tidegate.enumerators.s3.discovery.between_listings import AFTER, LISTED
+from tidegate.enumerators.snapshots import checked
+
+__all__ = ["S3Snapshot"]
+
+_CLEAN, _REREADS = "clean", "rereads"
+
+
+class _Seen(TypedDict):
+    runs: list[str]
+    horizon: int | None
+    newest: int | None
+
+
+class _Shape(TypedDict):
+    owner: str
+    number: int
+    seen: _Seen | None
+    clean: NotRequired[dict[str, list[int]]]
+    rereads: NotRequired[dict[str, int]]
+    listed_ms: NotRequired[int | None]
+    after: NotRequired[str | None]
+
+
+_SHAPE = TypeAdapter(_Shape)
+
+
+@dataclass(frozen=True, slots=True)
+class S3Snapshot:
+    """A snapshot of an S3 enumerator.
+
+    owner: names the query, its part of the state location, and the holder of the lease.
+    number: of the last manifest; 0: there is none yet.
+    seen: what ``SeenObjects.restored`` takes; None: no round has ended yet.
+    clean: what ``SourceCleaning`` takes; None: the query does not clean.  One that does takes no request to read
+        something again.
+    rereads: what ``RereadRequests`` takes.
+    between: what ``BetweenListings.restore`` takes: its keys tell which way of finding objects has noted it.
+    unknown: what another version of tidegate has added; it is kept.
+    """
+
+    owner: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    number: int = 0
+    seen: Mapping[str, Any] | None = None
+    clean: Mapping[SplitId, list[int]] | None = None
+    rereads: Mapping[str, int] = field(default_factory=dict)
+    between: Mapping[str, Any] = field(default_factory=dict)
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, state: Json) -> S3Snapshot:
+        """Read what ``to_json`` wrote.  Raises CheckpointError when something is missing or of another type."""
+        known = checked(state, _SHAPE)
+        return cls(
+            known["owner"],
+            known["number"],
+            known["seen"],
+            known.get(_CLEAN),
+            known.get(_REREADS, {}),
+            {name: known[name] for name in (LISTED, AFTER) if name in known},
+            {name: value for name, value in known.items() if name not in _Shape.__annotations__},
+        )
+
+    def to_json(self) -> Json:
+        """Return the JSON; what there is nothing of is left out."""
+        return {
+            "owner": self.owner,
+            "number": self.number,
+            "seen": self.seen,
+            **self.unknown,
+            **self.between,
+            **({} if self.clean is None else {_CLEAN: self.clean}),
+            **({_REREADS: self.rereads} if self.rereads else {}),
+        }
+
+    @property
+    def runs(self) -> Collection[str]:
+        """The files that hold what was seen."""
+        return () if self.seen is None else self.seen["runs"]

@@ -1,0 +1,38 @@
+"""What the offset holds of an S3 source."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.enumerators.s3.state.snapshot import S3Snapshot
+from tidegate.errors import CheckpointError
+
+names = st.text(min_size=1, max_size=5)
+numbers = st.integers(0, 2**40)
+snapshots = st.builds(
+    S3Snapshot,
+    names,
+    numbers,
+    st.none() | st.fixed_dictionaries({"runs": st.lists(names), "horizon": st.none() | numbers, "newest": numbers}),
+    st.none() | st.dictionaries(names, st.lists(numbers)),
+    st.dictionaries(names, numbers),
+    st.just({}) | st.fixed_dictionaries({"listed_ms": st.none() | numbers}, optional={"after": st.none() | names}),
+    st.just({}) | st.just({"of a newer version": [1]}),
+)
+
+
+@given(snapshots)
+def test_what_is_written_is_read_back(snapshot):
+    assert S3Snapshot.from_json(snapshot.to_json()) == snapshot
+
+
+def test_a_query_begins_with_a_name_of_its_own_and_nothing_else():
+    one, other = S3Snapshot(), S3Snapshot()
+    assert one.owner != other.owner
+    assert one.to_json() == {"owner": one.owner, "number": 0, "seen": None}
+    assert one.runs == ()
+
+
+def test_what_is_not_as_it_was_written_is_refused():
+    with pytest.raises(CheckpointError, match=r"'seen\.runs\.0' of its enumerator is not as it was written"):
+        S3Snapshot.from_json({"owner": "a", "number": 1, "seen": {"runs": [5], "horizon": None, "newest": None}})
