@@ -1,9 +1,8 @@
-"""What ``tidegate ledger`` was asked for, and its answer."""
+"""The commands of ``tidegate ledger``: each reads its arguments and prints its answer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tidegate.errors import OptionError
 from tidegate.jobs.backfill.arguments import parse_options, parse_time
@@ -15,67 +14,83 @@ from tidegate.jobs.ledger.show import show_asked, show_ledger, show_queries, sho
 from tidegate.jobs.ledger.why import why
 from tidegate.sources.s3.source import S3Source
 
-__all__ = ["RereadArguments", "run_ledger"]
+__all__ = ["run_forget", "run_queries", "run_reread", "run_show", "run_why"]
 
 _NO_PATH = "s3://not-given"
 
 
-@dataclass(frozen=True, slots=True)
-class RereadArguments:
-    """What is to be read again; nothing of it: nothing is."""
-
-    objects: str | None = None
-    begin: str | None = None
-    end: str | None = None
-    batches: str | None = None
-
-
-def run_ledger(
-    location: str,
-    wanted: str | None,
-    *,
-    checkpoint: str | None,
-    options: Sequence[str] | None,
-    reread: RereadArguments,
-    queries: bool = False,
-    forget: str | None = None,
-    as_json: bool,
-) -> None:
-    """Print what a state location knows, or why an object was read, or ask to read again.
+def run_show(location: str, *, checkpoint: str | None, options: Sequence[str], as_json: bool) -> None:
+    """Print what a state location knows.
 
     location: what the query calls ``stateLocation``.
-    wanted: a key, or a glob of keys; None: all is told in short.
+    checkpoint: Spark's checkpoint folder of the query; None: nothing is told of what is read.
     options: of the source, as NAME=VALUE.
-    queries: tell which queries keep something there.
-    forget: delete what this one keeps.
 
-    Raises OptionError, one sentence, for what contradicts itself or names nothing.
+    Raises OptionError, one sentence, for what contradicts itself or names nothing; so do the others.
     """
-    given = {name.lower(): value for name, value in parse_options("--option", options or (), OPTION_EXAMPLE).items()}
-    has_path = "path" in given
-    source = S3Source.from_options({"path": _NO_PATH, **given, "statelocation": location})
-    by_object = reread.objects or reread.begin or reread.end
-    if wanted is not None and (by_object or reread.batches):
-        raise OptionError(f"{wanted!r} is asked about, and something is to be read again; do one after the other")
-    if by_object and reread.batches:
-        raise OptionError("--reread-batches goes with none of --reread, --reread-from and --reread-to")
+    source, _ = _source(location, options)
+    show_ledger(open_query_ledger(source, checkpoint), as_json=as_json)
+
+
+def run_why(location: str, wanted: str, *, checkpoint: str | None, options: Sequence[str], as_json: bool) -> None:
+    """Print why objects were or were not read.
+
+    wanted: a key, or a glob of keys.
+    options: with the path among them, the bucket is looked into, too.
+    """
+    source, has_path = _source(location, options)
+    ledger = open_query_ledger(source, checkpoint)
+    show_why(why(ledger, source if has_path else None, Wanted(wanted)), as_json=as_json)
+
+
+def run_reread(
+    location: str,
+    objects: str | None,
+    *,
+    begin: str | None,
+    end: str | None,
+    batches: str | None,
+    checkpoint: str,
+    options: Sequence[str],
+    as_json: bool,
+) -> None:
+    """Ask the query to read something again, and print what that is.
+
+    objects: a key, or a glob of keys; None: all of the path.
+    begin, end: only chunks with event times from the one up to the other.
+    batches: such as ``7`` or ``3-5``, instead of all these.
+    """
+    source, has_path = _source(location, options)
+    by_object = objects or begin or end
+    if by_object and batches:
+        raise OptionError("--batches goes with none of GLOB, --from and --to")
+    if not by_object and not batches:
+        raise OptionError("nothing is named that is to be read again: give GLOB, --from and --to, or --batches")
     if by_object and not has_path:
         raise OptionError("to read objects again, --option path=s3://... is needed, and the query's other options")
-    if queries or forget is not None:
-        if wanted is not None or by_object or reread.batches or checkpoint is not None or (queries and forget):
-            raise OptionError("--queries and --forget go with no other question, and not with each other")
-        found = list_queries(source) if forget is None else [forget_query(source, forget)]
-        show_queries(found, forgotten=not queries, as_json=as_json)
-        return
     ledger = open_query_ledger(source, checkpoint)
-    if reread.batches:
-        show_asked(reread_batches(ledger, reread.batches), as_json=as_json)
-    elif by_object:
-        begin = None if reread.begin is None else parse_time("--reread-from", reread.begin)
-        end = None if reread.end is None else parse_time("--reread-to", reread.end)
-        objects = Wanted(reread.objects or f"{source.listing_rules.prefix}*")
-        show_asked(reread_objects(ledger, source, objects, begin, end), as_json=as_json)
-    elif wanted is not None:
-        show_why(why(ledger, source if has_path else None, Wanted(wanted)), as_json=as_json)
-    else:
-        show_ledger(ledger, as_json=as_json)
+    if batches:
+        show_asked(reread_batches(ledger, batches), as_json=as_json)
+        return
+    begin_at = None if begin is None else parse_time("--from", begin)
+    end_at = None if end is None else parse_time("--to", end)
+    wanted = Wanted(objects or f"{source.listing_rules.prefix}*")
+    show_asked(reread_objects(ledger, source, wanted, begin_at, end_at), as_json=as_json)
+
+
+def run_queries(location: str, *, options: Sequence[str], as_json: bool) -> None:
+    """Print which queries keep something in a state location."""
+    source, _ = _source(location, options)
+    show_queries(list_queries(source), forgotten=False, as_json=as_json)
+
+
+def run_forget(location: str, query: str, *, options: Sequence[str], as_json: bool) -> None:
+    """Delete what a query keeps in a state location, and print what that was."""
+    source, _ = _source(location, options)
+    show_queries([forget_query(source, query)], forgotten=True, as_json=as_json)
+
+
+def _source(location: str, options: Sequence[str]) -> tuple[S3Source, bool]:
+    """Return the source whose state location is asked about, and whether its path is given."""
+    given = {name.lower(): value for name, value in parse_options("--option", options, OPTION_EXAMPLE).items()}
+    return S3Source.from_options({"path": _NO_PATH, **given, "statelocation": location}), "path" in given

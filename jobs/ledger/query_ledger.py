@@ -163,7 +163,7 @@ def forget_query(source: S3Source, owner: str) -> KeptQuery:
     if owner not in queries:
         raise OptionError(
             f"no query {owner!r} keeps anything in {source.state_location}{did_you_mean(owner, queries)}; "
-            "--queries shows those that do"
+            "`tidegate ledger queries` shows those that do"
         )
     Ledger(str(source.state_location), source.connection).forget(owner)
     return queries[owner]

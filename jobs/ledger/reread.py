@@ -53,7 +53,7 @@ def reread_objects(
     _refuse_cleaned(ledger)
     seen = ledger.seen
     if seen is None:
-        raise OptionError("to read objects again, --checkpoint is needed, and a batch in it: it says which were found")
+        raise OptionError("to read objects again, --checkpoint has to hold a batch that says which were found")
     rules = source.listing_rules
     candidates = [found for found in listed(source, wanted) if found.key.startswith(rules.prefix)]
     candidates = [found for found in candidates if rules.takes(found)]
@@ -78,13 +78,11 @@ def reread_batches(ledger: QueryLedger, batches: str) -> Asked:
     what it reads.
     """
     _refuse_cleaned(ledger)
-    if ledger.batches is None:
-        raise OptionError("to read batches again, --checkpoint is needed: it says what they have read")
     named = _BATCHES.fullmatch(batches.strip())
     if named is None:
-        raise OptionError(f"--reread-batches is {batches!r}, but a number or a range is expected, such as 7 or 3-5")
+        raise OptionError(f"--batches is {batches!r}, but a number or a range is expected, such as 7 or 3-5")
     first, last = int(named[1]), int(named[2] or named[1])
-    ends = {batch.number: batch.end for batch in ledger.batches if batch.is_committed}
+    ends = {batch.number: batch.end for batch in ledger.batches or () if batch.is_committed}
     ends[-1] = Offset()
     parts = []
     for number in range(first, last + 1):
@@ -118,7 +116,7 @@ def _manifest(ledger: QueryLedger, split: SplitId, batch: int) -> Manifest:
     except CheckpointError as error:
         raise OptionError(
             f"batch {batch} has read the manifest {split}, which is finished and no longer kept; name its objects, or "
-            "their event times, by --reread, --reread-from and --reread-to"
+            "their event times by --from and --to"
         ) from error
 
 

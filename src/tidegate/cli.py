@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -15,11 +15,24 @@ __all__ = ["app", "main"]
 
 _KILLED_BY = 128  # what a shell adds to the signal in the exit code
 
-_OPTION: Any = typer.Option(
-    metavar="NAME=VALUE",
-    help="An option of the source, such as eventTime=column:at; may be repeated. Others can see it: leave secrets to "
-    "where boto3 finds them.",
-)
+_Options: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="An option of the source, such as eventTime=column:at; may be repeated. Others can see it: leave secrets "
+        "to where boto3 finds them.",
+    ),
+]
+_Location: TypeAlias = Annotated[
+    str, typer.Argument(metavar="PATH", help="The query's stateLocation: a folder, or s3://bucket/prefix.")
+]
+_Checkpoint: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR", show_default="none", help="Spark's checkpoint folder of the query: it says what is read."
+    ),
+]
+_Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON; times are milliseconds since 1970.")]
 
 app = typer.Typer(
     help="Read Kafka and S3 with Spark in event-time order across partitions and objects.",
@@ -27,6 +40,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+ledger = typer.Typer(
+    help="Show what the state location of an S3 query knows, read objects again, and clean up.", no_args_is_help=True
+)
+app.add_typer(ledger, name="ledger")
 
 
 def main() -> None:
@@ -58,7 +75,7 @@ def backfill(  # noqa: PLR0913 - parameters are options
         str | None,
         typer.Option("--to", metavar="TIME", show_default="the present end", help="Stop before this event time."),
     ] = None,
-    option: Annotated[list[str] | None, _OPTION] = None,
+    option: _Options = None,
     master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
     path: Annotated[
         str | None,
@@ -132,92 +149,105 @@ def backfill(  # noqa: PLR0913 - parameters are options
         raise typer.Exit(_exit_code(interrupt)) from None
 
 
-@app.command()
-def ledger(  # noqa: PLR0913 - parameters are options
-    state_location: Annotated[
-        str, typer.Argument(metavar="PATH", help="The query's stateLocation: a folder, or s3://bucket/prefix.")
+@ledger.command()
+def show(
+    location: _Location, *, checkpoint: _Checkpoint = None, option: _Options = None, as_json: _Json = False
+) -> None:
+    """Show which query uses the state location, what it has found, and how far that is read."""
+    from tidegate.jobs.ledger.command import run_show
+
+    run_show(location, checkpoint=checkpoint, options=option or (), as_json=as_json)
+
+
+@ledger.command()
+def why(
+    location: _Location,
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", help="The object's key, or a glob in which * also stands for /.")
     ],
-    wanted: Annotated[
-        str | None,
-        typer.Argument(metavar="KEY", show_default="none", help="Say why this object was or was not read; or a glob."),
+    *,
+    checkpoint: _Checkpoint = None,
+    option: _Options = None,
+    as_json: _Json = False,
+) -> None:
+    """Say why an object was or was not read.
+
+    To look into the bucket it needs --option path=... and the query's other options.
+    """
+    from tidegate.jobs.ledger.command import run_why
+
+    run_why(location, key, checkpoint=checkpoint, options=option or (), as_json=as_json)
+
+
+@ledger.command()
+def reread(
+    location: _Location,
+    objects: Annotated[
+        str | None, typer.Argument(metavar="GLOB", show_default="all", help="The objects to read again.")
     ] = None,
     *,
     checkpoint: Annotated[
+        str, typer.Option(metavar="DIR", help="Spark's checkpoint folder of the query: it says what was read.")
+    ],
+    begin: Annotated[
         str | None,
         typer.Option(
-            metavar="DIR", show_default="none", help="Spark's checkpoint folder of the query: it says what is read."
+            "--from", metavar="TIME", show_default="earliest", help="Only chunks with event times from it on."
         ),
     ] = None,
-    option: Annotated[list[str] | None, _OPTION] = None,
-    reread: Annotated[
+    end: Annotated[
+        str | None,
+        typer.Option("--to", metavar="TIME", show_default="latest", help="Only chunks with event times before it."),
+    ] = None,
+    batches: Annotated[
         str | None,
         typer.Option(
-            metavar="GLOB",
-            show_default="none",
-            help="Let the query read these objects once more.",
-            rich_help_panel="Read again",
+            metavar="N-M", show_default="none", help="What these batches have read, such as 7 or 3-5, and nothing else."
         ),
     ] = None,
-    reread_from: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            show_default="none",
-            help="Only chunks with event times from it on.",
-            rich_help_panel="Read again",
-        ),
-    ] = None,
-    reread_to: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            show_default="none",
-            help="Only chunks with event times before it.",
-            rich_help_panel="Read again",
-        ),
-    ] = None,
-    reread_batches: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N-M",
-            show_default="none",
-            help="Let the query read these batches once more.",
-            rich_help_panel="Read again",
-        ),
-    ] = None,
-    queries: Annotated[
-        bool,
-        typer.Option("--queries", help="Show all queries that keep something here.", rich_help_panel="Clean up"),
-    ] = False,
-    forget: Annotated[
-        str | None,
-        typer.Option(
-            metavar="QUERY",
-            show_default="none",
-            help="Delete what this query keeps here; its checkpoint cannot be used any more.",
-            rich_help_panel="Clean up",
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON; times are milliseconds since 1970.")] = False,
+    option: _Options = None,
+    as_json: _Json = False,
 ) -> None:
-    """Show what the state location of an S3 query knows, and why an object was or was not read.
+    """Let the query read objects, event times or batches once more: they are delivered twice, on purpose.
 
-    To look into the bucket it needs --option path=... and the query's other options.
+    Objects and event times need --option path=... and the query's other options.
 
-    What is read again is delivered twice, on purpose.
+    A TIME is ISO 8601, in UTC where it names no zone, or milliseconds since 1970.
     """
-    from tidegate.jobs.ledger.command import RereadArguments, run_ledger
+    from tidegate.jobs.ledger.command import run_reread
 
-    run_ledger(
-        state_location,
-        wanted,
+    run_reread(
+        location,
+        objects,
+        begin=begin,
+        end=end,
+        batches=batches,
         checkpoint=checkpoint,
-        options=option,
-        reread=RereadArguments(reread, reread_from, reread_to, reread_batches),
-        queries=queries,
-        forget=forget,
+        options=option or (),
         as_json=as_json,
     )
+
+
+@ledger.command()
+def queries(location: _Location, *, option: _Options = None, as_json: _Json = False) -> None:
+    """Show all queries that keep something in the state location."""
+    from tidegate.jobs.ledger.command import run_queries
+
+    run_queries(location, options=option or (), as_json=as_json)
+
+
+@ledger.command()
+def forget(
+    location: _Location,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="As `tidegate ledger queries` names it.")],
+    *,
+    option: _Options = None,
+    as_json: _Json = False,
+) -> None:
+    """Delete what a query keeps in the state location; its checkpoint cannot be used any more."""
+    from tidegate.jobs.ledger.command import run_forget
+
+    run_forget(location, query, options=option or (), as_json=as_json)
 
 
 @app.command()
