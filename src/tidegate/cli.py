@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -35,7 +36,6 @@ _Checkpoint: TypeAlias = Annotated[
 _Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON; times are milliseconds since 1970.")]
 
 app = typer.Typer(
-    help="Read Kafka and S3 with Spark in event-time order across partitions and objects.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -44,6 +44,12 @@ ledger = typer.Typer(
     help="Show what the state location of an S3 query knows, read objects again, and clean up.", no_args_is_help=True
 )
 app.add_typer(ledger, name="ledger")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tidegate {metadata.version('tidegate')}")
+        raise typer.Exit
 
 
 def main() -> None:
@@ -55,6 +61,16 @@ def main() -> None:
         app()
     except TidegateError as error:
         sys.exit(f"tidegate: {error}")
+
+
+@app.callback()
+def tidegate(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Read Kafka and S3 with Spark in event-time order across partitions and objects."""
 
 
 @app.command()

@@ -1,7 +1,10 @@
 """What a person's mistakes on the command line end in: one sentence."""
 
+from importlib import metadata
+
 import pytest
 
+from tests.support.command import finish, started
 from tests.support.streams import NOON, new_topic
 from tidegate.jobs.failures import cause
 from tidegate.jobs.watch import watch
@@ -24,6 +27,13 @@ def test_help_names_every_command(tidegate):
     assert code == 0
     for command in ("backfill", "demo", "kafka", "watch"):
         assert command in output
+
+
+def test_the_version_is_one_line(tidegate):
+    line = f"tidegate {metadata.version('tidegate')}\n"
+    assert tidegate("--version") == (0, line, "")
+    with started("--version") as process:
+        assert finish(process) == (0, line, "")
 
 
 @pytest.mark.parametrize(

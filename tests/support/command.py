@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 from tests.support.waiting import await_that
 
-TIDEGATE = [sys.executable, "-c", "from tidegate.cli import main; main()"]
+TIDEGATE = [sys.executable, "-m", "tidegate"]
 
 
 @contextmanager
