@@ -23,8 +23,9 @@ from pyspark.sql import functions as f
 
 from benchmarks.peers import session
 from tidegate import KafkaSource
-from tidegate.jobs.watch import BatchProgress, watch
+from tidegate.jobs.follow import follow
 from tidegate.servers import KafkaServer, write_history
+from tidegate.sources.query_progress import QueryProgress
 
 TOPIC = "orders"
 PARTITIONS = 4
@@ -54,7 +55,7 @@ class SlowingSink:
         time.sleep(seen.get["rows"] * slower / self._rows_per_second)
 
 
-def run_once(spark: SparkSession, servers: str, sink: SlowingSink) -> list[BatchProgress]:
+def run_once(spark: SparkSession, servers: str, sink: SlowingSink) -> list[QueryProgress]:
     """Return the batches of a new query that the sink took its time for."""
     source = KafkaSource(
         bootstrap_servers=servers, subscribe=[TOPIC], starting_offsets="earliest", target_batch_duration=TARGET
@@ -62,16 +63,16 @@ def run_once(spark: SparkSession, servers: str, sink: SlowingSink) -> list[Batch
     with tempfile.TemporaryDirectory() as folder:
         query = source.read_stream(spark).writeStream.foreachBatch(sink)
         query = query.option("checkpointLocation", str(Path(folder))).trigger(availableNow=True)
-        return list(watch(spark, query.start))[: sink.batches]
+        return list(follow(spark, query.start))[: sink.batches]
 
 
-def is_near(batch: BatchProgress) -> bool:
+def is_near(batch: QueryProgress) -> bool:
     """Whether a batch took its target, within the tolerance."""
     target_s = TARGET.total_seconds()
     return abs(batch.seconds - target_s) <= TOLERANCE * target_s
 
 
-def batches_until_back(batches: list[BatchProgress]) -> int | None:
+def batches_until_back(batches: list[QueryProgress]) -> int | None:
     """Return how many batches after the one that met the slow sink the first near the target is; None: none."""
     return next((number for number, batch in enumerate(batches[SLOWS_AT + 1 :], start=1) if is_near(batch)), None)
 

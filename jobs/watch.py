@@ -1,156 +1,161 @@
-"""Following a streaming query batch by batch."""
+"""The sources that run on this machine now, as a table in the terminal."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+import os
+import threading
+import time
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import datetime
-from queue import Empty, Queue
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from urllib.parse import unquote
 
-from tidegate.alignment.splits import SplitId
+from rich import box
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.table import Column, Table
+from rich.text import Text
+
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.planning.offset import Offset
-from tidegate.errors import ServerError
-from tidegate.jobs.failures import is_lost_java, lost_java_forgiven
+from tidegate.enumerators.notes.folder import applications
+from tidegate.enumerators.notes.report import REPORTS
+from tidegate.enumerators.process_identity import runs
+from tidegate.jobs.figures import count, span
+from tidegate.sources.progress import SourceProgress
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
+__all__ = ["LiveSource", "live_sources", "live_table", "show_watch"]
 
-__all__ = ["BatchProgress", "SplitProgress", "watch"]
-
-_ASK_JAVA_EVERY_S = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class SplitProgress:
-    """Where a split stands after a batch, as the source reports it.
-
-    state: a SplitState's value.
-    next_ms: event time of its next record, or a lower bound of it; None: none is known.
-    rows_left: up to where this run reads.
-    """
-
-    state: str
-    next_ms: int | None
-    rows_left: int
+_REFRESH_S = 1.0
+_PIPE_WIDTH = 200
+_NOTHING = "No tidegate source of yours runs on this machine now."
+_SOON = timedelta(hours=1)
+_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class BatchProgress:
-    """One entry of Spark's progress, of a query with one tidegate source.
+class LiveSource:
+    """A source of a query that runs.
 
-    number: the batch's id.
-    rows: read in this batch.
-    seconds: from trigger to commit.
-    positions: of every split after the batch.
-    splits: empty beyond 100 splits, which a report does not name.
-    rows_left: of all splits, up to where this run reads.
-    low_ms, bound_ms: of the source's plan for this batch.
-    spark_watermark_ms: what Spark dropped rows by in this batch.
-    state_rows: kept by all stateful operators after the batch.
-    dropped_rows: what stateful operators count as dropped by the watermark.
-    state: what the enumerator notes after the batch, beyond positions; None: nothing.
-    planned: by this run, whose source says how it stands; not so of a batch that is done again after a restart.
+    reads: what it reads, for people.
+    application: Spark's id of it.
+    planned_at: when its last plan was noted; a plan waits for the batch before it.
     """
 
-    number: int
-    rows: int
-    seconds: float
-    positions: Mapping[SplitId, int]
-    splits: Mapping[SplitId, SplitProgress] = field(default_factory=dict)
-    rows_left: int = 0
-    low_ms: int | None = None
-    bound_ms: int | None = None
-    spark_watermark_ms: int | None = None
-    state_rows: int = 0
-    dropped_rows: int = 0
-    state: Json | None = None
-    planned: bool = True
-
-    @classmethod
-    def from_json(cls, progress: Mapping[str, Any]) -> BatchProgress:
-        """Read Spark's own JSON of a StreamingQueryProgress."""
-        source = progress["sources"][0]
-        report = source["latestOffset"] or {}
-        end = Offset.from_json(source["endOffset"])
-        watermark = progress.get("eventTime", {}).get("watermark")
-        return cls(
-            number=progress["batchId"],
-            rows=progress["numInputRows"],
-            seconds=progress["batchDuration"] / 1000,
-            positions=end.progress.positions,
-            splits={s: SplitProgress(*said) for s, said in report.get("bySplit", {}).items()},
-            rows_left=report.get("rowsRemaining", 0),
-            low_ms=report.get("low"),
-            bound_ms=report.get("bound"),
-            spark_watermark_ms=None if watermark is None else _ms(watermark),
-            state_rows=sum(operator["numRowsTotal"] for operator in progress["stateOperators"]),
-            dropped_rows=sum(operator["numRowsDroppedByWatermark"] for operator in progress["stateOperators"]),
-            state=end.enumerator,
-            planned=bool(report),
-        )
+    reads: str
+    application: str
+    planned_at: datetime
+    said: SourceProgress
 
 
-def watch(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Iterator[BatchProgress]:
-    """Start a query and yield its batches as they are done, up to the query's end.
+def live_sources() -> list[LiveSource]:
+    """Return the sources of this user's queries on this machine, those of one application together.
 
-    No other query may run in the session.  Raises what the query failed with, and ServerError if
-    Spark's Java process dies; the query is stopped when the caller goes away before its end.
+    A planner that was killed leaves its note behind: one whose process is gone is left out.
     """
-    from pyspark.sql.streaming.listener import (
-        QueryProgressEvent,
-        QueryStartedEvent,
-        QueryTerminatedEvent,
-        StreamingQueryListener,
+    found = []
+    for application in applications():
+        notes = [note for _, note in application.within(REPORTS).notes()]
+        for note in sorted(notes, key=lambda note: note.get("started", 0)):
+            with suppress(KeyError, TypeError, ValueError):  # a note of another version of tidegate
+                if runs(note["process"]) if note["process"] else _is_used(note["pid"]):
+                    found.append(_live_source(unquote(application.path.name), note))
+    return found
+
+
+def live_table(sources: Sequence[LiveSource], now: datetime) -> RenderableType:
+    """Return a row for each source, or a sentence when there is none; it fits a terminal of 80 columns."""
+    if not sources:
+        return Text(_NOTHING)
+    table = Table(
+        Column("source", overflow="fold"),
+        Column("event time (UTC)", no_wrap=True),
+        Column("unread", justify="right", no_wrap=True),
+        Column("splits", overflow="fold"),
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        leading=1,
     )
+    for source in sources:
+        said = source.said
+        table.add_row(_name(source, now), _event_time(said), _unread(said), _splits(said, now))
+    return table
 
-    events: Queue[str | None] = Queue()
 
-    class Listener(StreamingQueryListener):
-        def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - PySpark's name
-            """Nothing is known yet."""
+def show_watch(*, once: bool) -> None:
+    """Print the table, and once a second again until SIGINT or SIGTERM unless it is wanted once."""
+    from tidegate.jobs.session import ends_on_signals
 
-        def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-            events.put(event.progress.json)
-
-        def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: ARG002, N802
-            events.put(None)
-
-    def next_event(query: StreamingQuery) -> str | None:
-        while True:
-            with suppress(Empty):
-                return events.get(timeout=_ASK_JAVA_EVERY_S)
-            _ask_after(query)
-
-    listener = Listener()
-    spark.streams.addListener(listener)
+    console = Console()
+    if once:
+        if not console.is_terminal:
+            console.width = max(console.width, _PIPE_WIDTH)  # a program wants names whole
+        console.print(_now())
+        return
     try:
-        query = start()
-        try:
-            while (event := next_event(query)) is not None:
-                yield BatchProgress.from_json(json.loads(event))
-            query.awaitTermination()
-        finally:
-            with lost_java_forgiven():
-                query.stop()
-    finally:
-        with lost_java_forgiven():
-            spark.streams.removeListener(listener)
+        with ends_on_signals(), Live(_now(), console=console, auto_refresh=False) as live:
+            while True:
+                threading.Event().wait(_REFRESH_S)  # nobody sets it: it can be interrupted
+                live.update(_now(), refresh=True)
+    except KeyboardInterrupt:
+        return
 
 
-def _ask_after(query: StreamingQuery) -> None:
-    """Raise ServerError if nobody is left who could send an event."""
+def _now() -> RenderableType:
+    return live_table(live_sources(), datetime.fromtimestamp(time.time(), timezone.utc))
+
+
+def _live_source(application: str, note: Json) -> LiveSource:
+    planned_at = datetime.fromtimestamp(note["updated"] / 1000, timezone.utc)
+    return LiveSource(note["reads"], application, planned_at, SourceProgress.from_report(note["report"]))
+
+
+def _name(source: LiveSource, now: datetime) -> Text:
+    ago = f"planned {_ago(source.planned_at, now)} ago"
+    return Text(source.reads).append(f"\n{source.application}\n{ago}", style="dim")
+
+
+def _event_time(said: SourceProgress) -> Text:
+    lines = [("watermark", _clock(said.watermark)), ("bound", _clock(said.bound)), ("held by", said.held_by or "-")]
+    return Text("\n".join(f"{name:10}{value}" for name, value in lines))
+
+
+def _unread(said: SourceProgress) -> Text:
+    rows = f"{count(said.rows_remaining)} rows"
+    return Text(f"{rows}\n{_span(said.event_time_lag)} behind" if said.rows_remaining else rows)
+
+
+def _splits(said: SourceProgress, now: datetime) -> Text:
+    """List the states, who has been paused longest, and in red what a person should look at."""
+    cell = Text("\n".join(f"{count(number)} {state}" for state, number in said.splits.items()))
+    for split, since in sorted(said.paused.items(), key=lambda item: item[1])[:_NAMED]:
+        cell.append(f"\n{split} paused for {_ago(since, now)}", style="dim")
+    if said.late_rows_total:
+        cell.append(f"\n{count(said.late_rows_total)} rows late", style="red")
+    for split in said.late_splits[:_NAMED]:
+        cell.append(f"\n{split} is late", style="red")
+    if said.time_to_deletion:
+        split, left = min(said.time_to_deletion.items(), key=lambda item: item[1])
+        cell.append(f"\n{split} deleted in {_span(left)}", style="red" if left < _SOON else "dim")
+    return cell
+
+
+def _clock(at: datetime | None) -> str:
+    return "-" if at is None else f"{at:%Y-%m-%d %H:%M:%S}"
+
+
+def _ago(then: datetime, now: datetime) -> str:
+    return _span(max(timedelta(), now - then))
+
+
+def _span(duration: timedelta) -> str:
+    return span(duration / timedelta(milliseconds=1))
+
+
+def _is_used(pid: int) -> bool:
+    """Tell whether a process of this user's has this id: all that can be told where processes have no other name."""
     try:
-        _ = query.isActive
-    except Exception as error:
-        if is_lost_java(error):
-            raise ServerError("Spark's Java process has died, and the query with it") from None
-        raise
-
-
-def _ms(iso: str) -> int:
-    return round(datetime.fromisoformat(iso.replace("Z", "+00:00")).timestamp() * 1000)
+        os.kill(pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True

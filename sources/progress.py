@@ -1,30 +1,16 @@
-"""What a running query says of its sources, typed: for a program that follows it.
-
-Spark carries the report of every source (``enumerators/planning/report.py``) in its progress.
-"""
+"""What a source says of its last plan, typed: its report (``enumerators/planning/report.py``)."""
 
 from __future__ import annotations
 
-import json
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any, overload
 
 from tidegate.alignment.splits import SplitId
-from tidegate.enumerators.contract import Json
-from tidegate.sources.listeners import add_listener
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.listener import QueryProgressEvent, QueryStartedEvent, QueryTerminatedEvent
-    from pyspark.sql.streaming.listener import StreamingQueryListener as Listener
-    from pyspark.sql.streaming.query import StreamingQuery
+__all__ = ["MostBehind", "SourceProgress", "SplitDetail", "epoch_ms"]
 
-__all__ = ["MostBehind", "SourceProgress", "SplitDetail", "on_progress", "progress", "report_in"]
-
-_LOG = logging.getLogger("tidegate.progress")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MS = timedelta(milliseconds=1)
 _FIRST = datetime.min.replace(tzinfo=timezone.utc)
@@ -162,61 +148,13 @@ class SourceProgress:
         )
 
 
-def progress(query: StreamingQuery) -> list[SourceProgress]:
-    """Return what the tidegate sources of a query said in its last progress, in the order Spark has them.
-
-    Empty before the first progress; other sources are left out.  The same until the next batch is done.
-    """
-    last = query.lastProgress
-    return [] if last is None else _sources(json.loads(last.json))
-
-
-def on_progress(spark: SparkSession, callback: Callable[[str, int, list[SourceProgress]], object]) -> Listener:
-    """Call a function after every batch, of all queries of the session that have a tidegate source.
-
-    callback: takes the query's name, or its id where it has none; the batch's id; and what
-        ``progress`` returns.  It is called in a thread of Spark's, one call at a time: a slow one
-        delays the next, never the query.  What it raises is logged, and ends nothing.
-
-    Returns the listener; ``spark.streams.removeListener`` ends the calls.
-    """
-    from pyspark.sql.streaming.listener import StreamingQueryListener
-
-    class ProgressListener(StreamingQueryListener):
-        def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - PySpark's name
-            """Nothing is known yet."""
-
-        def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-            try:
-                found = json.loads(event.progress.json)
-                if sources := _sources(found):
-                    callback(found["name"] or found["id"], found["batchId"], sources)
-            except Exception:  # noqa: BLE001 - it is the caller's code
-                _LOG.exception("a callback of tidegate.on_progress failed")
-
-        def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-            """Nothing is left to say."""
-
-    listener = ProgressListener()
-    add_listener(spark, listener)
-    return listener
-
-
-def report_in(source: Json) -> Json | None:
-    """Return the report in what Spark's progress says of a source; None: it is not tidegate's, or has not planned."""
-    report = source.get("latestOffset")
-    if isinstance(report, str):  # so Spark Connect has it
-        try:
-            report = json.loads(report)
-        except ValueError:
-            return None
-    # A planner's name: a Kafka topic of that name, in Spark's own source, has a dict there.
-    return report if isinstance(report, dict) and isinstance(report.get("planner"), str) else None
-
-
-def _sources(found: Json) -> list[SourceProgress]:
-    reports = map(report_in, found["sources"])
-    return [SourceProgress.from_report(report) for report in reports if report is not None]
+@overload
+def epoch_ms(at: datetime) -> int: ...
+@overload
+def epoch_ms(at: None) -> None: ...
+def epoch_ms(at: datetime | None) -> int | None:
+    """Return a time of a progress in ms since the epoch."""
+    return None if at is None else (at - _EPOCH) // _MS
 
 
 def _time(time_ms: int | None) -> datetime | None:

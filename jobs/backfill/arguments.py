@@ -15,9 +15,9 @@ from tidegate.alignment.strategy import milliseconds
 from tidegate.errors import OptionError
 from tidegate.jobs.backfill.output import Noted
 from tidegate.jobs.survey import Stretch, Survey
-from tidegate.jobs.watch import BatchProgress
 from tidegate.sources.contract import Source
 from tidegate.sources.options import parse_duration
+from tidegate.sources.query_progress import SourceBatch
 
 __all__ = ["BackfillArguments", "parse_options", "parse_properties", "parse_span", "parse_time"]
 
@@ -89,7 +89,7 @@ class BackfillArguments(ABC):
         that which the notes are of.
         """
 
-    def stretches(self, batch: BatchProgress, splits: Collection[SplitId]) -> dict[SplitId, Stretch]:
+    def stretches(self, batch: SourceBatch, splits: Collection[SplitId]) -> dict[SplitId, Stretch]:
         """Return what there was to read of splits that the survey did not know.
 
         Called after each batch for those that it was the first to read.

@@ -14,9 +14,9 @@ from rich.text import Text
 from typing_extensions import Self
 
 from tidegate.alignment.splits import SplitId
-from tidegate.jobs.backfill.progress import Standing, standing
+from tidegate.jobs.backfill.standing import Standing, standing
 from tidegate.jobs.survey import Stretch
-from tidegate.jobs.watch import BatchProgress
+from tidegate.sources.query_progress import QueryProgress
 
 __all__ = ["EventTimeBar"]
 
@@ -37,7 +37,7 @@ class EventTimeBar:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._console, self._stretches, self._clock = console, stretches, clock
-        self._recent: deque[BatchProgress] = deque(maxlen=_RECENT)
+        self._recent: deque[QueryProgress] = deque(maxlen=_RECENT)
         self.batches = self.rows = 0
         self._said_at = float("-inf")
         self._live: Live | None = None
@@ -46,7 +46,7 @@ class EventTimeBar:
         )
         self._task = self._bar.add_task("")
 
-    def update(self, batch: BatchProgress) -> None:
+    def update(self, batch: QueryProgress) -> None:
         """Show where the run stands after one more batch."""
         self._recent.append(batch)
         self.batches += 1

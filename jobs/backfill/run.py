@@ -14,8 +14,9 @@ from tidegate.jobs.backfill.arguments import BackfillArguments
 from tidegate.jobs.backfill.bar import EventTimeBar
 from tidegate.jobs.backfill.output import Output
 from tidegate.jobs.figures import clock_time, count
+from tidegate.jobs.follow import follow
 from tidegate.jobs.session import ends_on_signals, spark_session
-from tidegate.jobs.watch import BatchProgress, watch
+from tidegate.sources.query_progress import QueryProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -86,7 +87,7 @@ def backfill(arguments: BackfillArguments, out: Path, errors: Console, *, master
             bar = EventTimeBar(errors, stretches)
             with bar:
                 for batch in write_batches(spark, source, output):
-                    stretches |= arguments.stretches(batch, batch.positions.keys() - stretches.keys())
+                    stretches |= arguments.stretches(batch.source, batch.source.positions.keys() - stretches.keys())
                     bar.update(batch)
             seconds = time.monotonic() - begun
     return Summary(
@@ -101,7 +102,7 @@ def backfill(arguments: BackfillArguments, out: Path, errors: Console, *, master
     )
 
 
-def write_batches(spark: SparkSession, source: Source, output: Output) -> Iterator[BatchProgress]:
+def write_batches(spark: SparkSession, source: Source, output: Output) -> Iterator[QueryProgress]:
     """Write all there is now, batch by batch, and yield each when it is written."""
 
     def write(batch: DataFrame, number: int) -> None:
@@ -115,4 +116,4 @@ def write_batches(spark: SparkSession, source: Source, output: Output) -> Iterat
         .option("checkpointLocation", str(output.checkpoint))
         .trigger(availableNow=True)
     )
-    yield from watch(spark, query.start)
+    yield from follow(spark, query.start)

@@ -13,7 +13,7 @@ from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 from tidegate.jobs.backfill.arguments import BackfillArguments
 from tidegate.jobs.backfill.output import Noted
 from tidegate.jobs.survey import Stretch, Survey, survey
-from tidegate.jobs.watch import BatchProgress
+from tidegate.sources.query_progress import SourceBatch
 from tidegate.sources.s3.source import S3Source
 
 __all__ = ["S3Arguments"]
@@ -54,7 +54,7 @@ class S3Arguments(BackfillArguments):
         source = self.source().model_copy(update={"queue_url": None, "clean_source": "off"})
         return survey(source, noted.positions, noted.state)
 
-    def stretches(self, batch: BatchProgress, splits: Collection[SplitId]) -> dict[SplitId, Stretch]:
+    def stretches(self, batch: SourceBatch, splits: Collection[SplitId]) -> dict[SplitId, Stretch]:
         """Return what manifests hold."""
         if not splits or batch.state is None:
             return {}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tidegate.jobs.demo.run import Demo
 from tidegate.jobs.demo.windowed_count import CountRun
 from tidegate.jobs.figures import count, share, span
 from tidegate.jobs.pages.axis import hours_since
 from tidegate.jobs.pages.chart import chart
 from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, split_key, table_row
-from tidegate.jobs.pages.trace import trace
+from tidegate.jobs.pages.runs import source_runs
+from tidegate.jobs.pages.trace import Trace, trace
 
-__all__ = ["COLUMNS", "page", "row"]
+__all__ = ["COLUMNS", "page", "row", "traced"]
 
 COLUMNS = (
     "run",
@@ -74,13 +77,19 @@ def page(demo: Demo) -> str:
     )
 
 
+def traced(demo: Demo, run: CountRun) -> Trace:
+    """Return what the picture of a run shows: of the watermarks only Spark's, which rows are lost by."""
+    (source,) = source_runs(run.batches)
+    return replace(trace(source.batches, demo.history), source_watermark=())
+
+
 def _run(demo: Demo, run: CountRun) -> str:
     lost = f"{count(run.lost)} of {count(run.rows_in)} rows lost ({share(run.lost, run.rows_in)})"
     verdict = (
         f'<p class="lost">{lost}</p>' if run.lost else f'<p class="kept">None of {count(run.rows_in)} rows lost</p>'
     )
     picture = chart(
-        trace(run.batches, demo.history),
+        traced(demo, run),
         hours_since(_begin_ms(demo), _end_ms(demo)),
         f"{run.name}: event time reached by each split after each batch. {lost}.",
         [f"{count(run.lost)} rows read below", "Spark's watermark: lost"],

@@ -19,9 +19,9 @@ from tidegate.jobs.demo.windowed_count import CountRun, count_by_window
 from tidegate.jobs.figures import count
 from tidegate.jobs.session import ends_on_signals, spark_session
 from tidegate.jobs.survey import Stretch, survey
-from tidegate.jobs.watch import BatchProgress
 from tidegate.servers import KafkaServer, write_history
 from tidegate.sources.kafka.source import KafkaSource
+from tidegate.sources.query_progress import QueryProgress
 
 __all__ = ["Demo", "run_demo", "skewed_history"]
 
@@ -120,5 +120,6 @@ def _sources(bootstrap_servers: str, rows: int) -> tuple[KafkaSource, KafkaSourc
     return unaligned, aligned
 
 
-def _sentence(name: str, batch: BatchProgress, rows: int) -> str:
-    return f"Counting {name}: batch {batch.number}, {count(rows - batch.rows_left)} of {count(rows)} rows read"
+def _sentence(name: str, batch: QueryProgress, rows: int) -> str:
+    left = sum(said.rows_remaining for said in batch.said)
+    return f"Counting {name}: batch {batch.number}, {count(rows - left)} of {count(rows)} rows read"

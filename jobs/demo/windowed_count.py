@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate.jobs.watch import BatchProgress, watch
+from tidegate.jobs.follow import follow
+from tidegate.sources.query_progress import QueryProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +35,7 @@ class CountRun:
     rows_in: int
     counted: int
     open: int
-    batches: tuple[BatchProgress, ...]
+    batches: tuple[QueryProgress, ...]
     seconds: float
 
     @property
@@ -61,7 +62,7 @@ def count_by_window(
     delay: str,
     rows_in: int,
     work: Path,
-    on_batch: Callable[[BatchProgress], None] = lambda _: None,
+    on_batch: Callable[[QueryProgress], None] = lambda _: None,
 ) -> CountRun:
     """Count the rows of a Kafka stream in windows of 5 minutes, in append mode, up to its present end.
 
@@ -83,7 +84,7 @@ def count_by_window(
     )
     begun = time.monotonic()
     batches = []
-    for batch in watch(spark, counts.start):
+    for batch in follow(spark, counts.start):
         batches.append(batch)
         on_batch(batch)
     seconds = time.monotonic() - begun

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from tidegate.enumerators.contract import Json
 from tidegate.jobs.figures import count, span
 from tidegate.jobs.pages.chart import chart
 from tidegate.jobs.pages.columns import columns
 from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, split_key, table_row
-from tidegate.jobs.pages.query_trace import SourceRun, source_runs, traced
-from tidegate.jobs.pages.trace import Trace
+from tidegate.jobs.pages.runs import SourceRun, source_runs
+from tidegate.jobs.pages.trace import Trace, trace, with_axis
 from tidegate.sources.progress import SourceProgress
+from tidegate.sources.query_progress import QueryProgress
 
 __all__ = ["COLUMNS", "KEPT", "query_page"]
 
@@ -32,10 +32,10 @@ COLUMNS = (
 )
 
 
-def query_page(progresses: Sequence[Json], kept: int, *, ended: bool) -> str | None:
+def query_page(progresses: Sequence[QueryProgress], kept: int, *, ended: bool) -> str | None:
     """Return the page, which needs no other file and no network; None: no tidegate source has planned a batch yet.
 
-    progresses: the JSON of each StreamingQueryProgress that Spark has kept, the oldest first.
+    progresses: all that Spark has kept of one run of the query, the oldest first.
     kept: what Spark's setting KEPT says.
     ended: whether the query runs no more.
     """
@@ -43,14 +43,14 @@ def query_page(progresses: Sequence[Json], kept: int, *, ended: bool) -> str | N
     if not runs:
         return None
     first, last = progresses[0], progresses[-1]
-    name = last["name"] or f"query {last['id']}"
+    name = last.name or f"query {last.id}"
     rows = sum(batch.rows for run in runs for batch in run.batches)
     return layout(
         title=f"tidegate: {name}",
         headline=f"{name}: {count(rows)} rows in {count(max(len(run.batches) for run in runs))} batches",
         introduction=(
-            f"Run {last['runId']}, from {_time(first)} to {_time(last)} UTC{'; it has ended' if ended else ''}."
-            + _missing(first, len(progresses), kept)
+            f"Run {last.run_id}, from {_clock(first.began)} to {_clock(last.began)} UTC"
+            f"{'; it has ended' if ended else ''}." + _missing(first, len(progresses), kept)
         ),
         figures=[card for run in runs if run.batches for card in _cards(run, ended=ended)],
         legend_html="",
@@ -65,9 +65,9 @@ def query_page(progresses: Sequence[Json], kept: int, *, ended: bool) -> str | N
     )
 
 
-def _missing(first: Json, entries: int, kept: int) -> str:
+def _missing(first: QueryProgress, entries: int, kept: int) -> str:
     """Say what came before the first entry, if anything did."""
-    number = first["batchId"]
+    number = first.number
     if not number:
         return ""
     if entries < kept - 1:  # Spark keeps one fewer than it is told
@@ -80,7 +80,7 @@ def _missing(first: Json, entries: int, kept: int) -> str:
 
 def _cards(run: SourceRun, *, ended: bool) -> tuple[str, str]:
     """Return the pictures of a source with at least one batch."""
-    shown, axis = traced(run)
+    shown, axis = with_axis(trace(run.batches))
     picture = "<p>No event time is known: the source is not aligned and has no watermark.</p>"
     if axis is not None:
         picture = chart(shown, axis, f"{run.name}: event time reached by the splits after each batch.")
@@ -117,7 +117,7 @@ def _keys(run: SourceRun, shown: Trace) -> list[str]:
 
 
 def _batches(run: SourceRun, shown: Trace) -> str:
-    rows, seconds = [batch.rows for batch in run.batches], [batch.seconds for batch in run.batches]
+    rows, seconds = [batch.rows for batch in run.batches], [batch.query.seconds for batch in run.batches]
     late = {index for index, batch in enumerate(run.batches) if batch.said.late_rows}
     pictures = [
         columns(shown.batches, rows, "rows", f"{run.name}: rows of each batch.", late),
@@ -138,7 +138,7 @@ def _batches(run: SourceRun, shown: Trace) -> str:
 
 def _row(run: SourceRun) -> tuple[str, ...]:
     """Return the cells of a source, one for each of COLUMNS."""
-    rows, seconds = sum(batch.rows for batch in run.batches), sum(batch.seconds for batch in run.batches)
+    rows, seconds = sum(batch.rows for batch in run.batches), sum(batch.query.seconds for batch in run.batches)
     last, batches = run.last, len(run.batches)
     return (
         run.name,
@@ -147,8 +147,8 @@ def _row(run: SourceRun) -> tuple[str, ...]:
         count(rows / seconds) if seconds else "-",
         count(last.rows_remaining),
         span(last.event_time_lag / timedelta(milliseconds=1)) if last.rows_remaining else "-",
-        "-" if last.watermark is None else f"{last.watermark:%Y-%m-%d %H:%M:%S}",
-        "-" if last.bound is None else f"{last.bound:%Y-%m-%d %H:%M:%S}",
+        "-" if last.watermark is None else _clock(last.watermark),
+        "-" if last.bound is None else _clock(last.bound),
         count(_late(run)),
         f"{sum(batch.said.lookups for batch in run.batches) / batches:.1f}" if batches else "-",
     )
@@ -158,5 +158,5 @@ def _late(run: SourceRun) -> int:
     return run.last.late_rows_total
 
 
-def _time(progress: Json) -> str:
-    return str(progress["timestamp"])[:19].replace("T", " ")
+def _clock(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.errors import OptionError
 from tidegate.jobs.pages.query import KEPT, query_page
+from tidegate.sources.query_progress import QueryProgress
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -32,7 +32,7 @@ def report(query: StreamingQuery, path: str | PathLike[str]) -> Path:
 
     kept = int(SparkSession.active().conf.get(KEPT) or 0)
     ended = not query.isActive
-    page = query_page([json.loads(progress.json) for progress in query.recentProgress], kept, ended=ended)
+    page = query_page([QueryProgress.parse(progress.json) for progress in query.recentProgress], kept, ended=ended)
     if page is None:
         raise OptionError(
             f"the query {query.name or query.id} has no progress of a tidegate source: wait for its first batch"

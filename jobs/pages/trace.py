@@ -1,17 +1,30 @@
-"""What a picture of a run shows: where every split stood in event time after every batch."""
+"""The trace of a run: where every split stood in event time after every batch.  Pure.
+
+A report tells of each split the event time of its next record.  Of one that is read to its end
+that is none: it is taken to stand where it was last seen, or at the source's watermark, whichever
+is later.  Both are lower bounds.  Where its history is known, it stands at its last record.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
+from statistics import median_low
 
 from tidegate.alignment.splits import SplitId
+from tidegate.jobs.pages.axis import Axis, utc_times
+from tidegate.jobs.pages.runs import PlannedBatch
 from tidegate.jobs.survey import Stretch
-from tidegate.jobs.watch import BatchProgress
+from tidegate.sources.progress import SplitDetail, epoch_ms
 
-__all__ = ["Band", "Trace", "trace"]
+__all__ = ["Band", "Trace", "trace", "with_axis"]
 
 _PAUSED = "paused"
+_MOST_LINES = 12
+_LEAST_SPAN_MS = 1000
+_PARTITION = re.compile(r"-\d+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +48,7 @@ class Trace:
     bound, watermark: n times: what each batch was planned by, and filtered by in Spark; None: there was none.
     paused: for each split the batches, counted from 0, during which it was paused.
     source_watermark: n times, after the plan of each batch, or nothing.
-    band: instead of ``reached``.
+    band: instead of ``reached``; None: the splits are few.
     """
 
     batches: Sequence[int]
@@ -43,26 +56,122 @@ class Trace:
     bound: Sequence[int | None]
     watermark: Sequence[int | None]
     paused: Mapping[SplitId, frozenset[int]]
-    source_watermark: Sequence[int | None] = ()
-    band: Band | None = None
+    source_watermark: Sequence[int | None]
+    band: Band | None
 
 
-def trace(batches: Sequence[BatchProgress], history: Mapping[SplitId, Stretch]) -> Trace:
-    """Return the trace of a run over the whole of a history; splits without records are left out."""
-    read = [batch for batch in batches if batch.rows]
-    reached: dict[SplitId, list[int]] = {}
-    for split, stretch in history.items():
-        if stretch.begin_ms is None or stretch.end_ms is None:
-            continue
-        reached[split] = [stretch.begin_ms]
-        for batch in read:
-            next_ms = batch.splits[split].next_ms
-            reached[split].append(stretch.end_ms if next_ms is None else next_ms)
+def trace(batches: Sequence[PlannedBatch], history: Mapping[SplitId, Stretch] | None = None) -> Trace:
+    """Return the trace of at least one batch; splits of which no event time is known are left out.
+
+    Up to 12 splits are lines, more are a band.
+    history: what there was to read of every split, in the order of their lines; None: only reports tell.
+    """
+    known = {} if history is None else history
+    splits = known or sorted({s for batch in batches for s in batch.said.by_split}, key=_order)
+    each = {split: _reached(split, batches, known.get(split)) for split in splits}
+    reached = {split: times for split, times in each.items() if times[-1] is not None}
+    band = None
+    if not all(batch.said.by_split for batch in batches):
+        reached, band = {}, _spreads(batches)
+    elif len(reached) > _MOST_LINES:
+        reached, band = {}, _band(list(reached.values()))
     return Trace(
-        [batch.number for batch in read],
+        [batch.query.number for batch in batches],
         reached,
-        bound=[batch.bound_ms for batch in read],
-        # Before any row Spark's watermark is the epoch.
-        watermark=[batch.spark_watermark_ms or None for batch in read],
-        paused={s: frozenset(i for i, b in enumerate(read) if b.splits[s].state == _PAUSED) for s in reached},
+        bound=[epoch_ms(batch.said.bound) for batch in batches],
+        watermark=[epoch_ms(batch.query.watermark) for batch in batches],
+        paused={s: frozenset(i for i, b in enumerate(batches) if _state(b, s) == _PAUSED) for s in reached},
+        source_watermark=[epoch_ms(batch.said.watermark) for batch in batches],
+        band=band,
     )
+
+
+def with_axis(run: Trace) -> tuple[Trace, Axis | None]:
+    """Return what a picture of a run shows, and its axis; None: no event time is known.
+
+    Bounds and watermarks far from all splits are left out, for they would make the picture flat.
+    """
+    lines = [*run.reached.values(), *([run.band.slowest, run.band.fastest] if run.band is not None else [])]
+    reached = [at_ms for times in lines for at_ms in times if at_ms is not None]
+    if not reached:
+        return run, None
+    begin_ms, end_ms = min(reached), max(reached)
+    span_ms = max(_LEAST_SPAN_MS, end_ms - begin_ms)
+    stairs = [at_ms for times in (run.bound, run.watermark, run.source_watermark) for at_ms in times]
+    near = [at_ms for at_ms in stairs if at_ms is not None and begin_ms - span_ms <= at_ms <= end_ms + span_ms]
+    axis = utc_times(min([begin_ms, *near]), max([end_ms, *near]))
+    shown = replace(
+        run,
+        bound=_within(axis, run.bound),
+        watermark=_within(axis, run.watermark),
+        source_watermark=_within(axis, run.source_watermark),
+    )
+    return shown, axis
+
+
+def _reached(split: SplitId, batches: Sequence[PlannedBatch], history: Stretch | None) -> list[int | None]:
+    """Return where a split stood before the first batch, of which there is at least one, and after each."""
+    first = batches[0].said
+    times = [_before(first.by_split.get(split), epoch_ms(first.low)) if history is None else history.begin_ms]
+    for batch in batches:
+        detail = batch.said.by_split.get(split)
+        if history is not None and detail is not None and detail.next_event_time is None:
+            times.append(history.end_ms)
+        else:
+            times.append(_after(times[-1], detail, epoch_ms(batch.said.watermark)))
+    return times
+
+
+def _before(detail: SplitDetail | None, low_ms: int | None) -> int | None:
+    """Return where a split stood before a batch: at the batch's low at least, if the batch reads it."""
+    if detail is None or detail.state not in {"reading", "unread", _PAUSED}:
+        return None
+    return low_ms if detail.state == "reading" and low_ms is not None else epoch_ms(detail.next_event_time)
+
+
+def _after(before_ms: int | None, detail: SplitDetail | None, watermark_ms: int | None) -> int | None:
+    if detail is None:
+        return before_ms
+    if detail.next_event_time is not None:
+        return epoch_ms(detail.next_event_time)
+    if detail.state == "reading" or (detail.state == "caught up" and before_ms is not None):
+        return max((at_ms for at_ms in (before_ms, watermark_ms) if at_ms is not None), default=None)
+    return before_ms
+
+
+def _band(reached: Sequence[Sequence[int | None]]) -> Band:
+    stood = [[at_ms for at_ms in times if at_ms is not None] for times in zip(*reached, strict=True)]
+    return Band(
+        [min(times, default=None) for times in stood],
+        [median_low(times) if times else None for times in stood],
+        [max(times, default=None) for times in stood],
+    )
+
+
+def _spreads(batches: Sequence[PlannedBatch]) -> Band:
+    """Return between which event times the splits stood, by what each plan says of all of them."""
+    # The low of the first batch tells where the slowest stood before it; of the others nothing does.
+    first = next((batch.said.spread for batch in batches if batch.said.spread is not None), None)
+    before: tuple[datetime | None, ...] = (batches[0].said.low, first and first[1], first and first[2])
+    slowest, median, fastest = ([epoch_ms(at)] for at in before)
+    for batch in batches:
+        # When all is read, no split has a next event time: all stand at the watermark at least.
+        spread = batch.said.spread or (batch.said.watermark,) * 3
+        for line, at in zip((slowest, median, fastest), spread, strict=True):
+            line.append(epoch_ms(at))
+    return Band(slowest, median, fastest)
+
+
+def _within(axis: Axis, times: Sequence[int | None]) -> list[int | None]:
+    return [at_ms if at_ms is not None and axis.begin_ms <= at_ms <= axis.end_ms else None for at_ms in times]
+
+
+def _state(batch: PlannedBatch, split: SplitId) -> str | None:
+    detail = batch.said.by_split.get(split)
+    return None if detail is None else detail.state
+
+
+def _order(split: SplitId) -> tuple[str, int]:
+    """Let partition 2 come before partition 10."""
+    number = _PARTITION.search(split)
+    return (split, 0) if number is None else (split[: number.start()], int(number[0][1:]))

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from tidegate.sources.contract import Source
     from tidegate.sources.kafka.source import KafkaSource
     from tidegate.sources.observed import observe_event_times
-    from tidegate.sources.progress import SourceProgress, on_progress, progress
+    from tidegate.sources.progress import SourceProgress
+    from tidegate.sources.query_progress import on_progress, progress
     from tidegate.sources.registration import register
     from tidegate.sources.s3.source import S3Source
     from tidegate.sources.session import session_conf
@@ -71,8 +72,8 @@ _HOMES = {
     "SourceProgress": "tidegate.sources.progress",
     "WatermarkStrategy": "tidegate.alignment.strategy",
     "observe_event_times": "tidegate.sources.observed",
-    "on_progress": "tidegate.sources.progress",
-    "progress": "tidegate.sources.progress",
+    "on_progress": "tidegate.sources.query_progress",
+    "progress": "tidegate.sources.query_progress",
     "register": "tidegate.sources.registration",
     "report": "tidegate.jobs.pages.report",
     "session_conf": "tidegate.sources.session",

@@ -362,9 +362,9 @@ def watch(
     *, once: Annotated[bool, typer.Option("--once", help="Print the table once, instead of until Ctrl-C.")] = False
 ) -> None:
     """Show the sources of your running queries on this machine: how far they are, and what holds them."""
-    from tidegate.jobs.live import show_live
+    from tidegate.jobs.watch import show_watch
 
-    show_live(once=once)
+    show_watch(once=once)
 
 
 def _exit_code(interrupt: KeyboardInterrupt) -> int:

@@ -7,7 +7,7 @@ import pytest
 from tests.support.command import finish, started
 from tests.support.streams import NOON, new_topic
 from tidegate.jobs.failures import cause
-from tidegate.jobs.watch import watch
+from tidegate.jobs.follow import follow
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_a_source_that_fails_inside_spark_is_named_by_its_own_sentence(spark, ka
     )
     query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
     with pytest.raises(Exception, match="no-such-topic") as failure:
-        list(watch(spark, query.start))
+        list(follow(spark, query.start))
     found = cause(failure.value)
     assert str(found).startswith(f"topic 'no-such-topic' does not exist at {kafka.bootstrap_servers}")
     assert type(found).__name__ == "ConnectorError"

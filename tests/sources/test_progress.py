@@ -5,14 +5,14 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from tests.support.progresses import HOUR, MINUTE, NOON, progress, report, source
+from tests.support.progresses import HOUR, MINUTE, NOON, report
 from tidegate import SourceProgress
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.plan import Plan, Progress, SplitPlan
 from tidegate.alignment.splits import SplitRange
 from tidegate.alignment.states import SplitState
 from tidegate.enumerators.planning.report import Reporter
-from tidegate.sources.progress import MostBehind, SplitDetail, report_in
+from tidegate.sources.progress import MostBehind, SplitDetail
 
 START = datetime(2023, 11, 15, 12, tzinfo=timezone.utc)
 
@@ -80,9 +80,3 @@ def test_a_report_as_planners_write_it_is_read_whole():
     assert (said.planned_rows, said.num_files_outstanding, said.num_bytes_outstanding) == (4, 2, 400)
     assert (said.approximate_queue_size, said.metrics["numFilesLeftOut"]) == (7, 3)
     assert (said.overshoot, typed().overshoot) == (timedelta(hours=1), timedelta(0))
-
-
-def test_other_sources_and_planners_that_have_not_planned_are_left_out():
-    ours, built_in, rate, young = report(), {"planner": {"0": 17}}, 12, None
-    found = progress(0, *(source(each) for each in (ours, built_in, rate, young)))
-    assert [report_in(each) for each in found["sources"]] == [ours, None, None, None]

@@ -1,6 +1,9 @@
 """Made-up progress of queries, as Spark has it: an aligned run over splits that begin at different times."""
 
+import json
 from datetime import datetime, timezone
+
+from tidegate.sources.query_progress import QueryProgress
 
 NOON = 1_700_049_600_000
 MINUTE = 60_000
@@ -60,6 +63,16 @@ def progress(number, *sources, **fields):
         "sources": list(sources),
         **fields,
     }
+
+
+def one(number, rows=10, **fields):
+    """Return the progress of a batch over one split."""
+    return progress(number, source(report(plannedRows=rows, **fields), moves=rows > 0))
+
+
+def typed(said):
+    """Return what tidegate makes of a progress."""
+    return QueryProgress.parse(json.dumps(said))
 
 
 def run(splits, batches=24, first=0, **fields):

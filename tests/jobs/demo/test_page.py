@@ -2,11 +2,10 @@ import re
 from xml.etree import ElementTree as ET
 
 from tests.jobs.samples import HISTORY, HOUR, aligned, unaligned
-from tidegate.jobs.demo.page import COLUMNS, page, row
+from tidegate.jobs.demo.page import COLUMNS, page, row, traced
 from tidegate.jobs.demo.run import Demo, skewed_history
 from tidegate.jobs.pages.axis import hours_since
 from tidegate.jobs.pages.chart import chart
-from tidegate.jobs.pages.trace import trace
 
 DEMO = Demo(HISTORY, (unaligned(), aligned()))
 
@@ -17,7 +16,7 @@ def elements(svg, name):
 
 
 def picture(run):
-    return chart(trace(run.batches, HISTORY), hours_since(0, 4 * HOUR), "a run", ["60 rows", "lost"])
+    return chart(traced(DEMO, run), hours_since(0, 4 * HOUR), "a run", ["60 rows", "lost"])
 
 
 def test_every_row_is_counted_or_open_or_lost():
@@ -27,13 +26,13 @@ def test_every_row_is_counted_or_open_or_lost():
 
 
 def test_a_trace_starts_at_the_first_record_and_ends_at_the_last():
-    reached = trace(unaligned().batches, HISTORY).reached
+    reached = traced(DEMO, unaligned()).reached
     assert reached["orders-0"] == [0, HOUR, 2 * HOUR, 4 * HOUR]
     assert reached["orders-1"] == [2 * HOUR, 3 * HOUR, 4 * HOUR, 4 * HOUR]
 
 
 def test_batches_that_read_nothing_are_no_part_of_a_trace():
-    assert len(trace(unaligned().batches, HISTORY).bound) == 3
+    assert len(traced(DEMO, unaligned()).bound) == 3
 
 
 def test_every_split_is_a_line():
@@ -54,9 +53,9 @@ def test_what_ran_below_the_watermark_is_filled_and_told():
     assert "60 rows</text>" not in picture(aligned())
 
 
-def test_the_bound_and_the_watermark_are_stairs():
+def test_the_bound_and_spark_s_watermark_are_stairs():
     svg = picture(aligned())
-    assert [len(elements(svg, name)) for name in ("bound", "watermark")] == [1, 1]
+    assert [len(elements(svg, name)) for name in ("bound", "watermark", "source-watermark")] == [1, 1, 0]
     assert not elements(picture(unaligned()), "bound")
 
 

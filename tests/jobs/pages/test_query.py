@@ -5,28 +5,18 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.support.progresses import HOUR, MINUTE, NOON, progress, report, run, source
+from tests.support.progresses import HOUR, MINUTE, NOON, one, progress, report, run, source, typed
 from tidegate.jobs.pages.axis import utc_times
 from tidegate.jobs.pages.columns import columns
 from tidegate.jobs.pages.query import COLUMNS, KEPT
 from tidegate.jobs.pages.query import query_page as page_of
-from tidegate.jobs.pages.query_trace import source_runs, traced
+from tidegate.jobs.pages.runs import source_runs
 
 ALL = 10_000
 
 
 def query_page(progresses, kept, *, ended=False):
-    return page_of(progresses, kept, ended=ended)
-
-
-def trace_of(progresses):
-    (found,) = source_runs(progresses)
-    return traced(found)
-
-
-def one(number, rows=10, **fields):
-    """Return the progress of a batch over one split."""
-    return progress(number, source(report(plannedRows=rows, **fields), moves=rows > 0))
+    return page_of([typed(each) for each in progresses], kept, ended=ended)
 
 
 def pictures(page):
@@ -47,45 +37,6 @@ def test_a_picture_stays_readable_with_any_number_of_splits(splits, lines):
     assert len(page) < 40_000
 
 
-def test_splits_are_in_the_order_of_their_numbers():
-    shown, _ = trace_of(run(12))
-    assert list(shown.reached) == [f"orders-{number}" for number in range(12)]
-
-
-def test_a_line_begins_at_the_low_and_goes_through_the_next_records():
-    shown, _ = trace_of(run(3, batches=3))
-    assert shown.reached["orders-0"] == [NOON, NOON + HOUR, NOON + 2 * HOUR, NOON + 3 * HOUR - MINUTE]
-    assert shown.reached["orders-2"][:2] == [NOON + 8 * HOUR] * 2
-    assert shown.paused["orders-2"] == {0, 1, 2}
-
-
-def test_a_split_that_is_read_to_its_end_stands_at_the_watermark_unless_it_is_idle():
-    first = one(0, bySplit={"orders-0": ["reading", NOON, 5]})
-    states = [("reading", 2), ("caught up", 3), ("idle", 4), ("finished", 5)]
-    later = [
-        one(number, watermark=NOON + number * HOUR, bySplit={"orders-0": [state, None, 0]}) for state, number in states
-    ]
-    shown, _ = trace_of([first, *later])
-    assert shown.reached["orders-0"] == [NOON, NOON, *(NOON + n * HOUR for n in (2, 3, 3, 3))]
-
-
-def test_a_split_that_comes_later_is_a_line_from_there_on():
-    both = {"orders-0": ["reading", NOON + HOUR, 5], "orders-1": ["reading", NOON, 5]}
-    shown, _ = trace_of([one(0), one(1, bySplit=both)])
-    assert shown.reached["orders-1"] == [None, None, NOON]
-
-
-def test_a_split_that_never_delivered_is_no_line():
-    shown, _ = trace_of([one(0, bySplit={"orders-0": ["reading", NOON, 5], "orders-1": ["caught up", None, 0]})])
-    assert list(shown.reached) == ["orders-0"]
-
-
-def test_batches_that_read_nothing_are_left_out_but_what_they_say_last_is_not():
-    found = source_runs([one(3), one(4), one(4, rows=0, rowsRemaining=7)])[0]
-    assert [batch.number for batch in found.batches] == [3, 4]
-    assert found.last.rows_remaining == 7
-
-
 def test_objects_are_shown_by_their_path_and_in_rows_whatever_their_chunks_and_manifests():
     manifest = "00000001-0123456789abcdef"
     said = report(plannedRows=40_000, reads="s3://bucket/events", bySplit={manifest: ["reading", NOON, 5]})
@@ -93,11 +44,6 @@ def test_objects_are_shown_by_their_path_and_in_rows_whatever_their_chunks_and_m
     assert "40,000 rows in 1 batches" in page
     assert "<h2>s3://bucket/events</h2>" in page
     assert "<td>s3://bucket/events</td><td>1</td><td>40,000</td>" in page
-
-
-def test_rows_that_were_planned_and_then_put_off_are_of_no_batch():
-    (found,) = source_runs([one(0), progress(1, source(report(plannedRows=7), moves=False))])
-    assert [batch.rows for batch in found.batches] == [10]
 
 
 @pytest.mark.parametrize(
@@ -115,32 +61,11 @@ def test_only_who_has_unread_rows_and_runs_is_held(ended, left, sentence):
     assert ("UTC; it has ended." in page) == ended
 
 
-def test_a_bound_far_beyond_all_splits_does_not_flatten_the_picture():
-    shown, axis = trace_of([one(0), one(1, bound=NOON + 24 * 365 * HOUR, watermark=-(2**62))])
-    assert axis.end_ms - axis.begin_ms < 4 * HOUR
-    assert shown.bound == [NOON + HOUR, None]
-    assert shown.source_watermark == [NOON - MINUTE, None]
-
-
 def test_without_any_event_time_there_are_only_batches():
     unknown = dict.fromkeys(("watermark", "bound", "low", "heldBy"))
     page = query_page([one(0, **unknown, bySplit={"orders-0": ["reading", None, 5]})], ALL)
     assert "No event time is known" in page
     assert len(pictures(page)) == 2
-
-
-@pytest.mark.parametrize("splits", [40, 1_000])
-def test_the_median_is_between_the_slowest_and_the_fastest(splits):
-    shown, axis = trace_of(run(splits))
-    assert shown.band.slowest[3] < shown.band.median[3] < shown.band.fastest[3]
-    for slowest, median, fastest in zip(shown.band.slowest, shown.band.median, shown.band.fastest, strict=True):
-        assert axis.begin_ms <= slowest <= median <= fastest <= axis.end_ms
-
-
-def test_of_many_splits_only_the_slowest_begins_at_the_low():
-    shown, _ = trace_of(run(1_000))
-    begins = [line[0] for line in (shown.band.slowest, shown.band.median, shown.band.fastest)]
-    assert begins == [NOON, NOON + HOUR + 18 * MINUTE, NOON + 8 * HOUR]
 
 
 def test_every_tidegate_source_has_its_own_pictures_and_row():
@@ -153,7 +78,7 @@ def test_every_tidegate_source_has_its_own_pictures_and_row():
         )
         for number in range(3)
     ]
-    assert [(each.name, each.batches[0].rows) for each in source_runs(both)] == [
+    assert [(each.name, each.batches[0].rows) for each in source_runs([typed(each) for each in both])] == [
         ("orders at kafka:9092", 10),
         ("payments at kafka:9092", 20),
     ]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from tidegate.alignment.splits import SplitId
 from tidegate.jobs.figures import clock_time, count, share, span
 from tidegate.jobs.survey import Stretch
-from tidegate.jobs.watch import BatchProgress
+from tidegate.sources.progress import epoch_ms
+from tidegate.sources.query_progress import QueryProgress
 
 __all__ = ["Standing", "standing"]
 
@@ -59,7 +60,7 @@ class Standing:
         return " · ".join(parts)
 
 
-def standing(stretches: Mapping[SplitId, Stretch], recent: Sequence[BatchProgress], rows: int) -> Standing:
+def standing(stretches: Mapping[SplitId, Stretch], recent: Sequence[QueryProgress], rows: int) -> Standing:
     """Return where a run stands.
 
     stretches: what there was to read, as far as it is known.
@@ -71,17 +72,21 @@ def standing(stretches: Mapping[SplitId, Stretch], recent: Sequence[BatchProgres
     whole_ms = 0 if begin_ms is None or end_ms is None else max(0, end_ms - begin_ms)
     seconds = sum(batch.seconds for batch in recent)
     rows_per_s = sum(batch.rows for batch in recent) / seconds if seconds else 0.0
-    last = next((batch for batch in reversed(recent) if batch.planned), None)
+    last = next((said for batch in reversed(recent) if (said := batch.source.said) is not None), None)
     if last is None:
         return Standing(begin_ms, 0, whole_ms, rows, sum(stretch.rows for stretch in stretches.values()), rows_per_s)
     if begin_ms is None or end_ms is None:
-        return Standing(None, 0, 0, rows, last.rows_left, rows_per_s)
-    unread = [(said.next_ms, s) for s, said in last.splits.items() if said.rows_left and said.next_ms is not None]
+        return Standing(None, 0, 0, rows, last.rows_remaining, rows_per_s)
+    unread = [
+        (epoch_ms(split.next_event_time), s)
+        for s, split in last.by_split.items()
+        if split.rows_remaining and split.next_event_time is not None
+    ]
     slowest = min(unread, default=None)
     if slowest is not None:
         at_ms = slowest[0]
-    elif last.rows_left and last.bound_ms is not None:  # too many splits to be told of each
-        at_ms = last.bound_ms
+    elif last.rows_remaining and last.bound is not None:  # too many splits to be told of each
+        at_ms = epoch_ms(last.bound)
     else:
         at_ms = end_ms
     done_ms = min(max(at_ms - begin_ms, 0), whole_ms)
@@ -90,8 +95,8 @@ def standing(stretches: Mapping[SplitId, Stretch], recent: Sequence[BatchProgres
         done_ms,
         whole_ms - done_ms,
         rows,
-        last.rows_left,
+        last.rows_remaining,
         rows_per_s,
         None if slowest is None else (slowest[1], slowest[0]),
-        tuple(s for s, said in last.splits.items() if said.state == _PAUSED),
+        tuple(s for s, split in last.by_split.items() if split.state == _PAUSED),
     )

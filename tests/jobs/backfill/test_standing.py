@@ -1,11 +1,10 @@
 import pytest
 
 from tests.jobs.samples import HISTORY, HOUR, batch
-from tests.support.progresses import progress, source
-from tidegate.jobs.backfill.progress import standing
+from tests.support.progresses import progress, source, typed
+from tidegate.jobs.backfill.standing import standing
 from tidegate.jobs.figures import clock_time, count, share, span
 from tidegate.jobs.survey import Stretch
-from tidegate.jobs.watch import BatchProgress, SplitProgress
 
 
 def test_before_the_first_batch_all_is_left():
@@ -32,7 +31,7 @@ def test_after_the_last_batch_nothing_is_left():
 
 
 def test_a_batch_that_an_earlier_run_planned_leaves_the_run_where_it_stood():
-    replayed = BatchProgress.from_json(progress(3, source(None)))
+    replayed = typed(progress(3, source(None)))
     began = standing(HISTORY, [replayed], 50)
     assert began.headline == "0 % · 1970-01-01 00:00:00 · 0 s done, 4 h left"
     assert (began.rows, began.rows_left) == (50, 150)
@@ -47,7 +46,7 @@ def test_a_hundred_percent_is_said_only_when_nothing_is_left(left, percent):
 
 def test_where_all_records_have_one_time_their_number_tells():
     at_once = {"orders-0": Stretch(0, 200, HOUR, HOUR)}
-    said = BatchProgress(0, 50, 1.0, {}, {"orders-0": SplitProgress("reading", HOUR, 150)}, 150)
+    said = batch(by_split={"orders-0": ["reading", HOUR, 150]}, left=[150])
     assert standing(at_once, [said], 50).headline.startswith("25.0 % · ")
 
 
@@ -56,7 +55,7 @@ def test_speed_is_that_of_the_recent_batches():
 
 
 def test_beyond_a_hundred_splits_the_bound_tells():
-    now = standing(HISTORY, [BatchProgress(0, 50, 1.0, {}, rows_left=100, bound_ms=3 * HOUR)], 50)
+    now = standing(HISTORY, [batch(by_split={}, left=[100], bound_ms=3 * HOUR)], 50)
     assert (now.done_ms, now.slowest) == (3 * HOUR, None)
 
 
@@ -72,8 +71,7 @@ def test_without_any_event_time_rows_alone_are_told():
 
 def test_details_name_the_first_paused_splits_only():
     names = [f"orders-{i}" for i in range(5)]
-    said = batch().splits["orders-1"]
-    now = standing(HISTORY, [BatchProgress(0, 1, 1.0, {}, dict.fromkeys(names, said), rows_left=9)], 1)
+    now = standing(HISTORY, [batch(by_split={name: ["paused", HOUR, 9] for name in names}, left=[9])], 1)
     assert now.details.endswith("paused orders-0, orders-1, orders-2 and 2 more")
 
 

@@ -14,7 +14,7 @@ from tests.support.progresses import HOUR, NOON, report
 from tidegate.enumerators import process_identity
 from tidegate.enumerators.notes.folder import StateFolder
 from tidegate.enumerators.notes.report import ReportNote
-from tidegate.jobs.live import live_sources, live_table
+from tidegate.jobs.watch import live_sources, live_table
 
 AT_NOON = datetime.fromtimestamp(NOON / 1000, timezone.utc)
 

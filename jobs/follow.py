@@ -1,0 +1,77 @@
+"""Following a streaming query batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from queue import Empty, Queue
+from typing import TYPE_CHECKING
+
+from tidegate.errors import ServerError
+from tidegate.jobs.failures import is_lost_java, lost_java_forgiven
+from tidegate.sources.query_progress import QueryProgress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["follow"]
+
+_ASK_JAVA_EVERY_S = 2.0
+
+
+def follow(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Iterator[QueryProgress]:
+    """Start a query and yield its batches as they are done, up to the query's end.
+
+    No other query may run in the session.  Raises what the query failed with, and ServerError if
+    Spark's Java process dies; the query is stopped when the caller goes away before its end.
+    """
+    from pyspark.sql.streaming.listener import (
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+        StreamingQueryListener,
+    )
+
+    events: Queue[str | None] = Queue()
+
+    class Listener(StreamingQueryListener):
+        def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - PySpark's name
+            """Nothing is known yet."""
+
+        def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+            events.put(event.progress.json)
+
+        def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: ARG002, N802
+            events.put(None)
+
+    def next_event(query: StreamingQuery) -> str | None:
+        while True:
+            with suppress(Empty):
+                return events.get(timeout=_ASK_JAVA_EVERY_S)
+            _ask_after(query)
+
+    listener = Listener()
+    spark.streams.addListener(listener)
+    try:
+        query = start()
+        try:
+            while (event := next_event(query)) is not None:
+                yield QueryProgress.parse(event)
+            query.awaitTermination()
+        finally:
+            with lost_java_forgiven():
+                query.stop()
+    finally:
+        with lost_java_forgiven():
+            spark.streams.removeListener(listener)
+
+
+def _ask_after(query: StreamingQuery) -> None:
+    """Raise ServerError if nobody is left who could send an event."""
+    try:
+        _ = query.isActive
+    except Exception as error:
+        if is_lost_java(error):
+            raise ServerError("Spark's Java process has died, and the query with it") from None
+        raise

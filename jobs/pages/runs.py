@@ -1,0 +1,58 @@
+"""From Spark's progress of a query to the run of each of its sources.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tidegate.sources.progress import SourceProgress
+from tidegate.sources.query_progress import QueryProgress
+
+__all__ = ["PlannedBatch", "SourceRun", "source_runs"]
+
+
+class PlannedBatch(NamedTuple):
+    """One batch of a query, as one of its sources planned it.
+
+    rows: of this source, as they were planned.
+    """
+
+    query: QueryProgress
+    said: SourceProgress
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRun:
+    """What Spark kept of one source of a query.
+
+    name: of what is read.
+    batches: those in which the query read something, from this source or another.
+    last: what the source said last.
+    """
+
+    name: str
+    batches: tuple[PlannedBatch, ...]
+    last: SourceProgress
+
+
+def source_runs(progresses: Sequence[QueryProgress]) -> list[SourceRun]:
+    """Return a run for each tidegate source, in Spark's order.
+
+    progresses: of one run of a query, the oldest first.
+    """
+    batches: dict[int, list[PlannedBatch]] = {}
+    last: dict[int, SourceProgress] = {}
+    for progress in progresses:
+        planned = {
+            # Spark's own count of rows tells what the sink made of them: nothing, or all of it twice.
+            index: PlannedBatch(progress, source.said, source.said.planned_rows if source.moved else 0)
+            for index, source in enumerate(progress.sources)
+            if source.said is not None
+        }
+        last |= {index: batch.said for index, batch in planned.items()}
+        if any(batch.rows for batch in planned.values()):
+            for index, batch in planned.items():
+                batches.setdefault(index, []).append(batch)
+    return [SourceRun(said.reads, tuple(batches.get(index, ())), said) for index, said in sorted(last.items())]

@@ -1,0 +1,177 @@
+"""Spark's progress of a query, typed, with what the sources of tidegate say in it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from tidegate.alignment.splits import SplitId
+from tidegate.enumerators.contract import Json
+from tidegate.sources.listeners import add_listener
+from tidegate.sources.progress import SourceProgress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import QueryProgressEvent, QueryStartedEvent, QueryTerminatedEvent
+    from pyspark.sql.streaming.listener import StreamingQueryListener as Listener
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["QueryProgress", "SourceBatch", "on_progress", "progress"]
+
+_LOG = logging.getLogger("tidegate.progress")
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_FIRST = datetime.min.replace(tzinfo=timezone.utc)
+_LAST = datetime.max.replace(tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceBatch:
+    """The part that one source of a query has in a batch.
+
+    said: by the source, of its plan; None: the source is not of tidegate, or the batch is done again after a restart.
+    moved: whether the batch reads anything of the source.
+    positions: of every split after the batch; none of a source that is not of tidegate.
+    state: what the enumerator notes after the batch, beyond positions; None: nothing.
+    """
+
+    said: SourceProgress | None
+    moved: bool = True
+    positions: Mapping[SplitId, int] = field(default_factory=dict)
+    state: Json | None = None
+
+    @classmethod
+    def from_json(cls, source: Json) -> SourceBatch:
+        """Read what Spark's progress says of a source."""
+        report, offset = _object(source.get("latestOffset")), _object(source["endOffset"])
+        # A planner's name: a Kafka topic of that name, in Spark's own source, has a dict there.
+        is_ours = isinstance(report.get("planner"), str)
+        return cls(
+            said=SourceProgress.from_report(report) if is_ours else None,
+            moved=source["startOffset"] != source["endOffset"],
+            positions=offset.get("positions", {}),
+            state=offset.get("enumerator"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryProgress:
+    """One entry of Spark's progress: a batch of a query.
+
+    id, run_id, name: of the query; None: it has no name.
+    began: when the batch was triggered, in UTC.
+    number: the batch's id.
+    rows: read in this batch, by Spark's own count.
+    seconds: from trigger to commit.
+    watermark: Spark's, by which it dropped rows in this batch; None: there was none yet, or none is needed.
+    state_rows: kept by all stateful operators after the batch.
+    dropped_rows: what stateful operators count as dropped by the watermark.
+    sources: of the query, in Spark's order.
+    """
+
+    id: str
+    run_id: str
+    name: str | None
+    began: datetime
+    number: int
+    rows: int
+    seconds: float
+    watermark: datetime | None
+    state_rows: int
+    dropped_rows: int
+    sources: tuple[SourceBatch, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> QueryProgress:
+        """Read the JSON of a StreamingQueryProgress."""
+        found = json.loads(text)
+        operators = found["stateOperators"]
+        return cls(
+            id=found["id"],
+            run_id=found["runId"],
+            name=found["name"],
+            began=_time(found["timestamp"]),
+            number=found["batchId"],
+            rows=found["numInputRows"],
+            seconds=found["batchDuration"] / 1000,
+            watermark=_watermark(found.get("eventTime", {}).get("watermark")),
+            state_rows=sum(operator["numRowsTotal"] for operator in operators),
+            dropped_rows=sum(operator["numRowsDroppedByWatermark"] for operator in operators),
+            sources=tuple(map(SourceBatch.from_json, found["sources"])),
+        )
+
+    @property
+    def source(self) -> SourceBatch:
+        """The part of the first source, or of the only one."""
+        return self.sources[0]
+
+    @property
+    def said(self) -> list[SourceProgress]:
+        """What the sources of tidegate said of their plans, in Spark's order."""
+        return [source.said for source in self.sources if source.said is not None]
+
+
+def progress(query: StreamingQuery) -> list[SourceProgress]:
+    """Return what the tidegate sources of a query said in its last progress, in the order Spark has them.
+
+    Empty before the first progress; other sources are left out.  The same until the next batch is done.
+    """
+    last = query.lastProgress
+    return [] if last is None else QueryProgress.parse(last.json).said
+
+
+def on_progress(spark: SparkSession, callback: Callable[[str, int, list[SourceProgress]], object]) -> Listener:
+    """Call a function after every batch, of all queries of the session that have a tidegate source.
+
+    callback: takes the query's name, or its id where it has none; the batch's id; and what
+        ``progress`` returns.  It is called in a thread of Spark's, one call at a time: a slow one
+        delays the next, never the query.  What it raises is logged, and ends nothing.
+
+    Returns the listener; ``spark.streams.removeListener`` ends the calls.
+    """
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+    class ProgressListener(StreamingQueryListener):
+        def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - PySpark's name
+            """Nothing is known yet."""
+
+        def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+            try:
+                found = QueryProgress.parse(event.progress.json)
+                if said := found.said:
+                    callback(found.name or found.id, found.number, said)
+            except Exception:  # noqa: BLE001 - it is the caller's code
+                _LOG.exception("a callback of tidegate.on_progress failed")
+
+        def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+            """Nothing is left to say."""
+
+    listener = ProgressListener()
+    add_listener(spark, listener)
+    return listener
+
+
+def _object(value: Any) -> Json:
+    """Return an offset or a report; an empty one for another source's, which may be anything."""
+    if isinstance(value, str):  # so Spark Connect has it
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _watermark(text: str | None) -> datetime | None:
+    """Read Spark's watermark; before any row it is the epoch, which is none."""
+    at = None if text is None else _time(text)
+    return None if at == _EPOCH else at
+
+
+def _time(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:  # beyond the years that Python has
+        return _FIRST if text.startswith("-") else _LAST

@@ -1,0 +1,60 @@
+"""Spark's progress of a query, typed."""
+
+import json
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from tests.support.progresses import NOON, progress, report, source, typed
+
+START = datetime(2023, 11, 15, 12, tzinfo=timezone.utc)
+
+
+def test_a_batch_has_spark_s_figures_and_of_each_source_what_it_said_and_where_it_stands():
+    operators = [
+        {"numRowsTotal": 3, "numRowsDroppedByWatermark": 1},
+        {"numRowsTotal": 4, "numRowsDroppedByWatermark": 0},
+    ]
+    found = typed(progress(7, source(report(low=NOON)), name="orders", stateOperators=operators))
+    assert (found.id, found.run_id, found.name, found.number) == ("7254cabc", "a145ff5a", "orders", 7)
+    assert (found.rows, found.seconds, found.state_rows, found.dropped_rows) == (100, 0.47, 7, 1)
+    assert found.began == datetime(2026, 11, 21, 8, 0, 7, 626_000, tzinfo=timezone.utc)
+    assert [said.low for said in found.said] == [START]
+    assert (found.source.moved, found.source.positions, found.source.state) == (True, {"orders-0": 1}, None)
+
+
+def test_a_source_that_does_not_move_says_so():
+    assert not typed(progress(0, source(report(), moves=False))).source.moved
+
+
+@pytest.mark.parametrize(
+    ("text", "watermark"),
+    [
+        ("2023-11-15T12:00:00.000Z", START),
+        ("1970-01-01T00:00:00.000Z", None),  # before any row
+        ("1969-12-31T23:59:59.000Z", datetime(1970, 1, 1, tzinfo=timezone.utc) - timedelta(seconds=1)),
+        ("+292278994-08-17T07:12:55.807Z", datetime.max.replace(tzinfo=timezone.utc)),
+        ("-290308-12-21T19:59:05.224Z", datetime.min.replace(tzinfo=timezone.utc)),
+    ],
+)
+def test_spark_s_watermark_is_a_time_or_none(text, watermark):
+    assert typed(progress(0, source(report()), eventTime={"watermark": text})).watermark == watermark
+    assert typed(progress(0, source(report()))).watermark is None
+
+
+def test_other_sources_and_planners_that_have_not_planned_say_nothing():
+    ours, built_in, rate, young = report(), {"planner": {"0": 17}}, 12, None
+    found = typed(progress(0, *(source(each) for each in (ours, built_in, rate, young))))
+    assert [part.said is not None for part in found.sources] == [True, False, False, False]
+    assert len(found.said) == 1
+
+
+@pytest.mark.parametrize("offset", [None, 12, "12", "no JSON"])
+def test_offsets_of_other_sources_are_no_positions(offset):
+    said = {"startOffset": None, "endOffset": offset, "latestOffset": offset}
+    assert typed(progress(0, said)).source.positions == {}
+
+
+def test_offsets_that_spark_connect_has_as_texts_are_read():
+    texts = {name: json.dumps(value) for name, value in source(report()).items()}
+    assert typed(progress(0, texts)) == typed(progress(0, source(report())))
