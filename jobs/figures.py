@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 __all__ = ["clock_time", "count", "share", "span"]
 
@@ -19,14 +19,16 @@ def share(part: int, whole: int) -> str:
     return f"{min(max(100 * part / whole, 0.1), 99.9):.1f} %"
 
 
-def clock_time(time_ms: int) -> str:
-    """Return an event time as date and time of day in UTC."""
-    return datetime.fromtimestamp(time_ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+def clock_time(at: datetime | int | None) -> str:
+    """Return a time in UTC, or one in ms since the epoch, as date and time of day; a dash for none."""
+    if at is None:
+        return "-"
+    return f"{at if isinstance(at, datetime) else datetime.fromtimestamp(at / 1000, timezone.utc):%Y-%m-%d %H:%M:%S}"
 
 
-def span(duration_ms: float) -> str:
-    """Return a duration in its two greatest units; days from the second on."""
-    seconds = round(duration_ms / 1000)
+def span(duration: timedelta | float) -> str:
+    """Return a duration, or one in ms, in its two greatest units; days from the second on."""
+    seconds = round(duration.total_seconds() if isinstance(duration, timedelta) else duration / 1000)
     for unit, length, least, below, part in (
         ("d", 86_400, 172_800, "h", 3600),
         ("h", 3600, 3600, "min", 60),

@@ -21,7 +21,7 @@ from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.folder import applications
 from tidegate.enumerators.notes.report import REPORTS
 from tidegate.enumerators.process_identity import runs
-from tidegate.jobs.figures import count, span
+from tidegate.jobs.figures import clock_time, count, span
 from tidegate.sources.progress import SourceProgress
 
 __all__ = ["LiveSource", "live_sources", "live_table", "show_watch"]
@@ -116,13 +116,17 @@ def _name(source: LiveSource, now: datetime) -> Text:
 
 
 def _event_time(said: SourceProgress) -> Text:
-    lines = [("watermark", _clock(said.watermark)), ("bound", _clock(said.bound)), ("held by", said.held_by or "-")]
+    lines = [
+        ("watermark", clock_time(said.watermark)),
+        ("bound", clock_time(said.bound)),
+        ("held by", said.held_by or "-"),
+    ]
     return Text("\n".join(f"{name:10}{value}" for name, value in lines))
 
 
 def _unread(said: SourceProgress) -> Text:
     rows = f"{count(said.rows_remaining)} rows"
-    return Text(f"{rows}\n{_span(said.event_time_lag)} behind" if said.rows_remaining else rows)
+    return Text(f"{rows}\n{span(said.event_time_lag)} behind" if said.rows_remaining else rows)
 
 
 def _splits(said: SourceProgress, now: datetime) -> Text:
@@ -136,20 +140,12 @@ def _splits(said: SourceProgress, now: datetime) -> Text:
         cell.append(f"\n{split} is late", style="red")
     if said.time_to_deletion:
         split, left = min(said.time_to_deletion.items(), key=lambda item: item[1])
-        cell.append(f"\n{split} deleted in {_span(left)}", style="red" if left < _SOON else "dim")
+        cell.append(f"\n{split} deleted in {span(left)}", style="red" if left < _SOON else "dim")
     return cell
 
 
-def _clock(at: datetime | None) -> str:
-    return "-" if at is None else f"{at:%Y-%m-%d %H:%M:%S}"
-
-
 def _ago(then: datetime, now: datetime) -> str:
-    return _span(max(timedelta(), now - then))
-
-
-def _span(duration: timedelta) -> str:
-    return span(duration / timedelta(milliseconds=1))
+    return span(max(timedelta(), now - then))
 
 
 def _is_used(pid: int) -> bool:

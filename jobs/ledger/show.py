@@ -90,7 +90,7 @@ def show_queries(found: Sequence[KeptQuery], *, forgotten: bool, as_json: bool) 
         console.print("no query keeps anything here")
     for each in told:
         used = "" if each["lease"] is None else f", has used it last: {each['lease']}"
-        size = f"{count(each['files'])} files, {count(each['bytes'])} bytes, written on {_clock(each['written'])}"
+        size = f"{count(each['files'])} files, {count(each['bytes'])} bytes, written on {clock_time(each['written'])}"
         console.print(f"{each['query']}  {size}{used}{'; deleted' if forgotten else ''}")
 
 
@@ -144,12 +144,12 @@ def _lines(told: dict[str, Any]) -> list[tuple[str, str]]:
     if told["batch"] is not None:
         lines += [
             ("last batch", f"{told['batch']}, {'written' if told['batchIsWritten'] else 'not written yet'}"),
-            ("bound", _clock(told["bound"])),
-            ("watermark", _clock(told["watermark"])),
+            ("bound", clock_time(told["bound"])),
+            ("watermark", clock_time(told["watermark"])),
         ]
     if told["objectsRemembered"] is not None:
         since = told["rememberedSince"]
-        all_that = "all that were found" if since is None else f"modified since {_clock(since)}"
+        all_that = "all that were found" if since is None else f"modified since {clock_time(since)}"
         lines.append(("remembered", f"{count(told['objectsRemembered'])} objects, {all_that}"))
     if told["leftOut"]:
         lines.append(("left out", ", ".join(f"{count(n)} {reason}" for reason, n in told["leftOut"].items())))
@@ -174,7 +174,7 @@ def _reading(manifest: dict[str, Any]) -> str:
 
 
 def _span(told: dict[str, Any]) -> str:
-    return "no event time" if told["begin"] is None else f"{_clock(told['begin'])} to {_clock(told['end'])}"
+    return "no event time" if told["begin"] is None else f"{clock_time(told['begin'])} to {clock_time(told['end'])}"
 
 
 def _finding(finding: Any) -> dict[str, Any]:
@@ -188,10 +188,6 @@ def _finding(finding: Any) -> dict[str, Any]:
         }
         del told["key"]
     return told
-
-
-def _clock(time_ms: int | None) -> str:
-    return "-" if time_ms is None else clock_time(time_ms)
 
 
 def _console() -> Console:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
 
-from tidegate.jobs.figures import count, span
+from tidegate.jobs.figures import clock_time, count, span
 from tidegate.jobs.pages.chart import chart
 from tidegate.jobs.pages.columns import columns
 from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, split_key, table_row
@@ -49,7 +48,7 @@ def query_page(progresses: Sequence[QueryProgress], kept: int, *, ended: bool) -
         title=f"tidegate: {name}",
         headline=f"{name}: {count(rows)} rows in {count(max(len(run.batches) for run in runs))} batches",
         introduction=(
-            f"Run {last.run_id}, from {_clock(first.began)} to {_clock(last.began)} UTC"
+            f"Run {last.run_id}, from {clock_time(first.began)} to {clock_time(last.began)} UTC"
             f"{'; it has ended' if ended else ''}." + _missing(first, len(progresses), kept)
         ),
         figures=[card for run in runs if run.batches for card in _cards(run, ended=ended)],
@@ -146,9 +145,9 @@ def _row(run: SourceRun) -> tuple[str, ...]:
         count(rows),
         count(rows / seconds) if seconds else "-",
         count(last.rows_remaining),
-        span(last.event_time_lag / timedelta(milliseconds=1)) if last.rows_remaining else "-",
-        "-" if last.watermark is None else _clock(last.watermark),
-        "-" if last.bound is None else _clock(last.bound),
+        span(last.event_time_lag) if last.rows_remaining else "-",
+        clock_time(last.watermark),
+        clock_time(last.bound),
         count(_late(run)),
         f"{sum(batch.said.lookups for batch in run.batches) / batches:.1f}" if batches else "-",
     )
@@ -156,7 +155,3 @@ def _row(run: SourceRun) -> tuple[str, ...]:
 
 def _late(run: SourceRun) -> int:
     return run.last.late_rows_total
-
-
-def _clock(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S}"
