@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from weakref import WeakSet
 
@@ -14,11 +13,11 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.folder import StateFolder
 from tidegate.enumerators.planning.pace import BATCHES, batch_note
 from tidegate.errors import ConnectorError
 from tidegate.sources.listeners import add_listener
+from tidegate.sources.query_progress import json_object
 
 __all__ = ["listen_to_batches"]
 
@@ -47,11 +46,11 @@ class _BatchListener(StreamingQueryListener):
         """Note the duration of the batch."""
         progress = event.progress
         for source in progress.sources:
-            planner = _json(source.latestOffset).get("planner")
+            planner = json_object(source.latestOffset).get("planner")
             if not isinstance(planner, str) or not planner.isalnum():
                 continue
             self._planners.setdefault(str(progress.runId), set()).add(planner)
-            start, end = _json(source.startOffset), _json(source.endOffset)
+            start, end = json_object(source.startOffset), json_object(source.endOffset)
             if start == end:
                 continue  # Spark's own batch, to let timers and windows run
             try:
@@ -63,12 +62,3 @@ class _BatchListener(StreamingQueryListener):
         """Take the notes away."""
         for planner in self._planners.pop(str(event.runId), ()):
             self._notes.remove(planner)
-
-
-def _json(text: str | None) -> Json:
-    """Return the object in a text; none for that of another source."""
-    try:
-        found = json.loads(text or "null")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}

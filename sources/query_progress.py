@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryListener as Listener
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["QueryProgress", "SourceBatch", "on_progress", "progress"]
+__all__ = ["QueryProgress", "SourceBatch", "json_object", "on_progress", "progress"]
 
 _LOG = logging.getLogger("tidegate.progress")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -46,7 +46,7 @@ class SourceBatch:
     @classmethod
     def from_json(cls, source: Json) -> SourceBatch:
         """Read what Spark's progress says of a source."""
-        report, offset = _object(source.get("latestOffset")), _object(source["endOffset"])
+        report, offset = json_object(source.get("latestOffset")), json_object(source["endOffset"])
         # A planner's name: a Kafka topic of that name, in Spark's own source, has a dict there.
         is_ours = isinstance(report.get("planner"), str)
         return cls(
@@ -154,8 +154,8 @@ def on_progress(spark: SparkSession, callback: Callable[[str, int, list[SourcePr
     return listener
 
 
-def _object(value: Any) -> Json:
-    """Return an offset or a report; an empty one for another source's, which may be anything."""
+def json_object(value: Any) -> Json:
+    """Return an offset or a report of tidegate's; an empty one for another source's, which may be anything."""
     if isinstance(value, str):  # so Spark Connect has it
         try:
             value = json.loads(value)
