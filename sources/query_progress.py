@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.contract import Json
+from tidegate.enumerators.planning.offset import Offset
 from tidegate.sources.listeners import add_listener
 from tidegate.sources.progress import SourceProgress
 
@@ -46,14 +47,15 @@ class SourceBatch:
     @classmethod
     def from_json(cls, source: Json) -> SourceBatch:
         """Read what Spark's progress says of a source."""
-        report, offset = json_object(source.get("latestOffset")), json_object(source["endOffset"])
+        report = json_object(source.get("latestOffset"))
+        end = Offset.recognized(json_object(source["endOffset"])) or Offset()
         # A planner's name: a Kafka topic of that name, in Spark's own source, has a dict there.
         is_ours = isinstance(report.get("planner"), str)
         return cls(
             said=SourceProgress.from_report(report) if is_ours else None,
             moved=source["startOffset"] != source["endOffset"],
-            positions=offset.get("positions", {}),
-            state=offset.get("enumerator"),
+            positions=end.progress.positions,
+            state=end.enumerator,
         )
 
 
