@@ -3,7 +3,7 @@
 A plan has three steps.  ``find_standing`` says where the splits stand, and the low of this source.  Whoever has
 a group tells it that low, and asks it for a bound.  ``plan`` decides the rest.  Both functions are run anew at every
 trigger, hold no state, and perform nothing: the time index is all that they ask.
-The rules are numbered as in ``docs/architecture.md``.
+The rules are numbered as in ``docs/planning.md``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The one bridge from a Source to PySpark's Python data source API (Spark 4.2+).
 
-What the comments below call a trap was found in Spark's code or by trying; docs/architecture.md
-has the list.
+What the comments below call a trap was found in Spark's code or by trying; docs/spark.md has the list.
 """
 
 from __future__ import annotations

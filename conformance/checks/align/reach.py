@@ -30,7 +30,7 @@ _DRIFT_MS = 10 * SECOND_MS
 # What is read to its end holds the others for the idle timeout, which these rules are not about.
 _DRIFT = {"maxDrift": "10 seconds", "idleTimeout": "1 second"}
 _ALIGNMENT = "FLIP-182, FLIP-217"
-_RULES = "docs/architecture.md: The rules of a plan"
+_RULES = "docs/planning.md: The rules of a plan"
 
 
 @rule(

@@ -23,7 +23,7 @@ __all__ = [
 _NEVER_IDLE = {"maxDrift": "10 seconds", "idleTimeout": "1 day"}
 _IDLE_IN_30_S = {"maxDrift": "10 seconds", "idleTimeout": "30 seconds"}
 _STATES = "alignment.states"
-_RULES = "docs/architecture.md: The rules of a plan"
+_RULES = "docs/planning.md: The rules of a plan"
 _GROWING = (Ability.MANY_SPLITS, Ability.GROWING_SPLITS)
 
 

@@ -24,7 +24,7 @@ __all__ = [
     "check_times_are_exact_to_the_millisecond",
 ]
 
-_FORMULA = "docs/architecture.md: The rules of a plan"
+_FORMULA = "docs/planning.md: The rules of a plan"
 _IDLENESS = "FLIP-126; alignment.states"
 
 
