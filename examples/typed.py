@@ -1,4 +1,4 @@
-"""Every typed way to configure a source.  It exists to be type-checked."""
+"""Every typed way to configure a source.  This file exists to be type-checked."""
 
 from datetime import datetime, timedelta, timezone
 

@@ -1,4 +1,4 @@
-"""How the conformance kit fills the outbox: with sqlite3 itself, around the connector."""
+"""The harness of the outbox: it fills the database with sqlite3 itself, around the connector."""
 
 from __future__ import annotations
 

@@ -64,22 +64,22 @@ class OutboxSource(Source):
         return OutboxEnumerator(self)
 
     def reader(self, state: Json | None) -> SplitReader:
-        """Return a new reader; positions are all that it needs."""
+        """Return a new reader; it needs positions only."""
         del state
         return OutboxReader(self)
 
     @property
     def identity(self) -> Json:
-        """What a checkpoint remembers: its positions mean nothing in another database."""
+        """The database that a checkpoint belongs to: its positions mean nothing in another one."""
         return {"database": str(self.database.absolute())}
 
     def counts_at(self, shard: SplitId, position: int, at_ms: int) -> int | None:
-        """Return the event time that a row counts with; None: it is not aligned by."""
+        """Return the usable event time of a row; None: it has none."""
         return self.usable_time_ms(at_ms, f"{shard}: the row {position}")
 
 
 class Database:
-    """Asks SQLite; connects when it is first asked, for contracts want constructors that open nothing."""
+    """Queries SQLite.  It connects with the first query, because constructors open nothing."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -96,7 +96,7 @@ class Database:
             raise ConnectorError(f"cannot read {self._path}: {error}") from error
 
     def extents(self, shards: Collection[SplitId]) -> dict[SplitId, Extent]:
-        """Return what there is of each shard that there is."""
+        """Return the extent of each shard that exists."""
         query = """SELECT coalesce((SELECT min(id) FROM outbox o WHERE o.shard = s.shard), next_id), next_id, complete
                    FROM shards s WHERE shard = ?"""
         found = {shard: next(self.rows(query, shard), None) for shard in shards}
@@ -110,7 +110,7 @@ class Database:
 
 
 class OutboxEnumerator(SplitEnumerator):
-    """Finds shards, and where event times stand in them."""
+    """Finds shards, and the event times in them."""
 
     def __init__(self, source: OutboxSource) -> None:
         self._source, self._database = source, Database(source.database)
@@ -129,7 +129,7 @@ class OutboxEnumerator(SplitEnumerator):
         return self._database.extents(splits)
 
     def peek(self, positions: Positions) -> Mapping[SplitId, Head | None]:
-        """Return the first row at or after an id that is to be aligned by."""
+        """Return the first row with a usable event time at or after an id."""
         query = "SELECT id, at_ms FROM outbox WHERE shard = ? AND id >= ? ORDER BY id"
         return {shard: next(self._heads(query, shard, position), None) for shard, position in positions.items()}
 
@@ -146,7 +146,7 @@ class OutboxEnumerator(SplitEnumerator):
         return {shard: None if row is None else Head(*row) for shard, row in rows.items()}
 
     def snapshot(self) -> Json:
-        """Return which database it is."""
+        """Return the database that was read."""
         return self._source.identity
 
     def close(self) -> None:
@@ -199,5 +199,5 @@ def _batch(rows: list[tuple[str, str | None, int]]) -> pa.RecordBatch:
 
 
 if TYPE_CHECKING:
-    # mypy says here what is missing for the planner to align by times.
+    # mypy tells here which methods the planner lacks to align by event times.
     _ALIGNED: type[SupportsTimeIndex] = OutboxEnumerator

@@ -11,5 +11,5 @@ class TestOutbox(ConnectorSuite):
 
     @pytest.fixture(scope="class")
     def harness(self) -> type[OutboxHarness]:
-        """Return what makes harnesses."""
+        """Return the class that makes harnesses."""
         return OutboxHarness
