@@ -41,6 +41,23 @@ def test_no_link_in_the_documentation_is_dead():
     assert dead == []
 
 
+def anchors(page):
+    """Return the anchors that GitHub gives the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+def test_no_link_in_the_documentation_leads_to_a_heading_that_is_gone():
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")]
+    links = [
+        (page, page.parent / target if target else page, anchor)
+        for page in pages
+        for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text())
+    ]
+    assert len(links) > 50
+    assert [(page.name, anchor) for page, target, anchor in links if anchor not in anchors(target)] == []
+
+
 def test_every_folder_of_modules_is_named_on_the_page_of_folders():
     rooms = {path.name for path in (ROOT / "src/tidegate").iterdir() if path.is_symlink()}
     named = set(re.findall(r"^\| `([^`]+)/` \|", (ROOT / "docs/folders.md").read_text(), re.MULTILINE))
