@@ -1,7 +1,7 @@
 """Choosing how much of each split one batch reads.
 
 All of it, up to one event time, by backlog, or what a common cut leaves.  ``used`` tells what share of the budget
-cuts take; more than 1: too much.  So rule 3 of ``docs/architecture.md`` is kept.
+cuts take; more than 1: too much.  So rule 3 of ``docs/planning.md`` is kept.
 """
 
 from __future__ import annotations

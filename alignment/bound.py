@@ -1,4 +1,4 @@
-"""The bound of a batch: the event time at or past which nothing is read (rule 2 of ``docs/architecture.md``)."""
+"""The bound of a batch: the event time at or past which nothing is read (rule 2 of ``docs/planning.md``)."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Every answer of a ``lookup`` is a candidate.  It is *blind* where it answers with a position that is
 already read, or with something that is no record (a Kafka transaction marker, which carries the
 wall clock).  Blind splits, and all splits of a source without an index, are bisected by peeks (rule 6 of
-``docs/architecture.md``).
+``docs/planning.md``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a batch leaves behind: new positions, the states of the splits, and the source's watermark.
 
-Rules are numbered as in ``docs/architecture.md``; what a state means for the others stands in ``states.py``.
+Rules are numbered as in ``docs/planning.md``; what a state means for the others stands in ``states.py``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The splits as a plan finds them: from where to where each may be read, its state, and who holds the others.
 
 The first step of a plan.  Its ``low_ms`` is what an alignment group is told, before it is asked for its bound.
-Rules are numbered as in ``docs/architecture.md``.
+Rules are numbered as in ``docs/planning.md``.
 """
 
 from __future__ import annotations

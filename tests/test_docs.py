@@ -58,6 +58,25 @@ def test_no_link_in_the_documentation_leads_to_a_heading_that_is_gone():
     assert [(page.name, anchor) for page, target, anchor in links if anchor not in anchors(target)] == []
 
 
+def modules():
+    """Return the text of each module of the packages."""
+    packages = {path.name for path in (ROOT / "src/tidegate").iterdir() if path.is_symlink()}
+    return {path: path.read_text() for package in packages for path in (ROOT / package).rglob("*.py")}
+
+
+def test_every_page_that_a_module_names_exists_and_has_the_numbered_rules():
+    named = [(path.name, page) for path, text in modules().items() for page in re.findall(r"docs/[\w-]+\.md", text)]
+    assert len(named) > 10
+    assert [(module, page) for module, page in named if not (ROOT / page).exists()] == []
+    rules = r"[Rr]ules?\b[^.]*?``(docs/[\w-]+\.md)``"
+    of_rules = [(path.name, page) for path, text in modules().items() for page in re.findall(rules, text)]
+    assert len(of_rules) > 3
+    assert [each for each in of_rules if each[1] != "docs/planning.md"] == []
+    numbers = {int(n) for text in modules().values() for n in re.findall(r"\brules? (\d)\b", text)}
+    headings = {int(n) for n in re.findall(r"^### (\d)\. ", (ROOT / "docs/planning.md").read_text(), re.MULTILINE)}
+    assert numbers <= headings == set(range(1, 9))
+
+
 def test_every_folder_of_modules_is_named_on_the_page_of_folders():
     rooms = {path.name for path in (ROOT / "src/tidegate").iterdir() if path.is_symlink()}
     named = set(re.findall(r"^\| `([^`]+)/` \|", (ROOT / "docs/folders.md").read_text(), re.MULTILINE))

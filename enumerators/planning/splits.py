@@ -1,6 +1,6 @@
 """The splits of a run: which there are, where each begins and ends, and which of them are idle.
 
-Soft state: what a restart needs of it stands in the offset.  Rules are numbered as in ``docs/architecture.md``.
+Soft state: what a restart needs of it stands in the offset.  Rules are numbered as in ``docs/planning.md``.
 """
 
 from __future__ import annotations
