@@ -31,7 +31,6 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from tidegate.alignment.budget import Budget
-from tidegate.alignment.strategy import milliseconds
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.folder import StateFolder
@@ -141,7 +140,7 @@ def coordinator_of(
             aligned=source.alignment == "event-time",
             fail_on_data_loss=source.fail_on_data_loss,
             late_splits=source.late_splits,
-            hold_beyond_ms=milliseconds(source.max_future_skew) if source.future_event_time == "hold" else None,
+            hold_beyond_ms=source.event_time_policy.hold_beyond_ms,
             discovery_interval_s=source.discovery_interval.total_seconds(),
             min_tasks=source.min_partitions,
             max_trigger_delay_s=source.max_trigger_delay.total_seconds(),

@@ -20,10 +20,9 @@ from tidegate.alignment.budget import Budget
 from tidegate.alignment.plan import LateSplits
 from tidegate.alignment.strategy import StrategyError, WatermarkStrategy, milliseconds
 from tidegate.enumerators.contract import Json, SplitEnumerator
-from tidegate.errors import CorruptDataError, OptionError, did_you_mean
+from tidegate.errors import OptionError, did_you_mean
 from tidegate.readers.contract import SplitReader
-from tidegate.readers.event_time.assigners import BadEventTime
-from tidegate.readers.event_time.policy import FutureEventTime
+from tidegate.readers.event_time.policy import BadEventTime, EventTimePolicy, FutureEventTime
 from tidegate.sources.options import Duration, option_names, parse_duration, sentence
 
 __all__ = ["Source"]
@@ -204,6 +203,11 @@ class Source(BaseModel, ABC):
         """What is read, for people: shown by ``tidegate watch``.  Holds no secret."""
         return self.connector
 
+    @property
+    def event_time_policy(self) -> EventTimePolicy:
+        """The decision about bad and future event times, as the options have it, for many rows at once."""
+        return EventTimePolicy(self.bad_event_time, self.future_event_time, milliseconds(self.max_future_skew))
+
     def usable_time_ms(
         self,
         event_time_ms: int | None,
@@ -214,31 +218,18 @@ class Source(BaseModel, ABC):
     ) -> int | None:
         """Return the event time that a row counts with, in ms; None: planning and watermark leave it out.
 
-        What ``bad_event_time``, ``max_future_skew`` and ``future_event_time`` say, for connectors that
-        look at one row at a time.  A time index goes by it, and a reader calls it for every row, since
-        one may be refused.
+        Asks ``event_time_policy`` about one row.  A time index goes by it.  A reader asks about every row, since one
+        may be refused.
 
         where: names the row, as in "orders: the row at 17", for the error.
-        record_timestamp_ms: what ``record-timestamp`` lets stand in, such as when the row was written.
+        record_timestamp_ms: what ``record-timestamp`` lets stand in, such as when the row was written; None: the row
+            has no such time, and is refused where it would have to stand in.
         now_ms: the present, in ms since the epoch; None: by the clock of this machine.
 
         Raises CorruptDataError for a row that the options refuse.
         """
-        if event_time_ms is None or event_time_ms < 0:
-            if self.bad_event_time == "fail":
-                raise CorruptDataError(
-                    f"{where} has no usable event time; set badEventTime to record-timestamp or ignore"
-                )
-            event_time_ms = record_timestamp_ms if self.bad_event_time == "record-timestamp" else None
         now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-        if event_time_ms is None or event_time_ms <= now_ms + milliseconds(self.max_future_skew):
-            return event_time_ms
-        if self.future_event_time == "fail":
-            raise CorruptDataError(
-                f"{where} has an event time of {event_time_ms} ms, further ahead of the clock than maxFutureSkew; "
-                "set futureEventTime to ignore or hold"
-            )
-        return event_time_ms if self.future_event_time == "hold" else None
+        return self.event_time_policy.time_of_row(event_time_ms, record_timestamp_ms, now_ms, where)
 
     def as_batch(self) -> Self:
         """Return the source as a batch query reads it, where defaults differ."""

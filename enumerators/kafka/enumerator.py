@@ -21,7 +21,7 @@ from tidegate.enumerators.kafka.topics import KnownTopics
 from tidegate.enumerators.snapshots import checked
 from tidegate.errors import CheckpointError, ConnectorError, DataLossError, PositionGoneError
 from tidegate.readers.event_time.assigners import TimeUnit
-from tidegate.readers.event_time.policy import EventTimePolicy
+from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient, ListedOffset
 from tidegate.readers.kafka.cluster import UnknownPartitionError
 from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition
@@ -69,7 +69,7 @@ class KafkaEnumerator(SplitEnumerator):
         stopping: OffsetsSpec | None,
         state: Json | None = None,
         *,
-        event_times: EventTimePolicy | None = None,
+        event_times: RecordTimes | None = None,
         fail_on_data_loss: bool = True,
     ) -> None:
         state = {} if state is None else checked(state, _SHAPE)
@@ -78,9 +78,9 @@ class KafkaEnumerator(SplitEnumerator):
         self._subscription, self._starting, self._stopping = subscription, starting, stopping
         self._cluster_id: str | None = state.get("cluster")
         self._topics = KnownTopics(state.get("topics", {}))
-        policy = with_detected_unit(event_times or EventTimePolicy(), state)
-        self._detected = policy.unit_is_unknown or state.get(_UNIT) is not None
-        self._find_head = HeadFinder(policy, wall_clock=self.wall_clock)
+        event_times = with_detected_unit(event_times or RecordTimes(), state)
+        self._detected = event_times.unit_is_unknown or state.get(_UNIT) is not None
+        self._find_head = HeadFinder(event_times, wall_clock=self.wall_clock)
         self._peeked = PeekedBatches()
         self._clock_ahead_s = 0.0
         self._fail_on_data_loss = fail_on_data_loss
@@ -137,7 +137,7 @@ class KafkaEnumerator(SplitEnumerator):
         """Resolve the starting offsets; partitions that appear later begin at their earliest offset."""
         spec = self._starting if first else OffsetsSpec("startingOffsets", EARLIEST)
         starts = _by_split(resolve(spec, _partitions(splits), self._client))
-        if self._find_head.policy.unit_is_unknown:
+        if self._find_head.event_times.unit_is_unknown:
             self.peek(starts)  # executors must know the unit, also where nothing is planned by time
         return starts
 
@@ -247,7 +247,7 @@ class KafkaEnumerator(SplitEnumerator):
     def snapshot(self) -> Json | None:
         """Name the cluster and the topics, for offsets mean nothing on others, and the unit that was detected."""
         state: Json = {} if self._cluster_id is None else {"cluster": self._cluster_id}
-        if self._detected and (unit := getattr(self._find_head.policy.assigner, "unit", None)) is not None:
+        if self._detected and (unit := getattr(self._find_head.event_times.assigner, "unit", None)) is not None:
             state[_UNIT] = unit
         if topics := self._topics.snapshot():
             state["topics"] = topics
@@ -293,9 +293,9 @@ class KafkaTimestampEnumerator(KafkaEnumerator):
         return {s: head.event_time_ms for s, head in candidates.items() if seen[s] == head}
 
 
-def with_detected_unit(policy: EventTimePolicy, state: Json | None) -> EventTimePolicy:
-    """Return the policy with the unit that the snapshot ``state`` holds, where one is to be detected."""
-    return policy.with_unit((state or {}).get(_UNIT)) if policy.unit_is_unknown else policy
+def with_detected_unit(event_times: RecordTimes, state: Json | None) -> RecordTimes:
+    """Return the event times with the unit that the snapshot ``state`` holds, where one is to be detected."""
+    return event_times.with_unit((state or {}).get(_UNIT)) if event_times.unit_is_unknown else event_times
 
 
 def _partitions(splits: Collection[SplitId]) -> list[TopicPartition]:

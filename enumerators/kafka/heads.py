@@ -1,4 +1,4 @@
-"""Which record of a Kafka record batch alignment sees first."""
+"""Finds the record of a Kafka record batch that alignment sees first."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from tidegate.errors import CorruptDataError
-from tidegate.readers.event_time.policy import EventTimePolicy
+from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.records.first_record import first_record
 
 if TYPE_CHECKING:
@@ -32,12 +31,12 @@ class HeadFinder:
     Learns on the way: the unit of the event times, whether the broker stamps a topic's records, and
     what a record takes.
 
-    policy: with the unit, once one was detected.
+    event_times: with the unit, once one was detected.
     wall_clock: seconds since the epoch.
     """
 
-    def __init__(self, policy: EventTimePolicy, *, wall_clock: Callable[[], float] = time.time) -> None:
-        self.policy = policy
+    def __init__(self, event_times: RecordTimes, *, wall_clock: Callable[[], float] = time.time) -> None:
+        self.event_times = event_times
         self._wall_clock = wall_clock
         self._appended: dict[str, bool] = {}
         self._bytes_per_record: dict[TopicPartition, float] = {}
@@ -48,7 +47,7 @@ class HeadFinder:
         Raises CorruptDataError for a record that the policy refuses.
         """
         self._observe(partition, batch)
-        if self.policy.by_record_timestamp:
+        if self.event_times.by_record_timestamp:
             return self._by_timestamp(partition, batch, position)
         return self._by_rows(partition, batch, position)
 
@@ -64,7 +63,7 @@ class HeadFinder:
         appended = batch.append_time_ms is not None
         if self._appended.setdefault(partition.topic, appended) != appended:
             self._appended[partition.topic] = appended
-            if self.policy.by_record_timestamp:
+            if self.event_times.by_record_timestamp:
                 _LOG.warning(
                     "topic %s went over to %s: event times before and after mean different things",
                     partition.topic,
@@ -72,25 +71,23 @@ class HeadFinder:
                 )
 
     def _by_timestamp(self, partition: TopicPartition, batch: RecordBatch, position: int) -> tuple[int, int] | None:
-        policy, horizon_ms = self.policy, self._horizon_ms()
-        lowest_ms = 0 if policy.bad == "ignore" else None
-        highest_ms = horizon_ms if policy.future == "ignore" else None
+        now_ms = self._now_ms()
+        policy = self.event_times.policy
+        lowest_ms, highest_ms = policy.searched(now_ms)
         found = first_record(batch, position, lowest_ms=lowest_ms, highest_ms=highest_ms)
-        if found is not None and found[1] < 0:
-            raise CorruptDataError(
-                f"{partition.split_id}: the record at offset {found[0]} has no timestamp; set badEventTime to ignore"
-            )
-        if found is not None and policy.future == "fail" and found[1] > horizon_ms:
-            policy.refuse_future(partition.split_id, *found)
+        if found is not None and not policy.accepts(found[1], now_ms):
+            self.event_times.check_timestamp(partition.split_id, *found, now_ms)
         return found
 
     def _by_rows(self, partition: TopicPartition, batch: RecordBatch, position: int) -> tuple[int, int] | None:
         from tidegate.readers.kafka.records.decoder import RecordDecoder
 
-        decoder = RecordDecoder(partition, include_headers=self.policy.needs_headers, max_batch_bytes=_MOST_BATCH_BYTES)
+        decoder = RecordDecoder(
+            partition, include_headers=self.event_times.needs_headers, max_batch_bytes=_MOST_BATCH_BYTES
+        )
         added = decoder.add(batch, position, _EVERY_POSITION)
         for rows in chain(added, decoder.flush()):
-            self.policy = self.policy.with_unit(self.policy.detect(rows))
+            self.event_times = self.event_times.with_unit(self.event_times.detect(rows))
             if (found := self._first_usable(rows)) is not None:
                 return found
         return None
@@ -100,7 +97,7 @@ class HeadFinder:
         while start < rows.num_rows:
             # The first row will do, but for rows that are left out.
             some = rows.slice(start, count)
-            for row, at_ms in enumerate(self.policy.times(some, self._now_ms()).to_pylist()):
+            for row, at_ms in enumerate(self.event_times.times(some, self._now_ms()).to_pylist()):
                 if at_ms is not None:
                     return some.column("offset")[row].as_py(), at_ms
             start, count = start + count, 8 * count
@@ -108,6 +105,3 @@ class HeadFinder:
 
     def _now_ms(self) -> int:
         return int(self._wall_clock() * 1000)
-
-    def _horizon_ms(self) -> int:
-        return self.policy.horizon_ms(self._now_ms())

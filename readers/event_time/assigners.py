@@ -1,8 +1,8 @@
-"""Where the event time of a Kafka record comes from, and what happens to a record that has none.
+"""Takes the event times of Kafka records from their timestamps, headers or values.
 
 A timestamp assigner (Flink: TimestampAssigner) takes a whole batch and returns its times.  What it
-cannot read is null and what Kafka calls "no timestamp" is -1; the policy for both is applied in one
-place, so an assigner never fails because of data.
+cannot read is null, and what Kafka calls "no timestamp" is -1.  The policy decides about both, so an assigner never
+fails because of data.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, get_args
+from typing import TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +19,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.errors import ContractError, CorruptDataError, did_you_mean
-from tidegate.readers.event_time.units import LARGEST_MS, TimeUnit, detect_unit, text_times, value_times
+from tidegate.errors import ContractError, did_you_mean
+from tidegate.readers.event_time.units import TimeUnit, detect_unit, text_times, value_times
 
 __all__ = [
-    "BadEventTime",
     "HeaderTimestamp",
     "JsonTimestamp",
     "RecordTimestamp",
@@ -31,7 +30,6 @@ __all__ = [
     "TimestampAssigner",
     "assigner_of",
     "detect_unit",
-    "event_times",
 ]
 
 TimestampAssigner: TypeAlias = Callable[[pa.RecordBatch], npt.NDArray[np.int64] | pa.Int64Array]
@@ -41,10 +39,6 @@ Called once per batch, on executors and, for peeks, on the driver, so it must be
 batch has the columns of Spark's Kafka source.  A null (pyarrow only) says that the time is missing
 or unparsable; a negative time is bad, too.  The same row must get the same time every time.
 """
-
-BadEventTime: TypeAlias = Literal["fail", "record-timestamp", "ignore"]
-"""What happens to a row without a usable event time: it fails the query, the record's own timestamp
-stands in, or the row is delivered and planning and watermark leave it out."""
 
 _ARRAY_INDEX = re.compile("0|[1-9][0-9]{0,9}")
 
@@ -203,67 +197,3 @@ def assigner_of(option: str, unit: TimeUnit | None) -> RecordTimestamp | HeaderT
         return JsonTimestamp(rest, unit)
     nearest = did_you_mean(kind, ["timestamp", "header:", "json:"])
     raise ValueError(f"expected timestamp, header:NAME or json:/pointer/into/value{nearest}")
-
-
-def event_times(
-    batch: pa.RecordBatch, assigner: TimestampAssigner, policy: BadEventTime
-) -> tuple[pa.Int64Array, npt.NDArray[np.bool_]]:
-    """Return the event times of a batch in milliseconds, null where ignored, and which rows have none of their own.
-
-    A time is usable if it is there, is not negative, and fits Spark's timestamps.  Under the
-    policy "record-timestamp" the record's own timestamp stands in, and must be usable itself.
-
-    Raises CorruptDataError for the first row whose time is not usable, unless it is ignored; it
-    never shows the record.  Raises ContractError if the assigner returns anything but an int64 per
-    row; what the assigner itself raises passes.
-    """
-    times = _checked(assigner(batch), batch.num_rows, assigner)
-    bad = _is_bad(times)
-    if not bad.any():
-        return times, bad
-    if policy == "ignore":
-        return pc.if_else(bad, pa.scalar(None, pa.int64()), times), bad
-    which = f"no usable event time from {_name(assigner)}: it"
-    unusable = bad
-    if policy == "record-timestamp":
-        times = pc.if_else(bad, RecordTimestamp()(batch), times)
-        unusable = _is_bad(times)
-        which = f"no usable event time from {_name(assigner)}, and its own timestamp"
-    if unusable.any():
-        raise _unusable(batch, times, int(unusable.argmax()), which)
-    return times, bad
-
-
-def _checked(found: object, rows: int, assigner: TimestampAssigner) -> pa.Int64Array:
-    wanted = f"expected an int64 array of NumPy or pyarrow with one time for each of {rows} rows"
-    complaint = f"the timestamp assigner {_name(assigner)} returned"
-    if isinstance(found, np.ndarray):
-        if found.dtype != np.int64 or found.ndim != 1:
-            raise ContractError(f"{complaint} an array of {found.dtype} with {found.ndim} dimensions; {wanted}")
-        found = pa.array(found)
-    if not isinstance(found, pa.Array):
-        raise ContractError(f"{complaint} a {type(found).__qualname__}; {wanted}")
-    if found.type != pa.int64():
-        raise ContractError(f"{complaint} an array of {found.type}; {wanted}")
-    if len(found) != rows:
-        raise ContractError(f"{complaint} {len(found)} times; {wanted}")
-    return found
-
-
-def _name(assigner: TimestampAssigner) -> str:
-    # The repr of a stranger, such as a functools.partial, may show what is secret.
-    if isinstance(assigner, RecordTimestamp | _UnitAssigner):
-        return repr(assigner)
-    return getattr(assigner, "__qualname__", type(assigner).__qualname__)
-
-
-def _is_bad(times: pa.Int64Array) -> npt.NDArray[np.bool_]:
-    known: npt.NDArray[np.int64] = times.fill_null(-1).to_numpy()
-    return (known < 0) | (known > LARGEST_MS)
-
-
-def _unusable(batch: pa.RecordBatch, times: pa.Int64Array, row: int, which: str) -> CorruptDataError:
-    topic, partition, offset = (batch.column(name)[row] for name in ("topic", "partition", "offset"))
-    time_ms = times[row].as_py()
-    fault = "missing or unparsable" if time_ms is None else "negative" if time_ms < 0 else "too large"
-    return CorruptDataError(f"{topic}-{partition}: the record at offset {offset} has {which} is {fault}")

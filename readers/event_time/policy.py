@@ -1,66 +1,129 @@
-"""Which event time a row counts with, and what becomes of rows without a usable one.
+"""Decides the event time that a row counts with, and whether the row is refused: once, for rows, batches and chunks.
 
-One decision for both sides: the planner's peeks leave out what the executors deliver without an
-event time, and both refuse the same.
+A time is good if it is there, not below ``earliest_ms``, and not beyond what a timestamp of Spark holds:
+
+| own time | ``badEventTime`` | stand-in | the row counts with | fault |
+|---|---|---|---|---|
+| good | any | any | its own time | none |
+| bad | ``ignore`` | any | no time | bad |
+| bad | ``fail`` | any | it is refused | |
+| bad | ``record-timestamp`` | good | the stand-in | bad |
+| bad | ``record-timestamp`` | missing or bad | it is refused | |
+
+The time that a row counts with, its own or the stand-in, is then compared with the clock.  Up to ``now + skew`` nothing
+changes; beyond it the time is in the future:
+
+| ``futureEventTime`` | the row counts with | fault |
+|---|---|---|
+| ``ignore`` | no time | future, or bad as above |
+| ``hold`` | that time; its split waits | none, or bad as above |
+| ``fail`` | it is refused | |
+
+A row that counts with no time is delivered, and planning and watermark leave it out.  Pure: adapters fetch the times,
+and name the row that is refused.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Literal, NoReturn, TypeAlias
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.errors import CorruptDataError
-from tidegate.readers.event_time.assigners import (
-    BadEventTime,
-    HeaderTimestamp,
-    JsonTimestamp,
-    RecordTimestamp,
-    TimestampAssigner,
-    TimeUnit,
-    event_times,
-)
+from tidegate.readers.event_time.units import LARGEST_MS
 
-__all__ = ["BAD", "FUTURE", "EventTimePolicy", "FutureEventTime"]
+__all__ = [
+    "ALSO_BEFORE_1970",
+    "BAD",
+    "FUTURE",
+    "LEAST_MS",
+    "NO_TIME",
+    "BadEventTime",
+    "EventTimePolicy",
+    "FutureEventTime",
+    "JudgedTimes",
+    "RefusedRow",
+    "Times",
+    "int64_times",
+]
 
 BAD = "bad"
-"""What is wrong with a time that is missing, unparsable, negative or too large."""
+"""The fault of a row whose own time is bad."""
 
 FUTURE = "future"
-"""What is wrong with a time that lies further ahead of the clock than allowed."""
+"""The fault of a row that is left out because its time lies further ahead of the clock than allowed."""
+
+NO_TIME = -(2**63)
+"""Stands for a missing time in an int64 array, as NaT does in NumPy."""
+
+LEAST_MS = NO_TIME + 1
+"""The least number that may be a time, where times before 1970 count like others."""
+
+BadEventTime: TypeAlias = Literal["fail", "record-timestamp", "ignore"]
+"""The policy for a row whose own time is bad; ``record-timestamp`` lets another stand in."""
 
 FutureEventTime: TypeAlias = Literal["ignore", "hold", "fail"]
-"""What becomes of a row whose event time lies too far ahead of the clock: it is delivered, and planning and
-watermark leave it out; its split waits until the time has come; or the query fails."""
+"""The policy for a row whose time lies too far ahead of the clock."""
+
+Times: TypeAlias = npt.NDArray[np.int64]
+"""Event times in ms since the epoch, NO_TIME where there is none."""
+
+Rows: TypeAlias = npt.NDArray[np.bool_]
+
+
+class RefusedRow(NamedTuple):
+    """The first row that a policy refuses.
+
+    row: its index in the arrays that were judged.
+    found: says what it has, and continues a sentence that begins with the row's name.
+    reason: says what is wrong with that, and which option would let the row pass.
+    """
+
+    row: int
+    found: str
+    reason: str
+
+    def error(self, where: str, origin: str = "") -> CorruptDataError:
+        """Return the error.
+
+        where: names the row, as in "orders: the row at 17".
+        origin: continues "has no usable event time", as in " from the header 'at'".
+        """
+        return CorruptDataError(f"{where} {self.found}{origin}{self.reason}")
+
+
+class JudgedTimes(NamedTuple):
+    """The decision about some rows.
+
+    times: in ms since the epoch; NO_TIME where planning and watermark leave a row out, or where it is refused.
+    bad: the rows whose own time is bad.
+    future: the other rows that are left out or refused because their time is in the future.
+    refused: the first row that is refused; None: there is none.
+    """
+
+    times: Times
+    bad: Rows
+    future: Rows
+    refused: RefusedRow | None
 
 
 @dataclass(frozen=True, slots=True)
 class EventTimePolicy:
-    """Takes event times from rows.
+    """The options of a source that decide about bad and future event times.
 
-    assigner: where they come from.
-    bad: what becomes of rows whose time is missing, unparsable or negative.
-    future: what becomes of rows further ahead of the clock than ``max_future_skew_ms``.
+    bad: the policy for rows whose own time is bad.
+    future: the policy for rows further ahead of the clock than ``max_future_skew_ms``.
+    earliest_ms: the least good time: 0 where a negative time says that there is none, LEAST_MS where it is a time
+        before 1970.
     """
 
-    assigner: TimestampAssigner = field(default_factory=RecordTimestamp)
     bad: BadEventTime = "fail"
     future: FutureEventTime = "ignore"
     max_future_skew_ms: int = 86_400_000
-
-    @property
-    def by_record_timestamp(self) -> bool:
-        """Whether Kafka's own time index knows the times."""
-        return isinstance(self.assigner, RecordTimestamp)
-
-    @property
-    def needs_headers(self) -> bool:
-        """Whether the assigner must see the column ``headers``."""
-        return not isinstance(self.assigner, RecordTimestamp | JsonTimestamp)
+    earliest_ms: int = 0
 
     @property
     def refuses_rows(self) -> bool:
@@ -68,73 +131,114 @@ class EventTimePolicy:
         return self.bad != "ignore" or self.future == "fail"
 
     @property
-    def unit_is_unknown(self) -> bool:
-        """Whether the unit of the times is still to be detected."""
-        return isinstance(self.assigner, HeaderTimestamp | JsonTimestamp) and self.assigner.unit is None
+    def hold_beyond_ms(self) -> int | None:
+        """How far ahead of the clock splits are held; None: they are not."""
+        return self.max_future_skew_ms if self.future == "hold" else None
 
-    def with_unit(self, unit: TimeUnit | None) -> EventTimePolicy:
-        """Return this policy with the unit that was detected, where one is wanted."""
-        if unit is None or not isinstance(self.assigner, HeaderTimestamp | JsonTimestamp):
-            return self
-        return replace(self, assigner=self.assigner.with_unit(unit))
+    def accepts(self, own_ms: int, now_ms: int) -> bool:
+        """Tell whether a row's own time counts as it is, whatever might stand in; see ``judge`` for others."""
+        return self.earliest_ms <= own_ms <= (LARGEST_MS if self.future == "hold" else self._horizon_ms(now_ms))
 
-    def detect(self, batch: pa.RecordBatch) -> TimeUnit | None:
-        """Return the unit of the first usable time in a batch; None: there is none, or none is wanted."""
-        if isinstance(self.assigner, HeaderTimestamp | JsonTimestamp) and self.unit_is_unknown:
-            return self.assigner.detect(batch)
-        return None
+    def searched(self, now_ms: int) -> tuple[int, int]:
+        """Return the lowest and the highest time, inclusive, outside of which rows are left out without a word.
 
-    def horizon_ms(self, now_ms: int) -> int:
-        """Return the greatest event time that is not in the future."""
-        return now_ms + self.max_future_skew_ms
-
-    def times(self, batch: pa.RecordBatch, now_ms: int) -> pa.Int64Array:
-        """Return the event times of a batch in milliseconds; null where planning leaves the row out.
-
-        Raises CorruptDataError for the first row that the policy refuses.
+        A search for the first row that counts may skip these rows, and has to judge the one that it finds.  Times that
+        are too large for Spark must have been refused before.
         """
-        return self.judge(batch, now_ms)[0]
+        highest_ms = self._horizon_ms(now_ms) if self.future == "ignore" else LARGEST_MS
+        return self.earliest_ms if self.bad == "ignore" else NO_TIME, highest_ms
 
-    def judge(self, batch: pa.RecordBatch, now_ms: int) -> tuple[pa.Int64Array, pa.StringArray]:
-        """Return the times, and for each row what is wrong with its own: BAD, FUTURE, or null for nothing.
+    def judge(self, own: Times, stand_in: Times | None, now_ms: int) -> JudgedTimes:
+        """Return the times that rows count with, and what is wrong with those of others.
 
-        A row that is held until its time has come is not wrong.  Raises what ``times`` raises.
+        own: in ms since the epoch, NO_TIME where there is none.
+        stand_in: the times that ``record-timestamp`` takes, of the same rows; None: the rows have none.
+        now_ms: the present, in ms since the epoch.
         """
-        # Where not one usable time was ever seen, these are bad, whatever the unit.
-        assigner = _WithoutTimes(self.assigner) if self.unit_is_unknown else self.assigner
-        times, bad = event_times(batch, assigner, self.bad)
-        horizon_ms = self.horizon_ms(now_ms)
-        ahead = times.fill_null(horizon_ms).to_numpy() > horizon_ms
-        if self.future == "hold" or not ahead.any():
-            return times, _faults(bad, np.zeros_like(bad))
-        if self.future == "fail":
-            self.refuse_future(*_place(batch, row := int(ahead.argmax())), times[row].as_py())
-        return pc.if_else(ahead, pa.scalar(None, pa.int64()), times), _faults(bad, ahead)
+        if not len(own) or (self.accepts(own.min(), now_ms) and self.accepts(own.max(), now_ms)):
+            nothing = np.zeros(len(own), np.bool_)
+            return JudgedTimes(own, nothing, nothing, None)
+        times, bad, _, refused = self.without_bad(own, stand_in)
+        if self.future == "hold":
+            return JudgedTimes(times, bad, np.zeros_like(bad), refused)
+        ahead = times > self._horizon_ms(now_ms)
+        if self.future == "fail" and ahead.any():
+            row = int(ahead.argmax())
+            if refused is None or row < refused.row:
+                refused = _from_the_future(row, int(times[row]))
+        return JudgedTimes(np.where(ahead, NO_TIME, times), bad, ahead & ~bad, refused)
 
-    def refuse_future(self, split_id: str, offset: int, time_ms: int) -> NoReturn:
-        """Raise the error for a record from the future."""
-        raise CorruptDataError(
-            f"{split_id}: the record at offset {offset} has an event time of {time_ms} ms, further ahead of the clock "
-            "than maxFutureSkew; set futureEventTime to ignore or hold"
-        )
+    def without_bad(self, own: Times, stand_in: Times | None) -> JudgedTimes:
+        """Return what ``judge`` returns if nothing is in the future."""
+        bad = self._is_bad(own)
+        nothing = np.zeros_like(bad)
+        if self.bad == "ignore" or not bad.any():
+            return JudgedTimes(np.where(bad, NO_TIME, own), bad, nothing, None)
+        others = np.full_like(own, NO_TIME) if stand_in is None else stand_in
+        cannot = self._is_bad(others)
+        unusable = bad & cannot if self.bad == "record-timestamp" else bad
+        times = np.where(unusable, NO_TIME, np.where(bad, others, own))
+        if not unusable.any():
+            return JudgedTimes(times, bad, nothing, None)
+        row = int(unusable.argmax())
+        why = f"it is {_fault(own[row])}"
+        if self.bad == "record-timestamp":
+            why += f", and its own timestamp is {_fault(others[row])}"
+        ways = "ignore" if cannot[row] else "record-timestamp or ignore"
+        refused = RefusedRow(row, "has no usable event time", f": {why}; set badEventTime to {ways}")
+        return JudgedTimes(times, bad, nothing, refused)
+
+    def time_of_row(
+        self, own_ms: int | None, stand_in_ms: int | None, now_ms: int, where: str, origin: str = ""
+    ) -> int | None:
+        """Return the time that one row counts with; None: planning and watermark leave it out.
+
+        where, origin: name it, see RefusedRow.
+
+        Raises CorruptDataError if the row is refused.
+        """
+        if own_ms is not None and self.accepts(own_ms, now_ms):
+            return own_ms
+        judged = self.judge(_row(own_ms), _row(stand_in_ms), now_ms)
+        if judged.refused is not None:
+            raise judged.refused.error(where, origin)
+        time_ms = int(judged.times[0])
+        return None if time_ms == NO_TIME else time_ms
+
+    def _horizon_ms(self, now_ms: int) -> int:
+        horizon_ms = now_ms + self.max_future_skew_ms
+        return horizon_ms if horizon_ms < LARGEST_MS else LARGEST_MS  # noqa: FURB136 - half the time of min()
+
+    def _is_bad(self, times: Times) -> Rows:
+        return (times < self.earliest_ms) | (times > LARGEST_MS)
 
 
-def _faults(bad: npt.NDArray[np.bool_], ahead: npt.NDArray[np.bool_]) -> pa.StringArray:
-    if not (bad.any() or ahead.any()):
-        return pa.nulls(len(bad), pa.string())
-    return pc.if_else(bad, BAD, pc.if_else(ahead, FUTURE, pa.scalar(None, pa.string())))
+ALSO_BEFORE_1970 = EventTimePolicy(earliest_ms=LEAST_MS)
+"""The default options, of a source in which times before 1970 count like others."""
 
 
-class _WithoutTimes:
-    """Stands for an assigner that found no time; errors show the name of that one."""
-
-    def __init__(self, assigner: TimestampAssigner) -> None:
-        self.__qualname__ = repr(assigner)
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
-        return pa.nulls(batch.num_rows, pa.int64())
+def int64_times(times: pa.Int64Array) -> Times:
+    """Return times in which a null says that there is none."""
+    numbers: Times = (times.fill_null(NO_TIME) if times.null_count else times).to_numpy()
+    return numbers
 
 
-def _place(batch: pa.RecordBatch, row: int) -> tuple[str, int]:
-    topic, partition, offset = (batch.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
-    return f"{topic}-{partition}", offset
+def _fault(time_ms: np.int64) -> str:
+    if time_ms == NO_TIME:
+        return "missing or unparsable"
+    return "too large" if time_ms > LARGEST_MS else "negative"
+
+
+def _from_the_future(row: int, time_ms: int) -> RefusedRow:
+    return RefusedRow(
+        row,
+        f"has an event time of {time_ms} ms",
+        ", further ahead of the clock than maxFutureSkew; set futureEventTime to ignore or hold",
+    )
+
+
+def _row(time_ms: int | None) -> Times:
+    if time_ms is None:
+        return np.array([NO_TIME], np.int64)
+    # Whatever an int64 does not hold is too large, or negative.
+    return np.array([min(max(time_ms, LEAST_MS), 2**63 - 1)], np.int64)

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from tidegate.errors import OptionError
-from tidegate.readers.event_time.assigners import BadEventTime
 from tidegate.readers.event_time.columns import check_time_type, check_time_width, times_ms
+from tidegate.readers.event_time.policy import ALSO_BEFORE_1970, NO_TIME, EventTimePolicy, Times, int64_times
 from tidegate.readers.event_time.seen import path_of
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.objects.values import TimeRange
@@ -48,13 +50,13 @@ class EventTimeRange:
         low = times.min_ms if self.start_ms is None else max(times.min_ms, self.start_ms)
         return TimeRange(min(low, high), high)
 
-    def has(self, times: pa.Int64Array) -> pa.BooleanArray:
-        """Tell of each time whether it lies in the range; a null does not."""
-        inside = times.is_valid()
+    def has(self, times: Times) -> npt.NDArray[np.bool_]:
+        """Tell of each time whether it lies in the range; NO_TIME does not."""
+        inside: npt.NDArray[np.bool_] = times != NO_TIME
         if self.start_ms is not None:
-            inside = pc.and_(inside, pc.greater_equal(times, self.start_ms).fill_null(fill_value=False))
+            inside &= times >= self.start_ms
         if self.end_ms is not None:
-            inside = pc.and_(inside, pc.less(times, self.end_ms).fill_null(fill_value=False))
+            inside &= times < self.end_ms
         return inside
 
 
@@ -86,14 +88,14 @@ class RowTimes:
 
     column: that holds them, a dotted path for a nested one.
     unit: of a column of numbers or texts; texts without one are ISO 8601.
-    bad: with ``record-timestamp`` LastModified stands in for rows without a usable time, which else lie in no range.
+    policy: says whether LastModified stands in for rows without a usable time, which else lie in no range.
     parsed: units of what the format itself reads into a column of timestamps or dates, which then has its own.
     """
 
     wanted: EventTimeRange
     column: str
     unit: TimeUnit | None = None
-    bad: BadEventTime = "fail"
+    policy: EventTimePolicy = ALSO_BEFORE_1970
     parsed: Sequence[TimeUnit] = ("iso8601",)
 
     def column_of(self, schema: pa.Schema) -> TimeColumn | None:
@@ -125,11 +127,10 @@ class RowTimes:
         modified_ms: LastModified of the object that they are from.
         """
         values = pc.struct_field(batch.to_struct_array(), path_of(self.column, list(batch.schema)))
-        times = times_ms(values, self._unit_of(values.type))
-        if self.bad == "record-timestamp":
-            times = times.fill_null(modified_ms)
-        inside = self.wanted.has(times)
-        return batch if inside.true_count == len(inside) else batch.filter(inside)
+        own = int64_times(times_ms(values, self._unit_of(values.type)))
+        # Rows are refused when the object is discovered.
+        inside = self.wanted.has(self.policy.without_bad(own, np.full_like(own, modified_ms)).times)
+        return batch if inside.all() else batch.filter(pa.array(inside))
 
     def _unit_of(self, kind: pa.DataType) -> TimeUnit | None:
         if self.unit in self.parsed and (kinds.is_timestamp(kind) or kinds.is_date(kind)):

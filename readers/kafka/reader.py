@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidegate.alignment.splits import SplitRange
-    from tidegate.readers.event_time.policy import EventTimePolicy
+    from tidegate.readers.event_time.records import RecordTimes
     from tidegate.readers.kafka.client import KafkaClient
     from tidegate.readers.kafka.cluster import LeaderCall
     from tidegate.readers.kafka.fetch import FetchedPartition
@@ -75,7 +75,7 @@ class KafkaSplitReader(SplitReader):
         *,
         include_headers: bool = False,
         fail_on_data_loss: bool = True,
-        event_times: EventTimePolicy | None = None,
+        event_times: RecordTimes | None = None,
         include_event_time: bool = False,
         max_batch_bytes: int = 2 << 20,
     ) -> None:
@@ -95,11 +95,11 @@ class KafkaSplitReader(SplitReader):
                     yield self._with_event_times(batch, details.now_ms)
 
     def _with_event_times(self, batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
-        policy = self._event_times
-        if policy is None or not (policy.refuses_rows or self._include_event_time):
+        event_times = self._event_times
+        if event_times is None or not (event_times.policy.refuses_rows or self._include_event_time):
             return batch
-        times, faults = policy.judge(batch, now_ms)
-        if policy.needs_headers and not self._include_headers:
+        times, faults = event_times.judge(batch, now_ms)
+        if event_times.needs_headers and not self._include_headers:
             batch = batch.drop_columns(["headers"])
         if self._include_event_time:
             column = pc.multiply(times, MICROSECONDS).view(pa.timestamp("us", "UTC"))

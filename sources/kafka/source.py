@@ -13,7 +13,6 @@ from pydantic import BeforeValidator, Field, PositiveInt, model_validator
 from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
-from tidegate.alignment.strategy import milliseconds
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator, KafkaTimestampEnumerator, with_detected_unit
 from tidegate.enumerators.kafka.offsets import OffsetsSpec
@@ -22,7 +21,7 @@ from tidegate.enumerators.planning.report import first_names
 from tidegate.errors import OptionError
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.assigners import TimestampAssigner, TimeUnit, assigner_of
-from tidegate.readers.event_time.policy import EventTimePolicy
+from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.client import LATEST
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.reader import KafkaSplitReader
@@ -232,14 +231,13 @@ class KafkaSource(Source):
         )
 
     @property
-    def event_times(self) -> EventTimePolicy:
+    def event_times(self) -> RecordTimes:
         """Where event times come from, and what becomes of rows without a usable one."""
         if isinstance(self.event_time, str):
             assigner: TimestampAssigner = assigner_of(self.event_time, self.event_time_unit)
         else:
             assigner = self.event_time
-        skew_ms = milliseconds(self.max_future_skew)
-        return EventTimePolicy(assigner, self.bad_event_time, self.future_event_time, skew_ms)
+        return RecordTimes(assigner, self.event_time_policy)
 
     def _subscription(self) -> Subscription:
         if self.subscribe is not None:

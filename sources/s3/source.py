@@ -42,6 +42,7 @@ from tidegate.enumerators.s3.times.partitions import PartitionTimes
 from tidegate.enumerators.s3.times.paths import PathTimes
 from tidegate.errors import OptionError
 from tidegate.readers.contract import SplitReader
+from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 from tidegate.readers.event_time.range import RowTimes
 from tidegate.readers.formats.csv.columns import GivenColumns
 from tidegate.readers.objects.partitions import partition_fields, partition_texts
@@ -323,14 +324,17 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             return IncrementalListing(self._listing().pages, rules.prefix, self.backfill_ms)
         return None
 
+    @property
+    def event_time_policy(self) -> EventTimePolicy:
+        """The decision about bad and future event times; times before 1970 count like others."""
+        return replace(super().event_time_policy, earliest_ms=LEAST_MS)
+
     def _times(self) -> ObjectTimes:
         kind, _, rest = self.event_time.partition(":")
         return ObjectTimes(
             column=rest if kind == "column" else None,
             path=PathTimes(rest) if kind == "path" else None,
-            bad=self.bad_event_time,
-            future=self.future_event_time,
-            max_future_skew_ms=milliseconds(self.max_future_skew),
+            policy=self.event_time_policy,
             keeps_malformed=self.bad_record_policy.keeps_corrupt,
             wanted=self.event_time_range,
             partition=self._partition_times(),
@@ -354,7 +358,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         kind, _, column = self.event_time.partition(":")
         if kind != "column":
             return None
-        times = RowTimes(self.event_time_range, column, self.event_time_unit, self.bad_event_time)
+        times = RowTimes(self.event_time_range, column, self.event_time_unit, self.event_time_policy)
         # In a column of timestamps, a JSON number counts seconds.
         return replace(times, parsed=("iso8601", "s")) if self.file_format == "json" else times
 

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from typing import Literal, TypeAlias
 
 from tidegate.errors import did_you_mean
+from tidegate.readers.event_time.units import LARGEST_MS
 from tidegate.readers.objects.values import TimeRange
 
 __all__ = ["PathTimes"]
@@ -21,7 +22,6 @@ _EPOCH_MS: dict[str, int] = {"s": 1000, "ms": 1}
 _PERIOD_MS: dict[str, int] = {"dd": 86_400_000, "HH": 3_600_000, "mm": 60_000, "ss": 1000}
 _BRACES = re.compile("{([^{}]*)}")
 _RUN = re.compile(r"([A-Za-z])\1*|[^A-Za-z]+")  # one letter repeated, or what stands between such
-_LARGEST_MS = (2**63 - 1) // 1000  # what a timestamp of Spark holds
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -71,7 +71,7 @@ class PathTimes:
         if finest in _EPOCH_MS:
             scale = _EPOCH_MS[finest]
             last_ms = int(numbers[finest]) * scale + scale - 1
-            return TimeRange(last_ms - scale + 1, last_ms) if last_ms <= _LARGEST_MS else None
+            return TimeRange(last_ms - scale + 1, last_ms) if last_ms <= LARGEST_MS else None
         year, month, day, hour, minute, second = (
             int(numbers.get(token, lowest)) for token, lowest in zip(_CALENDAR, (0, 1, 1, 0, 0, 0), strict=True)
         )

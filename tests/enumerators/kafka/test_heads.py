@@ -7,12 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.kafka.lab import Record, encode
+from tests.support.kafka.rows import batch as rows_of
 from tidegate.enumerators.kafka.heads import HeadFinder
 from tidegate.errors import CorruptDataError
-from tidegate.readers.event_time.assigners import JsonTimestamp
+from tidegate.readers.event_time.assigners import JsonTimestamp, RecordTimestamp
 from tidegate.readers.event_time.policy import EventTimePolicy
+from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.records.batches import RecordBatch, split_batches
 
@@ -21,8 +25,8 @@ NOW_MS = 1_700_000_000_000
 FUTURE_MS = NOW_MS + 10**9
 
 
-def finder(**policy: Any) -> HeadFinder:
-    return HeadFinder(EventTimePolicy(**policy), wall_clock=lambda: NOW_MS / 1000)
+def finder(assigner: Any = RecordTimestamp(), **policy: Any) -> HeadFinder:  # noqa: B008 - it is frozen
+    return HeadFinder(RecordTimes(assigner, EventTimePolicy(**policy)), wall_clock=lambda: NOW_MS / 1000)
 
 
 def batch_of(*records: Record) -> RecordBatch:
@@ -48,9 +52,38 @@ def test_future_times_are_passed_over_held_or_refused() -> None:
 
 def test_a_record_without_a_timestamp_is_refused_or_passed_over() -> None:
     batch = stamped(-1, 5)
-    with pytest.raises(CorruptDataError, match=r"^orders-3: the record at offset 0 has no timestamp; set badEventTime"):
+    with pytest.raises(CorruptDataError, match=r"^orders-3: the record at offset 0 has no usable event time"):
         finder()(ORDERS, batch, 0)
     assert finder(bad="ignore")(ORDERS, batch, 0) == (1, 5)
+
+
+@given(
+    st.lists(st.sampled_from([-1, 0, NOW_MS, NOW_MS + 1_000, NOW_MS + 1_001, FUTURE_MS]), min_size=1, max_size=6),
+    st.integers(0, 6),
+    st.builds(
+        EventTimePolicy,
+        st.sampled_from(["fail", "record-timestamp", "ignore"]),
+        st.sampled_from(["ignore", "hold", "fail"]),
+        st.just(1_000),
+    ),
+)
+def test_the_planner_sees_and_refuses_what_an_executor_does(times_ms, position, policy):
+    def by_executor():
+        rows = rows_of(timestamps_ms=times_ms, first_offset=0)
+        for offset in range(position, len(times_ms)):
+            (at_ms,) = RecordTimes(policy=policy).times(rows.slice(offset, 1), NOW_MS).to_pylist()
+            if at_ms is not None:
+                return offset, at_ms
+        return None
+
+    def outcome(ask):
+        try:
+            return ask()
+        except CorruptDataError as error:
+            return str(error)
+
+    find = HeadFinder(RecordTimes(policy=policy), wall_clock=lambda: NOW_MS / 1000)
+    assert outcome(lambda: find(ORDERS, stamped(*times_ms), position)) == outcome(by_executor)
 
 
 def test_times_in_the_payload_are_passed_over_by_the_same_policy() -> None:
@@ -63,7 +96,7 @@ def test_times_in_the_payload_are_passed_over_by_the_same_policy() -> None:
 def test_the_unit_is_learnt_from_the_first_usable_time() -> None:
     find = finder(assigner=JsonTimestamp("/at"), bad="ignore")
     assert find(ORDERS, batch_of(Record(value=b"no json")), 0) is None
-    assert find.policy.unit_is_unknown
+    assert find.event_times.unit_is_unknown
     assert find(ORDERS, batch_of(Record(value=b'{"at": 1700000000}')), 0) == (0, NOW_MS)
     assert find(ORDERS, batch_of(Record(value=b'{"at": 1700000000000}')), 0) is None  # in seconds that is no time
 

@@ -9,6 +9,7 @@ from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
 from tidegate.enumerators.s3.enumerator import S3Enumerator
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
+from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 from tidegate.readers.objects.values import ChunkSurvey, ObjectFormat, S3Object, TimeRange
 
 MODIFIED = 1_700_000_000_000
@@ -74,7 +75,11 @@ class Store(ObjectFormat):
 
 def discovery(store, times=None, max_age_ms=None, **settings):
     return ObjectDiscovery(
-        store.pages, store, times or ObjectTimes(column="t", bad="ignore"), SeenObjects(max_age_ms), **settings
+        store.pages,
+        store,
+        times or ObjectTimes(column="t", policy=EventTimePolicy("ignore", earliest_ms=LEAST_MS)),
+        SeenObjects(max_age_ms),
+        **settings,
     )
 
 

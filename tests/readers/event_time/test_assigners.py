@@ -21,8 +21,8 @@ from tidegate.readers.event_time.assigners import (
     RecordTimestamp,
     assigner_of,
     detect_unit,
-    event_times,
 )
+from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.event_time.units import LARGEST_MS
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -177,7 +177,7 @@ def test_no_value_whatever_raises(values: list[bytes | None]) -> None:
 
 @pytest.mark.parametrize("assigner", [RecordTimestamp(), HeaderTimestamp("at", "iso8601"), JsonTimestamp("/at", "s")])
 def test_an_empty_batch_has_no_times(assigner: Any) -> None:
-    found, _ = event_times(batch([b"{}"]).slice(0, 0), assigner, "fail")
+    found, _ = RecordTimes(assigner).judge(batch([b"{}"]).slice(0, 0), 0)
     assert (found.to_pylist(), found.type) == ([], pa.int64())
 
 

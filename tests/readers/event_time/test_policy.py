@@ -1,143 +1,149 @@
-"""What happens to rows without a usable event time, and what a function that assigns times may return."""
+"""The decision about bad and future event times, against an oracle that takes row by row."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from tests.support.kafka.rows import batch
-from tidegate.errors import ContractError, CorruptDataError
-from tidegate.readers.event_time.assigners import JsonTimestamp, event_times
-from tidegate.readers.event_time.policy import EventTimePolicy
+from tidegate.errors import CorruptDataError
+from tidegate.readers.event_time.policy import LEAST_MS, NO_TIME, BadEventTime, EventTimePolicy, FutureEventTime
 from tidegate.readers.event_time.units import LARGEST_MS
-from tidegate.readers.kafka.records.batches import corruption_named
 
 NOW_MS = 1_700_000_000_000
-TOMORROW_MS = NOW_MS + 86_400_000
-SECRET = b'{"at": "s3cret"}'
-GOOD = b'{"at": 1700000000000}'
-NEGATIVE = b'{"at": -1}'
-BY_JSON = JsonTimestamp("/at", "ms")
+SKEW_MS = 1_000
+EDGES = [0, NOW_MS, NOW_MS + SKEW_MS, LARGEST_MS, -LARGEST_MS]
 
-
-@pytest.mark.parametrize("policy", ["fail", "record-timestamp", "ignore"])
-def test_no_policy_touches_good_times(policy: Any) -> None:
-    found, _ = event_times(batch([GOOD, b'{"at": 0}']), BY_JSON, policy)
-    assert found.to_pylist() == [1700000000000, 0]
-
-
-@pytest.mark.parametrize(
-    ("value", "fault"), [(SECRET, "missing or unparsable"), (NEGATIVE, "negative"), (None, "missing or unparsable")]
+times = st.none() | st.sampled_from([edge + off for edge in EDGES for off in (-1, 0, 1)] + [LEAST_MS, 2**63 - 1])
+stand_ins = st.none() | st.sampled_from([-1, 0, NOW_MS + SKEW_MS, NOW_MS + SKEW_MS + 1, LARGEST_MS + 1])
+rows = st.lists(st.tuples(times, stand_ins), max_size=6)
+policies = st.builds(
+    EventTimePolicy,
+    st.sampled_from(["fail", "record-timestamp", "ignore"]),
+    st.sampled_from(["ignore", "hold", "fail"]),
+    st.just(SKEW_MS),
+    st.sampled_from([0, LEAST_MS]),
 )
-def test_fail_names_the_first_bad_record_and_never_shows_it(value: bytes | None, fault: str) -> None:
-    with pytest.raises(CorruptDataError) as error:
-        event_times(batch([GOOD, value, NEGATIVE]), BY_JSON, "fail")
-    assert str(error.value) == (
-        "orders-3: the record at offset 41 has no usable event time"
-        f" from JsonTimestamp(pointer='/at', unit='ms'): it is {fault}"
-    )
-    assert error.value.__cause__ is error.value.__context__ is None
 
 
-def test_without_any_usable_time_the_option_and_the_partition_are_named_once() -> None:
-    with pytest.raises(CorruptDataError) as error, corruption_named("orders-3"):
-        EventTimePolicy(JsonTimestamp("/at")).times(batch([SECRET]), NOW_MS)
-    assert str(error.value) == (
-        "orders-3: the record at offset 40 has no usable event time"
-        " from JsonTimestamp(pointer='/at', unit=None): it is missing or unparsable"
-    )
+class Row(NamedTuple):
+    """What the oracle says of a row: a time or None, the fault, and whether the query ends."""
+
+    time_ms: int | None
+    fault: str | None = None
+    is_refused: bool = False
 
 
-def test_record_timestamp_stands_in_for_bad_times() -> None:
-    written = batch([SECRET, GOOD, NEGATIVE], timestamps_ms=[5, 6, 7])
-    found, _ = event_times(written, BY_JSON, "record-timestamp")
-    assert found.to_pylist() == [5, 1700000000000, 7]
+def oracle(policy: EventTimePolicy, own_ms: int | None, stand_in_ms: int | None) -> Row:
+    """Read the options as docs/options.md has them."""
+
+    def is_bad(time_ms: int | None) -> bool:
+        return time_ms is None or (policy.earliest_ms == 0 and time_ms < 0) or time_ms * 1000 >= 2**63
+
+    fault = "bad" if is_bad(own_ms) else None
+    time_ms = own_ms
+    if fault is not None:
+        if policy.bad == "ignore":
+            return Row(None, fault)
+        if policy.bad == "fail" or is_bad(stand_in_ms):
+            return Row(None, fault, is_refused=True)
+        time_ms = stand_in_ms
+    if time_ms is not None and time_ms - NOW_MS > SKEW_MS and policy.future != "hold":
+        return Row(None, fault or "future", is_refused=policy.future == "fail")
+    return Row(time_ms, fault)
 
 
-def test_record_timestamp_fails_where_that_is_bad_too() -> None:
-    written = batch([SECRET, GOOD, SECRET], timestamps_ms=[5, -1, -1])
-    with pytest.raises(CorruptDataError, match=r"^orders-3: .* offset 42 .*, and its own timestamp is negative$"):
-        event_times(written, BY_JSON, "record-timestamp")
+def array(found: list[int | None]) -> Any:
+    return np.array([NO_TIME if time_ms is None else time_ms for time_ms in found], np.int64)
 
 
-def test_ignored_times_are_null() -> None:
-    found, _ = event_times(batch([SECRET, GOOD, NEGATIVE]), BY_JSON, "ignore")
-    assert (found.to_pylist(), found.type) == ([None, 1700000000000, None], pa.int64())
-
-
-@pytest.mark.parametrize(
-    "returned", [np.array([1, -1, LARGEST_MS, LARGEST_MS + 1]), pa.array([1, None, LARGEST_MS, 2**63 - 1])]
+@given(policies, rows, st.booleans())
+@example(
+    policy=EventTimePolicy("record-timestamp", "ignore", SKEW_MS),
+    given_rows=[(None, NOW_MS + SKEW_MS + 1)],
+    stands_in=True,
 )
-def test_a_function_may_return_numpy_or_pyarrow(returned: Any) -> None:
-    found, _ = event_times(batch([b""] * 4), lambda _: returned, "ignore")
-    assert found.to_pylist() == [1, None, LARGEST_MS, None]
+@example(
+    policy=EventTimePolicy("fail", "fail", SKEW_MS), given_rows=[(NOW_MS + SKEW_MS + 1, 0), (None, 0)], stands_in=True
+)
+def test_rows_count_as_the_options_say(policy, given_rows, stands_in):
+    if not stands_in:
+        given_rows = [(own_ms, None) for own_ms, _ in given_rows]
+    own, others = (array([row[column] for row in given_rows]) for column in (0, 1))
+    before = own.copy()
+    judged = policy.judge(own, others if stands_in else None, NOW_MS)
+    expected = [oracle(policy, *row) for row in given_rows]
+    assert [None if time_ms == NO_TIME else time_ms for time_ms in judged.times.tolist()] == [
+        row.time_ms for row in expected
+    ]
+    assert judged.bad.tolist() == [row.fault == "bad" for row in expected]
+    assert judged.future.tolist() == [row.fault == "future" for row in expected]
+    refused = [row for row, said in enumerate(expected) if said.is_refused]
+    assert (judged.refused and judged.refused.row) == (refused[0] if refused else None)
+    assert (own == before).all()
+
+
+@given(policies, times, stand_ins)
+@example(EventTimePolicy("record-timestamp", "fail", SKEW_MS), None, NOW_MS + SKEW_MS + 1)
+@example(EventTimePolicy("record-timestamp", "ignore", SKEW_MS), None, NOW_MS + SKEW_MS + 1)
+def test_one_row_counts_as_it_does_among_others(policy, own_ms, stand_in_ms):
+    expected = oracle(policy, own_ms, stand_in_ms)
+    if expected.is_refused:
+        with pytest.raises(CorruptDataError, match=r"^orders: the row at 17 has .* from a column"):
+            policy.time_of_row(own_ms, stand_in_ms, NOW_MS, "orders: the row at 17", " from a column")
+    else:
+        assert policy.time_of_row(own_ms, stand_in_ms, NOW_MS, "orders: the row at 17") == expected.time_ms
+
+
+@given(policies, st.lists(times.filter(lambda time_ms: time_ms is not None and time_ms <= LARGEST_MS), max_size=6))
+def test_a_search_within_the_limits_finds_the_first_record_that_counts_or_is_refused(policy, timestamps_ms):
+    lowest_ms, highest_ms = policy.searched(NOW_MS)
+    found = next((row for row, time_ms in enumerate(timestamps_ms) if lowest_ms <= time_ms <= highest_ms), None)
+    said = [oracle(policy, time_ms, time_ms) for time_ms in timestamps_ms]
+    assert found == next((row for row, each in enumerate(said) if each.is_refused or each.time_ms is not None), None)
+    assert [policy.accepts(time_ms, NOW_MS) for time_ms in timestamps_ms] == [each.fault is None for each in said]
+
+
+@given(policies, rows)
+def test_without_a_clock_nothing_is_in_the_future(policy, given_rows):
+    own, others = (array([row[column] for row in given_rows]) for column in (0, 1))
+    held = EventTimePolicy(policy.bad, "hold", SKEW_MS, policy.earliest_ms).judge(own, others, NOW_MS)
+    judged = policy.without_bad(own, others)
+    assert [column.tolist() for column in judged[:3]] == [column.tolist() for column in held[:3]]
+    assert judged.refused == held.refused
 
 
 @pytest.mark.parametrize(
-    ("returned", "complaint"),
+    ("bad", "own_ms", "stand_in_ms", "sentence"),
     [
-        (None, "a NoneType"),
-        ([1, 2], "a list"),
-        (pa.chunked_array([[1, 2]]), "a ChunkedArray"),
-        (np.array([1.0, 2.0]), "an array of float64"),
-        (np.array([1, 2], np.uint64), "an array of uint64"),
-        (np.array([1, 2], "M8[ms]"), "an array of datetime64"),
-        (np.array([[1, 2]]), "with 2 dimensions"),
-        (pa.array([1, 2], pa.int32()), "an array of int32"),
-        (pa.array([1, 2], pa.timestamp("ms")), "an array of timestamp"),
-        (pa.array([1]), "1 times"),
-        (np.array([1, 2, 3]), "3 times"),
+        ("fail", None, 5, "has no usable event time: it is missing or unparsable; set badEventTime to record-timest"),
+        ("fail", -1, -1, "has no usable event time: it is negative; set badEventTime to ignore"),
+        ("record-timestamp", 10**30, None, "it is too large, and its own timestamp is missing or unparsable; set"),
+        ("record-timestamp", -(10**30), -1, "it is negative, and its own timestamp is negative; set badEventTime to i"),
+        ("fail", NOW_MS * 2, None, f"has an event time of {NOW_MS * 2} ms, further ahead of the clock than maxFutureS"),
     ],
 )
-def test_a_function_that_returns_anything_else_breaks_the_contract(returned: Any, complaint: str) -> None:
-    def ages(_: pa.RecordBatch) -> Any:
-        return returned
-
-    with pytest.raises(ContractError) as error:
-        event_times(batch([b"", b""]), ages, "ignore")
-    assert complaint in str(error.value)
-    assert "ages returned" in str(error.value)
-    assert "each of 2 rows" in str(error.value)
-
-
-def test_a_function_is_named_without_its_arguments() -> None:
-    with pytest.raises(CorruptDataError, match="event time from partial: it is negative") as error:
-        event_times(batch([b""]), partial(lambda key, _: np.array([-1]), "s3cret"), "fail")
-    assert "s3cret" not in str(error.value)
+def test_an_error_says_what_is_wrong_and_what_to_set(
+    bad: BadEventTime, own_ms: int | None, stand_in_ms: int | None, sentence: str
+) -> None:
+    policy = EventTimePolicy(bad, "fail")
+    with pytest.raises(CorruptDataError) as error:
+        policy.time_of_row(own_ms, stand_in_ms, NOW_MS, "orders: the row at 17")
+    assert str(error.value).startswith("orders: the row at 17 has ")
+    assert sentence in str(error.value)
 
 
-@pytest.mark.parametrize("future", ["ignore", "hold", "fail"])
-def test_a_time_within_the_skew_is_no_future(future: Any) -> None:
-    times = EventTimePolicy(future=future).times(batch([b""] * 2, timestamps_ms=[NOW_MS, TOMORROW_MS]), NOW_MS)
-    assert times.to_pylist() == [NOW_MS, TOMORROW_MS]
+@pytest.mark.parametrize(("future", "beyond_ms"), [("hold", 86_400_000), ("ignore", None), ("fail", None)])
+def test_splits_are_held_by_the_same_skew(future: FutureEventTime, beyond_ms: int | None) -> None:
+    assert EventTimePolicy(future=future).hold_beyond_ms == beyond_ms
 
 
-def test_future_times_are_left_out_held_or_refused() -> None:
-    rows = batch([b""] * 2, timestamps_ms=[NOW_MS, TOMORROW_MS + 1])
-    assert EventTimePolicy(future="ignore").times(rows, NOW_MS).to_pylist() == [NOW_MS, None]
-    assert EventTimePolicy(future="hold").times(rows, NOW_MS).to_pylist() == [NOW_MS, TOMORROW_MS + 1]
-    with pytest.raises(
-        CorruptDataError, match=r"^orders-3: the record at offset 41 has an event time of .*maxFutureSk"
-    ):
-        EventTimePolicy(future="fail").times(rows, NOW_MS)
-
-
-@pytest.mark.parametrize("policy", ["ignore", "record-timestamp"])
-def test_what_is_wrong_with_a_row_is_told_also_where_its_timestamp_stands_in(policy: Any) -> None:
-    values = [GOOD, SECRET, b'{"at": %d}' % (TOMORROW_MS + 1)]
-    judge = EventTimePolicy(JsonTimestamp("/at", "ms"), bad=policy).judge
-    assert judge(batch(values), NOW_MS)[1].to_pylist() == [None, "bad", "future"]
-    held = EventTimePolicy(JsonTimestamp("/at", "ms"), bad=policy, future="hold").judge(batch(values), NOW_MS)
-    assert held[1].to_pylist() == [None, "bad", None]
-    assert judge(batch([GOOD]), NOW_MS)[1].to_pylist() == [None]
-
-
-def test_where_no_unit_was_ever_detected_all_times_are_bad() -> None:
-    policy = EventTimePolicy(JsonTimestamp("/at"), bad="ignore")
-    assert policy.detect(batch([SECRET])) is None
-    assert policy.times(batch([SECRET, GOOD]), NOW_MS).to_pylist() == [None, None]
-    assert policy.with_unit(policy.detect(batch([GOOD]))).times(batch([GOOD]), NOW_MS).to_pylist() == [1700000000000]
+@pytest.mark.parametrize(
+    ("bad", "future", "refuses"),
+    [("ignore", "ignore", False), ("ignore", "fail", True), ("fail", "hold", True), ("record-timestamp", "hold", True)],
+)
+def test_rows_need_not_be_looked_at_where_none_can_be_refused(bad, future, refuses):
+    assert EventTimePolicy(bad, future).refuses_rows == refuses

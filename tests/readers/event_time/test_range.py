@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.errors import OptionError
+from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 from tidegate.readers.event_time.range import EventTimeRange, RowTimes
 from tidegate.readers.objects.values import TimeRange
 
@@ -37,7 +38,7 @@ def test_a_chunk_is_planned_by_its_times_that_are_wanted(wanted, low, length):
 @given(ranges, st.lists(st.none() | st.integers(-6, 6)), st.sampled_from(["fail", "ignore", "record-timestamp"]))
 def test_rows_are_kept_whose_times_are_wanted(wanted, times, bad):
     batch = pa.record_batch({"outer": pa.array([{"at": time} for time in times], pa.struct([("at", pa.int64())]))})
-    kept = RowTimes(wanted, "outer.at", "ms", bad).kept(batch, modified_ms=3)
+    kept = RowTimes(wanted, "outer.at", "ms", EventTimePolicy(bad, earliest_ms=LEAST_MS)).kept(batch, modified_ms=3)
     stands_in = 3 if bad == "record-timestamp" else None
     counted = [stands_in if time is None else time for time in times]
     assert [row["outer"]["at"] for row in kept.to_pylist()] == [

@@ -19,6 +19,7 @@ from tidegate.alignment.splits import SplitRange
 from tidegate.errors import CorruptDataError, DataLossError, DeadlineError
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.policy import EventTimePolicy
+from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka import client as kafka_client
 from tidegate.readers.kafka import fetch_call as kafka_fetch_call
 from tidegate.readers.kafka.client import KafkaClient
@@ -211,8 +212,8 @@ def test_memory_does_not_grow_with_the_range(lab: Lab) -> None:
 def test_what_is_in_the_future_is_told_by_the_time_that_comes_with_the_task(lab: Lab) -> None:
     topic = lab.new_topic()
     lab.append(topic, encode([Record(1_000), Record(100_000_000)]))
-    policy = EventTimePolicy(max_future_skew_ms=0)
-    reader = KafkaSplitReader(lab.config(), event_times=policy, include_event_time=True)
+    event_times = RecordTimes(policy=EventTimePolicy(max_future_skew_ms=0))
+    reader = KafkaSplitReader(lab.config(), event_times=event_times, include_event_time=True)
     for now_ms, usable in {100_000_000: [True, True], 99_999_999: [True, False]}.items():
         (batch,) = reader.read(ReadTask((SplitRange(f"{topic}-0", 0, 2),), (KafkaDetails(now_ms),)))
         assert batch.column("event_time").is_valid().to_pylist() == usable

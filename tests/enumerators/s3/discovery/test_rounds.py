@@ -10,6 +10,7 @@ from tidegate.enumerators.s3.discovery import rounds as object_discovery
 from tidegate.enumerators.s3.manifests.manifest import Manifest
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
 from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError
+from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 
 IN_FLIGHT = object_discovery._OBJECTS_AT_ONCE * (2 * object_discovery._THREADS + 1)
 
@@ -121,7 +122,8 @@ def test_a_policy_that_fails_is_no_corrupt_object_to_be_left_out(store):
 
 def test_times_are_judged_by_the_clock_at_the_beginning_of_the_round(store):
     store.put("a", [4_999], [5_001])
-    found = discovery(store, ObjectTimes(column="t"), clock=lambda: 5.0).round()
+    without_skew = EventTimePolicy(max_future_skew_ms=0, earliest_ms=LEAST_MS)
+    found = discovery(store, ObjectTimes("t", policy=without_skew), clock=lambda: 5.0).round()
     assert [chunk["min_ms"] for chunk in chunks_of(found)] == [None, 4_999]
 
 

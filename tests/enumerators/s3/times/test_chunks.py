@@ -7,6 +7,7 @@ from tidegate.enumerators.s3.times.chunks import ObjectTimes
 from tidegate.enumerators.s3.times.partitions import PartitionTimes
 from tidegate.enumerators.s3.times.paths import PathTimes
 from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 from tidegate.readers.event_time.range import ALL_TIMES, EventTimeRange, RowTimes
 from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, TimeRange
 
@@ -18,9 +19,13 @@ FOUND = S3Object("in/a", 100, "e", MODIFIED)
 DATED = PathTimes("dt={yyyy-MM-dd}")
 
 
+def object_times(column=None, bad="fail", future="ignore", **settings):
+    return ObjectTimes(column, policy=EventTimePolicy(bad, future, SKEW, LEAST_MS), **settings)
+
+
 def times(survey_times, without=0, found=FOUND, rows=7, **settings):
     """Return the times that a chunk gets of which a format says this."""
-    made = ObjectTimes(max_future_skew_ms=SKEW, **settings)
+    made = object_times(**settings)
     chunk = made.chunk(found, ChunkSurvey(10, 20, rows, survey_times and TimeRange(*survey_times), without), NOW)
     assert chunk == Chunk(*found, 10, 20, rows, chunk.min_ms, chunk.max_ms)
     return chunk.min_ms, chunk.max_ms
@@ -59,10 +64,15 @@ def test_last_modified_widens_the_range_at_its_lower_end_too():
 @pytest.mark.parametrize(
     ("found_times", "without", "settings", "sentence"),
     [
-        ((5, 9), 1, {"column": "t"}, "'in/a' has no usable event time: rows have no usable time in the column 't'"),
-        (None, 7, {"column": "t"}, "rows have no usable time in the column 't'; set badEventTime"),
+        (
+            (5, 9),
+            1,
+            {"column": "t"},
+            "a row of the object 'in/a' has no usable event time in the column 't': it is missing",
+        ),
+        (None, 7, {"column": "t"}, "it is missing or unparsable; set badEventTime to record-timestamp or ignore"),
         (None, 0, {"column": "t"}, "in the column 't'"),
-        ((5, 9), 0, {"path": DATED}, "'in/a' has no usable event time: its path names no time"),
+        ((5, 9), 0, {"path": DATED}, "the object 'in/a' has no usable event time in its path: it is missing"),
     ],
 )
 def test_rows_without_a_time_end_the_query_when_bad_event_times_fail(found_times, without, settings, sentence):
@@ -87,7 +97,9 @@ def test_times_in_the_future_are_held_by_the_planner_left_out_or_an_error():
     assert times((ahead, ahead + 5), column="t", future="ignore") == (None, None)
     assert times((5, ahead), column="t", future="ignore") == (5, 5)
     for found_times in ((ahead, ahead + 5), (5, ahead)):
-        with pytest.raises(CorruptDataError, match=r"'in/a' has event times up to 20000000010.* maxFutureSkew"):
+        with pytest.raises(
+            CorruptDataError, match=r"a row of the object 'in/a' has an event time of 20000000010.* maxFutureSkew"
+        ):
             times(found_times, column="t", future="fail")
 
 
@@ -113,7 +125,7 @@ def test_a_last_modified_that_stands_in_for_a_time_may_be_in_the_future_itself()
     ],
 )
 def test_a_chunk_counts_by_its_times_that_are_wanted_and_without_any_it_is_left_out(survey_times, begin, end, planned):
-    made = ObjectTimes("t", bad="ignore", max_future_skew_ms=SKEW, wanted=EventTimeRange(begin, end))
+    made = object_times("t", bad="ignore", wanted=EventTimeRange(begin, end))
     chunk = made.chunk(FOUND, ChunkSurvey(0, 9, 7, survey_times and TimeRange(*survey_times)), NOW)
     assert (chunk and (chunk.min_ms, chunk.max_ms)) == planned
 
@@ -129,13 +141,13 @@ def test_a_chunk_counts_by_its_times_that_are_wanted_and_without_any_it_is_left_
     ],
 )
 def test_a_chunk_with_rows_that_nobody_has_looked_at_is_never_left_out(bad, survey_times, begin, end, planned):
-    made = ObjectTimes("t", bad=bad, max_future_skew_ms=SKEW, wanted=EventTimeRange(begin, end))
+    made = object_times("t", bad=bad, wanted=EventTimeRange(begin, end))
     chunk = made.chunk(FOUND, ChunkSurvey(0, 9, 7, TimeRange(*survey_times), exact=False), NOW)
     assert (chunk.min_ms, chunk.max_ms) == planned
 
 
 def test_a_chunk_is_not_left_out_either_where_no_row_that_was_looked_at_has_a_time():
-    made = ObjectTimes("t", bad="ignore", wanted=EventTimeRange(0, 5))
+    made = object_times("t", bad="ignore", wanted=EventTimeRange(0, 5))
     chunk = made.chunk(FOUND, ChunkSurvey(0, 9, 7, None, 2, exact=False), NOW)
     assert (chunk.min_ms, chunk.max_ms) == (None, None)
 
@@ -155,7 +167,7 @@ def named(value):
 def by_folder(kind="string", unit=None, **settings):
     """Return what has a column of times that the folders of some keys name."""
     column = RowTimes(ALL_TIMES, "day", unit).column_of(pa.schema([pa.field("day", kind)]))
-    return ObjectTimes("day", partition=PartitionTimes(column, "Day=x/in/"), **settings)
+    return object_times("day", partition=PartitionTimes(column, "Day=x/in/"), **settings)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +200,9 @@ def test_where_no_folder_names_the_column_it_is_one_of_the_data():
 @pytest.mark.parametrize("value", ["soon", "__HIVE_DEFAULT_PARTITION__"])
 def test_a_folder_whose_value_is_no_time_is_what_an_error_tells_of(value):
     survey = ChunkSurvey(0, 9, 7, None)
-    with pytest.raises(CorruptDataError, match=rf"'.*Day={value}/a' has no usable event time: its path names no time;"):
+    with pytest.raises(
+        CorruptDataError, match=rf"'.*Day={value}/a' has no usable event time in its path: it is missing "
+    ):
         by_folder().chunk(named(value), survey, NOW)
     chunk = by_folder(bad="record-timestamp").chunk(named(value), survey, NOW)
     assert (chunk.min_ms, chunk.max_ms) == (MODIFIED, MODIFIED)

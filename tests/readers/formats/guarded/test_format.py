@@ -26,6 +26,7 @@ from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
 from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError, OptionError
 from tidegate.readers.contract import ReadTask
+from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.guarded import format as guarded_format
 from tidegate.readers.formats.guarded import process as decoder_process
@@ -225,7 +226,13 @@ def discovery_of(store: Objects, **options) -> ObjectDiscovery:
     def pages():
         yield [store.found(key) for key in store.contents]
 
-    return ObjectDiscovery(pages, guarded(store), ObjectTimes(column="at", bad="ignore"), SeenObjects(1000), **options)
+    return ObjectDiscovery(
+        pages,
+        guarded(store),
+        ObjectTimes(column="at", policy=EventTimePolicy("ignore", earliest_ms=LEAST_MS)),
+        SeenObjects(1000),
+        **options,
+    )
 
 
 def test_bad_records_are_written_by_the_store_of_the_caller():

@@ -1,0 +1,135 @@
+"""Judges the event times of Kafka records, by the batch, and names the record that is refused.
+
+One decision for both sides: the planner's peeks leave out what the executors deliver without an
+event time, and both refuse the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.errors import ContractError
+from tidegate.readers.event_time.assigners import (
+    HeaderTimestamp,
+    JsonTimestamp,
+    RecordTimestamp,
+    TimestampAssigner,
+    TimeUnit,
+)
+from tidegate.readers.event_time.policy import BAD, FUTURE, NO_TIME, EventTimePolicy, Times, int64_times
+
+__all__ = ["RecordTimes"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTimes:
+    """Takes event times from records.
+
+    assigner: where they come from.
+    policy: decides about those that are bad or in the future; the record's own timestamp is what stands in.
+    """
+
+    assigner: TimestampAssigner = field(default_factory=RecordTimestamp)
+    policy: EventTimePolicy = field(default_factory=EventTimePolicy)
+
+    @property
+    def by_record_timestamp(self) -> bool:
+        """Whether Kafka's own time index knows the times."""
+        return isinstance(self.assigner, RecordTimestamp)
+
+    @property
+    def needs_headers(self) -> bool:
+        """Whether the assigner must see the column ``headers``."""
+        return not isinstance(self.assigner, RecordTimestamp | JsonTimestamp)
+
+    @property
+    def unit_is_unknown(self) -> bool:
+        """Whether the unit of the times is still to be detected."""
+        return isinstance(self.assigner, HeaderTimestamp | JsonTimestamp) and self.assigner.unit is None
+
+    def with_unit(self, unit: TimeUnit | None) -> RecordTimes:
+        """Return these with the unit that was detected, where one is wanted."""
+        if unit is None or not isinstance(self.assigner, HeaderTimestamp | JsonTimestamp):
+            return self
+        return replace(self, assigner=self.assigner.with_unit(unit))
+
+    def detect(self, batch: pa.RecordBatch) -> TimeUnit | None:
+        """Return the unit of the first usable time in a batch; None: there is none, or none is wanted."""
+        if isinstance(self.assigner, HeaderTimestamp | JsonTimestamp) and self.unit_is_unknown:
+            return self.assigner.detect(batch)
+        return None
+
+    def times(self, batch: pa.RecordBatch, now_ms: int) -> pa.Int64Array:
+        """Return the event times of a batch in milliseconds; null where planning leaves the row out.
+
+        Raises what ``judge`` raises.
+        """
+        return self.judge(batch, now_ms)[0]
+
+    def judge(self, batch: pa.RecordBatch, now_ms: int) -> tuple[pa.Int64Array, pa.StringArray]:
+        """Return the times, and for each row what is wrong with its own: BAD, FUTURE, or null for nothing.
+
+        Raises CorruptDataError for the first row that the policy refuses; it never shows the record.  Raises
+        ContractError if the assigner returns anything but an int64 per row; what the assigner itself raises passes.
+        """
+        # Where not one usable time was ever seen, these are bad, whatever the unit.
+        rows = batch.num_rows
+        found = pa.nulls(rows, pa.int64()) if self.unit_is_unknown else _checked(self.assigner(batch), rows, self._name)
+        own = int64_times(found)
+        judged = self.policy.judge(own, self._stand_in(batch, own), now_ms)
+        if judged.refused is not None:
+            raise judged.refused.error(_place(batch, judged.refused.row), self._origin)
+        if judged.times is own:
+            return found, pa.nulls(rows, pa.string())
+        return pa.array(judged.times, mask=judged.times == NO_TIME), pc.if_else(
+            judged.bad, BAD, pc.if_else(judged.future, FUTURE, pa.scalar(None, pa.string()))
+        )
+
+    def check_timestamp(self, split_id: str, offset: int, timestamp_ms: int, now_ms: int) -> None:
+        """Raise CorruptDataError if the policy refuses a record whose event time is its own timestamp."""
+        self.policy.time_of_row(timestamp_ms, timestamp_ms, now_ms, _name_of(split_id, offset), self._origin)
+
+    def _stand_in(self, batch: pa.RecordBatch, own: Times) -> Times | None:
+        if self.by_record_timestamp:
+            return own
+        return None if self.policy.bad == "ignore" else int64_times(RecordTimestamp()(batch))
+
+    @property
+    def _name(self) -> str:
+        # The repr of a stranger, such as a functools.partial, may show what is secret.
+        if isinstance(self.assigner, RecordTimestamp | HeaderTimestamp | JsonTimestamp):
+            return repr(self.assigner)
+        return getattr(self.assigner, "__qualname__", type(self.assigner).__qualname__)
+
+    @property
+    def _origin(self) -> str:
+        return f" from {self._name}"
+
+
+def _checked(found: object, rows: int, name: str) -> pa.Int64Array:
+    wanted = f"expected an int64 array of NumPy or pyarrow with one time for each of {rows} rows"
+    complaint = f"the timestamp assigner {name} returned"
+    if isinstance(found, np.ndarray):
+        if found.dtype != np.int64 or found.ndim != 1:
+            raise ContractError(f"{complaint} an array of {found.dtype} with {found.ndim} dimensions; {wanted}")
+        found = pa.array(found)
+    if not isinstance(found, pa.Array):
+        raise ContractError(f"{complaint} a {type(found).__qualname__}; {wanted}")
+    if found.type != pa.int64():
+        raise ContractError(f"{complaint} an array of {found.type}; {wanted}")
+    if len(found) != rows:
+        raise ContractError(f"{complaint} {len(found)} times; {wanted}")
+    return found
+
+
+def _place(batch: pa.RecordBatch, row: int) -> str:
+    topic, partition, offset = (batch.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
+    return _name_of(f"{topic}-{partition}", offset)
+
+
+def _name_of(split_id: str, offset: int) -> str:
+    return f"{split_id}: the record at offset {offset}"

@@ -1,0 +1,169 @@
+"""Records without a usable event time, and results of functions that assign times."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.support.kafka.rows import batch
+from tidegate.errors import ContractError, CorruptDataError
+from tidegate.readers.event_time.assigners import JsonTimestamp, RecordTimestamp
+from tidegate.readers.event_time.policy import EventTimePolicy
+from tidegate.readers.event_time.records import RecordTimes
+from tidegate.readers.event_time.units import LARGEST_MS
+from tidegate.readers.kafka.records.batches import corruption_named
+
+NOW_MS = 1_700_000_000_000
+TOMORROW_MS = NOW_MS + 86_400_000
+SECRET = b'{"at": "s3cret"}'
+GOOD = b'{"at": 1700000000000}'
+NEGATIVE = b'{"at": -1}'
+BY_JSON = JsonTimestamp("/at", "ms")
+
+
+def records(assigner: Any = BY_JSON, **options: Any) -> RecordTimes:
+    return RecordTimes(assigner, EventTimePolicy(**options))
+
+
+def times(rows: pa.RecordBatch, bad: Any, assigner: Any = BY_JSON) -> pa.Array:
+    """Return the times of records by a policy for which nothing is in the future."""
+    return records(assigner, bad=bad, future="hold").times(rows, NOW_MS)
+
+
+@pytest.mark.parametrize("policy", ["fail", "record-timestamp", "ignore"])
+def test_no_policy_touches_good_times(policy: Any) -> None:
+    assert times(batch([GOOD, b'{"at": 0}']), policy).to_pylist() == [1700000000000, 0]
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"), [(SECRET, "missing or unparsable"), (NEGATIVE, "negative"), (None, "missing or unparsable")]
+)
+def test_fail_names_the_first_bad_record_and_never_shows_it(value: bytes | None, fault: str) -> None:
+    with pytest.raises(CorruptDataError) as error:
+        times(batch([GOOD, value, NEGATIVE]), "fail")
+    assert str(error.value) == (
+        "orders-3: the record at offset 41 has no usable event time"
+        f" from JsonTimestamp(pointer='/at', unit='ms'): it is {fault}; set badEventTime to record-timestamp or ignore"
+    )
+    assert error.value.__cause__ is error.value.__context__ is None
+
+
+def test_without_any_usable_time_the_option_and_the_partition_are_named_once() -> None:
+    with pytest.raises(CorruptDataError) as error, corruption_named("orders-3"):
+        times(batch([SECRET]), "fail", JsonTimestamp("/at"))
+    assert str(error.value) == (
+        "orders-3: the record at offset 40 has no usable event time"
+        " from JsonTimestamp(pointer='/at', unit=None): it is missing or unparsable;"
+        " set badEventTime to record-timestamp or ignore"
+    )
+
+
+def test_record_timestamp_stands_in_for_bad_times() -> None:
+    written = batch([SECRET, GOOD, NEGATIVE], timestamps_ms=[5, 6, 7])
+    assert times(written, "record-timestamp").to_pylist() == [5, 1700000000000, 7]
+
+
+def test_record_timestamp_fails_where_that_is_bad_too() -> None:
+    written = batch([SECRET, GOOD, SECRET], timestamps_ms=[5, -1, -1])
+    with pytest.raises(
+        CorruptDataError, match=r"^orders-3: .* offset 42 .*, and its own timestamp is negative; set .* to ignore$"
+    ):
+        times(written, "record-timestamp")
+
+
+def test_a_stand_in_from_the_future_is_in_the_future_itself() -> None:
+    written = batch([SECRET, GOOD], timestamps_ms=[TOMORROW_MS + 1, 6])
+    found, faults = records(bad="record-timestamp").judge(written, NOW_MS)
+    assert (found.to_pylist(), faults.to_pylist()) == ([None, 1700000000000], ["bad", None])
+    with pytest.raises(CorruptDataError, match=r"offset 40 has an event time of .*maxFutureSkew"):
+        records(bad="record-timestamp", future="fail").judge(written, NOW_MS)
+
+
+@pytest.mark.parametrize("policy", ["fail", "record-timestamp"])
+def test_a_timestamp_cannot_stand_in_for_itself(policy: Any) -> None:
+    with pytest.raises(CorruptDataError, match=r"offset 40 .* it is negative.*; set badEventTime to ignore$"):
+        times(batch([b""], timestamps_ms=[-1]), policy, RecordTimestamp())
+
+
+def test_ignored_times_are_null() -> None:
+    found = times(batch([SECRET, GOOD, NEGATIVE]), "ignore")
+    assert (found.to_pylist(), found.type) == ([None, 1700000000000, None], pa.int64())
+
+
+@pytest.mark.parametrize(
+    "returned", [np.array([1, -1, LARGEST_MS, LARGEST_MS + 1]), pa.array([1, None, LARGEST_MS, 2**63 - 1])]
+)
+def test_a_function_may_return_numpy_or_pyarrow(returned: Any) -> None:
+    assert times(batch([b""] * 4), "ignore", lambda _: returned).to_pylist() == [1, None, LARGEST_MS, None]
+
+
+@pytest.mark.parametrize(
+    ("returned", "complaint"),
+    [
+        (None, "a NoneType"),
+        ([1, 2], "a list"),
+        (pa.chunked_array([[1, 2]]), "a ChunkedArray"),
+        (np.array([1.0, 2.0]), "an array of float64"),
+        (np.array([1, 2], np.uint64), "an array of uint64"),
+        (np.array([1, 2], "M8[ms]"), "an array of datetime64"),
+        (np.array([[1, 2]]), "with 2 dimensions"),
+        (pa.array([1, 2], pa.int32()), "an array of int32"),
+        (pa.array([1, 2], pa.timestamp("ms")), "an array of timestamp"),
+        (pa.array([1]), "1 times"),
+        (np.array([1, 2, 3]), "3 times"),
+    ],
+)
+def test_a_function_that_returns_anything_else_breaks_the_contract(returned: Any, complaint: str) -> None:
+    def ages(_: pa.RecordBatch) -> Any:
+        return returned
+
+    with pytest.raises(ContractError) as error:
+        times(batch([b"", b""]), "ignore", ages)
+    assert complaint in str(error.value)
+    assert "ages returned" in str(error.value)
+    assert "each of 2 rows" in str(error.value)
+
+
+def test_a_function_is_named_without_its_arguments() -> None:
+    with pytest.raises(CorruptDataError, match="event time from partial: it is negative") as error:
+        times(batch([b""]), "fail", partial(lambda key, _: np.array([-1]), "s3cret"))
+    assert "s3cret" not in str(error.value)
+
+
+@pytest.mark.parametrize("future", ["ignore", "hold", "fail"])
+def test_a_time_within_the_skew_is_no_future(future: Any) -> None:
+    rows = batch([b""] * 2, timestamps_ms=[NOW_MS, TOMORROW_MS])
+    assert records(RecordTimestamp(), future=future).times(rows, NOW_MS).to_pylist() == [NOW_MS, TOMORROW_MS]
+
+
+def test_future_times_are_left_out_held_or_refused() -> None:
+    rows = batch([b""] * 2, timestamps_ms=[NOW_MS, TOMORROW_MS + 1])
+    assert records(RecordTimestamp(), future="ignore").times(rows, NOW_MS).to_pylist() == [NOW_MS, None]
+    assert records(RecordTimestamp(), future="hold").times(rows, NOW_MS).to_pylist() == [NOW_MS, TOMORROW_MS + 1]
+    with pytest.raises(
+        CorruptDataError, match=r"^orders-3: the record at offset 41 has an event time of .*maxFutureSk"
+    ):
+        records(RecordTimestamp(), future="fail").times(rows, NOW_MS)
+
+
+@pytest.mark.parametrize("policy", ["ignore", "record-timestamp"])
+def test_what_is_wrong_with_a_row_is_told_also_where_its_timestamp_stands_in(policy: Any) -> None:
+    values = [GOOD, SECRET, b'{"at": %d}' % (TOMORROW_MS + 1)]
+    judge = records(bad=policy).judge
+    assert judge(batch(values), NOW_MS)[1].to_pylist() == [None, "bad", "future"]
+    held = records(bad=policy, future="hold").judge(batch(values), NOW_MS)
+    assert held[1].to_pylist() == [None, "bad", None]
+    assert judge(batch([GOOD]), NOW_MS)[1].to_pylist() == [None]
+
+
+def test_where_no_unit_was_ever_detected_all_times_are_bad() -> None:
+    undetected = records(JsonTimestamp("/at"), bad="ignore")
+    assert undetected.detect(batch([SECRET])) is None
+    assert undetected.times(batch([SECRET, GOOD]), NOW_MS).to_pylist() == [None, None]
+    assert undetected.with_unit(undetected.detect(batch([GOOD]))).times(batch([GOOD]), NOW_MS).to_pylist() == [
+        1700000000000
+    ]
