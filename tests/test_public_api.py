@@ -40,6 +40,15 @@ def test_the_public_names_are_these():
     assert all(hasattr(tidegate, name) for name in NAMES)
 
 
+def test_authors_of_connectors_get_the_decision_about_event_times():
+    from tidegate import connector
+    from tidegate.readers.event_time import policy
+
+    for name in ("EventTimePolicy", "JudgedTimes", "NO_TIME"):
+        assert name in connector.__all__
+        assert getattr(connector, name) is getattr(policy, name)
+
+
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_every_public_name_and_its_methods_are_documented(name):
     public = getattr(tidegate, name)

@@ -12,11 +12,13 @@ Ids of a shard rise in the order in which rows become visible, and may have hole
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import numpy as np
 import pyarrow as pa
 
 from tidegate.connector import (
@@ -72,10 +74,6 @@ class OutboxSource(Source):
     def identity(self) -> Json:
         """The database that a checkpoint belongs to: its positions mean nothing in another one."""
         return {"database": str(self.database.absolute())}
-
-    def counts_at(self, shard: SplitId, position: int, at_ms: int) -> int | None:
-        """Return the usable event time of a row; None: it has none."""
-        return self.usable_time_ms(at_ms, f"{shard}: the row {position}")
 
 
 class Database:
@@ -155,7 +153,7 @@ class OutboxEnumerator(SplitEnumerator):
 
     def _heads(self, query: str, shard: SplitId, limit: int) -> Iterator[Head]:
         for number, at_ms in self._database.rows(query, shard, limit):
-            counts_at = self._source.counts_at(shard, number, at_ms)
+            counts_at = self._source.usable_time_ms(at_ms, f"{shard}: the row {number}")
             if counts_at is not None:
                 yield Head(number, counts_at)
 
@@ -178,24 +176,31 @@ class OutboxReader(SplitReader):
         if self._source.fail_on_data_loss and (extent is None or extent.begin > wanted.start):
             raise DataLossError(f"rows of {wanted.split_id} from {wanted.start} on are gone; see failOnDataLoss")
         query = "SELECT id, key, value, at_ms FROM outbox WHERE shard = ? AND id >= ? AND id < ? ORDER BY id"
-        rows: list[tuple[str, str | None, int]] = []
+        rows: list[tuple[int, str, str | None, int]] = []
         size = 0
         for number, key, value, at_ms in database.rows(query, wanted.split_id, wanted.start, wanted.end):
-            self._source.counts_at(wanted.split_id, number, at_ms)  # may refuse the row
-            rows.append((key, value, at_ms * 1_000))
+            rows.append((number, key, value, at_ms))
             size += len(value or "")
             if len(rows) == BATCH_ROWS or size >= BATCH_BYTES:
-                yield _batch(rows)
+                yield self._batch(wanted.split_id, rows)
                 rows, size = [], 0
         if rows:
-            yield _batch(rows)
+            yield self._batch(wanted.split_id, rows)
 
+    def _batch(self, shard: SplitId, rows: list[tuple[int, str, str | None, int]]) -> pa.RecordBatch:
+        numbers, keys, values, times_ms = zip(*rows, strict=True)
+        self._check_times(shard, numbers, times_ms)
+        columns = [keys, values, [at_ms * 1_000 for at_ms in times_ms]]
+        return pa.RecordBatch.from_arrays(
+            [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+        )
 
-def _batch(rows: list[tuple[str, str | None, int]]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), SCHEMA, strict=True)],
-        schema=SCHEMA,
-    )
+    def _check_times(self, shard: SplitId, numbers: Sequence[int], times_ms: Sequence[int]) -> None:
+        """Raise CorruptDataError for the first row that the options refuse."""
+        own, now_ms = np.array(times_ms, np.int64), time.time_ns() // 1_000_000
+        refused = self._source.event_time_policy.judge(own, None, now_ms).refused
+        if refused is not None:
+            raise refused.error(f"{shard}: the row {numbers[refused.row]}")
 
 
 if TYPE_CHECKING:

@@ -34,11 +34,13 @@ from tidegate.errors import (
     UnavailableError,
 )
 from tidegate.readers.contract import ReadTask, SplitReader
+from tidegate.readers.event_time.policy import NO_TIME, EventTimePolicy, JudgedTimes
 from tidegate.readers.retry import Deadline, TransientError
 from tidegate.sources.contract import Source
 from tidegate.sources.options import Duration
 
 __all__ = [
+    "NO_TIME",
     "CheckpointError",
     "ConnectorError",
     "CorruptDataError",
@@ -48,9 +50,11 @@ __all__ = [
     "DeadlineError",
     "Divergence",
     "Duration",
+    "EventTimePolicy",
     "Extent",
     "Head",
     "Json",
+    "JudgedTimes",
     "OptionError",
     "PositionGoneError",
     "Positions",
