@@ -97,7 +97,8 @@ class QueryProgress:
             name=found["name"],
             began=_time(found["timestamp"]),
             number=found["batchId"],
-            rows=found["numInputRows"],
+            # Spark Connect has the sum nowhere.
+            rows=sum(source["numInputRows"] for source in found["sources"]),
             seconds=found["batchDuration"] / 1000,
             watermark=_watermark(found.get("eventTime", {}).get("watermark")),
             state_rows=sum(operator["numRowsTotal"] for operator in operators),

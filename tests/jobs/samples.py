@@ -31,8 +31,7 @@ def batch(
     return typed(
         progress(
             number,
-            source(said, moves=rows > 0),
-            numInputRows=rows,
+            source(said, moves=rows > 0, rows=rows),
             batchDuration=2_000,
             stateOperators=[{"numRowsTotal": state_rows, "numRowsDroppedByWatermark": dropped_rows}],
             eventTime={"watermark": f"{spark_watermark:%Y-%m-%dT%H:%M:%S}.000Z"},

@@ -23,6 +23,10 @@ def test_a_batch_has_spark_s_figures_and_of_each_source_what_it_said_and_where_i
     assert (found.source.moved, found.source.positions, found.source.state) == (True, {"orders-0": 1}, None)
 
 
+def test_rows_of_a_batch_are_those_of_all_its_sources():
+    assert typed(progress(0, source(report(), rows=7), source({"orders": {"0": 1}}, rows=5))).rows == 12
+
+
 def test_a_source_that_does_not_move_says_so():
     assert not typed(progress(0, source(report(), moves=False))).source.moved
 
@@ -51,10 +55,11 @@ def test_other_sources_and_planners_that_have_not_planned_say_nothing():
 
 @pytest.mark.parametrize("offset", [None, 12, "12", "no JSON"])
 def test_offsets_of_other_sources_are_no_positions(offset):
-    said = {"startOffset": None, "endOffset": offset, "latestOffset": offset}
+    said = {"startOffset": None, "endOffset": offset, "latestOffset": offset, "numInputRows": 1}
     assert typed(progress(0, said)).source.positions == {}
 
 
 def test_offsets_that_spark_connect_has_as_texts_are_read():
-    texts = {name: json.dumps(value) for name, value in source(report()).items()}
+    said = source(report())
+    texts = {name: value if name == "numInputRows" else json.dumps(value) for name, value in said.items()}
     assert typed(progress(0, texts)) == typed(progress(0, source(report())))

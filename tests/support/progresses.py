@@ -39,15 +39,16 @@ def report(**fields):
     }
 
 
-def source(said, *, moves=True):
+def source(said, *, moves=True, rows=100):
     """Return what Spark says of a source.
 
     said: its report, or another source's latest offset.
     moves: its batch has a part in the query's, which covers one position.
+    rows: by Spark's own count.
     """
     start = {"v": 1, "source": "kafka", "positions": {"orders-0": 0}}
     end = {**start, "positions": {"orders-0": int(moves)}}
-    return {"startOffset": start, "endOffset": end, "latestOffset": said}
+    return {"startOffset": start, "endOffset": end, "latestOffset": said, "numInputRows": rows}
 
 
 def progress(number, *sources, **fields):
@@ -55,7 +56,6 @@ def progress(number, *sources, **fields):
         "id": "7254cabc",
         "runId": "a145ff5a",
         "name": None,
-        "numInputRows": 100,
         "timestamp": f"2026-11-21T08:00:{number % 60:02}.626Z",
         "batchId": number,
         "batchDuration": 400 + 10 * number,

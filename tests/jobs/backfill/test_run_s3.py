@@ -70,7 +70,7 @@ def test_runs_that_end_midway_write_every_row_once_and_show_how_far_they_are(
         stretches = {}
         with EventTimeBar(Console(file=shown), stretches, clock=itertools.count(0, 10).__next__) as bar:
             for batch in write_batches(spark, asked.source(), output):
-                stretches |= asked.stretches(batch, batch.positions.keys() - stretches.keys())
+                stretches |= asked.stretches(batch.source, batch.source.positions.keys() - stretches.keys())
                 bar.update(batch)
 
     with output.alone():
