@@ -8,8 +8,7 @@ from pydantic import BeforeValidator, model_validator
 from pydantic.alias_generators import to_camel
 from typing_extensions import Self
 
-from tidegate.enumerators.s3.times.paths import PathTimes
-from tidegate.errors import did_you_mean
+from tidegate.enumerators.s3.times.origin import ColumnTimes, Origin, parse_origin
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES
 from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.units import TimeUnit
@@ -39,12 +38,7 @@ _OF_FORMATS = {
 
 
 def _event_time(value: Any) -> Any:
-    kind, colon, rest = str(value).partition(":")
-    if kind == "path" and colon:
-        PathTimes(rest)
-    elif not (value == "lastModified" or (kind == "column" and rest)):
-        nearest = did_you_mean(kind, ["lastModified", "column:", "path:"])
-        raise ValueError(f"expected lastModified, column:NAME or path:TEMPLATE{nearest}")
+    parse_origin(str(value))
     return value
 
 
@@ -72,7 +66,7 @@ class S3FormatOptions(S3TextOptions):
 
     @model_validator(mode="after")
     def _consistent_format(self) -> Self:
-        if self.event_time_unit is not None and not self.event_time.startswith("column:"):
+        if self.event_time_unit is not None and not isinstance(self.event_time_origin, ColumnTimes):
             raise ValueError(f"eventTimeUnit is {self.event_time_unit!r}, but only a column has a unit of its own")
         for field in sorted(self.model_fields_set):
             formats = _OF_FORMATS.get(field, (self.file_format,))
@@ -84,14 +78,21 @@ class S3FormatOptions(S3TextOptions):
 
     @model_validator(mode="after")
     def _consistent_times_of_format(self) -> Self:
-        kind, _, column = self.event_time.partition(":")
-        if kind == "column" and self.file_format == "text":
+        origin = self.event_time_origin
+        if not isinstance(origin, ColumnTimes):
+            return self
+        if self.file_format == "text":
             raise ValueError(
                 f"eventTime is {self.event_time!r}, but text has no column of times: use path or lastModified"
             )
-        if kind == "column" and self.file_format == "binaryFile" and column.lower() != MODIFICATION_TIME.lower():
+        if self.file_format == "binaryFile" and origin.name.lower() != MODIFICATION_TIME.lower():
             raise ValueError(f"eventTime is {self.event_time!r}, but of binaryFile only {MODIFICATION_TIME} is a time")
         return self
+
+    @property
+    def event_time_origin(self) -> Origin:
+        """Where event times come from."""
+        return parse_origin(self.event_time)
 
     def object_format(  # noqa: PLR0911 - one for each format
         self,

@@ -37,13 +37,10 @@ from tidegate.enumerators.s3.samples.columns import infer_columns, with_partitio
 from tidegate.enumerators.s3.samples.objects import Samples, find_samples
 from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
-from tidegate.enumerators.s3.times.chunks import ObjectTimes
-from tidegate.enumerators.s3.times.partitions import PartitionTimes
 from tidegate.enumerators.s3.times.paths import PathTimes
 from tidegate.errors import OptionError
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
-from tidegate.readers.event_time.range import RowTimes
 from tidegate.readers.formats.csv.columns import GivenColumns
 from tidegate.readers.objects.partitions import partition_fields, partition_texts
 from tidegate.readers.objects.values import ObjectFormat, S3Object
@@ -52,6 +49,7 @@ from tidegate.readers.s3.store import ObjectStore
 from tidegate.sources.contract import Source
 from tidegate.sources.s3.connection import S3ConnectionOptions
 from tidegate.sources.s3.discovery import S3DiscoveryOptions, is_listed
+from tidegate.sources.s3.event_times import S3EventTimes
 from tidegate.sources.s3.format import S3FormatOptions
 from tidegate.sources.s3.rows import S3RowOptions
 
@@ -186,7 +184,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         return ObjectDiscovery(
             pages,
             self._format(self._store()),
-            self._times(),
+            self._times.of_chunks,
             SeenObjects(milliseconds(self.max_file_age)),
             allow_overwrites=self.allow_overwrites,
             ignore_corrupt=self.ignore_corrupt_files,
@@ -204,7 +202,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             self.arrow_schema,
             prefix=self.listing_rules.prefix,
             metadata=self.include_metadata,
-            times=self._row_times(),
+            times=self._times.of_rows,
             ignore_missing=self._ignores_missing,
             # The new version is found by a later round; a batch query has none.
             ignore_overwritten=not self.fail_on_data_loss or (self.allow_overwrites and self._is_stream),
@@ -222,7 +220,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
     def _check_columns(self) -> None:
         if isinstance(self.columns, pa.Schema):
             self.check_given(self.columns)
-            times = self._row_times()
+            times = self._times.of_rows
             if times is not None:
                 times.check(self.columns)
 
@@ -261,7 +259,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         return [name for name in schema.names if name.lower() not in others]
 
     def _has_time(self, schemas: Sequence[pa.Schema]) -> bool:
-        times = self._column_times()
+        times = self._times.by_column
         return times is None or any(times.column_of(schema) is not None for schema in schemas)
 
     def _check_event_time(self, samples: Samples, schemas: Sequence[pa.Schema]) -> None:
@@ -269,12 +267,11 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         if self.bad_event_time != "fail" or not self.include_existing_files:
             return
         keys = [*samples.folders, *(found.key for found in samples.objects)]
-        times, partition = self._column_times(), self._partition_times()
+        times, partition = self._times.by_column, self._times.by_partition
         if times is not None and not (partition is not None and any(map(partition.names, keys))):
             check_time_column(times, schemas)
-        kind, _, rest = self.event_time.partition(":")
-        if kind == "path":
-            check_path_times(PathTimes(rest), samples.objects)
+        if isinstance(self.event_time_origin, PathTimes):
+            check_path_times(self.event_time_origin, samples.objects)
 
     def _samples(self) -> Samples:
         return find_samples(self.connection, self.bucket, self.listing_rules, _SAMPLES)
@@ -300,9 +297,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         return ObjectStore(self.connection, self.bucket)
 
     def _format(self, store: ObjectStore) -> ObjectFormat:
-        times = self._row_times()
-        read_times = times.column_of(self.columns) if times and isinstance(self.columns, pa.Schema) else None
-        return self.object_format(store, self.bad_record_policy, self._given_columns, read_times)
+        return self.object_format(store, self.bad_record_policy, self._given_columns, self._times.read_column)
 
     @property
     def _given_columns(self) -> GivenColumns | None:
@@ -329,38 +324,19 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         """The decision about bad and future event times; times before 1970 count like others."""
         return replace(super().event_time_policy, earliest_ms=LEAST_MS)
 
-    def _times(self) -> ObjectTimes:
-        kind, _, rest = self.event_time.partition(":")
-        return ObjectTimes(
-            column=rest if kind == "column" else None,
-            path=PathTimes(rest) if kind == "path" else None,
+    @property
+    def _times(self) -> S3EventTimes:
+        return S3EventTimes(
+            self.event_time_origin,
+            self.event_time_unit,
+            # In a column of timestamps, a JSON number counts seconds.
+            parsed=("iso8601", "s") if self.file_format == "json" else ("iso8601",),
+            wanted=self.event_time_range,
             policy=self.event_time_policy,
             keeps_malformed=self.bad_record_policy.keeps_corrupt,
-            wanted=self.event_time_range,
-            partition=self._partition_times(),
+            prefix=self.listing_rules.prefix,
+            columns=self.columns if isinstance(self.columns, pa.Schema) else None,
         )
-
-    def _partition_times(self) -> PartitionTimes | None:
-        times = self._column_times()
-        if times is None:
-            return None
-        given = times.column_of(self.columns) if isinstance(self.columns, pa.Schema) else None
-        # What is not read has no type but its text's.
-        column = given or times.column_of(pa.schema([(times.column, pa.string())]))
-        return column and PartitionTimes(column, self.listing_rules.prefix)
-
-    def _row_times(self) -> RowTimes | None:
-        """Return what tells rows apart, where chunks as a whole are not all in the range of event times."""
-        return self._column_times() if self.event_time_range.is_bounded else None
-
-    def _column_times(self) -> RowTimes | None:
-        """Return what takes event times from a column; None: they are not in one."""
-        kind, _, column = self.event_time.partition(":")
-        if kind != "column":
-            return None
-        times = RowTimes(self.event_time_range, column, self.event_time_unit, self.event_time_policy)
-        # In a column of timestamps, a JSON number counts seconds.
-        return replace(times, parsed=("iso8601", "s")) if self.file_format == "json" else times
 
     def _ledger(self) -> Ledger | None:
         return None if self.state_location is None else Ledger(self.state_location, self.connection)

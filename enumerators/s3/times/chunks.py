@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tidegate.enumerators.s3.times.origin import LAST_MODIFIED, ColumnTimes, Origin
 from tidegate.enumerators.s3.times.partitions import PartitionTimes
 from tidegate.enumerators.s3.times.paths import PathTimes
 from tidegate.readers.event_time.policy import ALSO_BEFORE_1970, NO_TIME, EventTimePolicy, JudgedTimes
@@ -22,8 +23,7 @@ __all__ = ["ObjectTimes"]
 class ObjectTimes:
     """Takes the event times of chunks from where they are.
 
-    column: that holds them; None: another way.
-    path: finds them in the key; None: another way.  With neither, LastModified counts.
+    origin: says where they are.
     policy: decides about those that are bad or in the future; LastModified is what stands in.
     keeps_malformed: whether malformed rows are delivered: with ``record-timestamp`` LastModified stands in for them,
         too.  They never fail, for their own policy lets them through.
@@ -33,8 +33,7 @@ class ObjectTimes:
         folder names columns.
     """
 
-    column: str | None = None
-    path: PathTimes | None = None
+    origin: Origin = LAST_MODIFIED
     policy: EventTimePolicy = ALSO_BEFORE_1970
     keeps_malformed: bool = False
     wanted: EventTimeRange = ALL_TIMES
@@ -42,7 +41,7 @@ class ObjectTimes:
 
     def column_in(self, found: S3Object) -> str | None:
         """Return the column of an object's data that holds event times; None: none does."""
-        return self.column if self._key_times(found) is None else None
+        return self.origin.name if isinstance(self.origin, ColumnTimes) and self._key_times(found) is None else None
 
     def chunk(self, found: S3Object, survey: ChunkSurvey, now_ms: int) -> Chunk | None:
         """Return a chunk of an object with the event times that planning goes by; None: none of it is wanted.
@@ -65,7 +64,9 @@ class ObjectTimes:
 
     def _key_times(self, found: S3Object) -> PathTimes | PartitionTimes | None:
         """Return what finds the times of an object in its key; None: they are not there."""
-        return self.partition if self.partition is not None and self.partition.names(found.key) else self.path
+        if self.partition is not None and self.partition.names(found.key):
+            return self.partition
+        return self.origin if isinstance(self.origin, PathTimes) else None
 
     def _usable(self, found: S3Object, survey: ChunkSurvey, now_ms: int) -> TimeRange | None:
         """Return the event times, whether or not they are in the future; None: there are none to align by."""
@@ -82,13 +83,13 @@ class ObjectTimes:
         if key_times is not None:
             times = key_times.range_of(found.key)
             return times, times is None, " in its path"
-        if self.column is None:
+        if not isinstance(self.origin, ColumnTimes):
             return TimeRange(found.modified_ms, found.modified_ms), False, ""
         # A chunk without a row, such as one in which no line begins, lacks nothing.
         lacks_some = survey.rows_without_time > 0 or (survey.times is None and survey.rows > 0)
         if self.policy.bad == "record-timestamp" and self.keeps_malformed:
             lacks_some = lacks_some or survey.malformed_rows > 0
-        return survey.times, lacks_some, f" in the column {self.column!r}"
+        return survey.times, lacks_some, f" in the column {self.origin.name!r}"
 
     def _counted(self, found: S3Object, judged: JudgedTimes, origin: str = "") -> TimeRange | None:
         """Return the range of the times that count; None: none does.  Raises CorruptDataError for a refused one."""

@@ -9,6 +9,7 @@ from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
 from tidegate.enumerators.s3.enumerator import S3Enumerator
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
+from tidegate.enumerators.s3.times.origin import ColumnTimes
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 from tidegate.readers.objects.values import ChunkSurvey, ObjectFormat, S3Object, TimeRange
 
@@ -77,7 +78,7 @@ def discovery(store, times=None, max_age_ms=None, **settings):
     return ObjectDiscovery(
         store.pages,
         store,
-        times or ObjectTimes(column="t", policy=EventTimePolicy("ignore", earliest_ms=LEAST_MS)),
+        times or ObjectTimes(ColumnTimes("t"), policy=EventTimePolicy("ignore", earliest_ms=LEAST_MS)),
         SeenObjects(max_age_ms),
         **settings,
     )

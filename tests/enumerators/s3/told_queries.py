@@ -18,6 +18,7 @@ from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
+from tidegate.enumerators.s3.times.origin import ColumnTimes
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 from tidegate.readers.s3.config import S3ConnectionConfig
 
@@ -47,7 +48,7 @@ class Query:
             found = ObjectDiscovery(
                 self.store.pages,
                 self.store,
-                ObjectTimes(column="t", policy=EventTimePolicy("ignore", earliest_ms=LEAST_MS)),
+                ObjectTimes(ColumnTimes("t"), policy=EventTimePolicy("ignore", earliest_ms=LEAST_MS)),
                 SeenObjects(self.max_age_ms),
                 between=self.notifications,
                 clock=lambda: WALL + self.clock.now,

@@ -16,6 +16,7 @@ from tidegate.enumerators.s3.manifests.manifest import Manifest
 from tidegate.enumerators.s3.notifications.objects import ObjectNotifications
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
+from tidegate.enumerators.s3.times.origin import ColumnTimes
 from tidegate.errors import ConnectorError
 
 NOON = 1_700_000_000
@@ -56,7 +57,7 @@ def incremental(bucket, backfill_ms=DAY_MS, max_age_ms=None, prefix="", **fields
 
 
 def discovery(bucket, max_age_ms=None, **fields):
-    times, seen = ObjectTimes(column="t"), SeenObjects(max_age_ms)
+    times, seen = ObjectTimes(ColumnTimes("t")), SeenObjects(max_age_ms)
     return ObjectDiscovery(bucket.pages, bucket, times, seen, clock=lambda: bucket.now_s, **fields)
 
 

@@ -9,6 +9,7 @@ from tests.support.waiting import await_that
 from tidegate.enumerators.s3.discovery import rounds as object_discovery
 from tidegate.enumerators.s3.manifests.manifest import Manifest
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
+from tidegate.enumerators.s3.times.origin import ColumnTimes
 from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 
@@ -114,7 +115,7 @@ def test_a_corrupt_object_is_left_out_once_when_that_is_asked_for(store, caplog)
 
 def test_a_policy_that_fails_is_no_corrupt_object_to_be_left_out(store):
     store.put("a", [None, 2])
-    found = discovery(store, ObjectTimes(column="t"), ignore_corrupt=True)
+    found = discovery(store, ObjectTimes(ColumnTimes("t")), ignore_corrupt=True)
     with pytest.raises(CorruptDataError, match="'a' has no usable event time"):
         found.round()
     assert len(found.seen) == 0
@@ -123,7 +124,7 @@ def test_a_policy_that_fails_is_no_corrupt_object_to_be_left_out(store):
 def test_times_are_judged_by_the_clock_at_the_beginning_of_the_round(store):
     store.put("a", [4_999], [5_001])
     without_skew = EventTimePolicy(max_future_skew_ms=0, earliest_ms=LEAST_MS)
-    found = discovery(store, ObjectTimes("t", policy=without_skew), clock=lambda: 5.0).round()
+    found = discovery(store, ObjectTimes(ColumnTimes("t"), policy=without_skew), clock=lambda: 5.0).round()
     assert [chunk["min_ms"] for chunk in chunks_of(found)] == [None, 4_999]
 
 

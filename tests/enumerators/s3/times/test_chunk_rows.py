@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
+from tidegate.enumerators.s3.times.origin import ColumnTimes
 from tidegate.errors import CorruptDataError
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 from tidegate.readers.objects.values import ChunkSurvey, S3Object, TimeRange
@@ -22,6 +23,8 @@ times = st.none() | st.integers(-9, HORIZON + 9) | st.sampled_from([LARGEST_MS +
     st.sampled_from(["fail", "record-timestamp", "ignore"]),
     st.sampled_from(["ignore", "hold", "fail"]),
 )
+@example([0, HORIZON + 1, LARGEST_MS + 1], 0, "record-timestamp", "fail")
+@example([0, HORIZON + 1, LARGEST_MS + 1], HORIZON + 1, "ignore", "fail")
 def test_a_chunk_counts_from_its_first_row_that_does_and_never_beyond_its_last(rows, modified_ms, bad, future):
     policy = EventTimePolicy(bad, future, max_future_skew_ms=HORIZON, earliest_ms=LEAST_MS)
     own = [time_ms for time_ms in rows if time_ms is not None]
@@ -36,10 +39,18 @@ def test_a_chunk_counts_from_its_first_row_that_does_and_never_beyond_its_last(r
     counted = rows if future == "hold" else [time_ms for time_ms in rows if time_ms <= HORIZON]
     is_refused = (bad == "fail" and any(is_bad)) or (future == "fail" and len(counted) < len(rows))
 
-    def chunk():
-        return ObjectTimes("t", policy=policy).chunk(S3Object("in/a", 9, "e", modified_ms), survey, now_ms=0)
+    # Nothing is known of the rows between the least and the greatest: a bad greatest one hides those in the future.
+    stands_in_future = bad == "record-timestamp" and modified_ms > HORIZON
+    hides_some = known is not None and known.max_ms > LARGEST_MS and bad != "fail" and not stands_in_future
 
-    if is_refused:
+    def chunk():
+        return ObjectTimes(ColumnTimes("t"), policy=policy).chunk(
+            S3Object("in/a", 9, "e", modified_ms), survey, now_ms=0
+        )
+
+    if is_refused and hides_some and min(rows) <= HORIZON:
+        assert chunk().min_ms == min(counted)
+    elif is_refused:
         with pytest.raises(CorruptDataError, match="'in/a'"):
             chunk()
     elif not counted:

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
+from tidegate.enumerators.s3.times.origin import LAST_MODIFIED, ColumnTimes
 from tidegate.enumerators.s3.times.partitions import PartitionTimes
 from tidegate.enumerators.s3.times.paths import PathTimes
 from tidegate.errors import CorruptDataError, OptionError
@@ -17,10 +18,11 @@ SKEW = 1_000
 DAY = 86_400_000
 FOUND = S3Object("in/a", 100, "e", MODIFIED)
 DATED = PathTimes("dt={yyyy-MM-dd}")
+BY_T = ColumnTimes("t")
 
 
-def object_times(column=None, bad="fail", future="ignore", **settings):
-    return ObjectTimes(column, policy=EventTimePolicy(bad, future, SKEW, LEAST_MS), **settings)
+def object_times(origin=LAST_MODIFIED, bad="fail", future="ignore", **settings):
+    return ObjectTimes(origin, policy=EventTimePolicy(bad, future, SKEW, LEAST_MS), **settings)
 
 
 def times(survey_times, without=0, found=FOUND, rows=7, **settings):
@@ -32,8 +34,8 @@ def times(survey_times, without=0, found=FOUND, rows=7, **settings):
 
 
 def test_a_column_gives_the_times_that_the_format_found():
-    assert times((5, 9), column="t") == (5, 9)
-    assert times((-9, -5), column="t") == (-9, -5)
+    assert times((5, 9), origin=BY_T) == (5, 9)
+    assert times((-9, -5), origin=BY_T) == (-9, -5)
 
 
 def test_without_a_column_or_a_path_last_modified_counts():
@@ -43,7 +45,7 @@ def test_without_a_column_or_a_path_last_modified_counts():
 
 def test_a_path_gives_the_period_that_it_names():
     day = S3Object("in/dt=1970-01-02/a", 100, "e", MODIFIED)
-    assert times((5, 9), without=3, found=day, path=DATED) == (DAY, 2 * DAY - 1)
+    assert times((5, 9), without=3, found=day, origin=DATED) == (DAY, 2 * DAY - 1)
 
 
 @pytest.mark.parametrize(
@@ -51,14 +53,14 @@ def test_a_path_gives_the_period_that_it_names():
     [("ignore", (5, 9), (None, None)), ("record-timestamp", (5, MODIFIED), (MODIFIED, MODIFIED))],
 )
 def test_rows_without_a_time_are_left_out_or_count_with_last_modified(bad, some_lack, all_lack):
-    assert times((5, 9), without=1, column="t", bad=bad) == some_lack
-    assert times(None, without=7, column="t", bad=bad) == all_lack
-    assert times(None, path=DATED, bad=bad) == all_lack
+    assert times((5, 9), without=1, origin=BY_T, bad=bad) == some_lack
+    assert times(None, without=7, origin=BY_T, bad=bad) == all_lack
+    assert times(None, origin=DATED, bad=bad) == all_lack
 
 
 def test_last_modified_widens_the_range_at_its_lower_end_too():
     later = (MODIFIED + 5, MODIFIED + 9)
-    assert times(later, without=1, column="t", bad="record-timestamp") == (MODIFIED, MODIFIED + 9)
+    assert times(later, without=1, origin=BY_T, bad="record-timestamp") == (MODIFIED, MODIFIED + 9)
 
 
 @pytest.mark.parametrize(
@@ -67,12 +69,12 @@ def test_last_modified_widens_the_range_at_its_lower_end_too():
         (
             (5, 9),
             1,
-            {"column": "t"},
+            {"origin": BY_T},
             "a row of the object 'in/a' has no usable event time in the column 't': it is missing",
         ),
-        (None, 7, {"column": "t"}, "it is missing or unparsable; set badEventTime to record-timestamp or ignore"),
-        (None, 0, {"column": "t"}, "in the column 't'"),
-        ((5, 9), 0, {"path": DATED}, "the object 'in/a' has no usable event time in its path: it is missing"),
+        (None, 7, {"origin": BY_T}, "it is missing or unparsable; set badEventTime to record-timestamp or ignore"),
+        (None, 0, {"origin": BY_T}, "in the column 't'"),
+        ((5, 9), 0, {"origin": DATED}, "the object 'in/a' has no usable event time in its path: it is missing"),
     ],
 )
 def test_rows_without_a_time_end_the_query_when_bad_event_times_fail(found_times, without, settings, sentence):
@@ -82,31 +84,31 @@ def test_rows_without_a_time_end_the_query_when_bad_event_times_fail(found_times
 
 @pytest.mark.parametrize("bad", ["fail", "ignore", "record-timestamp"])
 def test_a_chunk_in_which_no_row_begins_lacks_no_time(bad):
-    assert times(None, rows=0, column="t", bad=bad) == (None, None)
+    assert times(None, rows=0, origin=BY_T, bad=bad) == (None, None)
 
 
 def test_the_future_begins_beyond_the_skew():
     edge = NOW + SKEW
     for future in ("fail", "ignore", "hold"):
-        assert times((5, edge), column="t", future=future) == (5, edge)
+        assert times((5, edge), origin=BY_T, future=future) == (5, edge)
 
 
 def test_times_in_the_future_are_held_by_the_planner_left_out_or_an_error():
     ahead = NOW + SKEW + 1
-    assert times((ahead, ahead + 5), column="t", future="hold") == (ahead, ahead + 5)
-    assert times((ahead, ahead + 5), column="t", future="ignore") == (None, None)
-    assert times((5, ahead), column="t", future="ignore") == (5, 5)
+    assert times((ahead, ahead + 5), origin=BY_T, future="hold") == (ahead, ahead + 5)
+    assert times((ahead, ahead + 5), origin=BY_T, future="ignore") == (None, None)
+    assert times((5, ahead), origin=BY_T, future="ignore") == (5, 5)
     for found_times in ((ahead, ahead + 5), (5, ahead)):
         with pytest.raises(
             CorruptDataError, match=r"a row of the object 'in/a' has an event time of 20000000010.* maxFutureSkew"
         ):
-            times(found_times, column="t", future="fail")
+            times(found_times, origin=BY_T, future="fail")
 
 
 def test_a_last_modified_that_stands_in_for_a_time_may_be_in_the_future_itself():
     found = S3Object("in/a", 100, "e", NOW + DAY)
-    assert times(None, without=1, found=found, column="t", bad="record-timestamp") == (None, None)
-    assert times((5, 9), without=1, found=found, column="t", bad="record-timestamp") == (5, 5)
+    assert times(None, without=1, found=found, origin=BY_T, bad="record-timestamp") == (None, None)
+    assert times((5, 9), without=1, found=found, origin=BY_T, bad="record-timestamp") == (5, 5)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,7 @@ def test_a_last_modified_that_stands_in_for_a_time_may_be_in_the_future_itself()
     ],
 )
 def test_a_chunk_counts_by_its_times_that_are_wanted_and_without_any_it_is_left_out(survey_times, begin, end, planned):
-    made = object_times("t", bad="ignore", wanted=EventTimeRange(begin, end))
+    made = object_times(BY_T, bad="ignore", wanted=EventTimeRange(begin, end))
     chunk = made.chunk(FOUND, ChunkSurvey(0, 9, 7, survey_times and TimeRange(*survey_times)), NOW)
     assert (chunk and (chunk.min_ms, chunk.max_ms)) == planned
 
@@ -141,13 +143,13 @@ def test_a_chunk_counts_by_its_times_that_are_wanted_and_without_any_it_is_left_
     ],
 )
 def test_a_chunk_with_rows_that_nobody_has_looked_at_is_never_left_out(bad, survey_times, begin, end, planned):
-    made = object_times("t", bad=bad, wanted=EventTimeRange(begin, end))
+    made = object_times(BY_T, bad=bad, wanted=EventTimeRange(begin, end))
     chunk = made.chunk(FOUND, ChunkSurvey(0, 9, 7, TimeRange(*survey_times), exact=False), NOW)
     assert (chunk.min_ms, chunk.max_ms) == planned
 
 
 def test_a_chunk_is_not_left_out_either_where_no_row_that_was_looked_at_has_a_time():
-    made = object_times("t", bad="ignore", wanted=EventTimeRange(0, 5))
+    made = object_times(BY_T, bad="ignore", wanted=EventTimeRange(0, 5))
     chunk = made.chunk(FOUND, ChunkSurvey(0, 9, 7, None, 2, exact=False), NOW)
     assert (chunk.min_ms, chunk.max_ms) == (None, None)
 
@@ -157,7 +159,7 @@ def test_what_a_path_or_last_modified_says_is_known_of_all_rows():
     later = EventTimeRange(NOW, None)
     day = S3Object("in/dt=1970-01-02/a", 100, "e", MODIFIED)
     assert ObjectTimes(wanted=later).chunk(FOUND, survey, NOW) is None
-    assert ObjectTimes(path=DATED, wanted=later).chunk(day, survey, NOW) is None
+    assert ObjectTimes(DATED, wanted=later).chunk(day, survey, NOW) is None
 
 
 def named(value):
@@ -167,7 +169,7 @@ def named(value):
 def by_folder(kind="string", unit=None, **settings):
     """Return what has a column of times that the folders of some keys name."""
     column = RowTimes(ALL_TIMES, "day", unit).column_of(pa.schema([pa.field("day", kind)]))
-    return object_times("day", partition=PartitionTimes(column, "Day=x/in/"), **settings)
+    return object_times(ColumnTimes("day"), partition=PartitionTimes(column, "Day=x/in/"), **settings)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
 from tidegate.enumerators.s3.manifests.manifest import Manifest
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
+from tidegate.enumerators.s3.times.origin import ColumnTimes
 from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError, OptionError
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
@@ -229,7 +230,7 @@ def discovery_of(store: Objects, **options) -> ObjectDiscovery:
     return ObjectDiscovery(
         pages,
         guarded(store),
-        ObjectTimes(column="at", policy=EventTimePolicy("ignore", earliest_ms=LEAST_MS)),
+        ObjectTimes(ColumnTimes("at"), policy=EventTimePolicy("ignore", earliest_ms=LEAST_MS)),
         SeenObjects(1000),
         **options,
     )

@@ -1,0 +1,78 @@
+"""The event times of a query: of its chunks, and of the rows in a range of times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidegate.enumerators.s3.times.chunks import ObjectTimes
+from tidegate.enumerators.s3.times.origin import ColumnTimes, Origin
+from tidegate.enumerators.s3.times.partitions import PartitionTimes
+from tidegate.readers.event_time.policy import EventTimePolicy
+from tidegate.readers.event_time.range import EventTimeRange, RowTimes, TimeColumn
+from tidegate.readers.event_time.units import TimeUnit
+
+__all__ = ["S3EventTimes"]
+
+
+@dataclass(frozen=True, slots=True)
+class S3EventTimes:
+    """What the options say of event times.
+
+    origin: where they come from.
+    unit: of a column of numbers or texts.
+    parsed: units of what the format itself reads into a column of timestamps or dates.
+    wanted: the times that are read.
+    policy, keeps_malformed: as ObjectTimes has them.
+    prefix: below it, the folders of a key name columns.
+    columns: that were given; None: they are inferred.
+    """
+
+    origin: Origin
+    unit: TimeUnit | None
+    parsed: tuple[TimeUnit, ...]
+    wanted: EventTimeRange
+    policy: EventTimePolicy
+    keeps_malformed: bool
+    prefix: str
+    columns: pa.Schema | None
+
+    @property
+    def by_column(self) -> RowTimes | None:
+        """What takes event times from a column; None: they are not in one."""
+        if not isinstance(self.origin, ColumnTimes):
+            return None
+        return RowTimes(self.wanted, self.origin.name, self.unit, self.policy, self.parsed)
+
+    @property
+    def of_rows(self) -> RowTimes | None:
+        """What tells rows apart, where chunks as a whole are not all in the range of event times."""
+        return self.by_column if self.wanted.is_bounded else None
+
+    @property
+    def read_column(self) -> TimeColumn | None:
+        """The column by which rows are told apart, as it is read."""
+        return None if self.of_rows is None or self.columns is None else self.of_rows.column_of(self.columns)
+
+    @property
+    def by_partition(self) -> PartitionTimes | None:
+        """What takes event times from the folders that name their column; None: they are not in a column."""
+        times = self.by_column
+        if times is None:
+            return None
+        given = None if self.columns is None else times.column_of(self.columns)
+        # What is not read has no type but its text's.
+        column = given or times.column_of(pa.schema([(times.column, pa.string())]))
+        return column and PartitionTimes(column, self.prefix)
+
+    @property
+    def of_chunks(self) -> ObjectTimes:
+        """What planning goes by."""
+        return ObjectTimes(
+            self.origin,
+            policy=self.policy,
+            keeps_malformed=self.keeps_malformed,
+            wanted=self.wanted,
+            partition=self.by_partition,
+        )
