@@ -23,20 +23,20 @@ from tidegate.errors import ConnectorError, CorruptDataError
 
 __all__ = [
     "DEFAULT_MOST_BYTES",
-    "LARGEST_MOST_BYTES",
     "Bound",
     "Bytes",
     "OutOfMemoryError",
     "about",
     "decompress",
+    "parse_most_bytes",
     "sound_lz4_header",
 ]
 
 Bytes: TypeAlias = "npt.NDArray[np.uint8]"
 
 DEFAULT_MOST_BYTES = 256 << 20
-LARGEST_MOST_BYTES = 1 << 40
-"""As much as an option may allow: more than machines have, and a number that no codec stumbles over."""
+_LARGEST_MOST_BYTES = 1 << 40  # more than machines have, and a number that no codec stumbles over
+_LONGEST_NUMBER = 20  # digits
 _LEAST_ROOM = 8 << 10
 _USUAL_RATIO = 4  # most blocks become no more than so many times as large
 _GROWTH = 4  # of room that was too small: where memory is limited, room that is asked for counts as if it were used
@@ -48,6 +48,15 @@ _OUT_OF_MEMORY = (
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_SIZE = 16
 _XZ_WINDOW = 128 << 20  # twice what the highest preset takes
+
+
+def parse_most_bytes(value: Any) -> int:
+    """Read how many bytes a few compressed ones may become; raises ValueError for anything else."""
+    text = str(value).strip()
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER else 0
+    if not 0 < number <= _LARGEST_MOST_BYTES:
+        raise ValueError(f"expected a whole number of bytes above 0, up to {_LARGEST_MOST_BYTES}")
+    return number
 
 
 class Bound(NamedTuple):

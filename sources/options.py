@@ -11,7 +11,6 @@ from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic.alias_generators import to_camel
 
 from tidegate.errors import OptionError, did_you_mean
-from tidegate.readers.decompression import LARGEST_MOST_BYTES
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -19,15 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Duration",
-    "MostBytes",
     "option_names",
     "parse_duration",
-    "parse_most_bytes",
     "sentence",
     "without_login",
 ]
 
-_LONGEST_NUMBER = 20  # digits
 _USER = re.compile("//[^/]*@")
 _ONE_UNIT = re.compile("([0-9]{1,5}) (millisecond|second|minute|hour|day)s?")
 
@@ -59,18 +55,6 @@ def parse_duration(value: Any) -> timedelta:
 
 
 Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
-
-
-def parse_most_bytes(value: Any) -> int:
-    """Read how many bytes a few compressed ones may become; raises ValueError for anything else."""
-    text = str(value).strip()
-    number = int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER else 0
-    if not 0 < number <= LARGEST_MOST_BYTES:
-        raise ValueError(f"expected a whole number of bytes above 0, up to {LARGEST_MOST_BYTES}")
-    return number
-
-
-MostBytes = Annotated[int, BeforeValidator(parse_most_bytes)]
 
 
 def option_names(model: type[BaseModel]) -> dict[str, str]:

@@ -185,11 +185,11 @@ def test_connectors_and_formats_know_nothing_of_each_other():
         ("enumerators/s3/state/lease", "from tidegate.readers.kafka import client", 1),
         ("jobs/backfill/s3", "def f():\n    from tidegate.sources.kafka.source import KafkaSource", 1),
         ("readers/formats/json/lines", "from tidegate.readers.formats.csv.dialect import CsvDialect", 1),
-        ("readers/formats/text", "from tidegate.readers.formats.json import lines", 1),
+        ("readers/formats/text/format", "from tidegate.readers.formats.json import lines", 1),
         ("readers/formats/json/lines", "from tidegate.readers.formats.line_ranges import LONGEST_LINE", 0),
         ("readers/formats/json/lines", "from tidegate.readers.s3.store import ObjectStore", 0),
         ("sources/registration", "import tidegate.sources.kafka.source, tidegate.sources.s3.source", 0),
-        ("sources/s3/text", "from tidegate.readers.formats.csv.dialect import CsvDialect", 0),
+        ("sources/s3/format", "from tidegate.readers.formats.csv.dialect import CsvDialect", 0),
     ],
 )
 def test_an_import_of_a_sibling_is_found(tmp_path, module, line, found):

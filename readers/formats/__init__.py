@@ -1,1 +1,1 @@
-"""Formats of objects: executors read by them, and the driver surveys.  Here is what they share, and the small ones."""
+"""Formats of objects: executors read by them, and the driver surveys.  Here is their registry, and what they share."""

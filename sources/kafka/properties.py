@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tidegate.errors import OptionError, did_you_mean
+from tidegate.readers.decompression import parse_most_bytes
 from tidegate.readers.kafka.config import KafkaConnectionConfig
 from tidegate.readers.kafka.wire.frames import LARGEST_FRAME
-from tidegate.sources.options import parse_most_bytes
 
 __all__ = ["connection_config"]
 

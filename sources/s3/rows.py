@@ -1,11 +1,11 @@
-"""The options that say which rows and columns are read, and what becomes of records that cannot be."""
+"""The options that say which rows and columns are read."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, TypeAlias
 
 import pyarrow as pa
-from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+from pydantic import BeforeValidator, ConfigDict, model_validator
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 from typing_extensions import Self
@@ -13,8 +13,7 @@ from typing_extensions import Self
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.readers.arrow.conform import position_of
 from tidegate.readers.event_time.range import EventTimeRange
-from tidegate.readers.formats.bad_record_files import check_location
-from tidegate.readers.formats.bad_records import CORRUPT_COLUMN, BadRecordPolicy, Mode
+from tidegate.readers.formats.options import RecordOptions
 from tidegate.readers.objects.metadata import METADATA
 from tidegate.sources.s3.discovery import epoch_ms, parse_time
 
@@ -33,10 +32,6 @@ def _columns(value: Any) -> Any:
     return value
 
 
-def _mode(value: Any) -> Any:
-    return value.upper() if isinstance(value, str) else value
-
-
 def _moment(value: Any) -> Any:
     try:
         return int(value) if isinstance(value, str) else value if isinstance(value, int) else epoch_ms(value)
@@ -45,11 +40,10 @@ def _moment(value: Any) -> Any:
 
 
 Columns: TypeAlias = Annotated[pa.Schema | tuple[str, ...], BeforeValidator(_columns)]
-Location: TypeAlias = Annotated[str, BeforeValidator(lambda value: check_location(str(value)))]
 Moment: TypeAlias = Annotated[int, BeforeValidator(_moment)]
 
 
-class S3RowOptions(BaseModel):
+class S3RowOptions(RecordOptions):
     """Which rows and columns are read.
 
     columns: names of the columns to read, of those that are inferred; or their schema.  By default all that
@@ -59,12 +53,6 @@ class S3RowOptions(BaseModel):
         exclusive; in ms or as a datetime.
     include_metadata: add the column ``_metadata``, which says what object and chunk a row is from.
     partition_column_type_inference: give the columns that folders ``column=value`` name other types than string.
-    mode: what becomes of records that cannot be read or do not fit: ``FAILFAST``, ``PERMISSIVE`` or
-        ``DROPMALFORMED``.
-    column_name_of_corrupt_record: holds the text of such a record, if it is permitted and the schema has
-        the column.
-    rescued_data_column: holds what does not fit the columns, as JSON.
-    bad_records_path: a folder, or ``s3://bucket/prefix``, to which bad records are written and not read.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)  # pyarrow's
@@ -74,31 +62,13 @@ class S3RowOptions(BaseModel):
     ending_timestamp: Moment | None = None
     include_metadata: bool = False
     partition_column_type_inference: bool = True
-    mode: Annotated[Mode, BeforeValidator(_mode)] = "FAILFAST"
-    column_name_of_corrupt_record: str = CORRUPT_COLUMN
-    rescued_data_column: str | None = None
-    bad_records_path: Location | None = None
 
     @model_validator(mode="after")
     def _consistent_rows(self) -> Self:
-        given = self.model_fields_set
-        if self.bad_records_path is not None and "mode" in given and self.mode != "DROPMALFORMED":
-            raise ValueError(f"badRecordsPath is set, which leaves bad records out, but mode is {self.mode!r}")
-        if "column_name_of_corrupt_record" in given and not self.bad_record_policy.keeps_corrupt:
-            raise ValueError("columnNameOfCorruptRecord is set, which needs mode 'PERMISSIVE' and no badRecordsPath")
-        if self.rescued_data_column in (self.column_name_of_corrupt_record, METADATA.name):
-            raise ValueError(f"rescuedDataColumn is {self.rescued_data_column!r}, which is another column's name")
         start, end = self.starting_timestamp, self.ending_timestamp
         if start is not None and end is not None and start >= end:
             raise ValueError("startingTimestamp is not before endingTimestamp, so there is nothing to read")
         return self
-
-    @property
-    def bad_record_policy(self) -> BadRecordPolicy:
-        """The options as formats take them."""
-        return BadRecordPolicy(
-            self.mode, self.column_name_of_corrupt_record, self.rescued_data_column, self.bad_records_path
-        )
 
     @property
     def event_time_range(self) -> EventTimeRange:

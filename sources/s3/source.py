@@ -41,7 +41,8 @@ from tidegate.enumerators.s3.times.paths import PathTimes
 from tidegate.errors import OptionError
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
-from tidegate.readers.formats.csv.columns import GivenColumns
+from tidegate.readers.formats.factory import Reading
+from tidegate.readers.formats.registry import FACTORIES
 from tidegate.readers.objects.partitions import partition_fields, partition_texts
 from tidegate.readers.objects.values import ObjectFormat, S3Object
 from tidegate.readers.s3.reader import S3SplitReader
@@ -50,7 +51,7 @@ from tidegate.sources.contract import Source
 from tidegate.sources.s3.connection import S3ConnectionOptions
 from tidegate.sources.s3.discovery import S3DiscoveryOptions, is_listed
 from tidegate.sources.s3.event_times import S3EventTimes
-from tidegate.sources.s3.format import S3FormatOptions
+from tidegate.sources.s3.format import KEPT_OPTIONS, S3FormatOptions
 from tidegate.sources.s3.rows import S3RowOptions
 
 __all__ = ["S3Source"]
@@ -58,9 +59,6 @@ __all__ = ["S3Source"]
 _NO_TOPICS = "S3 has no topics; set path to s3://bucket/prefix"
 _LOG = logging.getLogger("tidegate.planner")
 _SAMPLES = 16
-_KEPT = ("file_format", "event_time", "event_time_unit", "multi_line", "wholetext", "line_sep")
-"""The options by which chunks are cut and planned, so that they stay from run to run, as the path does."""
-
 _SCHEMA = "schema"  # the name of the inferred columns in the state location
 
 
@@ -105,9 +103,12 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
 
     @classmethod
     def fields_from_options(cls, options: dict[str, str]) -> dict[str, Any]:
-        """Take ``delimiter`` for ``sep``, as Spark does; of both, ``sep`` counts."""
-        delimiter = options.pop("delimiter", None)
-        return super().fields_from_options(options if delimiter is None else {"sep": delimiter, **options})
+        """Take what Spark also calls an option of a format for that one."""
+        for factory in FACTORIES.values():
+            for alias, option in factory.aliases.items():
+                if alias in options:
+                    options.setdefault(option, options.pop(alias))
+        return super().fields_from_options(options)
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -173,7 +174,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             clean=None if self.clean_source == "off" else ObjectCleaner(self._store(), self.archive).clean,
             options={
                 "path": f"s3://{self.bucket}/{self.listing_rules.prefix}",
-                **{to_camel(field): getattr(self, field) for field in _KEPT},
+                **{to_camel(field): getattr(self, field) for field in KEPT_OPTIONS},
             },
         )
 
@@ -237,9 +238,10 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             return
         wanted = self._names_of_data(self.columns, samples)
         schemas: list[pa.Schema] = []
-        if self.file_format == "csv" and (self.enforce_schema or not self.header):
-            schemas = [self.columns]  # by position
-        elif self.file_format not in {"text", "binaryFile"} and not self.event_time_range.is_bounded:
+        columns_by = self.format_factory.columns_by(self)
+        if columns_by == "position":
+            schemas = [self.columns]
+        elif columns_by == "name" and not self.event_time_range.is_bounded:
             # With a range of times, what lies outside of it is not fetched, and RowTimes.check has seen the column.
             plain = self.model_copy(update={"columns": None})
             schemas = columns_of_each(
@@ -297,15 +299,17 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         return ObjectStore(self.connection, self.bucket)
 
     def _format(self, store: ObjectStore) -> ObjectFormat:
-        return self.object_format(store, self.bad_record_policy, self._given_columns, self._times.read_column)
+        return self.object_format(
+            store, Reading(self._given_columns, self.listing_rules.prefix, self._times.read_column)
+        )
 
     @property
-    def _given_columns(self) -> GivenColumns | None:
+    def _given_columns(self) -> tuple[str, ...] | None:
+        """The names of the columns that were given of the data."""
         if not isinstance(self.columns, pa.Schema):
             return None
         own = self.own_columns()
-        names = [field.name for field in self.bad_record_policy.data_schema(self.columns) if field not in own]
-        return GivenColumns(tuple(names), self.listing_rules.prefix)
+        return tuple(field.name for field in self.bad_record_policy.data_schema(self.columns) if field not in own)
 
     def _listing(self) -> ObjectListing:
         return ObjectListing(self.connection, self.bucket, self.listing_rules)
@@ -329,8 +333,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         return S3EventTimes(
             self.event_time_origin,
             self.event_time_unit,
-            # In a column of timestamps, a JSON number counts seconds.
-            parsed=("iso8601", "s") if self.file_format == "json" else ("iso8601",),
+            parsed=self.format_factory.parsed_units,
             wanted=self.event_time_range,
             policy=self.event_time_policy,
             keeps_malformed=self.bad_record_policy.keeps_corrupt,

@@ -1,16 +1,22 @@
-"""The options of formats that are text, csv and text, under the names of Spark's readers."""
+"""The options of CSV, under the names of Spark's reader, and its factory."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, model_validator
+from pydantic import BeforeValidator, model_validator
 from typing_extensions import Self
 
+from tidegate.readers.formats.csv.columns import GivenColumns
 from tidegate.readers.formats.csv.dialect import CsvDialect
-from tidegate.readers.plain_text import UTF_8, check_encoding, is_single_byte
+from tidegate.readers.formats.factory import ColumnsBy, FormatFactory, Reading
+from tidegate.readers.formats.options import EncodingOptions, RecordOptions
+from tidegate.readers.objects.values import ObjectFormat
+from tidegate.readers.plain_text import UTF_8, is_single_byte
+from tidegate.readers.s3.store import ObjectStore
 
-__all__ = ["TEXT_OPTIONS", "S3TextOptions"]
+__all__ = ["CsvFactory", "CsvOptions"]
 
 _TAB = "\\t"  # how Spark lets one write it
 
@@ -22,22 +28,12 @@ def _character(value: Any) -> Any:
     raise ValueError("expected one ASCII character, which is no line end")
 
 
-def _line_end(value: Any) -> Any:
-    if value is None or (isinstance(value, str) and len(value) == 1 and value.isascii()):
-        return value
-    raise ValueError("expected one ASCII character")
-
-
 Character: TypeAlias = Annotated[str, BeforeValidator(_character)]
 NoneOrCharacter: TypeAlias = Annotated[str, BeforeValidator(lambda value: "" if value == "" else _character(value))]
-LineEnd: TypeAlias = Annotated[str | None, BeforeValidator(_line_end)]
-Encoding: TypeAlias = Annotated[str, BeforeValidator(lambda value: check_encoding(str(value)))]
 
 
-class S3TextOptions(BaseModel):
-    r"""How text is written.
-
-    Of csv:
+class CsvOptions(RecordOptions, EncodingOptions):
+    r"""How CSV is written.
 
     sep: between two values; also called ``delimiter``.  A tab may be written as ``\t``.
     quote: around values that hold separators; empty: there are no quotes.
@@ -49,15 +45,6 @@ class S3TextOptions(BaseModel):
     multi_line: quoted values may hold line ends.
     null_value: a text that means null, besides nothing.
     ignore_leading_white_space, ignore_trailing_white_space: around values that are not quoted.
-
-    Of text:
-
-    wholetext: each object is one row.
-    line_sep: what ends lines; by default any usual line end.
-
-    Of both:
-
-    encoding: such as ``ISO-8859-1``; a line feed is one byte in it.
     """
 
     sep: Character = ","
@@ -71,12 +58,9 @@ class S3TextOptions(BaseModel):
     null_value: str = ""
     ignore_leading_white_space: bool = False
     ignore_trailing_white_space: bool = False
-    wholetext: bool = False
-    line_sep: LineEnd = None
-    encoding: Encoding = UTF_8
 
     @model_validator(mode="after")
-    def _consistent_text(self) -> Self:
+    def _consistent_csv(self) -> Self:
         characters = [self.sep, self.comment, *{self.quote, self.escape}]
         used = [character for character in characters if character]
         if len(set(used)) < len(used):
@@ -85,13 +69,6 @@ class S3TextOptions(BaseModel):
             raise ValueError(
                 f"encoding is {self.encoding!r}, but multiLine takes UTF-8 and encodings of one byte a character"
             )
-        if self.line_sep is not None and self.encoding != UTF_8 and not is_single_byte(self.encoding):
-            # A byte of a longer character may be the same.
-            raise ValueError(
-                f"encoding is {self.encoding!r}, but lineSep takes UTF-8 and encodings of one byte a character"
-            )
-        if self.wholetext and self.line_sep is not None:
-            raise ValueError(f"lineSep is {self.line_sep!r}, but wholetext takes objects as they are")
         return self
 
     @property
@@ -111,10 +88,29 @@ class S3TextOptions(BaseModel):
         )
 
 
-TEXT_OPTIONS = {
-    **dict.fromkeys(S3TextOptions.model_fields, ("csv",)),
-    "wholetext": ("text",),
-    "line_sep": ("text",),
-    "encoding": ("csv", "text"),
-}
-"""The formats that each option belongs to."""
+class CsvFactory(FormatFactory[CsvOptions]):
+    """Makes ``csv``."""
+
+    name: ClassVar[str] = "csv"
+    options = CsvOptions
+    split_options: ClassVar[Sequence[str]] = ("multi_line",)
+    aliases: ClassVar[Mapping[str, str]] = {"delimiter": "sep"}
+
+    def create(self, options: CsvOptions, store: ObjectStore, reading: Reading) -> ObjectFormat:
+        """Return what cuts and reads the objects of a bucket."""
+        from tidegate.readers.formats.csv.format import CsvFormat
+
+        return CsvFormat(
+            store,
+            options.event_time_unit,
+            options.csv_dialect,
+            None if reading.columns is None else GivenColumns(reading.columns, reading.prefix),
+            enforce_schema=options.enforce_schema,
+            infer_schema=options.infer_schema,
+            bad_records=options.bad_record_policy,
+            read_times=reading.times,
+        )
+
+    def columns_by(self, options: CsvOptions) -> ColumnsBy:
+        """Tell how columns are found: by a header, unless there is none, or it does not count."""
+        return "name" if options.header and not options.enforce_schema else "position"

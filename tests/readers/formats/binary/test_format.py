@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.objects.memory import Memory, chunk_of
 from tidegate.errors import CorruptDataError, OptionError
-from tidegate.readers.formats import binary as binary_file_format
-from tidegate.readers.formats.binary import BINARY_FILE_SCHEMA, BinaryFileFormat
+from tidegate.readers.formats.binary import format as binary_file_format
+from tidegate.readers.formats.binary.format import BINARY_FILE_SCHEMA, BinaryFileFormat
 from tidegate.readers.objects.values import ChunkSurvey, TimeRange
 from tidegate.readers.s3.store import SMALL_BYTES
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.support.objects.memory import BOM, COMPRESSED, Memory, chunk_of, read_all
 from tidegate.errors import CorruptDataError, OptionError
-from tidegate.readers.formats import text as text_format
 from tidegate.readers.formats.row_groups import BATCH_BYTES
-from tidegate.readers.formats.text import TextFormat
+from tidegate.readers.formats.text import format as text_format
+from tidegate.readers.formats.text.format import TextFormat
 from tidegate.readers.objects.values import ChunkSurvey
 
 SCHEMA = pa.schema([("value", pa.string())])

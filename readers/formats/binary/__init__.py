@@ -1,0 +1,1 @@
+"""Objects of any content, each of which is a row."""

@@ -1,0 +1,73 @@
+"""The contract of a format's factory: what a format declares, so that nothing else need know of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+
+from pydantic import BaseModel
+
+from tidegate.readers.event_time.range import TimeColumn
+from tidegate.readers.event_time.units import TimeUnit
+from tidegate.readers.objects.values import ObjectFormat
+from tidegate.readers.s3.store import ObjectStore
+
+__all__ = ["INFERRED", "ColumnsBy", "FormatFactory", "Reading"]
+
+OptionsT = TypeVar("OptionsT", bound=BaseModel)
+
+ColumnsBy: TypeAlias = Literal["name", "position", "format"]
+"""Objects name their columns; or values are told apart by their places alone; or all objects have the same columns."""
+
+
+class Reading(NamedTuple):
+    """What a query reads of objects.
+
+    columns: the names of the data's columns in a schema that was given, in its order; None: they are inferred.
+    prefix: below it, the folders of a key may name columns, which the data has not.
+    times: how the event-time column is read, where rows are told apart by it.
+    """
+
+    columns: tuple[str, ...] | None = None
+    prefix: str = ""
+    times: TimeColumn | None = None
+
+
+INFERRED = Reading()
+"""All rows, with the columns that objects have."""
+
+
+class FormatFactory(ABC, Generic[OptionsT]):
+    """Makes the format of a name (Flink: FormatFactory).
+
+    A module that defines one imports the format itself only in ``create``, for it brings libraries that take their
+    time to import.
+    """
+
+    name: ClassVar[str]
+    """What users call it, as the option ``fileFormat``."""
+
+    options: type[OptionsT]
+    """Its options; formats that share one take it from the same class."""
+
+    split_options: ClassVar[Sequence[str]] = ()
+    """The options by which objects are cut into records, so that they stay from run to run."""
+
+    aliases: ClassVar[Mapping[str, str]] = {}
+    """Other names of its options in Spark, in lower case, and the option that each means; of both, that one counts."""
+
+    time_columns: ClassVar[Sequence[str] | None] = None
+    """The only columns that may hold event times; None: any may."""
+
+    parsed_units: ClassVar[tuple[TimeUnit, ...]] = ("iso8601",)
+    """The units of what it reads into a column of timestamps itself; see RowTimes."""
+
+    @abstractmethod
+    def create(self, options: OptionsT, store: ObjectStore, reading: Reading) -> ObjectFormat:
+        """Return what cuts and reads the objects of a bucket."""
+
+    def columns_by(self, options: OptionsT) -> ColumnsBy:
+        """Tell how columns are found in an object."""
+        del options
+        return "name"

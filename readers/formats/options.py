@@ -1,0 +1,87 @@
+"""The options that several formats share, under the names of Spark's readers and of Databricks'."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, model_validator
+from typing_extensions import Self
+
+from tidegate.readers.decompression import DEFAULT_MOST_BYTES, parse_most_bytes
+from tidegate.readers.event_time.units import TimeUnit
+from tidegate.readers.formats.bad_record_files import check_location
+from tidegate.readers.formats.bad_records import CORRUPT_COLUMN, BadRecordPolicy, Mode
+from tidegate.readers.objects.metadata import METADATA
+from tidegate.readers.plain_text import UTF_8, check_encoding
+
+__all__ = ["DecompressionOptions", "EncodingOptions", "RecordOptions", "TypedOptions"]
+
+
+def _upper(value: Any) -> Any:
+    return value.upper() if isinstance(value, str) else value
+
+
+Encoding: TypeAlias = Annotated[str, BeforeValidator(lambda value: check_encoding(str(value)))]
+Location: TypeAlias = Annotated[str, BeforeValidator(lambda value: check_location(str(value)))]
+MostBytes: TypeAlias = Annotated[int, BeforeValidator(parse_most_bytes)]
+
+
+class EncodingOptions(BaseModel):
+    """Of formats that are text.
+
+    encoding: such as ``ISO-8859-1``; a line feed is one byte in it.
+    """
+
+    encoding: Encoding = UTF_8
+
+
+class DecompressionOptions(BaseModel):
+    """Of formats that decompress something as a whole.
+
+    max_decompressed_bytes: the most that a block of avro, or an object that is one row of text, takes decompressed.
+        Also the most that a row of avro takes as objects.  Decoding an object of parquet or orc takes at most so
+        much memory beyond 768 MiB.
+    """
+
+    max_decompressed_bytes: MostBytes = DEFAULT_MOST_BYTES
+
+
+class RecordOptions(BaseModel):
+    """Of formats whose records have columns.
+
+    event_time_unit: of an event-time column of numbers or text: ``s``, ``ms``, ``us`` or ``iso8601``.
+    mode: what becomes of records that cannot be read or do not fit: ``FAILFAST``, ``PERMISSIVE`` or
+        ``DROPMALFORMED``.
+    column_name_of_corrupt_record: holds the text of such a record, if it is permitted and the schema has
+        the column.
+    rescued_data_column: holds what does not fit the columns, as JSON.
+    bad_records_path: a folder, or ``s3://bucket/prefix``, to which bad records are written and not read.
+    """
+
+    event_time_unit: TimeUnit | None = None
+    mode: Annotated[Mode, BeforeValidator(_upper)] = "FAILFAST"
+    column_name_of_corrupt_record: str = CORRUPT_COLUMN
+    rescued_data_column: str | None = None
+    bad_records_path: Location | None = None
+
+    @model_validator(mode="after")
+    def _consistent_records(self) -> Self:
+        given = self.model_fields_set
+        if self.bad_records_path is not None and "mode" in given and self.mode != "DROPMALFORMED":
+            raise ValueError(f"badRecordsPath is set, which leaves bad records out, but mode is {self.mode!r}")
+        if "column_name_of_corrupt_record" in given and not self.bad_record_policy.keeps_corrupt:
+            raise ValueError("columnNameOfCorruptRecord is set, which needs mode 'PERMISSIVE' and no badRecordsPath")
+        if self.rescued_data_column in (self.column_name_of_corrupt_record, METADATA.name):
+            raise ValueError(f"rescuedDataColumn is {self.rescued_data_column!r}, which is another column's name")
+        return self
+
+    @property
+    def bad_record_policy(self) -> BadRecordPolicy:
+        """What becomes of bad records, and of surplus."""
+        return BadRecordPolicy(
+            self.mode, self.column_name_of_corrupt_record, self.rescued_data_column, self.bad_records_path
+        )
+
+
+class TypedOptions(RecordOptions, DecompressionOptions):
+    """Of formats whose objects say the types of their columns."""

@@ -1,0 +1,1 @@
+"""Text: lines, or whole objects, as they are."""

@@ -1,0 +1,71 @@
+"""The options of text, under the names of Spark's reader, and its factory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, TypeAlias
+
+from pydantic import BeforeValidator, model_validator
+from typing_extensions import Self
+
+from tidegate.readers.formats.factory import ColumnsBy, FormatFactory, Reading
+from tidegate.readers.formats.options import DecompressionOptions, EncodingOptions
+from tidegate.readers.objects.values import ObjectFormat
+from tidegate.readers.plain_text import UTF_8, is_single_byte
+from tidegate.readers.s3.store import ObjectStore
+
+__all__ = ["TextFactory", "TextOptions"]
+
+
+def _line_end(value: Any) -> Any:
+    if value is None or (isinstance(value, str) and len(value) == 1 and value.isascii()):
+        return value
+    raise ValueError("expected one ASCII character")
+
+
+LineEnd: TypeAlias = Annotated[str | None, BeforeValidator(_line_end)]
+
+
+class TextOptions(EncodingOptions, DecompressionOptions):
+    """How text is written.
+
+    wholetext: each object is one row.
+    line_sep: what ends lines; by default any usual line end.
+    """
+
+    wholetext: bool = False
+    line_sep: LineEnd = None
+
+    @model_validator(mode="after")
+    def _consistent_text(self) -> Self:
+        if self.line_sep is not None and self.encoding != UTF_8 and not is_single_byte(self.encoding):
+            # A byte of a longer character may be the same.
+            raise ValueError(
+                f"encoding is {self.encoding!r}, but lineSep takes UTF-8 and encodings of one byte a character"
+            )
+        if self.wholetext and self.line_sep is not None:
+            raise ValueError(f"lineSep is {self.line_sep!r}, but wholetext takes objects as they are")
+        return self
+
+
+class TextFactory(FormatFactory[TextOptions]):
+    """Makes ``text``."""
+
+    name: ClassVar[str] = "text"
+    options = TextOptions
+    split_options: ClassVar[Sequence[str]] = ("wholetext", "line_sep")
+    time_columns: ClassVar[Sequence[str] | None] = ()
+
+    def create(self, options: TextOptions, store: ObjectStore, reading: Reading) -> ObjectFormat:
+        """Return what cuts and reads the objects of a bucket."""
+        from tidegate.readers.formats.text.format import TextFormat
+
+        del reading
+        return TextFormat(
+            store, options.wholetext, options.line_sep, options.encoding, most_bytes=options.max_decompressed_bytes
+        )
+
+    def columns_by(self, options: TextOptions) -> ColumnsBy:
+        """Tell how columns are found: there is one."""
+        del options
+        return "format"
