@@ -7,8 +7,8 @@ import pytest
 from tests.enumerators.s3 import queries as s3_queries
 from tests.enumerators.s3 import told_queries
 from tests.enumerators.s3.objects import Store
-from tidegate.enumerators.s3 import enumerator as s3_enumerator
 from tidegate.enumerators.s3.cleaning import background as source_cleaning
+from tidegate.enumerators.s3.discovery import background as background_rounds
 from tidegate.enumerators.s3.notifications import held_messages
 from tidegate.enumerators.s3.notifications import queue as notification_queue
 from tidegate.enumerators.s3.notifications.queue import NotificationQueue
@@ -41,7 +41,7 @@ def own_temporary_folder(tmp_path, monkeypatch):
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch):
     """A round that takes long on a busy machine is waited for all the same, where a test does not say otherwise."""
-    for module in (s3_enumerator, source_cleaning, held_messages):
+    for module in (background_rounds, source_cleaning, held_messages):
         monkeypatch.setattr(module, "_PATIENCE_S", 60)
 
 

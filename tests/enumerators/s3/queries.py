@@ -12,15 +12,15 @@ from tidegate.alignment.budget import UNLIMITED
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
-from tidegate.enumerators.s3 import enumerator as s3_enumerator
 from tidegate.enumerators.s3.enumerator import S3Enumerator
+from tidegate.enumerators.s3.manifests.standing import MOST_MANIFESTS
 from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.enumerators.s3.state.ledger import Ledger
+from tidegate.enumerators.s3.state.query_folder import ORPHAN_S
 from tidegate.readers.s3.config import S3ConnectionConfig
 
 DISCOVERY_S = 30
-LATER_S = 2 * s3_enumerator._ORPHAN_S
-MOST_MANIFESTS = s3_enumerator._MOST_MANIFESTS
+LATER_S = 2 * ORPHAN_S
 MOST_BYTES = 4096
 
 
@@ -31,16 +31,17 @@ def open_ledger(folder, later_s=0.0):
 def die(source):
     """End the threads of a run as a SIGKILL would: nothing is released, nothing is written."""
     source._discovery.stop()
-    if source._pool is not None:
-        source._pool.shutdown()
+    if source._rounds._pool is not None:
+        source._rounds._pool.shutdown()
     if source._cleaning is not None:
         source._cleaning._ended.set()
         source._cleaning._dispatcher.shutdown()
         source._cleaning._threads.shutdown()
-    if source._lease is not None:
-        source._lease._ended.set()
-        if source._lease._thread is not None:
-            source._lease._thread.join()
+    lease = None if source._folder is None else source._folder._lease
+    if lease is not None:
+        lease._ended.set()
+        if lease._thread is not None:
+            lease._thread.join()
 
 
 class Query:
@@ -126,7 +127,7 @@ class Query:
 
     def files(self):
         """Return the names of what is stored for this query."""
-        return self.source._ledger.names()
+        return self.source._folder.ledger.names()
 
     @property
     def manifests(self):

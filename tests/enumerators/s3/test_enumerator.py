@@ -91,13 +91,13 @@ def test_rounds_that_find_little_write_little(query, store):
     store.page_size = 1_000
     one = query()
     one.drain()
-    before = {name: len(one.source._ledger.read(name)) for name in one.files()}
+    before = {name: len(one.source._folder.ledger.read(name)) for name in one.files()}
     base = [name for name in before if name.startswith("seen-")]
     for number in range(20):
         store.put(f"new-{number}", [1])
         one.pass_time()
         one.drain()
-    written = {name: len(one.source._ledger.read(name)) for name in one.files() if name not in before}
+    written = {name: len(one.source._folder.ledger.read(name)) for name in one.files() if name not in before}
     assert base[0] in one.offset["enumerator"]["seen"]["runs"]
     assert max(written.values()) < before[base[0]] / 20
     one.restart()

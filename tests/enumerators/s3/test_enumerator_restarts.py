@@ -98,7 +98,7 @@ def test_a_run_whose_checkpoint_another_run_took_over_writes_no_more(query, stor
     second.offset = one.offset
     second.batch()
     with pytest.raises(ConnectorError, match="was taken over by another run"):
-        one.source._lease.renew()
+        one.source._folder._lease.renew()
     store.put("b", [1])
     one.pass_time()
     names = one.files()
@@ -124,7 +124,7 @@ def test_what_was_left_out_and_why_is_noted_and_outlives_a_restart(query, store)
         one.pass_time()
         one.batch()
     noted = LeftOut()
-    noted.restore(one.source._ledger.noted(LEFT_OUT))
+    noted.restore(one.source._folder.ledger.noted(LEFT_OUT))
     assert [(each.found.key, each.reason) for each in noted.objects()] == [("corrupt", "corrupt"), ("a", "overwritten")]
     assert one.run.report()["metrics"]["numFilesLeftOut"] == 1  # by this run
 

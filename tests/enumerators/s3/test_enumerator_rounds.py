@@ -10,12 +10,12 @@ import pytest
 
 from tests.enumerators.s3.queries import all_once, discovery_threads
 from tests.support.waiting import await_that
-from tidegate.enumerators.s3 import enumerator as s3_enumerator
+from tidegate.enumerators.s3.discovery import background
 from tidegate.errors import ConnectorError
 
 
 def test_a_bounded_run_waits_for_its_first_round_however_long_it_takes(query, store, monkeypatch):
-    monkeypatch.setattr(s3_enumerator, "_PATIENCE_S", 0.01)
+    monkeypatch.setattr(background, "_PATIENCE_S", 0.01)
     go_on = threading.Event()
     store.put("a", [1])
     store.on_page = lambda _: go_on.wait(60)
@@ -27,7 +27,7 @@ def test_a_bounded_run_waits_for_its_first_round_however_long_it_takes(query, st
 
 
 def test_a_later_round_that_takes_long_goes_on_beside_the_plans(query, store, monkeypatch):
-    monkeypatch.setattr(s3_enumerator, "_PATIENCE_S", 0.01)
+    monkeypatch.setattr(background, "_PATIENCE_S", 0.01)
     store.put("a", [1], [100])
     one = query(drift_ms=1)
     one.batch()
@@ -42,7 +42,7 @@ def test_a_later_round_that_takes_long_goes_on_beside_the_plans(query, store, mo
     rounds = store.rounds
     assert rounds == 2
     go_on.set()
-    await_that(one.source._round.done)
+    await_that(one.source._rounds._round.done)
     one.pass_time()
     one.drain()
     assert store.rounds == rounds
@@ -83,7 +83,7 @@ def test_a_round_that_times_out_is_a_failure_and_not_one_that_takes_long(query, 
 
 @pytest.mark.parametrize("during", ["page", "survey"])
 def test_closing_during_a_round_ends_soon_and_leaves_no_thread(query, store, monkeypatch, during):
-    monkeypatch.setattr(s3_enumerator, "_PATIENCE_S", 0.01)
+    monkeypatch.setattr(background, "_PATIENCE_S", 0.01)
     one = query()
     one.batch()
     for number in range(5_000):

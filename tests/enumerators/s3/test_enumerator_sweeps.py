@@ -2,7 +2,7 @@
 
 from tests.enumerators.s3.objects import MODIFIED
 from tests.enumerators.s3.queries import LATER_S, MOST_MANIFESTS, all_once, open_ledger
-from tidegate.enumerators.s3 import enumerator as s3_enumerator
+from tidegate.enumerators.s3.state.query_folder import OFFSETS_REMEMBERED
 from tidegate.errors import DeadlineError
 
 
@@ -13,7 +13,7 @@ def test_orphans_are_swept_and_nothing_that_an_offset_names(query, store):
     one.batch()
     orphans = ["00000007-0123456789abcdef", "seen-0123"]
     for name in orphans:
-        one.source._ledger.write(name, b"left by a run that was killed")
+        one.source._folder.ledger.write(name, b"left by a run that was killed")
     for number in range(30):
         store.put(f"{number:02}", [number], [1_000 - number])
         one.pass_time()
@@ -21,7 +21,7 @@ def test_orphans_are_swept_and_nothing_that_an_offset_names(query, store):
         names = one.files()
         assert {*one.manifests, *one.offset["enumerator"]["seen"]["runs"]} <= set(names)
         assert not set(orphans) & set(names)
-        assert len(names) <= MOST_MANIFESTS + 6 * s3_enumerator._OFFSETS_REMEMBERED
+        assert len(names) <= MOST_MANIFESTS + 6 * OFFSETS_REMEMBERED
         if number % 4 == 3:
             one.restart()
     one.drain()
@@ -103,7 +103,7 @@ def test_what_the_last_offset_names_stays_while_rounds_find_objects_without_a_ch
     one.later_s = LATER_S
     store.put("a", [1])
     one.drain()
-    for number in range(2 * s3_enumerator._OFFSETS_REMEMBERED):
+    for number in range(2 * OFFSETS_REMEMBERED):
         store.put(f"empty-{number}", modified_ms=MODIFIED + number)
         one.pass_time()
         one.batch()

@@ -70,8 +70,8 @@ class Query:
             with held._changed:
                 held._done = []
             self.source._discovery.stop()
-            if self.source._pool is not None:
-                self.source._pool.shutdown()
+            if self.source._rounds._pool is not None:
+                self.source._rounds._pool.shutdown()
         self.run = self.source = None
 
     def stop(self):

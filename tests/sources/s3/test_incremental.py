@@ -28,7 +28,7 @@ def lay_down(bucket, keys):
 def found(enumerator):
     """Return the keys that one round of a run finds, and what the run leaves to the next."""
     with closing(enumerator):
-        manifests = [enumerator._manifest(split) for split in enumerator.discover()]
+        manifests = [enumerator.manifest(split) for split in enumerator.discover()]
         keys = [key for manifest in manifests for key in manifest.chunks(0, len(manifest))["key"].to_pylist()]
         return sorted(key.removeprefix("in/") for key in keys), enumerator.snapshot()
 

@@ -118,7 +118,7 @@ def test_closing_while_objects_are_asked_for_ends_soon_and_leaves_no_thread(told
         go_on.wait(60)
 
     store.find = hang
-    one.source._begin_round()
+    one.source._rounds.begin()
     assert asked.wait(60)
     begun = time.monotonic()
     one.stop()

@@ -32,7 +32,7 @@ def ask(query, number, key, most=100):
         begin, end = CHUNK_BYTES * at, CHUNK_BYTES * (at + 1)
         values = [*query.store.objects[key], begin, end, 1, min(times), max(times)]
         chunks.add(pa.record_batch([[value] for value in values], schema=CHUNK_SCHEMA))
-    return request_reread(query.source._ledger, chunks, number)
+    return request_reread(query.source._folder.ledger, chunks, number)
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_request_that_no_stored_offset_names_is_not_swept_however_old_it_is(qu
 
 def test_a_request_stays_until_a_stored_offset_names_what_its_manifest_was_merged_into(query):
     name = ask(query, 1, "b")
-    requests = RereadRequests(query.source._ledger, {})
+    requests = RereadRequests(query.source._folder.ledger, {})
     requests.take(name, 7)
     for number, live in ((6, {8}), (7, {7}), (7, {7, 8})):
         requests.stored(number, live)

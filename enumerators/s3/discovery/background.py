@@ -1,0 +1,53 @@
+"""Discovery rounds beside the plans: one that takes long holds no batch up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import Generic, TypeVar
+
+from tidegate.enumerators.daemon_threads import DaemonThreads
+
+__all__ = ["BackgroundRounds"]
+
+_PATIENCE_S = 5.0  # for a round; one that takes longer goes on beside the plans
+
+FoundT = TypeVar("FoundT")
+
+
+class BackgroundRounds(Generic[FoundT]):
+    """Runs one round at a time, in a thread.
+
+    look: a round, which returns what it found.
+    """
+
+    def __init__(self, look: Callable[[], FoundT]) -> None:
+        self._look = look
+        self._pool: DaemonThreads | None = None
+        self._round: Future[FoundT] | None = None
+
+    def begin(self) -> Future[FoundT]:
+        """Begin a round, unless one goes on."""
+        if self._pool is None:
+            self._pool = DaemonThreads(1, "tidegate-discovery")
+        if self._round is None:
+            self._round = self._pool.submit(self._look)
+        return self._round
+
+    def found(self) -> FoundT | None:
+        """Return what a round found; None: it goes on.  Raises what the round raises; another one begins after it.
+
+        The first call waits for its round to end, for a bounded run is to read all there is.  One that begins a later
+        round waits for some seconds, and leaves a longer one to the calls after it.
+        """
+        patience_s = None if self._pool is None else _PATIENCE_S if self._round is None else 0.0
+        current = self.begin()
+        if not wait([current], patience_s).done:
+            return None
+        self._round = None
+        return current.result()
+
+    def close(self) -> None:
+        """Begin no round any more."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,88 @@
+"""A query's own part of the state location, in which it alone writes, and sweeps what no offset names."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping
+
+from tidegate.alignment.splits import SplitId
+from tidegate.enumerators.s3.manifests.manifest import Manifest
+from tidegate.enumerators.s3.state.kept_options import KEPT_OPTIONS, keep_options
+from tidegate.enumerators.s3.state.lease import Lease
+from tidegate.enumerators.s3.state.ledger import Ledger
+
+__all__ = ["OFFSETS_REMEMBERED", "ORPHAN_S", "QueryFolder"]
+
+OFFSETS_REMEMBERED = 4  # Spark may go back to the last one or two
+ORPHAN_S = 3600.0
+
+
+class QueryFolder:
+    """Files that a query writes before an offset names them.
+
+    ledger: an attribute: the files.
+    location: the state location, of which each query has a part.
+    owner: names the query.
+    options: that may not change from run to run; see ``keep_options``.
+    """
+
+    def __init__(self, location: Ledger, owner: str, options: Mapping[str, object]) -> None:
+        self.ledger = location.of_query(owner)
+        self._location, self._owner, self._options = location, owner, options
+        self._lease: Lease | None = None
+        self._notes: dict[str, bytes] = {}
+        self._offsets: deque[set[str]] = deque(maxlen=OFFSETS_REMEMBERED)  # what each of them names
+        self._swept: set[str] | None = None
+
+    def hold(self) -> None:
+        """Be alone in writing here, or raise ConnectorError; CheckpointError for options of another query."""
+        if self._lease is None:
+            lease = self._location.lease()
+            lease.acquire(self._owner)
+            self._lease = lease
+        if self._options:
+            keep_options(self.ledger, self._options)
+            self._options = {}  # they are kept
+        self._lease.check()
+
+    def release(self) -> None:
+        """Let the next run have it; may be called twice."""
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
+
+    def manifest(self, split: SplitId) -> Manifest:
+        """Return a manifest that is stored.  Raises CheckpointError when it is lost or damaged."""
+        return Manifest.parse(split, self.ledger.read(split))
+
+    def write(self, files: Mapping[str, bytes]) -> None:
+        """Write files, one after the other."""
+        for name, data in files.items():
+            self.ledger.write(name, data)
+
+    def noted(self, name: str) -> bytes:
+        """Return a note; empty: there is none."""
+        self._notes[name] = self.ledger.noted(name) or b""
+        return self._notes[name]
+
+    def note(self, name: str, data: bytes) -> None:
+        """Write a note in place of an earlier one, unless it says the same."""
+        if data != self._notes.get(name, b""):
+            self.ledger.note(name, data)
+            self._notes[name] = data
+
+    def remember(self, named: Collection[str]) -> None:
+        """Learn which files an offset names."""
+        names = {*named}
+        if not self._offsets or self._offsets[-1] != names:
+            self._offsets.append(names)
+
+    def sweep(self, named: Collection[str]) -> None:
+        """Delete what no offset names, whether Spark has stored it or is about to, and what is old.
+
+        named: what the next offset will name, and the last stored one.
+        """
+        names = {KEPT_OPTIONS, *self._notes, *named}
+        if names != self._swept:
+            self.ledger.sweep(names.union(*self._offsets), ORPHAN_S)
+            self._swept = names

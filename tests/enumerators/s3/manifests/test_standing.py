@@ -1,0 +1,90 @@
+"""What a discovery round makes of where a query stands: every chunk stays, and each name has its file."""
+
+from collections import Counter
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
+from tidegate.enumerators.s3.manifests.standing import MOST_MANIFESTS, Standing
+from tidegate.enumerators.s3.state.seen_objects import SeenObjects
+from tidegate.enumerators.s3.state.snapshot import S3Snapshot
+from tidegate.readers.objects.values import CHUNK_SCHEMA, Chunk, S3Object
+
+BEGIN = Standing(S3Snapshot())
+MODIFIED = 1_700_000_000_000
+
+
+def chunk(key, time_ms=5):
+    return Chunk(key, 100, "e", MODIFIED, 0, 100, 7, time_ms, time_ms)
+
+
+def sorter(*chunks):
+    made = ChunkSorter()
+    made.add(pa.Table.from_pylist([each._asdict() for each in chunks], CHUNK_SCHEMA))
+    return made
+
+
+def seen(*keys):
+    made = SeenObjects(None)
+    made.add([S3Object(key, 100, "e", MODIFIED) for key in keys])
+    made.end_round(MODIFIED)
+    return made
+
+
+def unread(standing, committed):
+    found = Counter()
+    for split, manifest in standing.live.items():
+        found.update(manifest.chunks(committed.get(split, 0), len(manifest)).column("key").to_pylist())
+    return found
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30))
+def test_rounds_lose_no_chunk_and_give_none_twice_however_they_are_read_and_merged(rounds):
+    standing, committed, expected, files, number = BEGIN, {}, Counter(), {}, 0
+    for found, read in rounds:
+        keys = [f"{number + n:03}" for n in range(found)]
+        number += found
+        expected.update(keys)
+        before = standing
+        steps = [standing.without_read(committed).after_round(sorter(*map(chunk, keys)), seen())]
+        steps.append(steps[0].standing.merged(committed))
+        standing = steps[-1].standing
+        for step in steps:
+            assert not files.keys() & step.files.keys()
+            files |= step.files
+        assert len(standing.live) <= MOST_MANIFESTS
+        assert unread(standing, committed) == expected
+        assert all(files[split] == manifest.data for split, manifest in standing.live.items())
+        assert standing.snapshot.number - before.snapshot.number <= len(steps)
+        for split, manifest in [*standing.live.items()][:1]:
+            done = committed.get(split, 0)
+            end = min(done + read, len(manifest))
+            expected.subtract(manifest.chunks(done, end).column("key").to_pylist())
+            committed[split] = end
+        expected += Counter()
+
+
+def test_a_round_that_finds_nothing_changes_nothing_and_writes_nothing():
+    standing = BEGIN.after_round(sorter(chunk("a")), seen("a")).standing
+    assert standing.after_round(ChunkSorter(), seen("a")) == (standing, {})
+
+
+def test_what_was_seen_is_named_beside_the_manifest_and_each_of_its_runs_is_written_once():
+    memory = seen("a", "b")
+    step = BEGIN.after_round(sorter(chunk("a"), chunk("b")), memory)
+    (manifest,) = step.standing.live
+    assert [*step.files] == [manifest, *(run.name for run in memory.runs)]
+    assert {*step.standing.snapshot.runs} == {run.name for run in memory.runs}
+    assert step.standing.after_round(ChunkSorter(), memory).files == {}
+    assert BEGIN.snapshot.runs == ()
+
+
+def test_a_standing_that_was_left_behind_stays_as_it_was():
+    one = BEGIN.after_round(sorter(chunk("a")), seen("a")).standing
+    one.after_round(sorter(chunk("b")), seen("a", "b"))
+    one.without_read(dict.fromkeys(one.live, 1))
+    assert (len(one.live), one.snapshot.number) == (1, 1)
+    assert one.greatest_number(one.live) == 1
+    assert one.greatest_number({}) == 0
