@@ -2,6 +2,9 @@ r"""The records of a block of CSV, as columns of texts.
 
 pyarrow.csv reads what is plain, a block at once.  What is not, or has not as many values in each record,
 is taken record by record, by Spark's rules.
+
+Tried: pyarrow.csv 26 refuses a record of fewer values than columns, and has no option for comments.  Python's csv
+module has none either, and gives Python objects.  Neither says where a record begins, which errors and chunks need.
 """
 
 from __future__ import annotations

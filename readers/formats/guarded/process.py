@@ -2,6 +2,8 @@
 
 Arrow's readers of Parquet and ORC trust what they read.  Some damaged objects end the process, some ask for gigabytes,
 some keep the process busy for ever.  A child is started by exec when it is first needed, and used again.
+
+The ProcessPoolExecutor of Python bounds neither memory nor time of a call, and unpickles whatever a child says.
 """
 
 from __future__ import annotations

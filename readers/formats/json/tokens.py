@@ -2,6 +2,9 @@
 
 A compiled loop walks over lines that hold one flat object each, by the grammar of RFC 8259.  It gives up at
 whatever else it meets, valid or not.
+
+Tried: pyarrow.json 26 refuses a number for a column of strings, and a key that comes twice.  One line that is bad fails
+the whole block.  It says of no value where in the text that stands, which Spark's rules for strings need.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 Only what a few fields need is understood; all others are handed on as they are, so that a message with
 some other fields can be written (Protocol Buffers: encoding; ORC specification v1: compression).
+The runtime of Protocol Buffers would be a dependency for two of these functions, ``message`` and ``encoded``.
 """
 
 from __future__ import annotations

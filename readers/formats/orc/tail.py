@@ -1,6 +1,10 @@
 """What an ORC object says of itself: its stripes, its types, the times that statistics bound.
 
 Numbers of fields are those of orc_proto.proto (ORC specification v1: file tail, stripe footer).
+
+Tried: pyarrow 26 counts the stripes and their statistics, and shows neither these nor where a stripe lies.  pyorc 0.12
+shows both, but writes no tail.  Arrow needs one to decode a stripe alone, with names and a zone of our choice
+(``stripe_alone``), and rows of pyorc are Python objects.
 """
 
 from __future__ import annotations
