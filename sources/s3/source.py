@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -25,25 +24,14 @@ from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
 from tidegate.enumerators.s3.enumerator import S3Enumerator
 from tidegate.enumerators.s3.notifications.objects import ObjectNotifications
 from tidegate.enumerators.s3.notifications.queue import NotificationQueue
-from tidegate.enumerators.s3.samples.check import (
-    check_columns,
-    check_path_times,
-    check_time_column,
-    columns_of_each,
-    lacking,
-    nothing_found,
-)
-from tidegate.enumerators.s3.samples.columns import infer_columns, with_partition_columns
-from tidegate.enumerators.s3.samples.objects import Samples, find_samples
+from tidegate.enumerators.s3.samples.objects import find_samples
 from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
-from tidegate.enumerators.s3.times.paths import PathTimes
 from tidegate.errors import OptionError
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 from tidegate.readers.formats.factory import Reading
 from tidegate.readers.formats.registry import FACTORIES
-from tidegate.readers.objects.partitions import partition_fields, partition_texts
 from tidegate.readers.objects.values import ObjectFormat, S3Object
 from tidegate.readers.s3.reader import S3SplitReader
 from tidegate.readers.s3.store import ObjectStore
@@ -51,13 +39,13 @@ from tidegate.sources.contract import Source
 from tidegate.sources.s3.connection import S3ConnectionOptions
 from tidegate.sources.s3.discovery import S3DiscoveryOptions, is_listed
 from tidegate.sources.s3.event_times import S3EventTimes
+from tidegate.sources.s3.first_objects import FirstObjects
 from tidegate.sources.s3.format import KEPT_OPTIONS, S3FormatOptions
 from tidegate.sources.s3.rows import S3RowOptions
 
 __all__ = ["S3Source"]
 
 _NO_TOPICS = "S3 has no topics; set path to s3://bucket/prefix"
-_LOG = logging.getLogger("tidegate.planner")
 _SAMPLES = 16
 _SCHEMA = "schema"  # the name of the inferred columns in the state location
 
@@ -226,74 +214,29 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
                 times.check(self.columns)
 
     def _check_samples(self) -> None:
-        """Compare what was given with the first objects; warn of columns that none has.
+        """Compare what was given with the first objects; raises OptionError where none has the event time."""
+        if isinstance(self.columns, pa.Schema):
+            added = [*(field.name for field in self.own_columns()), self.column_name_of_corrupt_record]
+            self._first_objects().check(self.columns, added)
 
-        Raises OptionError where none has the event time.
-        """
-        if not isinstance(self.columns, pa.Schema):
-            return
-        samples = self._samples()
-        if not samples.objects:
-            _LOG.warning("%s", nothing_found(self.path, samples))
-            return
-        wanted = self._names_of_data(self.columns, samples)
-        schemas: list[pa.Schema] = []
-        columns_by = self.format_factory.columns_by(self)
-        if columns_by == "position":
-            schemas = [self.columns]
-        elif columns_by == "name" and not self.event_time_range.is_bounded:
-            # With a range of times, what lies outside of it is not fetched, and RowTimes.check has seen the column.
-            plain = self.model_copy(update={"columns": None})
-            schemas = columns_of_each(
-                plain._format(plain._store()),  # noqa: SLF001 - of this class
-                samples.objects,
-                lambda found: not lacking(wanted, found) and self._has_time(found),
-            )
-            check_columns(wanted, schemas, self.path)
-        self._check_event_time(samples, schemas)
-
-    def _names_of_data(self, schema: pa.Schema, samples: Samples) -> list[str]:
-        """Return the columns of a schema that objects should have: not options nor folders give them."""
-        keys = [*samples.folders, *(found.key for found in samples.objects)]
-        prefix = self.listing_rules.prefix
-        others = {name.lower() for key in keys for name in partition_texts(key, prefix)}
-        others |= {field.name.lower() for field in self.own_columns()} | {self.column_name_of_corrupt_record.lower()}
-        return [name for name in schema.names if name.lower() not in others]
-
-    def _has_time(self, schemas: Sequence[pa.Schema]) -> bool:
-        times = self._times.by_column
-        return times is None or any(times.column_of(schema) is not None for schema in schemas)
-
-    def _check_event_time(self, samples: Samples, schemas: Sequence[pa.Schema]) -> None:
-        """Raise OptionError where none of the first objects, which have these columns, has an event time."""
-        if self.bad_event_time != "fail" or not self.include_existing_files:
-            return
-        keys = [*samples.folders, *(found.key for found in samples.objects)]
-        times, partition = self._times.by_column, self._times.by_partition
-        if times is not None and not (partition is not None and any(map(partition.names, keys))):
-            check_time_column(times, schemas)
-        if isinstance(self.event_time_origin, PathTimes):
-            check_path_times(self.event_time_origin, samples.objects)
-
-    def _samples(self) -> Samples:
-        return find_samples(self.connection, self.bucket, self.listing_rules, _SAMPLES)
+    def _first_objects(self) -> FirstObjects:
+        rules, store = self.listing_rules, self._store()
+        return FirstObjects(
+            find_samples(self.connection, self.bucket, rules, _SAMPLES),
+            self.path,
+            rules,
+            self.object_format(store),
+            self.format_factory.columns_by(self),
+            self._times,
+            has_to_be_timed=self.bad_event_time == "fail" and self.include_existing_files,
+        )
 
     def _inferred(self) -> pa.Schema:
-        rules, samples = self.listing_rules, self._samples()
-        if not samples.objects:
-            raise OptionError(f"{nothing_found(self.path, samples)}; to infer no columns, give a schema")
-        data = infer_columns(
-            self._format(self._store()),
-            samples.objects,
+        return self._first_objects().columns(
+            typed=self.partition_column_type_inference,
             ignore_missing=self._ignores_missing,
             ignore_corrupt=self.ignore_corrupt_files,
         )
-        # With recursiveFileLookup, Spark infers no columns from folders either.
-        keys = [] if rules.recursive else [*samples.folders, *(found.key for found in samples.objects)]
-        named = [partition_texts(key, rules.prefix) for key in keys]
-        columns = with_partition_columns(data, partition_fields(named, typed=self.partition_column_type_inference))
-        self._check_event_time(samples, [columns])
-        return columns
 
     def _store(self) -> ObjectStore:
         return ObjectStore(self.connection, self.bucket)

@@ -1,0 +1,118 @@
+"""The first objects of a query: what columns they have, and whether the options fit them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidegate.enumerators.s3.discovery.listing_rules import ListingRules
+from tidegate.enumerators.s3.samples.check import (
+    check_columns,
+    check_path_times,
+    check_time_column,
+    columns_of_each,
+    lacking,
+    nothing_found,
+)
+from tidegate.enumerators.s3.samples.columns import infer_columns, with_partition_columns
+from tidegate.enumerators.s3.samples.objects import Samples
+from tidegate.enumerators.s3.times.paths import PathTimes
+from tidegate.errors import OptionError
+from tidegate.readers.formats.factory import ColumnsBy
+from tidegate.readers.objects.partitions import partition_fields, partition_texts
+from tidegate.readers.objects.values import ObjectFormat
+from tidegate.sources.s3.event_times import S3EventTimes
+
+__all__ = ["FirstObjects"]
+
+_LOG = logging.getLogger("tidegate.planner")
+
+
+@dataclass(frozen=True, slots=True)
+class FirstObjects:
+    """Some objects, and the options that they are looked at with.
+
+    path: as the user gave it, for sentences.
+    rules: by which the samples were found.
+    object_format: without columns that were given.
+    columns_by: how the format finds columns.
+    has_to_be_timed: an error says so where none of them has an event time.
+    """
+
+    samples: Samples
+    path: str
+    rules: ListingRules
+    object_format: ObjectFormat
+    columns_by: ColumnsBy
+    times: S3EventTimes
+    has_to_be_timed: bool
+
+    def columns(self, *, typed: bool, ignore_missing: bool, ignore_corrupt: bool) -> pa.Schema:
+        """Return the columns of the objects and of their folders; see infer_columns.
+
+        typed: those of folders have other types than string.
+
+        Raises OptionError where there is no object, or none has the event time.
+        """
+        samples, rules = self.samples, self.rules
+        if not samples.objects:
+            raise OptionError(f"{nothing_found(self.path, samples)}; to infer no columns, give a schema")
+        data = infer_columns(
+            self.object_format, samples.objects, ignore_missing=ignore_missing, ignore_corrupt=ignore_corrupt
+        )
+        # With recursiveFileLookup, Spark infers no columns from folders either.
+        named = [] if rules.recursive else [partition_texts(key, rules.prefix) for key in self._keys]
+        columns = with_partition_columns(data, partition_fields(named, typed=typed))
+        self._check_event_time([columns])
+        return columns
+
+    def check(self, given: pa.Schema, added: Sequence[str]) -> None:
+        """Compare columns that were given with the objects; warn of those that none has.
+
+        added: the columns that options add, which need not be there.
+
+        Raises OptionError where none has the event time.
+        """
+        if not self.samples.objects:
+            _LOG.warning("%s", nothing_found(self.path, self.samples))
+            return
+        schemas: list[pa.Schema] = []
+        if self.columns_by == "position":
+            schemas = [given]
+        elif self.columns_by == "name" and not self.times.wanted.is_bounded:
+            # With a range of times, what lies outside of it is not fetched, and RowTimes.check has seen the column.
+            wanted = self._names_of_data(given, added)
+            schemas = columns_of_each(
+                self.object_format,
+                self.samples.objects,
+                lambda found: not lacking(wanted, found) and self._has_time(found),
+            )
+            check_columns(wanted, schemas, self.path)
+        self._check_event_time(schemas)
+
+    @property
+    def _keys(self) -> list[str]:
+        return [*self.samples.folders, *(found.key for found in self.samples.objects)]
+
+    def _names_of_data(self, given: pa.Schema, added: Sequence[str]) -> list[str]:
+        """Return the columns that objects should have: neither options nor folders give them."""
+        others = {name.lower() for key in self._keys for name in partition_texts(key, self.rules.prefix)}
+        others.update(map(str.lower, added))
+        return [name for name in given.names if name.lower() not in others]
+
+    def _has_time(self, schemas: Sequence[pa.Schema]) -> bool:
+        times = self.times.by_column
+        return times is None or any(times.column_of(schema) is not None for schema in schemas)
+
+    def _check_event_time(self, schemas: Sequence[pa.Schema]) -> None:
+        """Raise OptionError where none of the objects, which have these columns, has an event time."""
+        if not self.has_to_be_timed:
+            return
+        times, partition = self.times.by_column, self.times.by_partition
+        if times is not None and not (partition is not None and any(map(partition.names, self._keys))):
+            check_time_column(times, schemas)
+        if isinstance(self.times.origin, PathTimes):
+            check_path_times(self.times.origin, self.samples.objects)
