@@ -22,7 +22,7 @@ ColumnsBy: TypeAlias = Literal["name", "position", "format"]
 
 
 class Reading(NamedTuple):
-    """What a query reads of objects.
+    """The part of objects that a query reads.
 
     columns: the names of the data's columns in a schema that was given, in its order; None: they are inferred.
     prefix: below it, the folders of a key may name columns, which the data has not.
@@ -46,7 +46,7 @@ class FormatFactory(ABC, Generic[OptionsT]):
     """
 
     name: ClassVar[str]
-    """What users call it, as the option ``fileFormat``."""
+    """The value of the option ``fileFormat`` that means it."""
 
     options: type[OptionsT]
     """Its options; formats that share one take it from the same class."""

@@ -77,7 +77,7 @@ class RecordOptions(BaseModel):
 
     @property
     def bad_record_policy(self) -> BadRecordPolicy:
-        """What becomes of bad records, and of surplus."""
+        """The options as formats take them."""
         return BadRecordPolicy(
             self.mode, self.column_name_of_corrupt_record, self.rescued_data_column, self.bad_records_path
         )

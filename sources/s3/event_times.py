@@ -18,7 +18,7 @@ __all__ = ["S3EventTimes"]
 
 @dataclass(frozen=True, slots=True)
 class S3EventTimes:
-    """What the options say of event times.
+    """The options for event times.
 
     origin: where they come from.
     unit: of a column of numbers or texts.
@@ -40,14 +40,14 @@ class S3EventTimes:
 
     @property
     def by_column(self) -> RowTimes | None:
-        """What takes event times from a column; None: they are not in one."""
+        """The event times of rows, from a column; None: they are not in one."""
         if not isinstance(self.origin, ColumnTimes):
             return None
         return RowTimes(self.wanted, self.origin.name, self.unit, self.policy, self.parsed)
 
     @property
     def of_rows(self) -> RowTimes | None:
-        """What tells rows apart, where chunks as a whole are not all in the range of event times."""
+        """The event times by which rows are told apart; None: all rows of a chunk are read."""
         return self.by_column if self.wanted.is_bounded else None
 
     @property
@@ -57,7 +57,7 @@ class S3EventTimes:
 
     @property
     def by_partition(self) -> PartitionTimes | None:
-        """What takes event times from the folders that name their column; None: they are not in a column."""
+        """The event times that folders name, as values of the column; None: they are not in a column."""
         times = self.by_column
         if times is None:
             return None
@@ -68,7 +68,7 @@ class S3EventTimes:
 
     @property
     def of_chunks(self) -> ObjectTimes:
-        """What planning goes by."""
+        """The event times of chunks, by which planning goes."""
         return ObjectTimes(
             self.origin,
             policy=self.policy,

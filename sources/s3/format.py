@@ -76,12 +76,12 @@ class S3FormatOptions(FormatOptions):
 
     @property
     def event_time_origin(self) -> Origin:
-        """Where event times come from."""
+        """The origin of event times: the option, parsed."""
         return parse_origin(self.event_time)
 
     @property
     def format_factory(self) -> FormatFactory[Any]:
-        """What makes the format."""
+        """The factory of the format."""
         return FACTORIES[self.file_format]
 
     def object_format(self, store: ObjectStore, reading: Reading = INFERRED) -> ObjectFormat:

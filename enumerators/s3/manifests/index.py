@@ -1,4 +1,4 @@
-"""What a planner asks of splits that are manifests; each answer is found in the manifest, without a request."""
+"""The answers to what a planner asks of splits that are manifests; each is found in the manifest, without a request."""
 
 from __future__ import annotations
 

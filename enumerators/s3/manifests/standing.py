@@ -1,4 +1,4 @@
-"""Where a query over manifests stands, and what a discovery round makes of that.
+"""The standing of a query over manifests, and the one that follows a discovery round.
 
 Pure: each step returns the next standing and the files that are to be written before it counts.  A file never
 changes, so a step that is cut off between its files leaves only some that no offset names.
@@ -23,7 +23,7 @@ MOST_MANIFESTS = 8
 
 
 class Step(NamedTuple):
-    """What a step leads to.
+    """The outcome of a step.
 
     files: to be written, by name.
     """

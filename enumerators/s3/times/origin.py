@@ -1,4 +1,4 @@
-"""Where the event times of objects come from, as the option eventTime says it."""
+"""The origin of the event times of objects, as the option eventTime says it."""
 
 from __future__ import annotations
 

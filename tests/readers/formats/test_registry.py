@@ -1,4 +1,4 @@
-"""What each format declares: by this alone the source knows it."""
+"""The declarations of formats: by these alone the source knows them."""
 
 import pickle
 from pathlib import Path

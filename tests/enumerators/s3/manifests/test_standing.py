@@ -1,4 +1,4 @@
-"""What a discovery round makes of where a query stands: every chunk stays, and each name has its file."""
+"""Discovery rounds as steps from one standing to the next: every chunk stays, and each name has its file."""
 
 from collections import Counter
 

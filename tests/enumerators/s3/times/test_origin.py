@@ -1,4 +1,4 @@
-"""What eventTime of S3 means, and what it says of a value that means nothing."""
+"""The meaning of eventTime of S3, and the error for a value that means nothing."""
 
 import pytest
 
