@@ -16,6 +16,7 @@ from tidegate.enumerators.planning.coordinator import CoordinatorSettings, Sourc
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import DataLossError
 from tidegate.readers.contract import ReadTask
+from tidegate.readers.kafka import cluster as cluster_module
 from tidegate.readers.kafka.client import KafkaClient
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.servers import KafkaServer, write_history
@@ -27,6 +28,12 @@ pytestmark = pytest.mark.filterwarnings(
 
 NAMES = (f"recreation-{number}" for number in itertools.count())
 OLD, NEW = 1_700_049_600_000, 1_700_060_000_000
+
+
+@pytest.fixture
+def _known_at_once(monkeypatch):
+    """A single broker knows of a topic as soon as it has made it."""
+    monkeypatch.setattr(cluster_module, "UNKNOWN_TOPIC_GRACE_S", 0.5)
 
 
 @pytest.fixture(autouse=True)
@@ -165,6 +172,7 @@ def test_a_range_of_a_topic_that_is_created_anew_before_it_is_read_gives_none_of
     assert len(lenient.drain(end)[0]) == count
 
 
+@pytest.mark.usefixtures("_known_at_once")
 def test_a_deleted_topic_ends_a_running_query_with_its_name(kafka, run):
     topic, other = new_topic(kafka, 10), new_topic(kafka, 10)
     query = run(topic, other)
@@ -176,6 +184,7 @@ def test_a_deleted_topic_ends_a_running_query_with_its_name(kafka, run):
         run(topic, other).drain(last)
 
 
+@pytest.mark.usefixtures("_known_at_once")
 def test_without_fail_on_data_loss_a_deleted_topic_is_forgotten_and_the_others_go_on(kafka, run, caplog):
     topic, other = new_topic(kafka, 10), new_topic(kafka, 10)
     query = run(topic, other, fail_on_data_loss=False)
@@ -197,6 +206,7 @@ def test_without_fail_on_data_loss_a_deleted_topic_is_forgotten_and_the_others_g
     assert query.drain(last)[0] == []
 
 
+@pytest.mark.usefixtures("_known_at_once")
 def test_a_range_of_a_deleted_topic_is_data_loss(kafka, run):
     topic = new_topic(kafka, 10)
     strict, lenient = run(topic), run(topic, fail_on_data_loss=False)

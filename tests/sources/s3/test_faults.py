@@ -130,7 +130,7 @@ class Impatient(S3Source):
 
 def soon(of):
     """Return the same source, which gives up soon; what has to succeed is the patient one's, on a busy machine too."""
-    return of.model_copy(update={"deadline_s": 2})
+    return of.model_copy(update={"deadline_s": 1})
 
 
 def source(bucket, proxy, **fields):
@@ -185,7 +185,7 @@ def test_listing_through_faults_that_never_end_is_one_error_after_the_deadline(b
         of = of.model_copy(update={"columns": of.arrow_schema, "state_location": None})
         proxy.share = 1.0
         begun = time.monotonic()
-        with running(soon(of)) as run, pytest.raises(DeadlineError, match=rf"{bucket.name}.* within 2 s"):
+        with running(soon(of)) as run, pytest.raises(DeadlineError, match=rf"{bucket.name}.* within 1 s"):
             run.latest_offset(INITIAL_OFFSET)
         assert time.monotonic() - begun < 15
 
@@ -199,7 +199,7 @@ def test_reading_through_faults_that_never_end_is_one_error_after_the_deadline(b
             tasks = run.tasks(INITIAL_OFFSET, run.latest_offset(INITIAL_OFFSET))
             proxy.share = 1.0
             begun = time.monotonic()
-            with pytest.raises(DeadlineError, match=rf"s3://{bucket.name}/in/.* within 2 s"):
+            with pytest.raises(DeadlineError, match=rf"s3://{bucket.name}/in/.* within 1 s"):
                 ids(soon(of), tasks)
             assert time.monotonic() - begun < 15
             proxy.share = 0.0
@@ -221,7 +221,7 @@ def test_looking_at_new_objects_through_faults_that_never_end_is_one_error_after
 
             enumerator._discovery._survey = fail_from_now_on
             begun = time.monotonic()
-            with pytest.raises(DeadlineError, match=rf"s3://{bucket.name}/in/.* within 2 s"):
+            with pytest.raises(DeadlineError, match=rf"s3://{bucket.name}/in/.* within 1 s"):
                 enumerator.discover()
             assert looked.is_set()
             assert time.monotonic() - begun < 15
