@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 import tidegate
+from tidegate.sources.session import use_unix_sockets
 
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
+SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
+LONG = "/long" * 20
 
 SCRIPT = """
-import json, logging, sys
+import json, logging
 from pyspark.sql import SparkSession
 import tidegate
 from tidegate.sources.session import use_unix_sockets
@@ -25,7 +29,7 @@ class Lines(logging.Handler):
 lines = []
 logging.getLogger("tidegate").addHandler(Lines())
 builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-spark = builder.config(map=json.loads(sys.argv[1])).getOrCreate()
+spark = builder.getOrCreate()
 for _ in range(2):
     use_unix_sockets(spark, is_local=False)  # as on a cluster
 tidegate.register(spark)
@@ -40,36 +44,45 @@ print(json.dumps([lines, found]))
 """
 
 
-def told(settings: dict[str, str]) -> tuple[list[str], list[int]]:
-    """Return what is logged in a session, and whether its worker was reached over a Unix socket."""
-    ended = subprocess.run(
-        [sys.executable, "-c", SCRIPT, json.dumps(settings)], capture_output=True, text=True, timeout=120, check=False
-    )
+def test_a_session_that_knows_nothing_of_unix_sockets_uses_them_and_on_a_cluster_is_told_of_them_once():
+    ended = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 0, ended.stderr
-    lines, found = json.loads(ended.stdout.splitlines()[-1])
-    return lines, found
+    (line,), found = json.loads(ended.stdout.splitlines()[-1])
+    assert found == [1]
+    assert UNIX_SOCKETS in line
+    assert "tidegate.session_conf()" in line
+
+
+class Session:
+    """What is asked of a session: its settings, those of its SparkContext, and Java's temporary folder."""
+
+    def __init__(self, settings, temporary="/short"):
+        self.conf, self.of_context = settings, {}
+        java = SimpleNamespace(System=SimpleNamespace(getProperty={"java.io.tmpdir": temporary}.get))
+        context = SimpleNamespace(conf=lambda: SimpleNamespace(set=self.of_context.__setitem__))
+        self.sparkContext = SimpleNamespace(_jvm=java, _jsc=SimpleNamespace(sc=lambda: context))
 
 
 @pytest.mark.parametrize(
-    ("settings", "hints", "over_unix_sockets"),
-    [({}, 1, 1), (tidegate.session_conf(), 0, 1), ({UNIX_SOCKETS: "false"}, 0, 0)],
+    ("session", "used"),
+    [
+        (Session({}), {UNIX_SOCKETS: "true"}),
+        (Session({UNIX_SOCKETS: "false"}), {}),
+        (Session(tidegate.session_conf()), {}),  # it is true there already
+        (Session({}, temporary=LONG), {}),
+        (Session({SOCKET_FOLDER: LONG}), {}),
+        (Session({SOCKET_FOLDER: "/short"}, temporary=LONG), {UNIX_SOCKETS: "true"}),
+    ],
 )
-def test_unix_sockets_are_used_where_nobody_forbids_them(settings, hints, over_unix_sockets):
-    lines, found = told(settings)
-    assert found == [over_unix_sockets]
-    assert len(lines) == hints
-    assert all(UNIX_SOCKETS in line and "tidegate.session_conf()" in line for line in lines)
+def test_unix_sockets_are_used_where_nobody_says_otherwise_and_their_path_is_short_enough(session, used):
+    use_unix_sockets(session, is_local=True)
+    assert session.of_context == used
 
 
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [("spark.driver.extraJavaOptions", "-Djava.io.tmpdir={}"), ("spark.python.unix.domain.socket.dir", "{}")],
-)
-def test_no_unix_socket_is_asked_for_whose_path_would_be_too_long(setting, value, tmp_path):
-    folder = tmp_path / ("long" * 20)
-    folder.mkdir()
-    _, found = told({setting: value.format(folder)})
-    assert found == [0]
+@pytest.mark.parametrize("settings", [tidegate.session_conf(), {UNIX_SOCKETS: "false"}])
+def test_who_has_decided_on_unix_sockets_is_not_told_of_them(settings, caplog):
+    use_unix_sockets(Session(settings), is_local=False)
+    assert caplog.messages == []
 
 
 def test_workers_of_functions_of_users_keep_their_imports_out_of_collections(spark):
