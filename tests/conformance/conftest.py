@@ -7,6 +7,14 @@ from tidegate.conformance import rules
 from tidegate.conformance.lab.trial import Trial
 
 
+def pytest_itemcollected(item):
+    """Let rules that run queries find the session of all tests, or they start one that other tests then find."""
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    tested = parameters.get("rule") or ("mutant" in parameters and rules.rule_named(parameters["mutant"].killer))
+    if isinstance(tested, rules.Rule) and tested.tier in {rules.Tier.SPARK, rules.Tier.FAULTS}:
+        item.fixturenames = ["spark", *item.fixturenames]
+
+
 @pytest.fixture
 def small_rules(monkeypatch):
     """Let a few small rules be all that there are."""

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import ClassVar
 
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
@@ -25,6 +25,9 @@ _TOPICS = (f"conformance-{number}" for number in itertools.count())
 _NO_TIMESTAMP = -1
 _BATCH_ROWS = 500
 _MOST_BYTES = 4 << 20  # of a row: Kafka's own limit is below what the kit writes
+_PATIENCE_S = 60
+_PATIENCE_WITH_STOPS_S = 4  # of the broker, which is stopped for less
+_PATIENCE_WITH_FAULTS_S = 8  # of the endpoint, in which it gives some answers of a second each
 _SCHEMA = StructType().add("key", "string").add("value", "string").add("at", "long")
 
 
@@ -85,7 +88,10 @@ class KafkaWriter(Writer):
 
 
 class KafkaHarness(Harness):
-    """A topic of its own; each split is a partition."""
+    """A topic of its own; each split is a partition.
+
+    fails: whether the broker will fail.
+    """
 
     abilities = (
         Abilities()
@@ -96,15 +102,16 @@ class KafkaHarness(Harness):
     )
     start_at_end: ClassVar = {"startingOffsets": "latest"}
 
-    def __init__(self, server):
+    def __init__(self, server, *, fails=True):
         self.server, self.topic, self.partitions = server, next(_TOPICS), 0
+        self.patience_s = _PATIENCE_WITH_STOPS_S if fails else _PATIENCE_S
 
     def source(self, options):
         return KafkaSource.from_options(
             {
                 "kafka.bootstrap.servers": self.server.bootstrap_servers,
                 "kafka.isolation.level": "read_committed",
-                "kafka.default.api.timeout.ms": "8000",
+                "kafka.default.api.timeout.ms": str(self.patience_s * 1000),
                 "subscribe": self.topic,
                 "startingOffsets": "earliest",
                 **options,
@@ -167,7 +174,10 @@ class S3Writer(Writer):
 
 
 class S3Harness(Harness):
-    """A bucket of its own; each split is a folder."""
+    """A bucket of its own; each split is a folder.
+
+    fails: whether the endpoint will fail; if not, nothing stands before it, for a proxy costs more than the endpoint.
+    """
 
     abilities = (
         Abilities()
@@ -180,10 +190,11 @@ class S3Harness(Harness):
     event_time_column = "at"
     start_at_end: ClassVar = {"includeExistingFiles": "false"}
 
-    def __init__(self, server):
+    def __init__(self, server, *, fails=True):
         self.bucket, self.splits = Bucket(server), itertools.count()
         self.secrets = (server.secret_key,)
-        self.proxy = faulty(self.bucket, 0, slow_s=1.0)
+        self.patience_s = _PATIENCE_WITH_FAULTS_S if fails else _PATIENCE_S
+        self.proxy = faulty(self.bucket, 0, slow_s=1.0) if fails else nullcontext(server)
         self.endpoint = self.proxy.__enter__()
 
     def source(self, options):
@@ -195,7 +206,7 @@ class S3Harness(Harness):
                 "eventTime": "column:at",
                 "eventTimeUnit": "ms",
                 "endpoint": self.endpoint.endpoint,
-                "deadlineS": "8",
+                "deadlineS": str(self.patience_s),
                 "region": self.bucket.server.region,
                 "accessKey": self.bucket.server.access_key,
                 "secretKey": self.bucket.server.secret_key,

@@ -1,43 +1,61 @@
 """tidegate's own connectors, the reference and the example keep the rules: on a real broker, endpoint and database.
 
-Rules that start Sparks of their own (SPARK-10, SPARK-11, FAULT-7) run on the broker and on the endpoint, for such a
-Spark takes long.  Of the reference the mutants are made that these rules must find.
+A Spark of its own takes long.  So each rule that starts one is tested where no other test shows the same:
+a killed driver is the subject of ``test_kills`` and ``test_restarts``, Kafka through Spark Connect of ``test_connect``,
+killed executors that read objects of ``test_kills``.  With TIDEGATE_CONFORMANCE_DRIVERS=yes all are tested everywhere.
+Of the reference the mutants are made that these rules must find.
 """
 
+import os
 from functools import partial
 
 import pytest
 from harness import OutboxHarness
 
 from tests.conformance.harnesses import KafkaHarness, S3Harness
-from tidegate.conformance import ConnectorSuite
+from tidegate.conformance import ConnectorSuite, Tier
 from tidegate.conformance.memory.reference import MemoryHarness
+
+DRIVERS = "TIDEGATE_CONFORMANCE_DRIVERS"
+OWN_DRIVER = {("TestKafka", "SPARK-10"), ("TestS3", "SPARK-11")}
 
 
 @pytest.fixture
-def no_drivers(monkeypatch):
-    monkeypatch.setenv("TIDEGATE_CONFORMANCE_DRIVERS", "no")
+def rule(request):
+    """The rule that is tested; None where abilities are."""
+
+
+@pytest.fixture
+def fails(rule):
+    """Whether the other side has to fail: what makes it fail costs, and so does patience."""
+    return rule is None or rule.tier is Tier.FAULTS
+
+
+@pytest.fixture(autouse=True)
+def _few_drivers(request, rule, monkeypatch):
+    if DRIVERS not in os.environ and (request.cls.__name__, rule and rule.id) not in OWN_DRIVER:
+        monkeypatch.setenv(DRIVERS, "no")
 
 
 class TestMemory(ConnectorSuite):
     @pytest.fixture
-    def harness(self, spark, no_drivers):
+    def harness(self):
         return MemoryHarness
 
 
 class TestKafka(ConnectorSuite):
     @pytest.fixture
-    def harness(self, kafka, spark):
-        return partial(KafkaHarness, kafka)
+    def harness(self, kafka, fails):
+        return partial(KafkaHarness, kafka, fails=fails)
 
 
 class TestS3(ConnectorSuite):
     @pytest.fixture
-    def harness(self, s3, spark):
-        return partial(S3Harness, s3)
+    def harness(self, s3, fails):
+        return partial(S3Harness, s3, fails=fails)
 
 
 class TestOutbox(ConnectorSuite):
     @pytest.fixture
-    def harness(self, spark, no_drivers):
+    def harness(self):
         return OutboxHarness

@@ -5,24 +5,12 @@ import pytest
 from tests.conformance.mutants import MUTANTS
 from tests.conformance.references import REFERENCES
 from tidegate.conformance.checker import judge
-from tidegate.conformance.rules import Level, Tier, all_rules, rule_named
+from tidegate.conformance.rules import Level, all_rules, rule_named
 from tidegate.conformance.verdicts import Status
 
 
-@pytest.fixture
-def session_of(request):
-    """Let rules that run queries find the session of all tests, or they start one that other tests then find."""
-
-    def start(rule):
-        if rule.tier in {Tier.SPARK, Tier.FAULTS}:
-            request.getfixturevalue("spark")
-
-    return start
-
-
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.killer} {mutant.sin}")
-def test_a_sin_is_found_by_its_rule(mutant, session_of):
-    session_of(rule_named(mutant.killer))
+def test_a_sin_is_found_by_its_rule(mutant):
     verdict = judge(rule_named(mutant.killer), mutant.harness, open_run=mutant.open_run, patience_s=mutant.patience_s)
     assert not verdict.status.good, "the mutant lives"
     assert all(word in verdict.text for word in mutant.words), verdict.text
