@@ -8,11 +8,12 @@ from datetime import date, datetime, timedelta
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.readers.formats.json.texts import EPOCH, INNER, UTC, read_text, records_of
 from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.formats.json import lines
 from tidegate.readers.formats.json.lines import JsonLines
 from tidegate.readers.formats.line_ranges import LineBlock
 
@@ -125,6 +126,7 @@ values = {
 @given(
     st.lists(st.fixed_dictionaries({}, optional={n: st.just("null") | kind for n, kind in values.items()}), max_size=5)
 )
+@example([{"f": "2.0089696636766425e-23"}])
 def test_reading_at_once_and_line_by_line_give_the_same(written):
     text = "".join(
         "{" + ",".join(f'"{name}":{value}' for name, value in row.items()) + "}\n" for row in written
@@ -132,7 +134,9 @@ def test_reading_at_once_and_line_by_line_give_the_same(written):
     made = JsonLines(PLAIN)
     if text:
         quick = made._quick(text)
-        assert quick is not None
+        if quick is None:  # whatever column has it, beside decimals
+            assert lines._LONG_FRACTION.search(text)
+            return
         quick.validate(full=True)
         assert quick.equals(made._careful(records_of(PLAIN), LineBlock(0, text)))
 
