@@ -20,7 +20,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -77,14 +76,13 @@ def available_now(spark: SparkSession, source: str, options: Options) -> Callabl
     return run
 
 
-def steady_stream(spark: SparkSession, source: str, options: Options, rows: int) -> Callable[[], list[float]]:
+def steady_stream(spark: SparkSession, source: str, options: Options) -> Callable[[], list[float]]:
     """Return a streaming query over the whole topic, which gives the seconds of its full batches but the first."""
     limited = {**options, "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(STEADY_ROWS)}
 
     def run() -> list[float]:
         with streaming(spark, source, limited) as query:
-            while sum(progress.numInputRows for progress in query.recentProgress) < rows:
-                time.sleep(0.1)  # nobody tells when a batch ends
+            query.processAllAvailable()
             return seconds_of(query, STEADY_ROWS * 9 // 10)[1:]  # a common event time may take some rows less
 
     return run
@@ -95,7 +93,7 @@ def live_stream(spark: SparkSession, source: str, options: Options) -> Callable[
 
     def run() -> list[float]:
         with streaming(spark, source, options) as query:
-            time.sleep(LIVE_S)  # for so long it is measured
+            query.awaitTermination(LIVE_S)  # it does not end, but by an error
             return seconds_of(query, 1)[1:]
 
     return run
@@ -165,7 +163,7 @@ def measured(spark: SparkSession, servers: str, topic: str, arguments: argparse.
         with trickle(servers, topic, arguments.partitions):
             return by_turns({s: live_stream(spark, s, options) for s in sources}, arguments.rounds)
     if arguments.steady:
-        return by_turns({s: steady_stream(spark, s, options, arguments.rows) for s in sources}, arguments.rounds)
+        return by_turns({s: steady_stream(spark, s, options) for s in sources}, arguments.rounds)
     reading = available_now if arguments.stream else batch_read
     return alternate({s: reading(spark, s, options) for s in sources}, arguments.rounds)
 

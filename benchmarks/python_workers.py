@@ -78,8 +78,8 @@ def transform_with_state(spark: SparkSession, batches: int) -> list[float]:
     with tempfile.TemporaryDirectory() as checkpoint:
         writer = counts.writeStream.format("noop").outputMode("update").option("checkpointLocation", checkpoint)
         query = writer.start()
-        while len(query.recentProgress) < WARM_UP + batches and query.exception() is None:
-            time.sleep(0.05)  # nobody tells when a batch ends
+        while len(query.recentProgress) < WARM_UP + batches:
+            query.awaitTermination(0.05)  # it does not end, but by an error
         progress = query.recentProgress
         query.stop()
     return [each.durationMs["triggerExecution"] / 1000 for each in progress][WARM_UP:]
