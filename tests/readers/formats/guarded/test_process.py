@@ -1,0 +1,149 @@
+"""Decoder processes: how they begin, are shared, and end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from tests.readers.formats.guarded.fatal_format import SCHEMA
+from tests.readers.formats.guarded.objects import Objects, guarded, processes_of
+from tests.support.waiting import await_that
+from tidegate.errors import ConnectorError
+from tidegate.readers.formats.guarded import process as decoder_process
+from tidegate.readers.formats.guarded.process import decoder
+from tidegate.readers.objects.values import ChunkSurvey
+
+
+def test_it_is_told_why_a_process_does_not_start(monkeypatch):
+    monkeypatch.setattr(decoder_process, "_PROGRAM", "raise ValueError('no such thing')  # {} {} {}")
+    with pytest.raises(ConnectorError, match=r"does not start: exit code 1: ValueError: no such thing$"):
+        decoder_process.DecoderProcess()
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "problem"),
+    [
+        (threading.Thread, "start", RuntimeError("can't start new thread")),
+        (socket, "socketpair", OSError(24, "Too many open files")),
+        (tempfile, "TemporaryFile", OSError(30, "Read-only file system")),
+    ],
+)
+def test_a_process_that_does_not_start_leaves_nothing_behind(module, name, problem):
+    before = descriptors(), children()
+    with (
+        mock.patch.object(module, name, side_effect=problem),
+        pytest.raises(ConnectorError, match=rf"does not start: .*{problem.args[-1]}$"),
+    ):
+        decoder_process.DecoderProcess()
+    assert (descriptors(), children()) == before
+
+
+def test_a_process_that_is_interrupted_while_it_starts_leaves_nothing_behind():
+    before = descriptors(), children()
+    interrupted = mock.patch.object(decoder_process.DecoderProcess, "_receive", side_effect=KeyboardInterrupt)
+    with interrupted, pytest.raises(KeyboardInterrupt):
+        decoder_process.DecoderProcess()
+    assert (descriptors(), children()) == before
+
+
+def descriptors() -> int:
+    return len([*Path("/proc/self/fd").iterdir()])
+
+
+def children() -> set[str]:
+    return set(Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split())
+
+
+def test_idle_processes_that_ended_are_dropped_and_a_live_one_is_lent():
+    with decoder() as lent_last, decoder() as waiting_longest:
+        pass
+    process_id = waiting_longest._process.pid
+    os.kill(process_id, signal.SIGKILL)
+    await_that(lambda: _can_be_reaped(process_id))
+    with decoder() as lent:
+        assert lent is lent_last
+    assert not Path(f"/proc/{process_id}").exists()
+    assert waiting_longest._said.closed
+    os.kill(lent_last._process.pid, signal.SIGKILL)
+    await_that(lambda: _can_be_reaped(lent_last._process.pid))
+    with decoder() as lent:
+        assert not lent.has_ended
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_process_begins_with_no_decoder_and_harms_none():
+    store = Objects(x="1")
+    [process_id] = processes_of(store, "x")
+    reader, writer = os.pipe()
+    if not (forked := os.fork()):
+        try:
+            os.write(writer, str(*processes_of(store, "x")).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as told:
+        assert int(told.read()) not in {process_id, forked}
+    os.waitpid(forked, 0)
+    assert processes_of(store, "x") == [process_id]
+
+
+def test_many_threads_share_a_few_processes():
+    store = Objects(x="sleep 0.05")
+    made = guarded(store)
+    with ThreadPoolExecutor(12) as pool:
+        surveys = list(pool.map(lambda _: made.survey(store.found("x"), "at"), range(24)))
+    assert surveys == [[ChunkSurvey(0, 10, 1, None)]] * 24
+    # With the one of a read; threads of those that were ended may be about to end.
+    await_that(lambda: len(decoder_threads()) <= 4 * (decoder_process.MOST_AT_ONCE + 1))
+
+
+def decoder_threads() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name == "tidegate-decoder"]
+
+
+def test_a_read_that_is_given_up_leaves_no_process():
+    store = Objects(x="1\nsleep 600")
+    batches = guarded(store).read(store.chunk("x"), SCHEMA)
+    process_id = next(batches).column("process")[0].as_py()
+    batches.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process_id, 0)
+
+
+_OWNER = """
+import sys
+sys.path[:] = {path!r}
+from tests.readers.formats.guarded.objects import SCHEMA, Objects, guarded
+store = Objects(x="1\\nsleep 600")
+batches = guarded(store).read(store.chunk("x"), SCHEMA)
+print(next(batches).column("process")[0].as_py(), flush=True)
+next(batches)
+"""
+
+
+def test_a_busy_process_ends_with_the_one_that_started_it():
+    program = _OWNER.format(path=sys.path)
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as owner:
+        process_id = int(owner.stdout.readline())
+        assert Path(f"/proc/{process_id}").exists()
+        owner.kill()
+    await_that(lambda: not Path(f"/proc/{process_id}").exists() or _is_dead(process_id))
+
+
+def _is_dead(process_id: int) -> bool:
+    return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def _can_be_reaped(child: int) -> bool:
+    # A child is a zombie once its first thread is gone, and can be reaped once the others are, too.
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
