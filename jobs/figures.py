@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
+
+from tidegate.sources.progress import utc_time
 
 __all__ = ["clock_time", "count", "share", "span"]
 
@@ -20,10 +22,14 @@ def share(part: int, whole: int) -> str:
 
 
 def clock_time(at: datetime | int | None) -> str:
-    """Return a time in UTC, or one in ms since the epoch, as date and time of day; a dash for none."""
+    """Return a time in UTC, or one in ms since the epoch, as date and time of day; a dash for none.
+
+    One that is out of Python's range becomes the range's limit.
+    """
     if at is None:
         return "-"
-    return f"{at if isinstance(at, datetime) else datetime.fromtimestamp(at / 1000, timezone.utc):%Y-%m-%d %H:%M:%S}"
+    shown = at if isinstance(at, datetime) else utc_time(at)
+    return shown.replace(tzinfo=None).isoformat(" ", "seconds")
 
 
 def span(duration: timedelta | float) -> str:

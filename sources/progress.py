@@ -9,7 +9,7 @@ from typing import Any, overload
 
 from tidegate.alignment.splits import SplitId
 
-__all__ = ["MostBehind", "SourceProgress", "SplitDetail", "epoch_ms"]
+__all__ = ["MostBehind", "SourceProgress", "SplitDetail", "epoch_ms", "utc_time"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MS = timedelta(milliseconds=1)
@@ -132,7 +132,7 @@ class SourceProgress:
             late_rows=report["lateRows"],
             late_rows_total=report["lateRowsTotal"],
             late_splits=tuple(report["lateSplits"]),
-            paused={split: _known_time(since_ms) for split, since_ms in report["paused"].items()},
+            paused={split: utc_time(since_ms) for split, since_ms in report["paused"].items()},
             lookups=report["lookups"],
             peeks=report["peeks"],
             inexact_splits=report["inexactSplits"],
@@ -157,21 +157,22 @@ def epoch_ms(at: datetime | None) -> int | None:
     return None if at is None else (at - _EPOCH) // _MS
 
 
-def _time(time_ms: int | None) -> datetime | None:
-    return None if time_ms is None else _known_time(time_ms)
-
-
-def _known_time(time_ms: int) -> datetime:
+def utc_time(time_ms: int) -> datetime:
+    """Return a time in ms since the epoch as a datetime; one that is out of Python's range becomes its limit."""
     try:
         return _EPOCH + time_ms * _MS
     except OverflowError:
         return _FIRST if time_ms < 0 else _LAST
 
 
+def _time(time_ms: int | None) -> datetime | None:
+    return None if time_ms is None else utc_time(time_ms)
+
+
 def _spread(times_ms: list[int] | None) -> tuple[datetime, datetime, datetime] | None:
     if times_ms is None:
         return None
-    slowest, median, fastest = map(_known_time, times_ms)
+    slowest, median, fastest = map(utc_time, times_ms)
     return slowest, median, fastest
 
 

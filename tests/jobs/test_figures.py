@@ -40,3 +40,8 @@ def test_numbers_and_times_are_readable():
     assert clock_time(1_767_225_600_000) == "2026-01-01 00:00:00"
     assert clock_time(datetime(2026, 1, 1, tzinfo=timezone.utc)) == "2026-01-01 00:00:00"
     assert clock_time(None) == "-"
+
+
+def test_times_that_python_does_not_have_become_the_limits_of_those_that_it_has():
+    assert clock_time(10**15) == "9999-12-31 23:59:59"
+    assert clock_time(-(10**14)) == "0001-01-01 00:00:00"
