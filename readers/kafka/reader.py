@@ -63,10 +63,9 @@ class KafkaSplitReader(SplitReader):
 
     Whatever the size of a range, a task holds two fetch responses.  One has at most ``max_partition_fetch_bytes``.
     The other is of small ranges that are fetched together (``fetch_max_bytes``).  The task also holds one decompressed
-    record batch and two Arrow batches: the one that is filled and the one that the consumer still has.
-    batches: the one that is filled and the one that the consumer still has.  The next response waits in the
-    kernel.  Only a record batch or a record that is larger than these sizes takes more, as much as itself.
-    Decompressed, a batch is at most ``max_decompressed_bytes``.
+    record batch and two Arrow batches: the one that is filled and the one that the consumer still has.  The next
+    response waits in the kernel.  Only a record batch or a record that is larger than these sizes takes more, as much
+    as itself.  Decompressed, a batch is at most ``max_decompressed_bytes``.
     """
 
     def __init__(
