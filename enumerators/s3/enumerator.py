@@ -144,9 +144,6 @@ class S3Enumerator(ManifestIndex):
         for split in self._committed:
             self.manifest(split)
         stored = self._standing.snapshot
-        # What is not noted anew, for now another way finds what is new, must not come back with this way.
-        kept = replace(stored, clean=None, rereads={}, between={})
-        self._standing = replace(self._standing, snapshot=kept)
         self._discovery.restore(stored.between)
         if stored.seen is not None:
             age_ms = self._discovery.seen.max_age_ms
@@ -161,6 +158,10 @@ class S3Enumerator(ManifestIndex):
         else:
             self._cleaning = SourceCleaning(self._clean, self._folder.manifest, stored.clean or {})
         self._folder.remember({*self._committed, *self._named()})
+        # Not before all is restored, for whoever tries again needs it.  What is not noted anew, for now another way
+        # finds what is new, must not come back with this way.
+        kept = replace(stored, clean=None, rereads={}, between={})
+        self._standing = replace(self._standing, snapshot=kept)
         self._restored = True
 
     def _take_in(self, chunks: ChunkSorter) -> None:

@@ -11,7 +11,8 @@ from tests.enumerators.s3.objects import CHUNK_BYTES, Store
 from tests.enumerators.s3.queries import LATER_S, Query
 from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
 from tidegate.enumerators.s3.state.rereads import RereadRequests, request_reread
-from tidegate.errors import OptionError
+from tidegate.enumerators.s3.state.seen_objects import SeenObjects
+from tidegate.errors import ConnectorError, OptionError
 from tidegate.readers.objects.values import CHUNK_SCHEMA
 
 
@@ -154,3 +155,21 @@ def test_each_request_is_taken_exactly_once_whenever_the_query_ends(tmp_path_fac
         assert query.delivered == expected
     finally:
         query.stop()
+
+
+def test_a_run_that_could_not_read_its_memory_at_once_knows_what_was_taken(query, monkeypatch):
+    ask(query, 1, "a")
+    query.pass_time()
+    end = query.plan()
+    query.deliver(end, query.tasks(end))
+    query.restart()
+
+    def unreachable(*_):
+        raise ConnectorError("the state location does not answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SeenObjects, "restored", unreachable)
+        with pytest.raises(ConnectorError):
+            query.plan()
+    query.drain()
+    assert query.delivered == Counter({("a", 0): 2, ("a", 10): 2, ("b", 0): 1})
