@@ -162,9 +162,12 @@ class _Proxy(NamedTuple):
             login = base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
             lines.append(f"Proxy-Authorization: Basic {login}")
         ask.send("".join(f"{line}\r\n" for line in [*lines, ""]).encode())
-        code, answer = ask.http_status()
+        code, words = ask.http_status()
         while code // 100 == 1:  # the final status follows
-            code, answer = ask.http_status()
+            code, words = ask.http_status()
+        if self.user is not None:  # its words may repeat the login, whole or in part
+            words = next((status.phrase for status in HTTPStatus if status == code), "")
+        answer = f"{code} {words}".strip()
         if code == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
             sentence = "the proxy wants a login" if self.user is None else "the proxy refuses the login"
             raise ProxyError(f"{sentence} ({answer})", is_of_login=True)
@@ -234,7 +237,7 @@ class _Asking:
         return received
 
     def http_status(self) -> tuple[int, str]:
-        """Return the code of an answer, and the code with the proxy's words."""
+        """Return the code of an answer, and the proxy's words."""
         head = b""
         while not head.endswith((b"\r\n\r\n", b"\n\n")) and len(head) < LARGEST_HEAD:
             head += self.receive(1)
@@ -243,7 +246,7 @@ class _Asking:
         if (line := _STATUS_LINE.match(head)) is None:
             raise ProxyError("the proxy does not speak HTTP")
         words = "".join(filter(str.isprintable, line[2].decode(errors="replace")))
-        return int(line[1]), f"{int(line[1])} {words[:LONGEST_REASON].strip()}".strip()
+        return int(line[1]), words[:LONGEST_REASON].strip()
 
 
 def _not_let_through(answer: str, *, may_heal: bool) -> ProxyError:

@@ -90,6 +90,13 @@ def http_status(status: bytes, client: socket.socket) -> None:
     client.sendall(b"HTTP/1.1 " + status + b"\r\nContent-Length: 0\r\n\r\n")
 
 
+def echo(status: bytes, client: socket.socket) -> None:
+    """HTTP's CONNECT, refused in the words of the request."""
+    login = asked_to_connect(client).rpartition(b"Basic ")[2].strip()
+    words = b"%s from %s (%s)" % (login, base64.b64decode(login), b"x" * 70 + login)
+    client.sendall(b"HTTP/1.1 " + status + b" " + words + b"\r\n\r\n")
+
+
 @contextmanager
 def serving(proxy: Answering) -> Iterator[Proxy]:
     threads = []
@@ -269,3 +276,14 @@ def test_a_proxy_that_never_answers_does_not_hang_the_client(scheme: str) -> Non
         config = KafkaConnectionConfig("localhost:9092", {"proxy_url": proxy}, deadline_s=0.5)
         with KafkaClient(config) as client, pytest.raises(DeadlineError, match="the proxy does not answer"):
             client.partitions()
+
+
+@pytest.mark.parametrize("status", [b"403", b"407", b"503"])
+def test_a_proxy_that_repeats_what_it_was_told_does_not_make_us_show_the_login(status: bytes) -> None:
+    with serving(partial(echo, status)) as proxy:
+        config = proxy.config("http", deadline_s=1)
+        with KafkaClient(config) as client, pytest.raises(ConnectorError, match=status.decode()) as caught:
+            client.partitions(["t"])
+    told, login = str(caught.value), base64.b64encode(f"me:{SECRET}".encode()).decode()
+    assert SECRET not in told
+    assert login[:6] not in told
