@@ -16,7 +16,7 @@ DAY_MS = 86_400_000
 _NS_PER = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _NS_PER_MS = 10**6
 _INTEGER_BITS = {"s": 32, "ms": 64, "us": 64}
-# The same limits as event_time_units has: up to the year 33658.
+# The same limits as units has: up to the year 33658.
 _BELOW: dict[str, int] = {"s": 10**12, "ms": 10**15, "us": 10**18}
 
 
