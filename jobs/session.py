@@ -38,7 +38,7 @@ def spark_session(
 
     Raises ServerError without Java 17, or for a master that is none.  What fails inside because of
     a TidegateError in one of Spark's processes ends as that error; what fails because Spark's Java
-    process has died, as ServerError.
+    process has died, as ServerError; what fails behind an interrupt, as that KeyboardInterrupt.
     """
     find_java()
     with _quiet_py4j():
@@ -47,6 +47,8 @@ def spark_session(
             with ends_on_signals():  # Spark has put a handler of its own in the place of ours
                 yield spark
         except Exception as error:
+            if interrupt := _interrupted_by(error):
+                raise interrupt from None
             if is_lost_java(error) or java.poll() is not None:
                 raise ServerError(f"Spark's Java process has died; {log} may say why") from None
             known = None if isinstance(error, TidegateError) else cause(error)
@@ -80,6 +82,17 @@ def _start(
         except (PySparkRuntimeError, Py4JJavaError) as error:
             raise ServerError(f"Spark did not start with the master {master!r}; {log} says why") from error
     return SparkSession(context), gateway.proc
+
+
+def _interrupted_by(error: BaseException) -> KeyboardInterrupt | None:
+    """Return the interrupt that was on its way out when ``error`` hid it.
+
+    PySpark asks Java in the ``__exit__`` of its own contexts, and Java may be gone by then.
+    """
+    behind = error.__context__
+    while behind is not None and not isinstance(behind, KeyboardInterrupt):
+        behind = behind.__context__
+    return behind
 
 
 @contextmanager
