@@ -1,7 +1,7 @@
 """The first record of a batch to align by, which planners ask of every split.
 
-Most often that is the batch's very first record.  Python reads this one.  The compiled loops for the others take a
-third of a second to load, and a query's first plan would wait for them.
+Compiled loops find it in no time, but take a third of a second to load, and a query's first plan would wait for them.
+So Python walks until it has spent about as much, which most queries never do.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["first_record"]
 
 EARLIEST_MS, LATEST_MS = -(2**62), 2**62
+_steps_left = 200_000  # records for which Python takes about as long as the loops take to load
 
 
 def first_record(
@@ -36,30 +37,41 @@ def first_record(
     lowest = EARLIEST_MS if lowest_ms is None else lowest_ms
     highest = LATEST_MS if highest_ms is None else highest_ms
     records = batch.records()
-    head = _very_first(batch, records)
-    if head is not None and head[0] >= position and lowest <= head[1] <= highest:
-        return head
+    record = _walk(batch, records, position, lowest, highest)
+    if record is not None:
+        return record
 
     from tidegate.readers.kafka.records.decoder import find_record
 
     return find_record(batch, records, position, lowest, highest)
 
 
-def _very_first(batch: RecordBatch, records: npt.NDArray[np.uint8]) -> tuple[int, int] | None:
-    """Return offset and timestamp of the first record, or None if anything about it is doubtful."""
-    data = records.data
-    try:
-        length, start = decode_varint(data)
-        timestamp_delta, at = decode_varint(data, start + 1)
-        offset_delta, at = decode_varint(data, at)
-    except (IndexError, ValueError):
-        return None
-    offset = batch.base_offset + offset_delta
+def _walk(
+    batch: RecordBatch, records: npt.NDArray[np.uint8], position: int, lowest_ms: int, highest_ms: int
+) -> tuple[int, int] | None:
+    """Return offset and timestamp of the record, or None: none was found, or anything on the way is doubtful."""
+    global _steps_left  # noqa: PLW0603 - the loops are loaded once per process
+    data, end, last = records.data, 0, batch.base_offset - 1
     base_ms = batch.base_timestamp_ms if batch.append_time_ms is None else batch.append_time_ms
-    timestamp_ms = base_ms + (timestamp_delta if batch.append_time_ms is None else 0)
-    is_sound = (
-        at <= start + length <= len(data)
-        and batch.base_offset <= offset <= batch.last_offset
-        and max(abs(base_ms), abs(timestamp_delta), abs(timestamp_ms)) <= LARGEST_MS
-    )
-    return (offset, timestamp_ms) if is_sound else None
+    while _steps_left > 0:
+        _steps_left -= 1
+        try:
+            length, start = decode_varint(data, end)
+            timestamp_delta, at = decode_varint(data, start + 1)
+            offset_delta, at = decode_varint(data, at)
+        except (IndexError, ValueError):
+            return None
+        end = start + length
+        offset = batch.base_offset + offset_delta
+        timestamp_ms = base_ms + (timestamp_delta if batch.append_time_ms is None else 0)
+        is_sound = (
+            at <= end <= len(data)
+            and last < offset <= batch.last_offset
+            and max(abs(base_ms), abs(timestamp_delta), abs(timestamp_ms)) <= LARGEST_MS
+        )
+        if not is_sound:
+            return None
+        if offset >= position and lowest_ms <= timestamp_ms <= highest_ms:
+            return offset, timestamp_ms
+        last = offset
+    return None

@@ -172,12 +172,18 @@ def test_the_first_record_is_what_the_loop_finds(
         assert found == (rest[0] if rest else None)
 
 
-def test_a_look_at_a_batch_s_beginning_loads_no_compiler() -> None:
-    data = encode([Record(5), Record(6)])
+def test_a_look_at_a_batch_loads_no_compiler_before_looks_have_cost_as_much() -> None:
+    data = encode([Record(5), Record(6), Record(7)])
     run(
         "import sys; from tidegate.readers.kafka.records.batches import split_batches\n"
-        "from tidegate.readers.kafka.records.first_record import first_record\n"
-        f"assert first_record(split_batches(memoryview({data!r}))[0], 0) == (0, 5) and 'numba' not in sys.modules"
+        "from tidegate.readers.kafka.records import first_record as module\n"
+        f"batch = split_batches(memoryview({data!r}))[0]\n"
+        "first_record = module.first_record\n"
+        "assert [first_record(batch, at) for at in range(3)] == [(0, 5), (1, 6), (2, 7)]\n"
+        "assert 'numba' not in sys.modules\n"
+        "module._steps_left = 2\n"
+        "assert first_record(batch, 2) == (2, 7)\n"
+        "assert 'numba' in sys.modules\n"
     )
 
 
