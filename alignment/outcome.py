@@ -52,10 +52,13 @@ def find_outcome(
     states = _states(standing, ranges, bound_ms)
     splits = _described(standing, states, cuts, _late_rows(standing, cuts, index))
     holding = _holding(standing, states, positions)
-    reached = _reached(standing, splits, index) if in_group or limits.out_of_orderness_ms is not None else {}
-    watermark_ms = advanced(
-        before.watermark_ms, _watermark(standing, splits, holding, reached, cut_ms, limits.out_of_orderness_ms)
+    reached = _reached(standing, splits, index) if in_group or limits.wants_watermark else {}
+    now_ms = (
+        standing.generated_ms
+        if limits.generated
+        else _watermark(standing, splits, holding, reached, cut_ms, limits.out_of_orderness_ms)
     )
+    watermark_ms = advanced(before.watermark_ms, now_ms)
     cut_bound_ms = None if cut_ms is None else advanced(before.bound_ms, cut_ms)
     reads_records = any(s in ranges for s in standing.spans)
     after = Progress(

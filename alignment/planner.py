@@ -127,7 +127,7 @@ class _Batch:
 
     def _with_next_times(self, cuts: Cuts) -> Cuts:
         """Return cuts that were made without looking at times, with what follows them for the watermark."""
-        if self._limits.out_of_orderness_ms is None:
+        if not self._limits.wants_watermark:
             return cuts
         inside = {s: cut.position for s, cut in cuts.items() if s in self._spans and cut.position < self._spans[s].end}
         heads = self._index.heads(inside)

@@ -36,6 +36,7 @@ class Standing:
     catching_up: those of the late ones that the others wait for.
     low_ms: the lowest event time that holds the bound; None: nothing does, or the batch is not aligned.
     held_by: the split that stands there.
+    generated_ms: the source's watermark as generators have it, of what was read before; None: they have none.
     """
 
     before: Progress
@@ -50,6 +51,7 @@ class Standing:
     catching_up: frozenset[SplitId] = frozenset()
     low_ms: int | None = None
     held_by: SplitId | None = None
+    generated_ms: int | None = None
 
     @property
     def admitted(self) -> frozenset[SplitId]:

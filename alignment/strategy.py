@@ -6,9 +6,10 @@ The vocabulary is Flink's: ``WatermarkStrategy``, ``forBoundedOutOfOrderness``, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
+from tidegate.alignment.generators.contract import GeneratorSupplier
 from tidegate.errors import OptionError
 
 __all__ = ["StrategyError", "WatermarkStrategy", "milliseconds"]
@@ -38,10 +39,11 @@ class StrategyError(OptionError):
 class WatermarkStrategy:
     """How a source derives its watermark and how it keeps its splits together.
 
-    Immutable; start from one of the three class methods and refine with ``with_...``.
+    Immutable; start from one of the four class methods and refine with ``with_...``.
 
     out_of_orderness: how far a record may lie behind the greatest event time before it in its
-        split without being late; None: the source has no watermark of its own.
+        split without being late; None: no watermark is planned.
+    generator: makes a watermark generator for each split; None: there are none.
     idle_timeout: for how long a split must have nothing to read before it stops holding others.
     max_drift: how far past the slowest split's next record any split may be read; None: no bound.
     group: the slowest split is sought among those of all sources of the application that name this
@@ -56,6 +58,7 @@ class WatermarkStrategy:
     group: str | None = None
     group_priority: int = 0
     group_members: int | None = None
+    generator: GeneratorSupplier | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         disorder, timeout, drift = self.out_of_orderness, self.idle_timeout, self.max_drift
@@ -98,6 +101,14 @@ class WatermarkStrategy:
         return cls(out_of_orderness=timedelta(0))
 
     @classmethod
+    def for_generator(cls, supplier: GeneratorSupplier) -> WatermarkStrategy:
+        """Take the watermark from generators, of which ``supplier`` makes one for each split.
+
+        The watermark of a batch is what they say of the rows before it.
+        """
+        return cls(out_of_orderness=None, generator=supplier)
+
+    @classmethod
     def no_watermarks(cls) -> WatermarkStrategy:
         """Compute no watermark; alignment still works."""
         return cls(out_of_orderness=None)
@@ -120,6 +131,11 @@ class WatermarkStrategy:
             than 10 seconds.
         """
         return replace(self, max_drift=max_drift, group=group, group_priority=priority, group_members=members)
+
+    @property
+    def has_watermarks(self) -> bool:
+        """Whether the source has a watermark of its own."""
+        return self.generator is not None or self.out_of_orderness is not None
 
     @property
     def out_of_orderness_ms(self) -> int | None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
 from tidegate.alignment.splits import SplitRange
 
-__all__ = ["ReadTask", "SplitReader"]
+__all__ = ["ReadTask", "SplitReader", "SupportsEventTimes", "TimedRows"]
+
+TimedRows: TypeAlias = Iterator[tuple[pa.RecordBatch, pa.Int64Array]]
+"""Rows, and the event time of each in ms since the epoch; null where it has none that is usable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,4 +50,15 @@ class SplitReader(ABC):
 
         Raises DataLossError when records of the range are gone, CorruptDataError when they cannot
         be decoded, DeadlineError when the other side does not answer in time.
+        """
+
+
+@runtime_checkable
+class SupportsEventTimes(Protocol):
+    """Knows the event times of the rows that it reads, so that watermark generators can see them."""
+
+    def read_timed(self, task: ReadTask) -> TimedRows:
+        """Yield what ``read`` yields for a task of one range, each batch with its event times.
+
+        Called in place of ``read`` where the source has watermark generators, for each range on its own.
         """

@@ -40,7 +40,7 @@ from tidegate.enumerators.planning.coordinator import CoordinatorSettings, Sourc
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Offset
 from tidegate.enumerators.planning.pace import BATCHES, BatchPace
 from tidegate.errors import ContractError, TidegateError
-from tidegate.readers.contract import ReadTask
+from tidegate.readers.contract import ReadTask, SupportsEventTimes
 from tidegate.readers.worker_memory import freeze_imports
 
 if TYPE_CHECKING:  # a source asks for this bridge by itself (Source.read_stream)
@@ -150,7 +150,15 @@ def coordinator_of(
         group=group,
         pace=pace,
         clocks=clocks,
+        read_timed=lambda task, state: _timed_reader(source, state).read_timed(task),
     )
+
+
+def _timed_reader(source: Source, state: Json | None) -> SupportsEventTimes:
+    reader = source.reader(state)
+    if not isinstance(reader, SupportsEventTimes):
+        raise ContractError(f"the reader of {source.connector!r} has no read_timed(), which watermark generators need")
+    return reader
 
 
 def _group(source: Source, driver: Driver) -> GroupFolder | None:
@@ -323,7 +331,11 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _watermark_ms(offset: Offset) -> int | None:
-    return END_OF_TIME_MS if offset.progress.ended else offset.progress.watermark_ms
+    progress = offset.progress
+    if progress.ended or progress.watermark_ms is None:
+        return END_OF_TIME_MS if progress.ended else None
+    # A generator may say that its split is at an end which Spark's timestamps do not reach.
+    return min(progress.watermark_ms, END_OF_TIME_MS)
 
 
 def _reads_past_end_of_time(start: Json, end: Json) -> bool:

@@ -108,7 +108,7 @@ class Source(BaseModel, ABC):
             raise ValueError("lateSplits is 'catch-up', which needs maxDrift")
         if self.watermark_rows and not self.include_source_watermark:
             raise ValueError("watermarkRows is set, which needs includeSourceWatermark")
-        if self.include_source_watermark and self.watermarks.out_of_orderness is None:
+        if self.include_source_watermark and not self.watermarks.has_watermarks:
             raise ValueError("includeSourceWatermark is set, but the source has no watermarks")
         return self
 

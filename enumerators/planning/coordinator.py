@@ -7,7 +7,7 @@ Spark, and holds only soft state: what was asked in this run, and what was plann
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -24,6 +24,7 @@ from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsClock, 
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.assigner import assign
 from tidegate.enumerators.planning.costs import cost_of_rows, cost_within
+from tidegate.enumerators.planning.generated import GeneratedWatermarks, ReadTimedTask
 from tidegate.enumerators.planning.membership import Membership
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Hollow, Offset
 from tidegate.enumerators.planning.pace import BatchPace
@@ -31,7 +32,7 @@ from tidegate.enumerators.planning.published import Published
 from tidegate.enumerators.planning.report import Reporter
 from tidegate.enumerators.planning.splits import FoundSplits, Splits
 from tidegate.errors import ContractError, PositionGoneError, UnavailableError
-from tidegate.readers.contract import ReadTask
+from tidegate.readers.contract import ReadTask, TimedRows
 
 __all__ = ["CoordinatorSettings", "SourceCoordinator"]
 
@@ -66,6 +67,7 @@ class _Opened:
     enumerator: SplitEnumerator
     index: TimeIndex
     splits: Splits
+    generated: GeneratedWatermarks | None
 
 
 class _Decision(NamedTuple):
@@ -88,6 +90,7 @@ class SourceCoordinator:
     cores: how many tasks the cluster runs at once.
     group: None: the source is in none.
     pace: None: batches do not size themselves.
+    read_timed: reads one range for watermark generators, with its enumerator's snapshot.
     """
 
     def __init__(
@@ -100,10 +103,11 @@ class SourceCoordinator:
         group: GroupFolder | None = None,
         pace: BatchPace | None = None,
         clocks: Clocks = REAL_CLOCKS,
+        read_timed: ReadTimedTask | None = None,
     ) -> None:
         self._source, self._open, self._settings, self._cores = source, open_enumerator, settings, cores
         self._membership = Membership(group, settings.watermarks.max_drift_ms)
-        self._pace, self._clocks = pace, clocks
+        self._pace, self._clocks, self._read_timed = pace, clocks, read_timed
         self._reporter = Reporter(source)
         self._published = Published(self._reporter, clocks)
         self._opened: _Opened | None = None
@@ -177,8 +181,20 @@ class SourceCoordinator:
                 idle_timeout_s=settings.watermarks.idle_timeout.total_seconds(),
                 fail_on_data_loss=settings.fail_on_data_loss,
             )
-            self._opened = _Opened(enumerator, index, splits)
+            self._opened = _Opened(enumerator, index, splits, self._generated(before, enumerator))
         return self._opened
+
+    def _generated(self, before: Offset, enumerator: SplitEnumerator) -> GeneratedWatermarks | None:
+        supplier, read_timed = self._settings.watermarks.generator, self._read_timed
+        if supplier is None or read_timed is None:
+            return None
+
+        def read(wanted: SplitRange) -> TimedRows:
+            return read_timed(self._task([wanted], enumerator), enumerator.snapshot())
+
+        generated = GeneratedWatermarks(supplier, read)
+        generated.restore(before.generators, before.progress)
+        return generated
 
     def _plan_to(self, start: Json, budget: Budget, min_rows: int) -> Json:
         before, first = Offset.from_json(start, self._source), start == INITIAL_OFFSET
@@ -188,10 +204,12 @@ class SourceCoordinator:
             self._clocks.sleep(max(0.0, splits.looked_at_s + _POLL_INTERVAL_S - self._clocks.monotonic()))
         if isinstance(enumerator, SupportsCommit):
             enumerator.commit(before.progress.positions)
+        if opened.generated is not None:
+            opened.generated.see(before.progress.positions)
         found = splits.find(before.progress, first=first, bounded=self._is_bounded)
         index.forget(found.diverged)
         limits = self._limits(enumerator, splits, budget)
-        planned, is_nothing, held_by = self._decide(before, found, index, limits, first=first)
+        planned, is_nothing, held_by = self._decide(before, found, opened, limits, first=first)
         self._published.publish(planned, found, enumerator, index, self._membership.name_of(planned))
         put_off = not first and self._is_put_off(planned, found, min_rows)
         # A bounded run ends with an offset that repeats, and must not while others hold it.
@@ -206,6 +224,9 @@ class SourceCoordinator:
             self._membership.snapshot(),
             0 if held_by is None else before.waits + 1,
             Hollow(index.stretches_before(planned.progress.positions, _LONG_STRETCH), self._settings.options_digest),
+            None
+            if opened.generated is None
+            else opened.generated.snapshot(planned.ranges.values(), planned.progress.positions),
         ).to_json()
         splits.stored()
         self._membership.planned(planned)
@@ -214,12 +235,14 @@ class SourceCoordinator:
             self._pace.begin(offset, limits.cost(planned.ranges).rows)
         return offset
 
-    def _decide(
-        self, before: Offset, found: FoundSplits, index: TimeIndex, limits: Limits, *, first: bool
-    ) -> _Decision:
+    def _decide(self, before: Offset, found: FoundSplits, opened: _Opened, limits: Limits, *, first: bool) -> _Decision:
         """Plan, and plan again as long as a bounded run has nothing to do but to wait for its group."""
         self._membership.join(before.group)
+        index, generated = opened.index, opened.generated
         standing = find_standing(found.progress, found.extents, found.idle, index, limits, added=found.added)
+        if generated is not None:
+            generated.begin(found.starts)
+            standing = replace(standing, generated_ms=generated.combine(standing.states))
         while True:
             planned = plan(standing, self._membership.bound(standing), index, limits)
             # The first offset always differs, or the starts would not be fixed.
@@ -245,6 +268,7 @@ class SourceCoordinator:
             aligned=settings.aligned,
             max_drift_ms=settings.watermarks.max_drift_ms,
             out_of_orderness_ms=settings.watermarks.out_of_orderness_ms,
+            generated=settings.watermarks.generator is not None,
             budget=budget,
             stops=splits.stops,
             bounded=self._is_bounded,
@@ -261,6 +285,11 @@ class SourceCoordinator:
 
     def _assigned(self, ranges: Collection[SplitRange], enumerator: SplitEnumerator) -> list[ReadTask]:
         tasks = assign(ranges, self._cores, self._settings.min_tasks, cost_of_rows(enumerator))
-        if not isinstance(enumerator, SupportsDetails):
-            return [ReadTask(task) for task in tasks]
-        return [ReadTask(task, tuple(map(enumerator.details, task))) for task in tasks]
+        return [self._task(task, enumerator) for task in tasks]
+
+    @staticmethod
+    def _task(ranges: Iterable[SplitRange], enumerator: SplitEnumerator) -> ReadTask:
+        wanted = tuple(ranges)
+        return ReadTask(
+            wanted, tuple(map(enumerator.details, wanted)) if isinstance(enumerator, SupportsDetails) else ()
+        )

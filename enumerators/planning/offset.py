@@ -16,6 +16,7 @@
                                     align by, so that a restart need not look through it again
      "hollowBy": "9f3a01c2",         digest of the options by which that is so
      "waits": 1,                     how often in a row a bounded run has waited for its group
+     "generators": {...},            what watermark generators have said, and up to where they have looked
      "enumerator": {...}}            what the connector's enumerator needs beyond positions
 
 Keys without a value are left out and the order of keys is fixed, because for Spark an offset is
@@ -64,6 +65,7 @@ class Offset:
     enumerator: the enumerator's snapshot.
     group: the membership's snapshot.
     waits: since the last batch that did anything else.
+    generators: the snapshot of the generated watermarks.
     """
 
     source: str = ""
@@ -73,6 +75,7 @@ class Offset:
     group: Json | None = None
     waits: int = 0
     hollow: Hollow = field(default_factory=Hollow)
+    generators: Json | None = None
 
     def to_json(self) -> Json:
         """Return the offset JSON, canonical: equal offsets give equal texts."""
@@ -94,6 +97,7 @@ class Offset:
             "hollow": dict(sorted(self.hollow.begins.items())) or None,
             "hollowBy": (self.hollow.begins and self.hollow.options_digest) or None,
             "waits": self.waits or None,
+            "generators": _canonical(self.generators),
             "enumerator": _canonical(self.enumerator),
         }
         return {key: value for key, value in offset.items() if value is not None}
@@ -149,6 +153,7 @@ class Offset:
                 _optional_json(offset.get("group")),
                 _int(offset.get("waits", 0)),
                 Hollow(_positions(offset.get("hollow", {})), str(offset.get("hollowBy", ""))),
+                _optional_json(offset.get("generators")),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CheckpointError(f"the checkpoint holds a broken offset: {_short(offset)}") from error

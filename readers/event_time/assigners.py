@@ -72,6 +72,11 @@ class _UnitAssigner(ABC):
         """
         return detect_unit(self._values(batch))
 
+    def times_by_own_units(self, batch: pa.RecordBatch) -> pa.Int64Array:
+        """Return the times, each by the unit that its own value shows; see detect_unit."""
+        values = [*self._values(batch)]
+        return pa.array([None if value is None else _time_by_own_unit(value) for value in values], pa.int64())
+
     @abstractmethod
     def _values(self, batch: pa.RecordBatch) -> Iterable[object]:
         """Return what stands where the event time should be, row by row."""
@@ -161,6 +166,13 @@ class JsonTimestamp(_UnitAssigner):
     def _values(self, batch: pa.RecordBatch) -> Iterator[object]:
         tokens = [token.replace("~1", "/").replace("~0", "~") for token in self.pointer.split("/")[1:]]
         return (_field(value, tokens) for value in batch.column("value").to_pylist())
+
+
+def _time_by_own_unit(value: object) -> int | None:
+    unit = detect_unit([value])
+    if unit is None:
+        return None
+    return value_times([value], unit)[0].as_py()  # type: ignore[no-any-return]
 
 
 def _field(value: bytes | None, tokens: Sequence[str]) -> object:

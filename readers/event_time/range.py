@@ -126,11 +126,19 @@ class RowTimes:
         batch: of a schema that ``check`` takes.
         modified_ms: LastModified of the object that they are from.
         """
+        inside = self.wanted.has(self._counted(batch, modified_ms))
+        return batch if inside.all() else batch.filter(pa.array(inside))
+
+    def times(self, batch: pa.RecordBatch, modified_ms: int) -> pa.Int64Array:
+        """Return the event times of rows in ms since the epoch; null for those without a usable one."""
+        counted = self._counted(batch, modified_ms)
+        return pa.array(counted, mask=counted == NO_TIME)
+
+    def _counted(self, batch: pa.RecordBatch, modified_ms: int) -> Times:
         values = pc.struct_field(batch.to_struct_array(), path_of(self.column, list(batch.schema)))
         own = int64_times(times_ms(values, self._unit_of(values.type)))
         # Rows are refused when the object is discovered.
-        inside = self.wanted.has(self.policy.without_bad(own, np.full_like(own, modified_ms)).times)
-        return batch if inside.all() else batch.filter(pa.array(inside))
+        return self.policy.without_bad(own, np.full_like(own, modified_ms)).times
 
     def _unit_of(self, kind: pa.DataType) -> TimeUnit | None:
         if self.unit in self.parsed and (kinds.is_timestamp(kind) or kinds.is_date(kind)):

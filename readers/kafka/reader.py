@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import CorruptDataError, DataLossError, PositionGoneError
-from tidegate.readers.contract import ReadTask, SplitReader
+from tidegate.readers.contract import ReadTask, SplitReader, TimedRows
+from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.cluster import UnknownPartitionError
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.joint_fetch import FIRST_GUESS_BYTES_PER_RECORD, MARGIN, JointFetch
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidegate.alignment.splits import SplitRange
-    from tidegate.readers.event_time.records import RecordTimes
     from tidegate.readers.kafka.client import KafkaClient
     from tidegate.readers.kafka.cluster import LeaderCall
     from tidegate.readers.kafka.fetch import FetchedPartition
@@ -86,24 +86,33 @@ class KafkaSplitReader(SplitReader):
 
     def read(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
         """Yield the records of each range, one range after the other."""
+        event_times = self._event_times
+        wants_times = event_times is not None and (event_times.policy.refuses_rows or self._include_event_time)
+        for batch, details in self._read(task):
+            yield self._judged(batch, details.now_ms)[0] if wants_times else batch
+
+    def read_timed(self, task: ReadTask) -> TimedRows:
+        """Yield the records with their event times."""
+        for batch, details in self._read(task):
+            yield self._judged(batch, details.now_ms)
+
+    def _read(self, task: ReadTask) -> Iterator[tuple[pa.RecordBatch, KafkaDetails]]:
         with idle_clients.lend(self._config) as client:
             all_details = task.details or (KafkaDetails(int(time.time() * 1000)),) * len(task.ranges)
             beginnings = JointFetch(client, task.ranges, [details.topic_id for details in all_details])
             for number, (each, details) in enumerate(zip(task.ranges, all_details, strict=True)):
                 for batch in self._read_range(client, each, details, beginnings.take(number)):
-                    yield self._with_event_times(batch, details.now_ms)
+                    yield batch, details
 
-    def _with_event_times(self, batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
-        event_times = self._event_times
-        if event_times is None or not (event_times.policy.refuses_rows or self._include_event_time):
-            return batch
+    def _judged(self, batch: pa.RecordBatch, now_ms: int) -> tuple[pa.RecordBatch, pa.Int64Array]:
+        event_times = self._event_times or RecordTimes()
         times, faults = event_times.judge(batch, now_ms)
         if event_times.needs_headers and not self._include_headers:
             batch = batch.drop_columns(["headers"])
         if self._include_event_time:
             column = pc.multiply(times, MICROSECONDS).view(pa.timestamp("us", "UTC"))
             batch = batch.append_column(EVENT_TIME, column).append_column(EVENT_TIME_FAULT, faults)
-        return batch
+        return batch, times
 
     def _read_range(
         self, client: KafkaClient, wanted: SplitRange, details: KafkaDetails, beginning: FetchedPartition | None

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tidegate.errors import CorruptDataError, ObjectGoneError
 from tidegate.readers.arrow.conform import position_of
 from tidegate.readers.arrow.merged_batches import ENOUGH_BYTES, merged
-from tidegate.readers.contract import ReadTask, SplitReader
+from tidegate.readers.contract import ReadTask, SplitReader, TimedRows
 from tidegate.readers.event_time.range import RowTimes
 from tidegate.readers.objects.metadata import METADATA, metadata_scalar
 from tidegate.readers.objects.partitions import partition_scalar, partition_texts
@@ -33,6 +33,7 @@ class S3SplitReader(SplitReader):
         from the data.
     metadata: take the column ``_metadata`` from the chunk.
     times: keep only rows of these; None: all.
+    time_column: finds the event times of rows; None: those of a chunk have one in common.
     ignore_missing: skip objects that were deleted since they were found.
     ignore_overwritten: skip versions that were overwritten since.
     ignore_corrupt: skip the rest of an object that cannot be decoded.
@@ -44,6 +45,7 @@ class S3SplitReader(SplitReader):
     prefix: str = ""
     metadata: bool = False
     times: RowTimes | None = None
+    time_column: RowTimes | None = None
     ignore_missing: bool = False
     ignore_overwritten: bool = False
     ignore_corrupt: bool = False
@@ -53,6 +55,19 @@ class S3SplitReader(SplitReader):
         chunks = [*chain.from_iterable(task.details)]
         with self.store.reading_ahead(chunks):
             yield from merged(self._rows(chunks))
+
+    def read_timed(self, task: ReadTask) -> TimedRows:
+        """Yield the rows of every chunk, one chunk after the other."""
+        chunks = [*chain.from_iterable(task.details)]
+        with self.store.reading_ahead(chunks):
+            for chunk in chunks:
+                for batch in self._read(chunk, self._constants(chunk)):
+                    yield batch, self._event_times(batch, chunk)
+
+    def _event_times(self, batch: pa.RecordBatch, chunk: Chunk) -> pa.Int64Array:
+        if self.time_column is not None:
+            return self.time_column.times(batch, chunk.modified_ms)
+        return pa.repeat(pa.scalar(chunk.min_ms, pa.int64()), batch.num_rows)
 
     def _rows(self, chunks: Sequence[Chunk]) -> Iterator[pa.RecordBatch]:
         together = self.times is None

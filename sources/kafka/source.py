@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import pyarrow as pa
-from pydantic import BeforeValidator, Field, PositiveInt, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, model_validator
 from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
@@ -21,6 +21,7 @@ from tidegate.enumerators.planning.report import first_names
 from tidegate.errors import OptionError
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.assigners import TimestampAssigner, TimeUnit, assigner_of
+from tidegate.readers.event_time.punctuated import marks_of, punctuated_by
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.client import LATEST
 from tidegate.readers.kafka.config import TopicPartition
@@ -54,7 +55,13 @@ def _event_time(value: Any) -> Any:
     return value
 
 
+def _watermark_from(value: str) -> str:
+    marks_of(value)
+    return value
+
+
 EventTimeOption: TypeAlias = Annotated[str | Callable[..., Any], BeforeValidator(_event_time)]
+WatermarkFrom: TypeAlias = Annotated[str, AfterValidator(_watermark_from)]
 
 
 class KafkaSource(Source):
@@ -81,6 +88,8 @@ class KafkaSource(Source):
         these columns to an int64 array of milliseconds.
     event_time_unit: of a header or JSON field: ``s``, ``ms``, ``us`` or ``iso8601``.  Default: detected
         by the first one, then fixed.
+    watermark_from: take the watermark of each partition from its records: ``header:NAME`` or ``json:/pointer``.  Each
+        is a time as detect_unit knows it; no record at or before it comes any more.  Streams only.
     max_offsets_per_trigger: the most offsets that one batch covers.
     max_bytes_per_trigger: about the most bytes, as they lie in Kafka, by the mean size of a record.
     min_offsets_per_trigger: put a batch off until there are so many, but no longer than
@@ -116,6 +125,7 @@ class KafkaSource(Source):
     ending_offsets_by_timestamp: Timestamps | None = None
     event_time: EventTimeOption = "timestamp"
     event_time_unit: TimeUnit | None = None
+    watermark_from: WatermarkFrom | None = None
     max_offsets_per_trigger: PositiveInt | None = None
     max_bytes_per_trigger: PositiveInt | None = None
     min_offsets_per_trigger: PositiveInt | None = None
@@ -156,8 +166,19 @@ class KafkaSource(Source):
             raise ValueError(
                 f"eventTimeUnit is {self.event_time_unit!r}, but only a header or a JSON field has a unit of its own"
             )
+        self._check_watermark()
         connection_config(self.bootstrap_servers, self.kafka)
         return self
+
+    def _check_watermark(self) -> None:
+        if self.watermark_from is None:
+            return
+        if self.watermarks.generator is not None:
+            raise ValueError("watermarkFrom is set, and watermarks has a generator; set one of them")
+        if self.watermarks.out_of_orderness:
+            raise ValueError("watermarkFrom and maxOutOfOrderness exclude each other; set one of them")
+        if self.watermark_from.startswith("header:") and not self.include_headers:
+            raise ValueError(f"watermarkFrom is {self.watermark_from!r}, which needs includeHeaders")
 
     def _only_one(self, *fields: str, required: bool = False) -> None:
         names = option_names(type(self))
@@ -200,6 +221,13 @@ class KafkaSource(Source):
             if any(start is not None for start in given)
             else self.model_copy(update={"starting_offsets": "earliest"})
         )
+
+    def as_stream(self) -> Self:
+        """Take the watermark from where ``watermark_from`` says."""
+        if self.watermark_from is None:
+            return self
+        strategy = replace(self.watermarks, out_of_orderness=None, generator=punctuated_by(self.watermark_from))
+        return self.model_copy(update={"watermarks": strategy})
 
     def enumerator(self, state: Json | None) -> SplitEnumerator:
         """Enumerate the subscribed partitions."""

@@ -192,6 +192,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             prefix=self.listing_rules.prefix,
             metadata=self.include_metadata,
             times=self._times.of_rows,
+            time_column=self._times.by_column,
             ignore_missing=self._ignores_missing,
             # The new version is found by a later round; a batch query has none.
             ignore_overwritten=not self.fail_on_data_loss or (self.allow_overwrites and self._is_stream),

@@ -1,0 +1,76 @@
+"""The contract of a watermark generator (Flink: FLIP-126, WatermarkGenerator and WatermarkOutput)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+__all__ = ["GeneratorSupplier", "WatermarkGenerator", "WatermarkOutput"]
+
+
+class WatermarkOutput(ABC):
+    """What a generator says of its split."""
+
+    @abstractmethod
+    def emit_watermark(self, watermark_ms: int) -> None:
+        """Promise that no row with an event time at or before this one comes any more; in ms since the epoch.
+
+        It marks the split as active.  A watermark that is not greater than the one before it changes nothing.
+        """
+
+    @abstractmethod
+    def mark_idle(self) -> None:
+        """Let the split hold the watermark of the others no longer."""
+
+    @abstractmethod
+    def mark_active(self) -> None:
+        """Let the split hold the watermark of the others again."""
+
+
+class WatermarkGenerator(ABC):
+    """Makes the watermark of one split from its rows.
+
+    There is one instance for each split.  Its rows come in order of position, each exactly once, whichever process
+    reads them.  Between two processes only what ``snapshot`` returns survives.
+    """
+
+    is_divisible: ClassVar[bool] = False
+    """Whether a range may be cut into parts that instances without a past look at side by side.
+
+    So it is where the watermark after a range is the greatest of those after its parts.
+    """
+
+    @abstractmethod
+    def on_event(self, batch: pa.RecordBatch, event_times: npt.NDArray[np.int64], output: WatermarkOutput) -> None:
+        """Look at rows of the split, which are all that a reader has decoded at once.
+
+        batch: rows with the columns that the source delivers; those without a usable event time are left out.
+        event_times: the event time of each row, in ms since the epoch.
+
+        Must not depend on how the rows are divided into batches.
+        """
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        """Emit a watermark, if it is not emitted by rows.
+
+        Called after the rows of a split in a micro-batch.
+        """
+        del output
+
+    def snapshot(self) -> Mapping[str, Any]:
+        """Return what another instance needs to go on from here, as JSON has it.  It stands in the checkpoint."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what ``snapshot`` returned.  Called at most once, before anything else."""
+        del state
+
+
+GeneratorSupplier: TypeAlias = Callable[[], WatermarkGenerator]
+"""Returns a new generator.  Called on executors, too, so it must be picklable."""

@@ -1,0 +1,85 @@
+"""The watermark of a source from those of its splits (Flink: StatusWatermarkValve, FLINK-38454 included)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tidegate.alignment.splits import SplitId
+
+__all__ = ["StatusWatermarkValve", "ValveInput"]
+
+
+@dataclass(slots=True)
+class ValveInput:
+    """A split as the valve knows it.
+
+    watermark_ms: the greatest it has taken; None: none yet.
+    is_active: it is not idle.
+    is_aligned: it counts for the minimum.  One that woke does not before it has caught up with the output.
+    """
+
+    watermark_ms: int | None = None
+    is_active: bool = True
+    is_aligned: bool = True
+
+
+@dataclass(slots=True)
+class StatusWatermarkValve:
+    """Combines watermarks: the minimum over the splits that are active and aligned.
+
+    watermark_ms: the last output; it never goes back.  None: none yet.
+    is_active: whether any split is.
+    """
+
+    inputs: dict[SplitId, ValveInput] = field(default_factory=dict)
+    watermark_ms: int | None = None
+    is_active: bool = True
+
+    def input_watermark(self, split: SplitId, watermark_ms: int) -> None:
+        """Take a watermark of a split; one of an idle split, or that is not greater than before, is ignored."""
+        known = self.inputs[split]
+        if not (self.is_active and known.is_active):
+            return
+        if known.watermark_ms is not None and watermark_ms <= known.watermark_ms:
+            return
+        known.watermark_ms = watermark_ms
+        known.is_aligned = known.is_aligned or self._has_caught_up(known)
+        self._advance_to_minimum()
+
+    def input_status(self, split: SplitId, *, is_active: bool) -> None:
+        """Take it that a split is idle, or active again."""
+        known = self.inputs[split]
+        if is_active == known.is_active:
+            return
+        known.is_active = is_active
+        if is_active:
+            known.is_aligned = self._has_caught_up(known)
+            self.is_active = True
+            return
+        known.is_aligned = False
+        if not any(other.is_active for other in self.inputs.values()):
+            self._advance(
+                max((w for other in self.inputs.values() if (w := other.watermark_ms) is not None), default=None)
+            )
+            self.is_active = False
+        elif known.watermark_ms == self.watermark_ms:
+            self._advance_to_minimum()
+
+    def remove(self, split: SplitId) -> None:
+        """Forget a split, which holds nobody any more."""
+        if self.inputs.pop(split, None) is not None:
+            self._advance_to_minimum()
+
+    def _has_caught_up(self, known: ValveInput) -> bool:
+        if self.watermark_ms is None:
+            return True
+        return known.watermark_ms is not None and known.watermark_ms >= self.watermark_ms
+
+    def _advance_to_minimum(self) -> None:
+        aligned = [known.watermark_ms for known in self.inputs.values() if known.is_aligned]
+        if aligned and None not in aligned:
+            self._advance(min(w for w in aligned if w is not None))
+
+    def _advance(self, watermark_ms: int | None) -> None:
+        if watermark_ms is not None and (self.watermark_ms is None or watermark_ms > self.watermark_ms):
+            self.watermark_ms = watermark_ms

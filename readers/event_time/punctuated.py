@@ -1,0 +1,74 @@
+"""Watermarks that stand in the rows themselves (Flink: punctuated watermarks)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.alignment.generators.contract import GeneratorSupplier, WatermarkGenerator, WatermarkOutput
+from tidegate.errors import ContractError
+from tidegate.readers.event_time.assigners import RecordTimestamp, assigner_of
+
+__all__ = ["Marks", "PunctuatedWatermarks", "marks_of", "punctuated_by"]
+
+Marks: TypeAlias = Callable[[pa.RecordBatch], npt.NDArray[np.bool_] | pa.BooleanArray | pa.Int64Array]
+"""Tells which rows of a batch are marks.
+
+Booleans: a mark's event time is the watermark.  Integers: these are the watermarks, in ms; null where a row is no mark.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PunctuatedWatermarks(WatermarkGenerator):
+    """Emits the watermarks that stand in rows, and no others.  It needs no state.
+
+    marks: finds them.
+    """
+
+    is_divisible: ClassVar[bool] = True
+    marks: Marks
+
+    def on_event(self, batch: pa.RecordBatch, event_times: npt.NDArray[np.int64], output: WatermarkOutput) -> None:
+        """Emit the greatest watermark of the batch.
+
+        Raises ContractError unless ``marks`` returns a value for each row.
+        """
+        marks = self.marks(batch)
+        found = pa.array(marks) if isinstance(marks, np.ndarray) else marks
+        if not isinstance(found, pa.BooleanArray | pa.Int64Array) or len(found) != batch.num_rows:
+            raise ContractError(
+                f"the marks of watermarks are {type(marks).__qualname__}; expected a Boolean or an int64 for each of "
+                f"{batch.num_rows} rows"
+            )
+        watermarks = pa.array(event_times).filter(found) if pa.types.is_boolean(found.type) else found
+        greatest_ms = pc.max(watermarks).as_py()
+        if greatest_ms is not None:
+            output.emit_watermark(greatest_ms)
+
+
+def punctuated_by(marks: str | Marks) -> GeneratorSupplier:
+    """Return what makes a generator of the watermarks that stand in rows.
+
+    marks: ``header:NAME`` or ``json:/pointer``, whose value is the watermark; or a function, see Marks.
+
+    Raises ValueError for any other text.
+    """
+    found = marks_of(marks) if isinstance(marks, str) else marks
+    return lambda: PunctuatedWatermarks(found)
+
+
+def marks_of(text: str) -> Marks:
+    """Return what finds the marks that ``header:NAME`` or ``json:/pointer`` names.
+
+    Raises ValueError, one sentence, for anything else.
+    """
+    assigner = assigner_of(text, None)
+    if isinstance(assigner, RecordTimestamp):
+        raise ValueError("expected header:NAME or json:/pointer/into/value")  # noqa: TRY004 - a text of another kind
+    return assigner.times_by_own_units
