@@ -1,0 +1,89 @@
+"""Random traces of generators and of the valve, and what tidegate makes of them."""
+
+from datetime import timedelta
+
+import pyarrow as pa
+
+from tidegate.alignment.generators.bounded import BoundedOutOfOrdernessWatermarks
+from tidegate.alignment.generators.per_row import RowWatermarkGenerator
+from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWatermark
+from tidegate.alignment.generators.valve import StatusWatermarkValve, ValveInput
+
+NONE_YET = -(2**63)
+
+
+def random_trace(chance):
+    """Return a trace: of the valve, of a bounded disorder, or of a generator that obeys its events.
+
+    inputs: of the valve; a step is the input's number, and a watermark or whether it is active.
+    disorder: in ms; a step is an event time, or None for a periodic emission.
+    neither: a step is an event, see Obedient.
+    """
+    kind, steps = chance.randrange(3), chance.randrange(1, 40)
+    if kind == 0:
+        inputs = chance.randrange(1, 5)
+        return {
+            "inputs": inputs,
+            "steps": [
+                [chance.randrange(inputs), chance.choice([True, False, *[chance.randrange(-5, 25)] * 3])]
+                for _ in range(steps)
+            ],
+        }
+    if kind == 1:
+        return {
+            "disorder": chance.randrange(0, 10),
+            "steps": [chance.choice([None, chance.randrange(-1000, 1000)]) for _ in range(steps)],
+        }
+    return {"steps": [chance.randrange(-300, 300) for _ in range(steps)]}
+
+
+class Obedient(RowWatermarkGenerator):
+    """By its last digit an event is a watermark (0), an idle mark (1), an active mark (2), or nothing."""
+
+    def on_row(self, row, event_time_ms, output):
+        match event_time_ms % 10:
+            case 0:
+                output.emit_watermark(event_time_ms)
+            case 1:
+                output.mark_idle()
+            case 2:
+                output.mark_active()
+
+
+def answer_of(trace):
+    """Return for each step the watermark and whether the output is active, as Flink's answers have them."""
+    return _of_valve(trace) if "inputs" in trace else _of_generator(trace)
+
+
+def _of_valve(trace):
+    valve = StatusWatermarkValve({str(number): ValveInput() for number in range(trace["inputs"])})
+    answer = []
+    for number, said in trace["steps"]:
+        if isinstance(said, bool):
+            valve.input_status(str(number), is_active=said)
+        else:
+            valve.input_watermark(str(number), said)
+        answer.append([NONE_YET if valve.watermark_ms is None else valve.watermark_ms, valve.is_active])
+    return answer
+
+
+def _of_generator(trace):
+    """Show each event to another instance, which goes on from the one before."""
+
+    def supplier():
+        if "disorder" not in trace:
+            return Obedient()
+        return BoundedOutOfOrdernessWatermarks(timedelta(milliseconds=trace["disorder"]))
+
+    split, answer = SplitWatermark(), []
+    for step in trace["steps"]:
+        run = GeneratorRun(supplier(), split)
+        if step is not None:
+            times = pa.array([step], pa.int64())
+            run.add(pa.record_batch([times], ["event"]), times)
+        split = SplitWatermark.from_json(run.end().to_json())
+        if "disorder" in trace and step is not None:  # Flink emits only where the trace says so
+            answer.append(answer[-1] if answer else [NONE_YET, True])
+        else:
+            answer.append([NONE_YET if split.watermark_ms is None else split.watermark_ms, not split.is_idle])
+    return answer
