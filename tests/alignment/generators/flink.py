@@ -10,7 +10,7 @@ import random
 import sys
 from pathlib import Path
 
-from tests.alignment.generators.traces import answer_of, random_trace
+from tests.alignment.generators.traces import NONE_YET, answer_of, random_trace
 from tests.support.flink import flinks_answers
 
 SOURCE = Path(__file__).parent / "java" / "Watermarks.java"
@@ -25,6 +25,30 @@ def recorded():
         return [json.loads(line) for line in lines]
 
 
+def first_difference(trace, flinks):
+    """Return the first step after which tidegate says another thing than Flink; None: there is none.
+
+    When all inputs are idle, tidegate goes on to the greatest watermark, whichever of them was the last to go idle
+    (FLINK-38454).  Flink 2.3 does so only if that one held the output, so nothing is compared behind such a step.
+    """
+    for step, (mine, theirs) in enumerate(zip(answer_of(trace), flinks, strict=True)):
+        if mine != theirs:
+            is_known = "inputs" in trace and not mine[1] and not theirs[1] and mine[0] == _greatest(trace, step)
+            return None if is_known else step
+    return None
+
+
+def _greatest(trace, last_step):
+    """Return the greatest watermark that the valve has taken up to a step."""
+    active, greatest = dict.fromkeys(range(trace["inputs"]), True), NONE_YET
+    for number, said in trace["steps"][: last_step + 1]:
+        if isinstance(said, bool):
+            active[number] = said
+        elif active[number]:
+            greatest = max(greatest, said)
+    return greatest
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--traces", type=int, default=2000)
@@ -35,10 +59,10 @@ def main():
     traces = [random_trace(chance) for _ in range(asked.traces)]
     answers = flinks_answers(SOURCE, MAIN, traces)
     pairs = list(zip(traces, answers, strict=True))
-    different = [(trace, flinks, mine) for trace, flinks in pairs if (mine := answer_of(trace)) != flinks]
+    different = [(trace, flinks) for trace, flinks in pairs if first_difference(trace, flinks) is not None]
     print(f"{len(pairs) - len(different)} of {len(pairs)} are equal")
-    for trace, flinks, mine in different[:3]:
-        print(f"{json.dumps(trace)}\n  Flink    {flinks}\n  tidegate {mine}")
+    for trace, flinks in different[:3]:
+        print(f"{json.dumps(trace)}\n  Flink    {flinks}\n  tidegate {answer_of(trace)}")
     if asked.record:
         with gzip.GzipFile(RECORDED, "wb", mtime=0) as out:
             for pair in pairs[:RECORDS]:
