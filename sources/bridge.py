@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -33,14 +33,18 @@ from pyspark.sql.types import StructType
 from tidegate.alignment.budget import Budget
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
+from tidegate.enumerators.events.server import EventServer
 from tidegate.enumerators.notes.folder import StateFolder
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.notes.report import ReportNote
 from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.planning.generated import said_before
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Offset
 from tidegate.enumerators.planning.pace import BATCHES, BatchPace
 from tidegate.errors import ContractError, TidegateError
-from tidegate.readers.contract import ReadTask, SupportsEventTimes
+from tidegate.readers.contract import ReadTask
+from tidegate.readers.events.event import SourceEvent
+from tidegate.readers.events.watching import Watching, timed_reader, watched
 from tidegate.readers.worker_memory import freeze_imports
 
 if TYPE_CHECKING:  # a source asks for this bridge by itself (Source.read_stream)
@@ -61,10 +65,14 @@ class Driver:
 
     cores: how many tasks run at once.
     application_id: of the Spark application.
+    host: a name or address by which executors reach it.
+    bind_address: at which it listens; None: the host's.
     """
 
     cores: int
     application_id: str
+    host: str = "127.0.0.1"
+    bind_address: str | None = None
 
 
 def schema_of(source: Source) -> StructType:
@@ -116,12 +124,20 @@ class _TaskPartition(InputPartition):
     state: the enumerator's snapshot when it was planned.
     watermark_ms: of the source, at the end of the batch.
     tells_watermark: it begins with a row that has nothing but the watermark.
+    watching: what the source's watermark generators need; None: it has none.
     """
 
     def __init__(
-        self, task: ReadTask, state: Json | None, watermark_ms: int | None = None, *, tells_watermark: bool = False
+        self,
+        task: ReadTask,
+        state: Json | None,
+        watermark_ms: int | None = None,
+        *,
+        tells_watermark: bool = False,
+        watching: Watching | None = None,
     ) -> None:
         self.task, self.state, self.watermark_ms, self.tells_watermark = task, state, watermark_ms, tells_watermark
+        self.watching = watching
 
 
 def coordinator_of(
@@ -130,6 +146,7 @@ def coordinator_of(
     group: GroupFolder | None = None,
     pace: BatchPace | None = None,
     clocks: Clocks = REAL_CLOCKS,
+    take_events: Callable[[], Collection[SourceEvent]] = tuple,
 ) -> SourceCoordinator:
     """Return what plans a run of a source.  It opens nothing before it is asked something."""
     return SourceCoordinator(
@@ -150,15 +167,9 @@ def coordinator_of(
         group=group,
         pace=pace,
         clocks=clocks,
-        read_timed=lambda task, state: _timed_reader(source, state).read_timed(task),
+        read_timed=lambda task, state: timed_reader(source.connector, source.reader(state)).read_timed(task),
+        take_events=take_events,
     )
-
-
-def _timed_reader(source: Source, state: Json | None) -> SupportsEventTimes:
-    reader = source.reader(state)
-    if not isinstance(reader, SupportsEventTimes):
-        raise ContractError(f"the reader of {source.connector!r} has no read_timed(), which watermark generators need")
-    return reader
 
 
 def _group(source: Source, driver: Driver) -> GroupFolder | None:
@@ -181,7 +192,13 @@ def _read(source: Source, partition: _TaskPartition) -> Iterator[pa.RecordBatch]
             schema = source.arrow_schema
             row = pa.record_batch([pa.nulls(1, field.type) for field in schema], schema=schema)
             yield row.append_column(SOURCE_WATERMARK, _constant_timestamp(partition.watermark_ms, 1))
-        for batch in source.reader(partition.state).read(partition.task):
+        reader, watching = source.reader(partition.state), partition.watching
+        rows = (
+            reader.read(partition.task)
+            if watching is None
+            else watched(source.connector, reader, watching, partition.task)
+        )
+        for batch in rows:
             yield (
                 batch
                 if not source.include_source_watermark
@@ -230,6 +247,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, source: Source, schema: StructType, driver: Driver) -> None:
         self._loaded, self._schema, self._driver = source, schema, driver
         self._planner: SourceCoordinator | None = None
+        self._events: EventServer | None = None
         self._report_note: ReportNote | None = None
 
     @cached_property
@@ -287,7 +305,13 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         tells = self._source.watermark_rows and watermark_ms != before_ms
         # With a task that is there anyway, for each has its price; the tasks after it do not tell it again.
         return [
-            _TaskPartition(task, after.enumerator, watermark_ms, tells_watermark=tells and number == 0)
+            _TaskPartition(
+                task,
+                after.enumerator,
+                watermark_ms,
+                tells_watermark=tells and number == 0,
+                watching=self._watching(after, task),
+            )
             for number, task in enumerate(tasks or [ReadTask(())] * tells)
         ]
 
@@ -305,6 +329,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # The connection ends first, and SIGTERM comes while the planner is closing: it would cut that short.
             signal.signal(signal.SIGTERM, lambda *_: None)
             self._planner.close()
+            if self._events is not None:
+                self._events.close()
             self._note().remove()
 
     def _pace(self) -> BatchPace | None:
@@ -326,8 +352,22 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
             _log_to_stderr(self._loaded.log_level)
             source = self._source.as_stream()
-            self._planner = coordinator_of(source, self._driver, _group(source, self._driver), self._pace())
+            if source.watermarks.generator is not None:
+                self._events = EventServer(self._driver.host, self._driver.bind_address)
+            self._planner = coordinator_of(
+                source,
+                self._driver,
+                _group(source, self._driver),
+                self._pace(),
+                take_events=tuple if self._events is None else self._events.take,
+            )
         return self._planner
+
+    def _watching(self, after: Offset, task: ReadTask) -> Watching | None:
+        supplier = self._source.as_stream().watermarks.generator
+        if supplier is None or self._events is None:
+            return None
+        return Watching(supplier, said_before(after.generators, task), self._events.channel)
 
 
 def _watermark_ms(offset: Offset) -> int | None:

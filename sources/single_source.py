@@ -36,13 +36,18 @@ def prepare(spark: SparkSession) -> Driver:
     use_unix_sockets(spark, is_local=is_local)
     if context is None:
         # Spark Connect: the driver is another process, where no listener of ours can leave notes for planners.
-        return Driver(_parallelism(spark), str(spark.conf.get("spark.app.id")))
+        return Driver(_parallelism(spark), str(spark.conf.get("spark.app.id")), *_address(spark))
     if is_local:
         # Python workers would take the python3 of the PATH, which need not be this one (trap).
         context.pythonExec = sys.executable
     application_id = str(context.applicationId)
     listen_to_batches(spark, application_id)
-    return Driver(context.defaultParallelism, application_id)
+    return Driver(context.defaultParallelism, application_id, *(() if is_local else _address(spark)))
+
+
+def _address(spark: SparkSession) -> tuple[str, str | None]:
+    """Return by which name executors reach the driver's machine, and where to listen."""
+    return str(spark.conf.get("spark.driver.host", "127.0.0.1")), spark.conf.get("spark.driver.bindAddress", None)
 
 
 def _parallelism(spark: SparkSession) -> int:

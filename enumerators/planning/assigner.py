@@ -1,7 +1,7 @@
 """Packs the ranges of a batch into tasks (FLIP-27: assignSplits; here Spark schedules the tasks).
 
-Small ranges share a task, great ones are cut.  Every range may be cut anywhere, because a reader
-gives the same rows for it however it is cut.
+Small ranges share a task, great ones are cut.  A range may be cut anywhere, because a reader gives the same rows for it
+however it is cut.  A watermark generator may need its rows in one piece.
 """
 
 from __future__ import annotations
@@ -23,7 +23,12 @@ _BYTES_OF_A_ROW = 100  # greater rows count as several
 
 
 def assign(
-    ranges: Collection[SplitRange], cores: int, min_tasks: int | None = None, cost: CostOf = split_rows
+    ranges: Collection[SplitRange],
+    cores: int,
+    min_tasks: int | None = None,
+    cost: CostOf = split_rows,
+    *,
+    divisible: bool = True,
 ) -> list[tuple[SplitRange, ...]]:
     """Return the ranges of tasks that take about the same effort and cover ``ranges`` exactly.
 
@@ -31,6 +36,7 @@ def assign(
         a large one several.
     min_tasks: at least so many tasks, as far as positions of their costs can be divided so (Spark:
         ``minPartitions``).
+    divisible: whether a range may be cut.
     """
 
     def effort(piece: SplitRange) -> int:
@@ -50,7 +56,7 @@ def assign(
         rest = whole
         while rest.start < rest.end:
             due = len(tasks) * total // wanted - passed
-            taken = _nearest(rest, due, effort)
+            taken = _nearest(rest, due, effort) if divisible else rest
             passed += effort(taken)
             if taken.end > taken.start:
                 tasks[-1].append(taken)

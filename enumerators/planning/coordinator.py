@@ -24,7 +24,7 @@ from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsClock, 
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.assigner import assign
 from tidegate.enumerators.planning.costs import cost_of_rows, cost_within
-from tidegate.enumerators.planning.generated import GeneratedWatermarks, ReadTimedTask
+from tidegate.enumerators.planning.generated import GeneratedWatermarks, GeneratorFeed
 from tidegate.enumerators.planning.membership import Membership
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Hollow, Offset
 from tidegate.enumerators.planning.pace import BatchPace
@@ -90,7 +90,7 @@ class SourceCoordinator:
     cores: how many tasks the cluster runs at once.
     group: None: the source is in none.
     pace: None: batches do not size themselves.
-    read_timed: reads one range for watermark generators, with its enumerator's snapshot.
+    feed: of watermark generators; None: there are none.
     """
 
     def __init__(
@@ -103,11 +103,11 @@ class SourceCoordinator:
         group: GroupFolder | None = None,
         pace: BatchPace | None = None,
         clocks: Clocks = REAL_CLOCKS,
-        read_timed: ReadTimedTask | None = None,
+        feed: GeneratorFeed | None = None,
     ) -> None:
         self._source, self._open, self._settings, self._cores = source, open_enumerator, settings, cores
         self._membership = Membership(group, settings.watermarks.max_drift_ms)
-        self._pace, self._clocks, self._read_timed = pace, clocks, read_timed
+        self._pace, self._clocks, self._feed = pace, clocks, feed
         self._reporter = Reporter(source)
         self._published = Published(self._reporter, clocks)
         self._opened: _Opened | None = None
@@ -185,14 +185,14 @@ class SourceCoordinator:
         return self._opened
 
     def _generated(self, before: Offset, enumerator: SplitEnumerator) -> GeneratedWatermarks | None:
-        supplier, read_timed = self._settings.watermarks.generator, self._read_timed
-        if supplier is None or read_timed is None:
+        supplier, feed = self._settings.watermarks.generator, self._feed
+        if supplier is None or feed is None:
             return None
 
         def read(wanted: SplitRange) -> TimedRows:
-            return read_timed(self._task([wanted], enumerator), enumerator.snapshot())
+            return feed.read_timed(self._task([wanted], enumerator), enumerator.snapshot())
 
-        generated = GeneratedWatermarks(supplier, read)
+        generated = GeneratedWatermarks(supplier, read, feed.take_events)
         generated.restore(before.generators, before.progress)
         return generated
 
@@ -284,7 +284,14 @@ class SourceCoordinator:
         return None if skew_ms is None else int(clock() * 1000) + skew_ms + 1
 
     def _assigned(self, ranges: Collection[SplitRange], enumerator: SplitEnumerator) -> list[ReadTask]:
-        tasks = assign(ranges, self._cores, self._settings.min_tasks, cost_of_rows(enumerator))
+        supplier = self._settings.watermarks.generator
+        tasks = assign(
+            ranges,
+            self._cores,
+            self._settings.min_tasks,
+            cost_of_rows(enumerator),
+            divisible=supplier is None or supplier().is_divisible,
+        )
         return [self._task(task, enumerator) for task in tasks]
 
     @staticmethod

@@ -7,7 +7,7 @@ batch that is repeated has the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TypeAlias
+from dataclasses import dataclass, replace
 
 from tidegate.alignment.generators.contract import GeneratorSupplier
 from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWatermark
@@ -15,29 +15,47 @@ from tidegate.alignment.generators.valve import StatusWatermarkValve, ValveInput
 from tidegate.alignment.plan import Progress
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
 from tidegate.alignment.states import SplitState
+from tidegate.alignment.watermark import advanced
 from tidegate.enumerators.contract import Json
 from tidegate.readers.contract import ReadTask, TimedRows
+from tidegate.readers.events.event import SourceEvent
 
-__all__ = ["GeneratedWatermarks", "ReadTimedTask"]
-
-ReadTimedTask: TypeAlias = Callable[[ReadTask, Json | None], TimedRows]
-"""Reads a task of one range, by the enumerator's snapshot."""
+__all__ = ["GeneratedWatermarks", "GeneratorFeed", "said_before"]
 
 _GONE = {SplitState.FINISHED, SplitState.REMOVED}
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorFeed:
+    """From where generators learn of rows.
+
+    read_timed: reads a task of one range, by the enumerator's snapshot.
+    take_events: returns the source events that came since its last call.
+    """
+
+    read_timed: Callable[[ReadTask, Json | None], TimedRows]
+    take_events: Callable[[], Collection[SourceEvent]] = tuple
 
 
 class GeneratedWatermarks:
     """The generated watermarks of one run.
 
     supplier: makes the generator of a split.
-    read: reads what no task has told of.
+    read: reads what no event tells of.
+    take_events: returns the source events that came since its last call.
     """
 
-    def __init__(self, supplier: GeneratorSupplier, read: Callable[[SplitRange], TimedRows]) -> None:
-        self._supplier, self._read = supplier, read
+    def __init__(
+        self,
+        supplier: GeneratorSupplier,
+        read: Callable[[SplitRange], TimedRows],
+        take_events: Callable[[], Collection[SourceEvent]] = tuple,
+    ) -> None:
+        self._supplier, self._read, self._take_events = supplier, read, take_events
         self._valve = StatusWatermarkValve()
         self._said: dict[SplitId, SplitWatermark] = {}
         self._seen: dict[SplitId, int] = {}
+        self._told: dict[tuple[SplitId, int], SourceEvent] = {}
 
     def restore(self, snapshot: Json | None, progress: Progress) -> None:
         """Go on from an offset.  Called once, before anything else."""
@@ -55,15 +73,34 @@ class GeneratedWatermarks:
         self._valve.is_active = not inputs or any(known.is_active for known in inputs)
 
     def see(self, positions: Positions) -> None:
-        """Show the generators what was read up to the positions.  Called before every plan."""
+        """Learn what the generators say of what was read up to the positions.  Called before every plan."""
+        self._told.update({(event.split_id, event.start): event for event in self._take_events()})
         for split, end in positions.items():
-            start = self._seen.get(split, end)
-            if start < end:
-                run = GeneratorRun(self._supplier(), self._said[split])
-                for batch, event_times in self._read(SplitRange(split, start, end)):
-                    run.add(batch, event_times)
-                self._said[split] = run.end()
+            position = self._seen.get(split, end)
+            while position < end:
+                event = self._told.get((split, position))
+                if event is not None and event.end <= end:
+                    position = self._hear(event)
+                else:
+                    position = self._read_to(split, position, end)
             self._seen[split] = end
+        self._told = {at: event for at, event in self._told.items() if event.end > positions.get(at[0], event.end)}
+
+    def _hear(self, event: SourceEvent) -> int:
+        """Take what an executor's generator said, and return up to where."""
+        before, after = self._said[event.split_id], SplitWatermark.from_json(event.said)
+        # That of a part knows nothing of the parts before it.
+        self._said[event.split_id] = replace(after, watermark_ms=advanced(before.watermark_ms, after.watermark_ms))
+        return event.end
+
+    def _read_to(self, split: SplitId, start: int, end: int) -> int:
+        """Show a generator rows here, up to the next that an event tells of, and return up to where."""
+        end = min((told for other, told in self._told if other == split and start < told < end), default=end)
+        run = GeneratorRun(self._supplier(), self._said[split])
+        for batch, event_times in self._read(SplitRange(split, start, end)):
+            run.add(batch, event_times)
+        self._said[split] = run.end()
+        return end
 
     def begin(self, starts: Positions) -> None:
         """Begin with splits that are new, or hold other records than before."""
@@ -72,6 +109,7 @@ class GeneratedWatermarks:
             if self._seen.get(split) == start and self._said.get(split) == nothing:
                 continue  # a plan that was not stored began with it
             is_new = split not in self._said
+            self._told = {at: event for at, event in self._told.items() if at[0] != split}
             self._seen[split], self._said[split] = start, nothing
             self._valve.inputs[split] = ValveInput(is_aligned=is_new)
 
@@ -112,6 +150,20 @@ class GeneratedWatermarks:
             "unaligned": unaligned,
         }
         return {key: value for key, value in snapshot.items() if value}
+
+
+def said_before(snapshot: Json | None, task: ReadTask) -> tuple[SplitWatermark, ...]:
+    """Return for each range of a task what the generator of its split has said before it.
+
+    snapshot: in the offset of the batch.
+
+    A part of a range that is not the first has nothing before it: its generator is divisible.
+    """
+    splits, unseen = (snapshot or {}).get("splits", {}), (snapshot or {}).get("unseen", {})
+    return tuple(
+        SplitWatermark.from_json(splits.get(r.split_id, {}) if unseen.get(r.split_id) == r.start else {})
+        for r in task.ranges
+    )
 
 
 def _is_greater(watermark_ms: int | None, before_ms: int | None) -> bool:

@@ -1,0 +1,1 @@
+"""Where source events arrive on the driver."""

@@ -1,0 +1,38 @@
+"""Sends source events from an executor to the coordinator."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Sequence
+
+from tidegate.readers.events.event import TAKEN, EventChannel, SourceEvent, message
+
+__all__ = ["send"]
+
+_LOG = logging.getLogger("tidegate.reader")
+_TIMEOUT_S = 2.0
+_PAUSE_S = 60.0  # after a failure, in which no task of this worker waits for a firewall again
+_failed_at_s: dict[tuple[str, int], float] = {}
+
+
+def send(channel: EventChannel, events: Sequence[SourceEvent]) -> bool:
+    """Send events, and return whether the coordinator has taken them.  Called at the end of a task.
+
+    Events that do not arrive change no result: the coordinator then reads the rows itself.
+    """
+    address = channel.host, channel.port
+    if not events or time.monotonic() - _failed_at_s.get(address, -_PAUSE_S) < _PAUSE_S:
+        return False
+    try:
+        with socket.create_connection(address, _TIMEOUT_S) as connection:
+            connection.settimeout(_TIMEOUT_S)
+            connection.sendall(message(channel.token, events))
+            taken = connection.recv(len(TAKEN)) == TAKEN
+    except OSError as error:
+        taken = False
+        _LOG.warning("the coordinator at %s:%d takes no source events: %s; it reads the rows itself", *address, error)
+    if not taken:
+        _failed_at_s[address] = time.monotonic()
+    return taken

@@ -1,0 +1,52 @@
+"""Reads a task while the watermark generators of its splits look on, and tells the coordinator what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import repeat
+
+import pyarrow as pa
+
+from tidegate.alignment.generators.contract import GeneratorSupplier
+from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWatermark
+from tidegate.errors import ContractError
+from tidegate.readers.contract import ReadTask, SplitReader, SupportsEventTimes
+from tidegate.readers.events.event import EventChannel, SourceEvent
+from tidegate.readers.events.send import send
+
+__all__ = ["Watching", "timed_reader", "watched"]
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """What the generators of a task need.
+
+    supplier: makes them.
+    before: for each range, what the generator of its split has said before it.
+    channel: to the coordinator.
+    """
+
+    supplier: GeneratorSupplier
+    before: tuple[SplitWatermark, ...]
+    channel: EventChannel
+
+
+def timed_reader(connector: str, reader: SplitReader) -> SupportsEventTimes:
+    """Return a reader as one that knows event times.  Raises ContractError if it does not."""
+    if not isinstance(reader, SupportsEventTimes):
+        raise ContractError(f"the reader of {connector!r} has no read_timed(), which watermark generators need")
+    return reader
+
+
+def watched(connector: str, reader: SplitReader, watching: Watching, task: ReadTask) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task, range by range; at the end, tell what the generators say of them."""
+    timed, events = timed_reader(connector, reader), []
+    details = ((own,) for own in task.details) if task.details else repeat(())
+    for wanted, own, before in zip(task.ranges, details, watching.before, strict=False):
+        run = GeneratorRun(watching.supplier(), before)
+        for batch, event_times in timed.read_timed(ReadTask((wanted,), own)):
+            run.add(batch, event_times)
+            yield batch
+        events.append(SourceEvent(wanted.split_id, wanted.start, wanted.end, run.end().to_json()))
+    send(watching.channel, events)
