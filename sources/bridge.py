@@ -38,7 +38,7 @@ from tidegate.enumerators.notes.folder import StateFolder
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.notes.report import ReportNote
 from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
-from tidegate.enumerators.planning.generated import said_before
+from tidegate.enumerators.planning.generated import GeneratorFeed, said_before
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Offset
 from tidegate.enumerators.planning.pace import BATCHES, BatchPace
 from tidegate.errors import ContractError, TidegateError
@@ -167,8 +167,9 @@ def coordinator_of(
         group=group,
         pace=pace,
         clocks=clocks,
-        read_timed=lambda task, state: timed_reader(source.connector, source.reader(state)).read_timed(task),
-        take_events=take_events,
+        feed=GeneratorFeed(
+            lambda task, state: timed_reader(source.connector, source.reader(state)).read_timed(task), take_events
+        ),
     )
 
 
@@ -193,11 +194,9 @@ def _read(source: Source, partition: _TaskPartition) -> Iterator[pa.RecordBatch]
             row = pa.record_batch([pa.nulls(1, field.type) for field in schema], schema=schema)
             yield row.append_column(SOURCE_WATERMARK, _constant_timestamp(partition.watermark_ms, 1))
         reader, watching = source.reader(partition.state), partition.watching
-        rows = (
-            reader.read(partition.task)
-            if watching is None
-            else watched(source.connector, reader, watching, partition.task)
-        )
+        rows = reader.read(partition.task)
+        if watching is not None:
+            rows = watched(timed_reader(source.connector, reader), watching, partition.task)
         for batch in rows:
             yield (
                 batch

@@ -39,13 +39,13 @@ def timed_reader(connector: str, reader: SplitReader) -> SupportsEventTimes:
     return reader
 
 
-def watched(connector: str, reader: SplitReader, watching: Watching, task: ReadTask) -> Iterator[pa.RecordBatch]:
+def watched(reader: SupportsEventTimes, watching: Watching, task: ReadTask) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task, range by range; at the end, tell what the generators say of them."""
-    timed, events = timed_reader(connector, reader), []
+    events = []
     details = ((own,) for own in task.details) if task.details else repeat(())
     for wanted, own, before in zip(task.ranges, details, watching.before, strict=False):
         run = GeneratorRun(watching.supplier(), before)
-        for batch, event_times in timed.read_timed(ReadTask((wanted,), own)):
+        for batch, event_times in reader.read_timed(ReadTask((wanted,), own)):
             run.add(batch, event_times)
             yield batch
         events.append(SourceEvent(wanted.split_id, wanted.start, wanted.end, run.end().to_json()))
