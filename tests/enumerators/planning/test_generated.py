@@ -1,0 +1,176 @@
+"""What generators say is the same, whoever shows them the rows."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidegate.alignment.generators.bounded import BoundedOutOfOrdernessWatermarks
+from tidegate.alignment.generators.per_row import RowWatermarkGenerator
+from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWatermark
+from tidegate.alignment.plan import Progress
+from tidegate.alignment.splits import SplitRange
+from tidegate.alignment.states import SplitState
+from tidegate.enumerators.planning.generated import GeneratedWatermarks, said_before
+from tidegate.readers.contract import ReadTask
+from tidegate.readers.events.event import SourceEvent
+
+
+class EveryThird(RowWatermarkGenerator):
+    """Emits the third, the sixth, the ninth time ...: it has to count all rows, in order."""
+
+    def __init__(self):
+        self._rows = 0
+
+    def on_row(self, row, event_time_ms, output):
+        self._rows += 1
+        if self._rows % 3 == 0:
+            output.emit_watermark(event_time_ms)
+
+    def snapshot(self):
+        return {"rows": self._rows}
+
+    def restore(self, state):
+        self._rows = state["rows"]
+
+
+def bounded():
+    return BoundedOutOfOrdernessWatermarks(timedelta(milliseconds=3))
+
+
+ROWS = st.lists(st.integers(-100, 100), min_size=1, max_size=12)
+SUPPLIERS = {"every third": EveryThird, "bounded": bounded}
+
+
+class Splits:
+    """Rows by split; a row's position is its place, and its event time what stands there."""
+
+    def __init__(self, times):
+        self.times = times
+        self.read_here = []
+
+    def read(self, wanted):
+        self.read_here.append(wanted)
+        return self.rows(wanted)
+
+    def rows(self, wanted):
+        times = pa.array(self.times[wanted.split_id][wanted.start : wanted.end], pa.int64())
+        half = len(times) // 2
+        for part in (times[:half], times[half:]):
+            yield pa.record_batch([part], ["at"]), part
+
+    def event(self, supplier, wanted, before):
+        run = GeneratorRun(supplier(), before)
+        for batch, times in self.rows(wanted):
+            run.add(batch, times)
+        return SourceEvent(wanted.split_id, wanted.start, wanted.end, run.end().to_json())
+
+
+def alone(supplier, times):
+    """Return what the generator of a split says of all its rows, shown one by one."""
+    run = GeneratorRun(supplier(), SplitWatermark())
+    for at_ms in times:
+        row = pa.array([at_ms], pa.int64())
+        run.add(pa.record_batch([row], ["at"]), row)
+    return run.end().watermark_ms
+
+
+class Inbox:
+    """Events on their way to the coordinator."""
+
+    def __init__(self):
+        self.events = []
+
+    def take(self):
+        taken, self.events = self.events, []
+        return taken
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(sorted(SUPPLIERS)), st.lists(ROWS, min_size=1, max_size=2), st.randoms(use_true_random=False))
+def test_events_that_are_lost_doubled_late_or_of_parts_change_nothing(name, rows, chance):
+    supplier, splits, inbox = SUPPLIERS[name], Splits(dict(zip("ab", rows, strict=False))), Inbox()
+    ends = dict.fromkeys(splits.times, 0)
+    generated = GeneratedWatermarks(supplier, splits.read, inbox.take)
+    generated.restore(None, Progress({}))
+    generated.begin(ends)
+    states = dict.fromkeys(splits.times, SplitState.CAUGHT_UP)
+    while any(ends[s] < len(times) for s, times in splits.times.items()):
+        watermark_ms = generated.combine(states)
+        ranges = [
+            SplitRange(s, at, min(len(splits.times[s]), at + chance.randint(1, 6)))
+            for s, at in ends.items()
+            if at < len(splits.times[s]) and chance.random() < 0.8
+        ]
+        ends |= {wanted.split_id: wanted.end for wanted in ranges}
+        snapshot = generated.snapshot(ranges, ends)
+        if chance.random() < 0.3:  # a restart, with the offset of the batch and nothing else
+            generated = GeneratedWatermarks(supplier, splits.read, inbox.take)
+            generated.restore(snapshot, Progress(dict(ends), watermark_ms=watermark_ms))
+        for wanted in ranges:
+            cut = chance.randint(wanted.start, wanted.end - 1) if supplier().is_divisible else wanted.start
+            parts = [replace(wanted, end=cut), replace(wanted, start=cut)] if cut > wanted.start else [wanted]
+            said = said_before(snapshot, ReadTask(tuple(parts)))
+            told = [splits.event(supplier, part, before) for part, before in zip(parts, said, strict=True)]
+            inbox.events += chance.choices(told, k=chance.randint(0, 4))
+        late = chance.sample(inbox.events, k=len(inbox.events) // 2)
+        generated.see(ends)
+        inbox.events += late
+    expected = [alone(supplier, times) for times in splits.times.values()]
+    assert generated.combine(states) == (None if None in expected else min(expected))
+
+
+def seen(splits, **positions):
+    generated = GeneratedWatermarks(bounded, splits.read)
+    generated.restore(None, Progress({}))
+    generated.begin(dict.fromkeys(positions, 0))
+    generated.see(positions)
+    return generated
+
+
+def test_what_an_event_tells_is_not_read_again():
+    splits = Splits({"a": [10, 20, 30]})
+    wanted = SplitRange("a", 0, 3)
+    generated = GeneratedWatermarks(bounded, splits.read, lambda: [splits.event(bounded, wanted, SplitWatermark())])
+    generated.restore(None, Progress({}))
+    generated.begin({"a": 0})
+    generated.see({"a": 3})
+    assert generated.combine({"a": SplitState.CAUGHT_UP}) == 26
+    assert splits.read_here == []
+
+
+def test_a_split_without_rows_holds_the_watermark_until_it_is_idle():
+    generated = seen(Splits({"a": [10], "b": []}), a=1, b=0)
+    assert generated.combine({"a": SplitState.CAUGHT_UP, "b": SplitState.CAUGHT_UP}) is None
+    assert generated.combine({"a": SplitState.CAUGHT_UP, "b": SplitState.IDLE}) == 6
+
+
+def test_a_split_that_wakes_holds_only_from_where_it_has_caught_up():
+    splits = Splits({"a": [10, 40], "b": [5, 7, 30]})
+    generated = seen(splits, a=1, b=1)
+    both, b_idle = dict.fromkeys("ab", SplitState.CAUGHT_UP), {"a": SplitState.CAUGHT_UP, "b": SplitState.IDLE}
+    assert generated.combine(both) == 1
+    assert generated.combine(b_idle) == 6
+    generated.see({"a": 2, "b": 2})
+    assert generated.combine(both) == 36  # b stands at 3, behind what was said already
+    generated.see({"a": 2, "b": 3})
+    assert generated.combine(both) == 36
+
+
+def test_a_split_that_is_finished_counts_with_what_it_said_last():
+    generated = seen(Splits({"a": [10]}), a=1)
+    assert generated.combine({"a": SplitState.FINISHED}) == 6
+
+
+def test_a_split_that_holds_other_records_begins_anew_and_the_watermark_stays():
+    splits = Splits({"a": [100]})
+    generated = seen(splits, a=1)
+    assert generated.combine({"a": SplitState.CAUGHT_UP}) == 96
+    splits.times = {"a": [50, 200]}
+    generated.begin({"a": 0})
+    generated.see({"a": 1})
+    assert generated.combine({"a": SplitState.CAUGHT_UP}) == 96
+    generated.see({"a": 2})
+    assert generated.combine({"a": SplitState.CAUGHT_UP}) == 196
