@@ -9,7 +9,7 @@ from typing import Any, overload
 
 from tidegate.alignment.splits import SplitId
 
-__all__ = ["MostBehind", "SourceProgress", "SplitDetail", "epoch_ms", "utc_time"]
+__all__ = ["GeneratedProgress", "MostBehind", "SourceProgress", "SplitDetail", "epoch_ms", "utc_time"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MS = timedelta(milliseconds=1)
@@ -44,6 +44,21 @@ class MostBehind:
 
 
 @dataclass(frozen=True, slots=True)
+class GeneratedProgress:
+    """What watermark generators say.
+
+    held_by: the split that holds the watermark; None: none does.
+    read_here: how many positions the planner itself has shown the generators in this run, for no reader told of them.
+    by_split: the watermark of each split, None before its first; and ``active``, ``behind`` (it holds from where it has
+        caught up), ``idle`` or ``ended``; up to 100 splits.
+    """
+
+    held_by: SplitId | None
+    read_here: int
+    by_split: Mapping[SplitId, tuple[datetime | None, str]]
+
+
+@dataclass(frozen=True, slots=True)
 class SourceProgress:
     """What a source decided in its last plan.  Times are UTC; those out of Python's range become its limits.
 
@@ -75,6 +90,7 @@ class SourceProgress:
     unavailable_splits: that nobody can look at now, the first ten.
     diverged_splits: that hold other records than were read of them, in this run, the first ten.
     by_split: of every split; empty beyond 100 splits.
+    generated: None: the source has no watermark generators.
     """
 
     reads: str
@@ -104,6 +120,7 @@ class SourceProgress:
     unavailable_splits: tuple[SplitId, ...]
     diverged_splits: tuple[SplitId, ...]
     by_split: Mapping[SplitId, SplitDetail]
+    generated: GeneratedProgress | None = None
 
     @property
     def approximate_queue_size(self) -> int | None:
@@ -145,7 +162,15 @@ class SourceProgress:
                 split: SplitDetail(state, _time(next_ms), rows)
                 for split, (state, next_ms, rows) in report.get("bySplit", {}).items()
             },
+            generated=_generated(report.get("generated")),
         )
+
+
+def _generated(report: Mapping[str, Any] | None) -> GeneratedProgress | None:
+    if report is None:
+        return None
+    by_split = {split: (_time(watermark_ms), status) for split, (watermark_ms, status) in report["bySplit"].items()}
+    return GeneratedProgress(report["heldBy"], report["readHere"], by_split)
 
 
 @overload

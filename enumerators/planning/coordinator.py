@@ -210,7 +210,8 @@ class SourceCoordinator:
         index.forget(found.diverged)
         limits = self._limits(enumerator, splits, budget)
         planned, is_nothing, held_by = self._decide(before, found, opened, limits, first=first)
-        self._published.publish(planned, found, enumerator, index, self._membership.name_of(planned))
+        said = None if opened.generated is None else opened.generated.report()
+        self._published.publish(planned, found, enumerator, index, self._membership.name_of(planned), said)
         put_off = not first and self._is_put_off(planned, found, min_rows)
         # A bounded run ends with an offset that repeats, and must not while others hold it.
         self._nothing_came = put_off or (is_nothing and held_by is None)

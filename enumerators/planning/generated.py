@@ -22,6 +22,7 @@ from tidegate.readers.events.event import SourceEvent
 
 __all__ = ["GeneratedWatermarks", "GeneratorFeed", "said_before"]
 
+_DETAILED_SPLITS = 100
 _GONE = {SplitState.FINISHED, SplitState.REMOVED}
 
 
@@ -56,6 +57,7 @@ class GeneratedWatermarks:
         self._said: dict[SplitId, SplitWatermark] = {}
         self._seen: dict[SplitId, int] = {}
         self._told: dict[tuple[SplitId, int], SourceEvent] = {}
+        self._read_here = 0
 
     def restore(self, snapshot: Json | None, progress: Progress) -> None:
         """Go on from an offset.  Called once, before anything else."""
@@ -97,6 +99,7 @@ class GeneratedWatermarks:
         """Show a generator rows here, up to the next that an event tells of, and return up to where."""
         end = min((told for other, told in self._told if other == split and start < told < end), default=end)
         run = GeneratorRun(self._supplier(), self._said[split])
+        self._read_here += end - start
         for batch, event_times in self._read(SplitRange(split, start, end)):
             run.add(batch, event_times)
         self._said[split] = run.end()
@@ -137,6 +140,20 @@ class GeneratedWatermarks:
             valve.remove(split)
         return valve.watermark_ms
 
+    def report(self) -> Json:
+        """Return for people what generators say of the first splits, and who holds the watermark."""
+        inputs = self._valve.inputs
+        holding = [(known.watermark_ms, s) for s, known in inputs.items() if known.is_aligned]
+        silent = sorted(s for watermark_ms, s in holding if watermark_ms is None)
+        slowest = min(((at_ms, s) for at_ms, s in holding if at_ms is not None), default=(None, None))[1]
+        return {
+            "heldBy": silent[0] if silent else slowest,
+            "readHere": self._read_here,
+            "bySplit": {
+                s: [self._said[s].watermark_ms, _status(inputs.get(s))] for s in sorted(self._said)[:_DETAILED_SPLITS]
+            },
+        }
+
     def snapshot(self, ranges: Collection[SplitRange], positions: Positions) -> Json:
         """Return what ``restore`` needs from the offset of a batch.
 
@@ -164,6 +181,14 @@ def said_before(snapshot: Json | None, task: ReadTask) -> tuple[SplitWatermark, 
         SplitWatermark.from_json(splits.get(r.split_id, {}) if unseen.get(r.split_id) == r.start else {})
         for r in task.ranges
     )
+
+
+def _status(known: ValveInput | None) -> str:
+    if known is None:
+        return "ended"
+    if not known.is_active:
+        return "idle"
+    return "active" if known.is_aligned else "behind"
 
 
 def _is_greater(watermark_ms: int | None, before_ms: int | None) -> bool:

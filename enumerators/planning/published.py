@@ -33,10 +33,12 @@ class Published:
         enumerator: SplitEnumerator,
         index: TimeIndex,
         held_by: str | None,
+        generated: Json | None,
     ) -> None:
         """Report a plan.  Called once for each.
 
         held_by: what sets the bound, for people.
+        generated: what watermark generators say; None: there are none.
         """
         available = {s: extent for s, extent in found.extents.items() if extent.available}
         seconds_left = self._retention.seconds_left(self._clocks.monotonic(), planned.progress.positions, available)
@@ -52,6 +54,8 @@ class Published:
         )
         self._lookups, self._peeks = index.lookups, index.peeks
         self.report = {**report, "heldBy": held_by}
+        if generated is not None:
+            self.report["generated"] = generated
 
 
 def _overshoot_ms(enumerator: SplitEnumerator, planned: Plan) -> int | None:

@@ -22,6 +22,9 @@
      "unavailableSplits": ["orders-4"],         that nobody can look at now; the first ten, where there are any
      "divergedSplits": ["orders-5"],            that hold other records than were read, in this run; the first ten
     "metrics": {"approximateQueueSize": 7},    figures of the connector's own, where it has any
+     "generated": {"heldBy": "orders-1",        the split that holds the watermark of generators, where there are any
+                   "readHere": 0,               how many positions the planner itself has shown them in this run
+                   "bySplit": {"orders-0": [ms, "active"]}},   watermark and status, up to 100 splits
      "planner": "9f1c...",                      names the planner process
      "reads": "orders at kafka:9092",           what is read, for people
      "bySplit": {"orders-0": ["reading", ms, 5]}}   state, next event time, rows left; up to 100 splits

@@ -1,0 +1,25 @@
+"""Watermarks made by your own code; docs/watermarks.md explains them.
+
+from tidegate.watermarks import RowWatermarkGenerator, punctuated_by
+
+WatermarkStrategy.for_generator(punctuated_by("header:complete-up-to"))
+"""
+
+from __future__ import annotations
+
+from tidegate.alignment.generators.bounded import AscendingTimestampsWatermarks, BoundedOutOfOrdernessWatermarks
+from tidegate.alignment.generators.contract import GeneratorSupplier, WatermarkGenerator, WatermarkOutput
+from tidegate.alignment.generators.per_row import RowWatermarkGenerator
+from tidegate.readers.event_time.punctuated import Marks, PunctuatedWatermarks, punctuated_by
+
+__all__ = [
+    "AscendingTimestampsWatermarks",
+    "BoundedOutOfOrdernessWatermarks",
+    "GeneratorSupplier",
+    "Marks",
+    "PunctuatedWatermarks",
+    "RowWatermarkGenerator",
+    "WatermarkGenerator",
+    "WatermarkOutput",
+    "punctuated_by",
+]

@@ -1,0 +1,89 @@
+"""Events over real sockets: who may tell some, and what becomes of those that go wrong."""
+
+import socket
+import threading
+
+import pytest
+
+from tests.support.waiting import await_that
+from tidegate.enumerators.events.server import EventServer
+from tidegate.readers.events import send as sending
+from tidegate.readers.events.event import EventChannel, SourceEvent, message
+from tidegate.readers.events.send import send
+
+EVENTS = [SourceEvent("orders-0", 3, 9, {"watermark": 17}), SourceEvent("orders-1", 0, 2, {"idle": True})]
+
+
+@pytest.fixture
+def server():
+    server = EventServer("127.0.0.1")
+    yield server
+    server.close()
+
+
+def answer(channel, data):
+    """Return what the server answers to bytes, until it closes the connection."""
+    with socket.create_connection((channel.host, channel.port), 10) as connection:
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        return connection.recv(10)
+
+
+def test_events_arrive_once_and_in_order(server):
+    assert send(server.channel, EVENTS)
+    assert send(server.channel, EVENTS[:1])
+    assert server.take() == [*EVENTS, EVENTS[0]]
+    assert server.take() == []
+
+
+def test_whoever_has_no_token_is_refused(server, caplog):
+    channel = EventChannel(server.channel.host, server.channel.port, b"another token")
+    assert not send(channel, EVENTS)
+    assert server.take() == []
+    assert "a message without the token" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda data: b"GET / HTTP/1.1\r\n\r\n", "a message of 1195725856 bytes"),
+        (lambda data: data[:-1], "ends after"),
+        (lambda data: data[:2], "ends after 2 of 4 bytes"),
+        (lambda data: b"", "ends after 0 of 4 bytes"),
+        (lambda data: data[:40] + b"?" + data[41:], "without the token"),
+    ],
+)
+def test_bytes_that_are_no_events_are_refused(server, caplog, damage, reason):
+    assert answer(server.channel, damage(message(server.channel.token, EVENTS))) == b""
+    await_that(lambda: reason in caplog.text, state=lambda: caplog.text)
+    assert server.take() == []
+    assert send(server.channel, EVENTS)
+
+
+def test_a_stranger_who_says_nothing_keeps_nobody_waiting(server):
+    with socket.create_connection((server.channel.host, server.channel.port), 10):
+        assert send(server.channel, EVENTS)
+    assert server.take() == EVENTS
+
+
+def test_a_closed_server_leaves_no_thread_and_no_port(server):
+    others = {thread for thread in threading.enumerate() if "source events" not in thread.name}
+    send(server.channel, EVENTS)
+    server.close()
+    server.close()
+    await_that(lambda: set(threading.enumerate()) <= others, state=threading.enumerate)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((server.channel.host, server.channel.port), 10)
+
+
+def test_after_a_failure_no_task_waits_for_the_coordinator_for_a_while(server, monkeypatch, caplog):
+    monkeypatch.setattr(sending, "_failed_at_s", {})
+    server.close()
+    assert not send(server.channel, EVENTS)
+    assert not send(server.channel, EVENTS)
+    assert caplog.text.count("takes no source events") == 1
+
+
+def test_a_token_is_not_shown(server):
+    assert "token" not in repr(server.channel)
+    assert server.channel.token.hex() not in repr(server.channel)

@@ -1,0 +1,160 @@
+"""Watermarks by a user's code, through Spark and a real broker."""
+
+from datetime import timedelta
+
+import pytest
+from kafka import KafkaProducer
+
+import tidegate
+from tests.support.streams import (
+    NOON,
+    available_now,
+    even_times,
+    finish,
+    kafka_source,
+    new_topic,
+    parsed,
+    running,
+    start,
+)
+from tests.support.waiting import await_that
+from tidegate import WatermarkStrategy
+from tidegate.errors import OptionError
+from tidegate.watermarks import BoundedOutOfOrdernessWatermarks, RowWatermarkGenerator, punctuated_by
+
+SECOND = 1000
+
+
+class EveryTenth(RowWatermarkGenerator):
+    """Emits the time of each tenth row: it has to see all of them, once."""
+
+    def __init__(self):
+        self.rows = 0
+
+    def on_row(self, row, event_time_ms, output):
+        self.rows += 1
+        if self.rows % 10 == 0:
+            output.emit_watermark(event_time_ms)
+
+    def snapshot(self):
+        return {"rows": self.rows}
+
+    def restore(self, state):
+        self.rows = state["rows"]
+
+
+def generated(kafka, topic, supplier, **fields):
+    return kafka_source(
+        kafka, topic, watermarks=WatermarkStrategy.for_generator(supplier), starting_offsets="earliest", **fields
+    )
+
+
+def end_watermarks(query):
+    """Return the source's watermark in the end offset of each batch."""
+    return [parsed(p.sources[0].endOffset).get("watermark") for p in query.recentProgress]
+
+
+def said(query):
+    return tidegate.progress(query)[0].generated
+
+
+def test_a_mark_in_a_header_moves_the_watermark_and_nothing_else_does(spark, kafka, tmp_path):
+    topic = new_topic(kafka, [NOON], [NOON])
+    frame = (
+        spark.readStream.format("tidegate_kafka")
+        .option("kafka.bootstrap.servers", kafka.bootstrap_servers)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("includeHeaders", "true")
+        .option("watermarkFrom", "header:complete")
+        .load()
+    )
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
+
+    def send(partition, time_ms, complete=None):
+        headers = [] if complete is None else [("complete", complete.encode())]
+        producer.send(topic, b"x", partition=partition, timestamp_ms=time_ms, headers=headers).get(60)
+
+    query = start(frame, tmp_path, lambda rows, _: rows.count())
+    with running(query):
+        await_that(lambda: query.lastProgress and query.lastProgress.numInputRows == 0, seconds=60)
+        send(0, NOON + 90 * SECOND)
+        send(1, NOON + 90 * SECOND, complete=str(NOON + 60 * SECOND))
+        await_that(lambda: sum(p.numInputRows for p in query.recentProgress) == 4, seconds=60)
+        assert set(end_watermarks(query)) == {None}  # partition 0 has not said anything yet
+        send(0, NOON + 95 * SECOND, complete="2023-11-15T12:00:30Z")
+        await_that(lambda: end_watermarks(query)[-1] == NOON + 30 * SECOND, seconds=60)
+        assert set(end_watermarks(query)) == {None, NOON + 30 * SECOND}
+        await_that(lambda: said(query).held_by == f"{topic}-0", seconds=60)
+        assert said(query).read_here == 0
+    producer.close()
+
+
+def test_a_generator_sees_each_row_once_whatever_the_batches_and_restarts_are(spark, kafka, tmp_path):
+    times = even_times(NOON, NOON + 997 * SECOND, 997)
+    topic = new_topic(kafka, times)
+    frame = generated(kafka, topic, EveryTenth, max_offsets_per_trigger=150).read_stream(spark)
+    query = start(frame, tmp_path, lambda rows, _: rows.count())
+    with running(query):
+        await_that(lambda: sum(p.numInputRows for p in query.recentProgress) >= 300, seconds=60)
+    seen = end_watermarks(query)
+    run = available_now(frame.select("offset"), tmp_path)
+    seen += end_watermarks(run.query)
+    assert seen[-1] == times[989]
+    marks = {None, *(int(at) for at in times[9::10])}
+    assert set(seen) <= marks
+    # After the restart the planner has read what was in the last batch before it, and no more.
+    assert 0 < said(run.query).read_here <= 150
+
+
+def test_a_bounded_disorder_says_the_same_as_a_generator_and_as_a_plan(spark, kafka, tmp_path):
+    topic = new_topic(kafka, even_times(NOON, NOON + 100 * SECOND, 50_000), even_times(NOON, NOON + 80 * SECOND, 400))
+    disorder = timedelta(seconds=5)
+    by_plan = kafka_source(
+        kafka,
+        topic,
+        watermarks=WatermarkStrategy.for_bounded_out_of_orderness(disorder),
+        starting_offsets="earliest",
+    )
+    by_rows = generated(kafka, topic, lambda: BoundedOutOfOrdernessWatermarks(disorder))
+    last = []
+    for name, source in (("plan", by_plan), ("rows", by_rows)):
+        run = available_now(source.read_stream(spark).select("offset"), tmp_path / name)
+        last.append(end_watermarks(run.query)[-1])
+    assert last[0] == last[1]
+
+
+def test_a_function_tells_which_rows_are_marks(spark, kafka, tmp_path):
+    topic = new_topic(kafka, [NOON, NOON + 5, NOON + 3])
+
+    def is_last(rows):
+        return rows.column("offset").to_numpy() == 2
+
+    frame = generated(kafka, topic, punctuated_by(is_last)).read_stream(spark)
+    query = start(frame, tmp_path, lambda rows, _: rows.count(), availableNow=True)
+    finish(query)
+    assert end_watermarks(query)[-1] == NOON + 3
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"watermark_from": "heder:x"}, "did you mean 'header:'"),
+        ({"watermark_from": "timestamp"}, "expected header:NAME or json:/pointer/into/value"),
+        ({"watermark_from": "header:x"}, "watermarkFrom is 'header:x', which needs includeHeaders"),
+        (
+            {
+                "watermark_from": "json:/at",
+                "watermarks": WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=1)),
+            },
+            "watermarkFrom and maxOutOfOrderness exclude each other",
+        ),
+        (
+            {"watermark_from": "json:/at", "watermarks": WatermarkStrategy.for_generator(EveryTenth)},
+            "watermarkFrom is set, and watermarks has a generator",
+        ),
+    ],
+)
+def test_a_wrong_option_is_one_sentence(fields, sentence):
+    with pytest.raises(OptionError, match=sentence):
+        tidegate.KafkaSource(bootstrap_servers="localhost:9092", subscribe=["orders"], **fields)
