@@ -33,7 +33,7 @@ from tidegate.errors import (
     PositionGoneError,
     UnavailableError,
 )
-from tidegate.readers.contract import ReadTask, SplitReader
+from tidegate.readers.contract import ReadTask, SplitReader, SupportsEventTimes, TimedRows
 from tidegate.readers.event_time.policy import NO_TIME, EventTimePolicy, JudgedTimes
 from tidegate.readers.retry import Deadline, TransientError
 from tidegate.sources.contract import Source
@@ -70,11 +70,13 @@ __all__ = [
     "SupportsCommit",
     "SupportsCost",
     "SupportsDetails",
+    "SupportsEventTimes",
     "SupportsMetrics",
     "SupportsOvershoot",
     "SupportsPeek",
     "SupportsTimeIndex",
     "SupportsValidation",
+    "TimedRows",
     "TransientError",
     "UnavailableError",
 ]

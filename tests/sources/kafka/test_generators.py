@@ -103,8 +103,8 @@ def test_a_generator_sees_each_row_once_whatever_the_batches_and_restarts_are(sp
     assert seen[-1] == times[989]
     marks = {None, *(int(at) for at in times[9::10])}
     assert set(seen) <= marks
-    # After the restart the planner has read what was in the last batch before it, and no more.
-    assert 0 < said(run.query).read_here <= 150
+    # After the restart the planner itself reads the last batch before it, if that was written, and nothing else.
+    assert said(run.query).read_here <= 150
 
 
 def test_a_bounded_disorder_says_the_same_as_a_generator_and_as_a_plan(spark, kafka, tmp_path):

@@ -9,6 +9,7 @@ import tidegate
 from tests.support.streams import HOUR, MINUTE, NOON, available_now, milliseconds, parsed
 from tests.support.waiting import await_that
 from tidegate import OptionError, S3Source, WatermarkStrategy
+from tidegate.watermarks import BoundedOutOfOrdernessWatermarks
 
 DRIFT = timedelta(hours=1)
 
@@ -241,3 +242,17 @@ def test_the_watermark_is_that_of_the_least_unread_time(spark, bucket, source, t
         watermark = milliseconds(rows[0]["source_watermark"])
         assert watermark == (min(unread.values()) if unread else NOON + 5 * HOUR - 6 * MINUTE) - 5 * MINUTE - 1
     assert parsed(run.progress[max(run.progress)].sources[0].endOffset)["positions"].keys()
+
+
+@pytest.mark.parametrize("event_time", ["column:at", "path:dt={yyyy-MM-dd}/hour={HH}"])
+def test_a_generator_sees_the_rows_of_all_objects(spark, bucket, source, tmp_path, event_time):
+    for hour, rows in hourly(range(4)).items():
+        bucket.put_rows(f"dt=2023-11-15/hour={12 + hour}/part.parquet", rows)
+    strategy = WatermarkStrategy.for_generator(
+        lambda: BoundedOutOfOrdernessWatermarks(MINUTE * timedelta(milliseconds=1))
+    )
+    frame = source(event_time=event_time, watermarks=strategy, max_files_per_trigger=1).read_stream(spark)
+    run = available_now(frame.select("id"), tmp_path / "checkpoint")
+    assert ids(run) == list(range(40))
+    greatest = NOON + 3 * HOUR + (HOUR - HOUR // 10 if event_time == "column:at" else 0)
+    assert parsed(run.query.lastProgress.sources[0].endOffset)["watermark"] == greatest - MINUTE - 1
