@@ -8,7 +8,7 @@ from tidegate.errors import OptionError
 from tidegate.windows.assigners.stagger import WindowStagger
 from tidegate.windows.state.descriptors import KeyedStateStore, MergingStateDescriptor, StateDescriptor
 from tidegate.windows.state.key_state import KeyState
-from tidegate.windows.window import MIN_TIME, Window
+from tidegate.windows.window import Window
 
 __all__ = ["Clock", "FunctionContext", "PaneContext"]
 
@@ -16,9 +16,8 @@ __all__ = ["Clock", "FunctionContext", "PaneContext"]
 class Clock:
     """The times of one key.  Assigners and evictors see no more."""
 
-    def __init__(self, state: KeyState) -> None:
-        self.state = state
-        self.processing_time = MIN_TIME
+    def __init__(self, state: KeyState, processing_time: int) -> None:
+        self.state, self.processing_time = state, processing_time
 
     def get_current_watermark(self) -> int:
         """Return the watermark."""

@@ -48,12 +48,12 @@ class KeyRun:
 
     """
 
-    def __init__(self, operator: WindowOperator, key: Any, store: KeyStore) -> None:
+    def __init__(self, operator: WindowOperator, key: Any, store: KeyStore, processing_time: int) -> None:
         self.operator, self.key = operator, key
         self.results: list[Fired] = []
         self.late: list[Mapping[str, Any]] = []
         self._state = KeyState(store)
-        self._clock = Clock(self._state)
+        self._clock = Clock(self._state, processing_time)
         self._folding = operator.folding
         self._window: Window | None = None
 
@@ -167,8 +167,11 @@ class KeyRun:
             self.late += rows.take(np.array(late, np.intp))
 
     def _merge_at_once(self, rows: Rows, times: Times) -> bool:
-        """Return whether rows of windows that merge can be taken by window: none is late, and none may fire."""
-        if not self.operator.trigger.stateless:
+        """Return whether rows of windows that merge can be taken by window.
+
+        None may be late, none may fire, and rows that are kept must stay in the order that merging gives.
+        """
+        if self._folding is None or not self.operator.trigger.stateless:
             return False
         earliest = int(times.argmin())
         (row,) = rows.take(np.array([earliest], np.intp))

@@ -14,7 +14,7 @@ from tidegate.windows.functions.contents import FoldingFunction, WindowFunction
 from tidegate.windows.key_run import KeyRun
 from tidegate.windows.state.store import KeyStore
 from tidegate.windows.triggers.contract import Trigger
-from tidegate.windows.window import Window, duration_ms, saturated
+from tidegate.windows.window import MIN_TIME, Window, duration_ms, saturated
 
 __all__ = ["WindowOperator"]
 
@@ -53,9 +53,12 @@ class WindowOperator:
         cleans_up = not self.in_event_time and not isinstance(self.assigner, GlobalWindows)
         return cleans_up or self.trigger.processing_time
 
-    def open(self, key: Any, store: KeyStore) -> KeyRun:
-        """Return one key of one batch, with the state that is stored for it."""
-        return KeyRun(self, key, store)
+    def open(self, key: Any, store: KeyStore, processing_time: int = MIN_TIME) -> KeyRun:
+        """Return one key of one batch, with the state that is stored for it.
+
+        processing_time: the time of the clock in ms; its timers wait for ``advance_processing_time``.
+        """
+        return KeyRun(self, key, store, processing_time)
 
     def cleanup_time(self, window: Window) -> int:
         """Return the time at which a window's state goes; 2**63 - 1: never."""

@@ -62,9 +62,8 @@ class WindowHarness:
         """
         run = self._runs.get(key)
         if run is None:
-            run = self._runs[key] = self._operator.open(key, MemoryKeyStore())
+            run = self._runs[key] = self._operator.open(key, MemoryKeyStore(), self._processing_time_ms)
             run.advance_watermark(self._watermark_ms)
-            run.advance_processing_time(self._processing_time_ms)
         run.process_element(row, timestamp_ms)
         self._collect([run])
 

@@ -14,7 +14,8 @@ class WindowStagger(Enum):
     """The rule by which windows are offset.
 
     ALIGNED: not at all.  RANDOM: by chance.  NATURAL: by the processing time of the first row.
-    Flink draws one offset for each subtask, in memory.  Here each key draws one, which is kept with its state.
+    Flink draws one offset for each subtask, in memory.  Here each key draws one, which is kept
+    with its state; a key without windows has no state, so it draws anew.
     """
 
     ALIGNED = "aligned"

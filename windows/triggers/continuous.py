@@ -12,7 +12,7 @@ from tidegate.errors import OptionError
 from tidegate.windows.rows import Times
 from tidegate.windows.state.descriptors import ReducingStateDescriptor
 from tidegate.windows.triggers.contract import OnMergeContext, Trigger, TriggerContext, TriggerResult
-from tidegate.windows.window import Window, duration_ms, truncated
+from tidegate.windows.window import MAX_TIME, GlobalWindow, Window, duration_ms, truncated
 
 __all__ = ["ContinuousEventTimeTrigger", "ContinuousProcessingTimeTrigger"]
 
@@ -99,7 +99,9 @@ class ContinuousEventTimeTrigger(_Continuous):
             waiting.clear()
 
     def _wait(self, time: int, window: Window, ctx: TriggerContext) -> None:
-        following = self.next_after(time, window)
+        at_the_end = isinstance(window, GlobalWindow) and ctx.get_current_watermark() == MAX_TIME
+        # In Flink the global window fires at all multiples up to the end of time, which never ends.
+        following = MAX_TIME if at_the_end else self.next_after(time, window)
         ctx.get_partitioned_state(FIRE_TIME).add(following)
         ctx.register_event_time_timer(following)
 
