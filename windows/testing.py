@@ -10,7 +10,7 @@ from tidegate.windows.assigners.contract import WindowAssigner
 from tidegate.windows.evictors import Evictor
 from tidegate.windows.functions.contents import Process
 from tidegate.windows.functions.contract import ProcessWindowContext, ProcessWindowFunction
-from tidegate.windows.key_run import KeyRun
+from tidegate.windows.key_run import Fired, KeyRun
 from tidegate.windows.operator import WindowOperator
 from tidegate.windows.state.store import MemoryKeyStore
 from tidegate.windows.triggers.contract import Trigger
@@ -92,11 +92,15 @@ class WindowHarness:
     def _collect(self, runs: Iterable[KeyRun]) -> None:
         fired = [result for run in runs for result in run.results]
         # Of several keys, the earlier timer fires first.
-        self.panes += [result.value for result in sorted(fired, key=lambda each: each.timer or MIN_TIME)]
+        self.panes += [result.value for result in sorted(fired, key=_moment)]
         for run in runs:
             self.late += run.late
             run.results.clear()
             run.late.clear()
+
+
+def _moment(result: Fired) -> int:
+    return MIN_TIME if result.timer is None else result.timer
 
 
 class _Panes(ProcessWindowFunction):

@@ -17,6 +17,7 @@ An answer is JSON, too.  An epoch is the number of times that were advanced befo
 from __future__ import annotations
 
 import random
+import warnings
 from datetime import timedelta
 
 import pyarrow as pa
@@ -55,7 +56,6 @@ from tidegate.windows.state.store import MemoryKeyStore
 from tidegate.windows.window import MAX_TIME, MIN_TIME
 
 BASES = (0, -1000, 1461756862000)  # windows around 1970 cross from negative to positive times
-TIMED = ("tumbling", "sliding", "session", "dynamic")
 
 
 class Rows(ProcessWindowFunction):
@@ -94,51 +94,41 @@ def distance(last, row):
     return abs(row["value"] - last["value"])
 
 
+ASSIGNERS = {
+    "tumbling-event": lambda size, offset, stagger: TumblingEventTimeWindows.of(
+        ms(size), ms(offset), WindowStagger[stagger]
+    ),
+    "tumbling-processing": lambda size, offset, stagger: TumblingProcessingTimeWindows.of(
+        ms(size), ms(offset), WindowStagger[stagger]
+    ),
+    "sliding-event": lambda *times: SlidingEventTimeWindows.of(*map(ms, times)),
+    "sliding-processing": lambda *times: SlidingProcessingTimeWindows.of(*map(ms, times)),
+    "session-event": lambda gap: EventTimeSessionWindows.with_gap(ms(gap)),
+    "session-processing": lambda gap: ProcessingTimeSessionWindows.with_gap(ms(gap)),
+    "dynamic-event": lambda: DynamicEventTimeSessionWindows.with_dynamic_gap(gap_of),
+    "dynamic-processing": lambda: DynamicProcessingTimeSessionWindows.with_dynamic_gap(gap_of),
+    "global": GlobalWindows.create,
+}
+TRIGGERS = {
+    "event": EventTimeTrigger.create,
+    "processing": ProcessingTimeTrigger.create,
+    "count": CountTrigger.of,
+    "delta": lambda threshold: DeltaTrigger.of(threshold, distance),
+    "continuous-event": lambda interval: ContinuousEventTimeTrigger.of(ms(interval)),
+    "continuous-processing": lambda interval: ContinuousProcessingTimeTrigger.of(ms(interval)),
+    "purging": lambda nested: PurgingTrigger.of(trigger_of(nested)),
+    "timeout": lambda nested, timeout, *flags: ProcessingTimeoutTrigger.of(trigger_of(nested), ms(timeout), *flags),
+    "end-of-stream": EndOfStreamTrigger.create,
+    "never": NeverTrigger.create,
+}
+
+
 def assigner_of(parts):
-    name, *numbers = parts
-    match name:
-        case "tumbling-event" | "tumbling-processing":
-            kind = TumblingEventTimeWindows if name == "tumbling-event" else TumblingProcessingTimeWindows
-            return kind.of(ms(numbers[0]), ms(numbers[1]), WindowStagger[numbers[2]])
-        case "sliding-event":
-            return SlidingEventTimeWindows.of(*map(ms, numbers))
-        case "sliding-processing":
-            return SlidingProcessingTimeWindows.of(*map(ms, numbers))
-        case "session-event":
-            return EventTimeSessionWindows.with_gap(ms(numbers[0]))
-        case "session-processing":
-            return ProcessingTimeSessionWindows.with_gap(ms(numbers[0]))
-        case "dynamic-event":
-            return DynamicEventTimeSessionWindows.with_dynamic_gap(gap_of)
-        case "dynamic-processing":
-            return DynamicProcessingTimeSessionWindows.with_dynamic_gap(gap_of)
-    return GlobalWindows.create()
+    return ASSIGNERS[parts[0]](*parts[1:])
 
 
 def trigger_of(parts):
-    if parts is None:
-        return None
-    name, *rest = parts
-    match name:
-        case "event":
-            return EventTimeTrigger.create()
-        case "processing":
-            return ProcessingTimeTrigger.create()
-        case "count":
-            return CountTrigger.of(rest[0])
-        case "delta":
-            return DeltaTrigger.of(rest[0], distance)
-        case "continuous-event":
-            return ContinuousEventTimeTrigger.of(ms(rest[0]))
-        case "continuous-processing":
-            return ContinuousProcessingTimeTrigger.of(ms(rest[0]))
-        case "purging":
-            return PurgingTrigger.of(trigger_of(rest[0]))
-        case "timeout":
-            return ProcessingTimeoutTrigger.of(trigger_of(rest[0]), ms(rest[1]), rest[2], rest[3])
-        case "end-of-stream":
-            return EndOfStreamTrigger.create()
-    return NeverTrigger.create()
+    return None if parts is None else TRIGGERS[parts[0]](*parts[1:])
 
 
 def evictor_of(parts):
@@ -154,70 +144,90 @@ def operator_of(trace):
     folds = trace["function"] == "aggregate" and trace["evictor"] is None
     function = Aggregate(CountAndSum(), Aggregated()) if folds else Process(Rows())
     parts = (trigger_of(trace["trigger"]), evictor_of(trace["evictor"]), ms(trace["lateness"]))
-    return WindowOperator(assigner_of(trace["assigner"]), function, *parts)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "GlobalWindows with .* keeps state for ever")
+        return WindowOperator(assigner_of(trace["assigner"]), function, *parts)
 
 
-def answer_of(trace, *, at_once=False, reopened=False):
-    """Return what the operator makes of a trace.
+class Player:
+    """Plays traces.
 
     at_once: each key's rows of an epoch are handed over together.  reopened: keys are closed after each epoch.
     """
-    operator = operator_of(trace)
-    answer = {"fired": [], "late": [], "event": [], "processing": []}
-    stores, runs, waiting = {}, {}, {}
-    epoch, watermark, now = 0, MIN_TIME, 0
 
-    def run_of(key):
-        if key not in runs:
-            runs[key] = operator.open(key, stores.setdefault(key, MemoryKeyStore()), now)
-            runs[key].advance_watermark(watermark)
-        return runs[key]
+    def __init__(self, operator, *, at_once=False, reopened=False):
+        self.operator, self.at_once, self.reopened = operator, at_once, reopened
+        self.answer = {"fired": [], "late": [], "event": [], "processing": []}
+        self.stores, self.runs, self.waiting = {}, {}, {}
+        self.epoch, self.watermark, self.now = 0, MIN_TIME, 0
 
-    def collect():
-        for key, run in runs.items():
+    def run_of(self, key):
+        if key not in self.runs:
+            self.runs[key] = self.operator.open(key, self.stores.setdefault(key, MemoryKeyStore()), self.now)
+            self.runs[key].advance_watermark(self.watermark)
+        return self.runs[key]
+
+    def collect(self):
+        for key, run in self.runs.items():
             for window, (seen, payload), timer in run.results:
-                answer["fired"].append([epoch, key, window.start, window.end, timer, seen, payload])
-            answer["late"] += [[epoch, key, row["n"]] for row in run.late]
+                self.answer["fired"].append([self.epoch, key, window.start, window.end, timer, seen, payload])
+            self.answer["late"] += [[self.epoch, key, row["n"]] for row in run.late]
             run.results.clear()
             run.late.clear()
 
-    def hand_over():
-        for number, (key, rows) in enumerate(waiting.items()):
-            held = [row for row, _ in rows]
-            run_of(key).process_elements(
-                held if number % 2 else pa.RecordBatch.from_pylist(held), [at for _, at in rows]
-            )
-        waiting.clear()
-        collect()
+    def element(self, key, n, value, gap, timestamp):
+        row = {"n": n, "value": value, "gap": gap}
+        if self.at_once:
+            self.waiting.setdefault(key, []).append((row, timestamp))
+        else:
+            self.run_of(key).process_element(row, timestamp)
+            self.collect()
 
+    def end_epoch(self):
+        for number, (key, rows) in enumerate(self.waiting.items()):
+            held = [row for row, _ in rows]
+            as_columns = pa.RecordBatch.from_pylist(held) if number % 2 == 0 else held
+            self.run_of(key).process_elements(as_columns, [timestamp for _, timestamp in rows])
+        self.waiting.clear()
+        self.collect()
+
+    def close(self):
+        for run in self.runs.values():
+            run.close()
+        self.runs.clear()
+
+    def advance(self, kind, time):
+        self.end_epoch()
+        if self.reopened:
+            self.close()
+        self.epoch += 1
+        for key in self.stores:
+            run = self.run_of(key)
+            if kind == "w":
+                run.advance_watermark(time)
+            else:
+                run.advance_processing_time(time)
+        self.watermark, self.now = (time, self.now) if kind == "w" else (self.watermark, time)
+        self.collect()
+
+    def end(self):
+        self.end_epoch()
+        for key, run in self.runs.items():
+            self.answer["event"] += [[key, *timer] for timer in run.event_timers()]
+            self.answer["processing"] += [[key, *timer] for timer in run.processing_timers()]
+        self.close()
+        return self.answer
+
+
+def answer_of(trace, **ways):
+    """Return what the operator makes of a trace."""
+    player = Player(operator_of(trace), **ways)
     for step in trace["steps"]:
         if step[0] == "e":
-            _, key, n, value, gap, timestamp = step
-            row = {"n": n, "value": value, "gap": gap}
-            waiting.setdefault(key, []).append((row, timestamp))
-            if not at_once:
-                run_of(key).process_element(*waiting.pop(key)[0])
-                collect()
-            continue
-        hand_over()
-        if reopened:
-            for run in runs.values():
-                run.close()
-            runs.clear()
-        epoch += 1
-        for key in stores:
-            run = run_of(key)
-            run.advance_watermark(step[1]) if step[0] == "w" else run.advance_processing_time(step[1])
-        watermark, now = (step[1], now) if step[0] == "w" else (watermark, step[1])
-        collect()
-    hand_over()
-    for key, run in runs.items():
-        answer["event"] += [[key, *timer] for timer in run.event_timers()]
-        answer["processing"] += [[key, *timer] for timer in run.processing_timers()]
-    for run in runs.values():
-        run.close()
-    answer["kept"] = sorted(key for key, store in stores.items() if store.values)
-    return answer
+            player.element(*step[1:])
+        else:
+            player.advance(*step)
+    return player.end()
 
 
 WAYS = ({}, {"reopened": True}, {"at_once": True}, {"at_once": True, "reopened": True})

@@ -64,7 +64,8 @@ class _Sum(_Fold):
         if values.dtype.kind == "f":
             # One after the other: NumPy's sum adds in pairs, which rounds differently.
             parts = values if held is None else np.concatenate(([held], values))
-            return float(np.add.accumulate(parts, dtype=np.float64)[-1])
+            with np.errstate(over="ignore", invalid="ignore"):  # infinity and NaN are results, as in Spark
+                return float(np.add.accumulate(parts, dtype=np.float64)[-1])
         bound = max(-int(values.min()), int(values.max()))
         total = int(values.sum(dtype=np.int64)) if bound < LARGEST // len(values) else sum(values.tolist())
         return total if held is None else held + total
