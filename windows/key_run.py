@@ -159,7 +159,8 @@ class KeyRun:
                 if not self._add_all(window, rows.take(places), chosen):
                     one_by_one += [(place, window) for place in (range(len(times)) if places is None else places)]
         if one_by_one:
-            listed = list(rows)
+            chosen = np.unique([place for place, _ in one_by_one])
+            listed = dict(zip(chosen.tolist(), rows.take(chosen), strict=True))
             for place, window in sorted(one_by_one, key=lambda each: each[0]):
                 self._add(window, listed[place], int(times[place]))
         if not taken.all():

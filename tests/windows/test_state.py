@@ -14,6 +14,7 @@ from tidegate.windows import (
     CountTrigger,
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
+    EventTimeTrigger,
     ListStateDescriptor,
     MapStateDescriptor,
     Process,
@@ -159,6 +160,24 @@ class Counting(ProcessWindowFunction):
 
     def clear(self, context):
         context.window_state().get_state(ReducingStateDescriptor("firings", int.__add__)).clear()
+
+
+class Forgetful(EventTimeTrigger):
+    """Keeps state that it never clears."""
+
+    def on_element(self, element, timestamp, window, ctx):
+        ctx.get_partitioned_state(ValueStateDescriptor("seen")).update(timestamp)
+        return super().on_element(element, timestamp, window, ctx)
+
+    def on_elements(self, timestamps, window, ctx):
+        return False
+
+
+def test_state_that_a_trigger_forgets_to_clear_goes_with_its_window():
+    operator, store = WindowOperator(TUMBLING, COUNT, Forgetful()), MemoryKeyStore()
+    batch(operator, store, -1, [(0, 5)])
+    assert batch(operator, store, 9, []) == [(0, {"rows": 1})]
+    assert store.values == {}
 
 
 def test_a_process_function_keeps_state_for_a_window_and_for_its_key_across_batches():

@@ -19,6 +19,7 @@ from __future__ import annotations
 import random
 import warnings
 from datetime import timedelta
+from itertools import groupby
 
 import pyarrow as pa
 
@@ -240,14 +241,15 @@ def ways_of(trace):
 
 def comparable(answer):
     """Return an answer in an order that leaves open what Flink leaves open: that of keys, and of timers at one time."""
-
-    def place(fired):
-        epoch, key, start, _, timer, *_ = fired
-        return epoch, key, timer is None, 0 if timer is None else timer, 0 if timer is None or start is None else start
-
+    fired = []
+    for (_, _, timer), group in groupby(
+        sorted(answer["fired"], key=lambda each: each[:2]), lambda each: (*each[:2], each[4])
+    ):
+        together = list(group)
+        fired += together if timer is None else sorted(together, key=lambda each: (each[2] is None, each[2:4]))
     return {
-        "fired": sorted(answer["fired"], key=place),
-        "late": sorted(answer["late"], key=lambda each: each[:2]),
+        "fired": fired,
+        "late": sorted(answer["late"], key=lambda late: late[:2]),
         "event": sorted(answer["event"], key=str),
         "processing": sorted(answer["processing"], key=str),
     }

@@ -105,7 +105,10 @@ class Aggregate(FoldingFunction):
 
 
 class Reduce(FoldingFunction):
-    """A reduction of two rows to one; a process function may follow, which sees the last row."""
+    """A reduction of two rows to one; a process function may follow, which sees the row that is left.
+
+    In windows that merge, rows may come in any order.
+    """
 
     def __init__(
         self,

@@ -16,7 +16,8 @@ __all__ = ["AggregateFunction", "ProcessWindowContext", "ProcessWindowFunction"]
 class AggregateFunction(ABC):
     """Aggregates the rows of a window one by one, so that the window keeps an accumulator only.
 
-    Accumulators must be picklable.  A method may change the accumulator that it is given.
+    Accumulators must be picklable.  A method may change the accumulator that it is given.  In windows that
+    merge, rows may come in any order.
     """
 
     @abstractmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from tidegate.windows.rows import Times
 from tidegate.windows.state.descriptors import MergingStateDescriptor, StateDescriptor
@@ -75,7 +75,7 @@ class Trigger(ABC):
     One object serves all keys and windows, so a trigger keeps its state in the context.
     """
 
-    stateless: ClassVar[bool] = False
+    stateless: bool = False
     """Whether its decisions depend on the window and the clocks alone, not on rows or their order."""
 
     frees_rows: bool = False

@@ -19,7 +19,7 @@ class PurgingTrigger(Trigger):
 
     def __init__(self, nested: Trigger) -> None:
         self.nested = nested
-        self.stateless = nested.stateless  # type: ignore[misc] # it is that of the other trigger
+        self.stateless = nested.stateless
         self.event_time, self.processing_time = nested.event_time, nested.processing_time
 
     @classmethod
