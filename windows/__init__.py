@@ -24,7 +24,8 @@ from tidegate.windows.evictors import (
 from tidegate.windows.functions.contents import Aggregate, Process, Reduce, WindowFunction
 from tidegate.windows.functions.contract import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
 from tidegate.windows.functions.sql import SqlAggregate, SqlAggregates
-from tidegate.windows.key_run import Fired, KeyRun
+from tidegate.windows.key_run import KeyRun
+from tidegate.windows.key_windows import Fired
 from tidegate.windows.operator import WindowOperator
 from tidegate.windows.state.descriptors import (
     ListStateDescriptor,

@@ -10,7 +10,8 @@ from tidegate.windows.assigners.contract import WindowAssigner
 from tidegate.windows.evictors import Evictor
 from tidegate.windows.functions.contents import Process
 from tidegate.windows.functions.contract import ProcessWindowContext, ProcessWindowFunction
-from tidegate.windows.key_run import Fired, KeyRun
+from tidegate.windows.key_run import KeyRun
+from tidegate.windows.key_windows import Fired
 from tidegate.windows.operator import WindowOperator
 from tidegate.windows.state.store import MemoryKeyStore
 from tidegate.windows.triggers.contract import Trigger

@@ -121,3 +121,11 @@ def test_columns_give_what_rows_give(assigner, times, watermark):
         run.advance_watermark(2**63 - 1)
         given_results.append((run.results, late, timers))
     assert given_results[0] == given_results[1] == given_results[2]
+
+
+def test_rows_that_lie_far_apart_cost_nothing_for_the_empty_windows_between_them():
+    assigner = SlidingEventTimeWindows.of(timedelta(milliseconds=4), timedelta(milliseconds=2))
+    run = WindowOperator(assigner, Aggregate(ALL)).open("a", MemoryKeyStore())
+    year = 365 * 24 * 60 * 60 * 1000
+    run.process_elements(pa.table({"v": [1, 2]}), [0, 1000 * year])
+    assert [start for _, start, _ in run.event_timers()] == [-2, 0, 1000 * year - 2, 1000 * year]

@@ -65,13 +65,16 @@ class SlidingEventTimeWindows(_Sliding):
         """Return the windows of the row's event time, the last first."""
         return self.windows(timestamp)
 
-    def assign_batch(self, timestamps: Times, context: WindowAssignerContext) -> list[Assigned]:
-        """Return the windows of all rows, the last first."""
+    def assign_batch(self, timestamps: Times, context: WindowAssignerContext) -> list[Assigned] | None:
+        """Return the windows of all rows, the last first; None: they lie so far apart that most windows are empty."""
         order = np.argsort(timestamps, kind="stable")
         ordered = timestamps[order]
         last = window_start(int(ordered[-1]), self.offset, self.slide)
+        starts = range(last, int(ordered[0]) - self.size, -self.slide)
+        if len(starts) > len(timestamps) * (self.size // self.slide + 1):
+            return None
         assigned = []
-        for start in range(last, int(ordered[0]) - self.size, -self.slide):
+        for start in starts:
             begin, end = np.searchsorted(ordered, (start, start + self.size))
             if begin < end:
                 assigned.append(Assigned(TimeWindow(start, start + self.size), np.sort(order[begin:end])))
