@@ -22,20 +22,21 @@ RESOLVE_SECONDS = 600
 def find_jars(coordinate: str, override: str, *, transitive: bool = True) -> Path:
     """Return the folder of the jars of ``group:artifact:version`` with all that it depends on.
 
-    ``transitive=False`` leaves out what it depends on.
+    ``transitive=False`` leaves out what it depends on.  ``group:artifact:version:classifier`` names one
+    jar, such as a project's tests, and needs ``transitive=False``.
     ``override`` names an environment variable that may point to such a folder; it is then returned,
     and nothing is downloaded.  Otherwise the folder is taken from the user's cache, which is filled
     on first use.  Several processes may do so at once: a folder appears whole or not at all.
 
     Raises ServerError if the override holds no such jar, or if Maven Central cannot be reached.
     """
-    group, artifact, version = coordinate.split(":")
+    group, artifact, version, *classifier = coordinate.split(":")
     chosen = os.environ.get(override)
     if chosen:
         if not any(Path(chosen).glob(f"{artifact}-*.jar")):
             raise ServerError(f"{override}={chosen} must be a folder of jars, but it holds no {artifact}-*.jar.")
         return Path(chosen)
-    folder = _cache() / group / artifact / (version if transitive else f"{version}-alone")
+    folder = _cache() / group / artifact / "-".join([version, *classifier, *([] if transitive else ["alone"])])
     if not folder.is_dir():
         _download(coordinate, folder, override, transitive=transitive)
     return folder
@@ -52,7 +53,9 @@ def _download(coordinate: str, folder: Path, override: str, *, transitive: bool)
     with Sandbox(folder.parent, prefix=".resolving-") as sandbox:
         staged = sandbox.folder / "jars"
         command = [*java_command(sandbox.folder), "-jar", str(spark_jars("ivy-*.jar")[0])]
-        command += ["-cache", str(sandbox.folder / "ivy"), "-dependency", *coordinate.split(":")]
+        wanted = sandbox.folder / "ivy.xml"
+        wanted.write_text(_ivy_file(*coordinate.split(":")))
+        command += ["-cache", str(sandbox.folder / "ivy"), "-ivy", str(wanted)]
         command += ["-confs", "default", "-types", "jar", "bundle"]
         command += [] if transitive else ["-notransitive"]
         command += ["-retrieve", f"{staged}/[artifact]-[revision](-[classifier]).[ext]"]
@@ -64,6 +67,17 @@ def _download(coordinate: str, folder: Path, override: str, *, transitive: bool)
             )
         with suppress(OSError):  # another process was faster, and its folder is as good
             staged.rename(folder)
+
+
+def _ivy_file(group: str, artifact: str, version: str, classifier: str = "") -> str:
+    """Return the file in which Ivy is told what is wanted, since its command line knows no classifiers."""
+    jar = f'<artifact name="{artifact}" type="jar" ext="jar" m:classifier="{classifier}"/>' if classifier else ""
+    return (
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="tidegate" module="jars"/><configurations defaultconfmapping="default"/>'
+        f'<dependencies><dependency org="{group}" name="{artifact}" rev="{version}">{jar}</dependency></dependencies>'
+        "</ivy-module>"
+    )
 
 
 def _reason(log: str) -> str:
