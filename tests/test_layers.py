@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FLOORS = {"alignment": 1, "readers": 2, "enumerators": 3, "sources": 4, "conformance": 5, "jobs": 6}
+FLOORS = {"alignment": 1, "windows": 1, "readers": 2, "enumerators": 3, "sources": 4, "conformance": 5, "jobs": 6}
 SIDE_ROOMS = {"servers"}  # may use errors only, and be used by jobs, tests and benchmarks only
-NEVER_SPARK = {"alignment", "readers", "enumerators", "servers"}
+NEVER_SPARK = {"alignment", "windows", "readers", "enumerators", "servers"}
 
 # Subjects of which none knows of another: connectors in every room, and formats among those of readers.
 CONNECTORS = {"kafka", "s3"}
@@ -77,6 +77,8 @@ def test_no_module_imports_upwards():
     [
         ("alignment", "from tidegate.readers.contract import ReadTask"),
         ("alignment", "import pyspark.sql"),
+        ("windows", "from tidegate.alignment.planner import plan"),
+        ("windows", "from pyspark.sql import Row"),
         ("readers", "from tidegate.enumerators.planning import coordinator"),
         ("enumerators", "from pyspark.sql import SparkSession"),
         ("enumerators", "def f():\n    from tidegate.sources.kafka.source import KafkaSource"),

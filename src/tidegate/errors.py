@@ -2,6 +2,7 @@
 
     TidegateError
     ├── OptionError           the caller: an option is unknown, malformed or contradictory
+    ├── FunctionError         the caller: a function of windows raised
     ├── CheckpointError       the caller: a checkpoint of another source or of a newer version
     ├── DataLossError         the data: records that were promised are gone
     │   ├── PositionGoneError     a position that was asked about lies outside its log by now
@@ -31,6 +32,7 @@ __all__ = [
     "CorruptDataError",
     "DataLossError",
     "DeadlineError",
+    "FunctionError",
     "LateDataError",
     "ObjectGoneError",
     "OptionError",
@@ -48,6 +50,10 @@ class TidegateError(Exception):
 
 class OptionError(TidegateError, ValueError):
     """An option is unknown, malformed or contradicts another one."""
+
+
+class FunctionError(TidegateError):
+    """A function that was given to windows raised; its error is the cause of this one."""
 
 
 class CheckpointError(TidegateError):

@@ -44,6 +44,12 @@ def test_two_at_once_share_one_whole_folder_and_the_next_reuses_it(
     assert {find_jars(SMALL, "SLF4J_LIBS")} == folders
 
 
+def test_a_classifier_names_one_jar_beside_the_others(cache: Path) -> None:
+    folder = find_jars(f"{SMALL}:sources", "SLF4J_LIBS", transitive=False)
+    assert folder == cache / "2.0.17-sources-alone"
+    assert [path.name for path in folder.iterdir()] == ["slf4j-api-2.0.17-sources.jar"]
+
+
 def test_missing_java_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     with pytest.raises(ServerError, match="Java 17 or newer is needed, as for Spark, but JAVA_HOME=/nowhere holds no"):

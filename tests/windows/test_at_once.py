@@ -1,0 +1,131 @@
+"""Rows that are handed over together give what they give one by one."""
+
+from __future__ import annotations
+
+import math
+import random
+from datetime import timedelta
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.windows.traces import Player, comparable, operator_of, random_trace
+from tidegate.windows import (
+    Aggregate,
+    EventTimeSessionWindows,
+    SlidingEventTimeWindows,
+    SqlAggregates,
+    TumblingEventTimeWindows,
+    WindowOperator,
+)
+from tidegate.windows.rows import Rows
+from tidegate.windows.state.store import MemoryKeyStore
+
+ALL = SqlAggregates(rows="count(*)", some="count(v)", total="sum( v )", least="MIN(v)", most="max(v)", mean="avg(v)")
+NUMBERS = [
+    pa.array([], pa.int64()),
+    pa.array([3, -7, 3], pa.int32()),
+    pa.array([2**62, 2**62 - 1, 5], pa.int64()),
+    pa.array([2**63, 1], pa.uint64()),
+    pa.array([None, 4, None], pa.int64()),
+    pa.array([0.1] * 50 + [1e16, -1e16, 0.3], pa.float64()),
+    pa.array([1.5, math.nan, -2.0], pa.float64()),
+    pa.array([math.nan], pa.float64()),
+    pa.array([None, math.inf], pa.float64()),
+    pa.array([1.5, 2.5], pa.float32()),
+    pa.array([Decimal("1.10"), Decimal("2.25")]),
+]
+
+
+def folded(function, values, at):
+    """Return the results of values that come in two parts, at once and one by one."""
+    at_once, each = function.create_accumulator(), function.create_accumulator()
+    for part in (values[:at], values[at:]):
+        at_once = function.add_all(Rows(pa.table({"v": part})), at_once)
+        for value in part.to_pylist():
+            each = function.add({"v": value}, each)
+    return function.get_result(at_once), function.get_result(each)
+
+
+@pytest.mark.parametrize("values", NUMBERS, ids=lambda values: f"{values.type} {len(values)}")
+@pytest.mark.parametrize("at", [0, 1])
+def test_sql_aggregates_of_columns_equal_those_of_rows_to_the_last_bit(values, at):
+    at_once, each = folded(ALL, values, at)
+    assert repr(at_once) == repr(each)
+
+
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=False, width=64), max_size=20), st.integers(0, 20))
+def test_sql_aggregates_of_floats_equal_those_of_rows_to_the_last_bit(values, at):
+    at_once, each = folded(ALL, pa.array(values, pa.float64()), at)
+    assert repr(at_once) == repr(each)
+
+
+def test_sql_aggregates_follow_sparks_rules_for_nulls_and_nan():
+    none, _ = folded(ALL, pa.array([None, None], pa.float64()), 1)
+    assert none == {"rows": 2, "some": 0, "total": None, "least": None, "most": None, "mean": None}
+    nan, _ = folded(ALL, pa.array([math.nan, 1.0, None]), 1)
+    assert (nan["rows"], nan["some"], nan["least"]) == (3, 2, 1.0)
+    assert math.isnan(nan["most"])
+    text, _ = folded(SqlAggregates(least="min(v)", most="max(v)"), pa.array(["b", None, "a"]), 1)
+    assert text == {"least": "a", "most": "b"}
+
+
+def test_sql_aggregates_of_windows_that_merge_equal_those_of_all_rows():
+    one = ALL.add_all(Rows([{"v": 1}, {"v": None}]), ALL.create_accumulator())
+    other = ALL.add_all(Rows([{"v": 5}]), ALL.create_accumulator())
+    empty = ALL.add_all(Rows([{"v": None}]), ALL.create_accumulator())
+    merged = ALL.get_result(ALL.merge(ALL.merge(one, empty), other))
+    assert merged == {"rows": 4, "some": 2, "total": 6, "least": 1, "most": 5, "mean": 3.0}
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_a_batch_gives_what_its_rows_give_one_by_one(seed):
+    trace = random_trace(random.Random(f"at once {seed}"))
+    answers = []
+    for at_once in (False, True):
+        player = Player(operator_of(trace), at_once=at_once)
+        for step in trace["steps"]:
+            player.element(*step[1:]) if step[0] == "e" else player.advance(*step)
+        answers.append(comparable(player.end()))
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize(
+    "assigner",
+    [
+        TumblingEventTimeWindows.of(timedelta(milliseconds=7), timedelta(milliseconds=-3)),
+        SlidingEventTimeWindows.of(timedelta(milliseconds=7), timedelta(milliseconds=3)),
+        SlidingEventTimeWindows.of(timedelta(milliseconds=3), timedelta(milliseconds=7)),
+        EventTimeSessionWindows.with_gap(timedelta(milliseconds=4)),
+    ],
+    ids=lambda assigner: type(assigner).__name__,
+)
+@given(times=st.lists(st.integers(-40, 40), min_size=1, max_size=30), watermark=st.integers(-50, 50))
+def test_columns_give_what_rows_give(assigner, times, watermark):
+    operator = WindowOperator(assigner, Aggregate(ALL), allowed_lateness=timedelta(milliseconds=6))
+    columns = pa.table({"v": list(range(len(times)))})
+    given_results = []
+    for way in ("columns", "mappings", "each"):
+        run = operator.open("a", MemoryKeyStore())
+        run.advance_watermark(watermark)
+        if way == "each":
+            for row, time in zip(columns.to_pylist(), times, strict=True):
+                run.process_element(row, time)
+        else:
+            run.process_elements(columns if way == "columns" else columns.to_pylist(), np.array(times))
+        late, timers = list(run.late), run.event_timers()
+        run.advance_watermark(2**63 - 1)
+        given_results.append((run.results, late, timers))
+    assert given_results[0] == given_results[1] == given_results[2]
+
+
+def test_rows_that_lie_far_apart_cost_nothing_for_the_empty_windows_between_them():
+    assigner = SlidingEventTimeWindows.of(timedelta(milliseconds=4), timedelta(milliseconds=2))
+    run = WindowOperator(assigner, Aggregate(ALL)).open("a", MemoryKeyStore())
+    year = 365 * 24 * 60 * 60 * 1000
+    run.process_elements(pa.table({"v": [1, 2]}), [0, 1000 * year])
+    assert [start for _, start, _ in run.event_timers()] == [-2, 0, 1000 * year - 2, 1000 * year]

@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from tidegate.errors import FunctionError, OptionError
+from tidegate.windows import (
+    Aggregate,
+    AggregateFunction,
+    CountEvictor,
+    CountTrigger,
+    DynamicEventTimeSessionWindows,
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    Process,
+    ProcessWindowFunction,
+    PurgingTrigger,
+    Reduce,
+    ReducingStateDescriptor,
+    SqlAggregates,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    ValueStateDescriptor,
+    WindowOperator,
+    WindowStagger,
+)
+from tidegate.windows.state.store import MemoryKeyStore
+from tidegate.windows.window import MAX_TIME
+
+TUMBLING = TumblingEventTimeWindows.of(timedelta(milliseconds=10))
+COUNT = Aggregate(SqlAggregates(rows="count(*)"))
+
+
+class CountingStore(MemoryKeyStore):
+    def __init__(self):
+        super().__init__()
+        self.reads, self.writes = Counter(), Counter()
+
+    def read(self, name):
+        self.reads[name] += 1
+        return super().read(name)
+
+    def write(self, name, value):
+        self.writes[name] += 1
+        super().write(name, value)
+
+
+class AllRows(ProcessWindowFunction):
+    def process(self, key, context, elements):
+        return [[row["n"] for row in elements]]
+
+
+def batch(operator, store, watermark, rows):
+    """Handle one batch of a key: rows are pairs of a number and a time.  Return what it gave."""
+    run = operator.open("a", store)
+    run.advance_watermark(watermark)
+    run.process_elements([{"n": n} for n, _ in rows], [time for _, time in rows])
+    run.close()
+    return [(result.window.start, result.value) for result in run.results]
+
+
+@pytest.mark.parametrize("function", [COUNT, Process(AllRows())])
+def test_each_name_is_read_and_written_once_in_a_batch_however_many_rows_it_has(function):
+    store = CountingStore()
+    operator = WindowOperator(TUMBLING, function, allowed_lateness=timedelta(milliseconds=5))
+    for start in range(0, 500, 50):
+        store.reads.clear()
+        store.writes.clear()
+        batch(operator, store, start - 5, [(n, start + n % 40) for n in range(200)])
+        assert max(store.reads.values()) == 1
+        assert max(store.writes.values()) == 1
+
+
+@pytest.mark.parametrize("function", [COUNT, Process(AllRows())])
+@pytest.mark.parametrize("evictor", [None, CountEvictor.of(3)])
+@pytest.mark.parametrize("assigner", [TUMBLING, EventTimeSessionWindows.with_gap(timedelta(milliseconds=3))])
+def test_state_stays_flat_over_a_hundred_windows_and_is_gone_behind_the_last(function, evictor, assigner):
+    store = MemoryKeyStore()
+    operator = WindowOperator(assigner, function, evictor=evictor)
+    sizes = []
+    for start in range(0, 1000, 10):
+        batch(operator, store, start - 1, [(n, start + n % 5) for n in range(20)])
+        sizes.append(len(store.values))
+    assert max(sizes) == sizes[0]
+    batch(operator, store, MAX_TIME, [])
+    assert store.values == {}
+
+
+def test_rows_that_a_process_function_waits_for_are_written_once_not_with_every_batch():
+    store = CountingStore()
+    operator = WindowOperator(TUMBLING, Process(AllRows()))
+    for n in range(5):
+        assert batch(operator, store, -1, [(n, n)]) == []
+    assert {name: count for name, count in store.writes.items() if name.startswith("rows")} == {
+        f"rows {n}": 1 for n in range(5)
+    }
+    assert batch(operator, store, 9, []) == [(0, [0, 1, 2, 3, 4])]
+
+
+def test_a_batch_that_changes_nothing_writes_nothing():
+    store = CountingStore()
+    operator = WindowOperator(TUMBLING, COUNT)
+    batch(operator, store, -1, [(0, 3)])
+    store.writes.clear()
+    batch(operator, store, -1, [])
+    assert store.writes == {}
+
+
+def test_the_first_timer_of_a_key_is_told_for_spark():
+    operator, store = WindowOperator(TUMBLING, COUNT), MemoryKeyStore()
+    run = operator.open("a", store)
+    assert run.next_event_timer() is None
+    run.process_elements([{}, {}], np.array([25, 3]))
+    assert (run.next_event_timer(), run.next_processing_timer()) == (9, None)
+    run.close()
+    again = operator.open("a", store)
+    assert again.next_event_timer() == 9
+    again.advance_watermark(9)
+    assert again.next_event_timer() == 29
+
+
+def test_a_watermark_that_stands_still_or_goes_back_fires_nothing():
+    operator, store = WindowOperator(TUMBLING, COUNT), MemoryKeyStore()
+    assert batch(operator, store, 5, [(0, 3), (1, 13)]) == []
+    assert batch(operator, store, 5, []) == []
+    assert batch(operator, store, 9, []) == [(0, {"rows": 1})]
+    assert batch(operator, store, -100, []) == []
+    assert batch(operator, store, 19, []) == [(10, {"rows": 1})]
+
+
+def test_purging_clears_rows_and_keeps_the_window_until_its_cleanup():
+    store = MemoryKeyStore()
+    purging = PurgingTrigger.of(CountTrigger.of(2))
+    operator = WindowOperator(TUMBLING, Process(AllRows()), purging, allowed_lateness=timedelta(milliseconds=5))
+    assert batch(operator, store, -1, [(n, n) for n in range(3)]) == [(0, [0, 1])]
+    assert batch(operator, store, 13, [(3, 3)]) == [(0, [2, 3])]
+    assert store.values
+    assert batch(operator, store, 14, []) == []
+    assert store.values == {}
+
+
+class Counting(ProcessWindowFunction):
+    """Numbers the firings of a window, and those of its key."""
+
+    def process(self, key, context, elements):
+        here = context.window_state().get_state(ReducingStateDescriptor("firings", int.__add__))
+        here.add(1)
+        seen = context.global_state().get_state(MapStateDescriptor("windows"))
+        seen[context.window().start] = seen.get(context.window().start, 0) + 1
+        last = context.global_state().get_state(ValueStateDescriptor("last"))
+        before, _ = last.value(), last.update(context.window().start)
+        order = context.global_state().get_state(ListStateDescriptor("order"))
+        order.add(context.window().start)
+        return [(here.get(), dict(seen), before, order.get())]
+
+    def clear(self, context):
+        context.window_state().get_state(ReducingStateDescriptor("firings", int.__add__)).clear()
+
+
+class Forgetful(EventTimeTrigger):
+    """Keeps state that it never clears."""
+
+    def on_element(self, element, timestamp, window, ctx):
+        ctx.get_partitioned_state(ValueStateDescriptor("seen")).update(timestamp)
+        return super().on_element(element, timestamp, window, ctx)
+
+    def on_elements(self, timestamps, window, ctx):
+        return False
+
+
+def test_state_that_a_trigger_forgets_to_clear_goes_with_its_window():
+    operator, store = WindowOperator(TUMBLING, COUNT, Forgetful()), MemoryKeyStore()
+    batch(operator, store, -1, [(0, 5)])
+    assert batch(operator, store, 9, []) == [(0, {"rows": 1})]
+    assert store.values == {}
+
+
+def test_a_process_function_keeps_state_for_a_window_and_for_its_key_across_batches():
+    store = MemoryKeyStore()
+    operator = WindowOperator(TUMBLING, Process(Counting()), allowed_lateness=timedelta(milliseconds=10))
+    assert batch(operator, store, 9, [(0, 10)]) == []
+    assert batch(operator, store, 19, [(1, 11)]) == [
+        (10, (1, {10: 1}, None, [10])),
+        (10, (2, {10: 2}, 10, [10, 10])),
+    ]
+    assert batch(operator, store, 25, [(2, 12)]) == [(10, (3, {10: 3}, 10, [10, 10, 10]))]
+    assert batch(operator, store, 39, [(3, 41)]) == []
+    assert batch(operator, store, 49, []) == [(40, (1, {10: 3, 40: 1}, 10, [10, 10, 10, 40]))]
+
+
+def test_state_of_a_window_is_refused_where_windows_merge():
+    operator = WindowOperator(EventTimeSessionWindows.with_gap(timedelta(milliseconds=5)), Process(Counting()))
+    store = MemoryKeyStore()
+    batch(operator, store, -1, [(0, 0)])
+    with pytest.raises(OptionError, match=r"State of a window cannot be kept where windows merge"):
+        batch(operator, store, 9, [])
+
+
+def test_a_reduction_keeps_one_row_and_gives_none_when_an_evictor_takes_all():
+    largest = Reduce(lambda one, other: max(one, other, key=lambda row: row["n"]))
+    assert batch(WindowOperator(TUMBLING, largest), MemoryKeyStore(), -1, [(3, 1), (9, 2), (4, 3)]) == []
+    operator, store = WindowOperator(TUMBLING, largest), MemoryKeyStore()
+    batch(operator, store, -1, [(3, 1), (9, 2)])
+    batch(operator, store, -1, [(4, 3)])
+    assert batch(operator, store, 9, []) == [(0, {"n": 9})]
+    operator, store = WindowOperator(TUMBLING, largest, evictor=CountEvictor.of(0)), MemoryKeyStore()
+    batch(operator, store, -1, [(3, 1)])
+    assert batch(operator, store, 9, []) == []
+
+
+def test_a_function_that_raises_names_key_and_window():
+    class Broken(AggregateFunction):
+        def create_accumulator(self):
+            return 0
+
+        def add(self, value, accumulator):
+            return accumulator + 1 // value["n"]
+
+        def get_result(self, accumulator):
+            return accumulator
+
+    operator = WindowOperator(TUMBLING, Aggregate(Broken()))
+    told = r"A function of the windows raised ZeroDivisionError: .* \(for key 'a' and window \[20, 30\) ms\)"
+    for rows in ([(1, 5), (0, 25)], [(0, 25)]):
+        with pytest.raises(FunctionError, match=told) as raised:
+            batch(operator, MemoryKeyStore(), -1, rows)
+        assert isinstance(raised.value.__cause__, ZeroDivisionError)
+    with pytest.raises(FunctionError, match=r"ZeroDivisionError.*key 'a' and window \[20, 30\) ms"):
+        operator.open("a", MemoryKeyStore()).process_element({"n": 0}, 25)
+
+
+def test_a_function_that_raises_when_a_timer_fires_names_key_and_window():
+    class Broken(ProcessWindowFunction):
+        def process(self, key, context, elements):
+            raise KeyError("amount")
+
+    store = MemoryKeyStore()
+    operator = WindowOperator(TUMBLING, Process(Broken()))
+    batch(operator, store, -1, [(0, 5)])
+    with pytest.raises(FunctionError, match=r"raised KeyError: 'amount' \(for key 'a' and window \[0, 10\) ms\)"):
+        batch(operator, store, 9, [])
+
+
+def test_a_dynamic_gap_that_is_not_positive_is_told():
+    assigner = DynamicEventTimeSessionWindows.with_dynamic_gap(lambda row: timedelta(seconds=-row["n"]))
+    with pytest.raises(OptionError, match=r"gap=-1 day, 23:59:57 of DynamicEventTimeSessionWindows must be positive"):
+        batch(WindowOperator(assigner, COUNT), MemoryKeyStore(), -1, [(3, 5)])
+
+
+def test_a_row_that_fills_a_merged_session_exactly_keeps_its_rows():
+    """Flink loses the rows before: it then stores the session under another window (MergingWindowSet.addWindow)."""
+    assigner = DynamicEventTimeSessionWindows.with_dynamic_gap(lambda row: timedelta(milliseconds=row["n"]))
+    operator, store = WindowOperator(assigner, Process(AllRows())), MemoryKeyStore()
+    batch(operator, store, -1, [(10, 0), (11, 5), (16, 0)])
+    assert batch(operator, store, 100, []) == [(0, [10, 11, 16])]
+
+
+def test_staggered_windows_of_a_key_keep_their_offset_across_batches():
+    assigner = TumblingProcessingTimeWindows.of(timedelta(milliseconds=10), window_stagger=WindowStagger.NATURAL)
+    operator, store = WindowOperator(assigner, COUNT), MemoryKeyStore()
+    starts = []
+    for now in (103, 111, 114):
+        run = operator.open("a", store, now)
+        run.advance_processing_time(now)
+        run.process_element({}, 0)
+        starts += [result.window.start for result in run.results]
+        run.close()
+    assert starts == [103]
+    run = operator.open("a", store, 123)
+    run.advance_processing_time(123)
+    assert [result.window for result in run.results] == [(113, 123)]
+
+
+def test_random_offsets_of_staggered_windows_lie_inside_the_size():
+    offsets = {WindowStagger.RANDOM.get_stagger_offset(0, 5) for _ in range(200)}
+    assert offsets == {0, 1, 2, 3, 4}
+
+
+def test_the_cleanup_time_of_a_window_near_the_end_of_time_is_the_end_of_time():
+    operator = WindowOperator(TUMBLING, COUNT, allowed_lateness=timedelta.max - timedelta(microseconds=999))
+    run = operator.open("a", MemoryKeyStore())
+    run.process_element({}, MAX_TIME - 10_000)
+    end = run.event_timers()[0][2]
+    assert run.event_timers() == [(end - 1, end - 10, end)]  # none for a cleanup that never comes
+    run.advance_watermark(MAX_TIME)
+    assert [result.timer for result in run.results] == [end - 1]
+    run.process_element({"n": 1}, MAX_TIME - 10_000)
+    assert run.late == [{"n": 1}]

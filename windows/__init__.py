@@ -1,0 +1,99 @@
+"""Floor 1: Flink's windows and triggers.  Pure logic: no I/O, no Spark, no clock."""
+
+from __future__ import annotations
+
+from tidegate.windows.assigners.contract import WindowAssigner, WindowAssignerContext
+from tidegate.windows.assigners.everything import GlobalWindows
+from tidegate.windows.assigners.session import (
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
+    EventTimeSessionWindows,
+    ProcessingTimeSessionWindows,
+)
+from tidegate.windows.assigners.sliding import SlidingEventTimeWindows, SlidingProcessingTimeWindows
+from tidegate.windows.assigners.stagger import WindowStagger
+from tidegate.windows.assigners.tumbling import TumblingEventTimeWindows, TumblingProcessingTimeWindows
+from tidegate.windows.evictors import (
+    CountEvictor,
+    DeltaEvictor,
+    Evictor,
+    EvictorContext,
+    TimeEvictor,
+    TimestampedValue,
+)
+from tidegate.windows.functions.contents import Aggregate, Process, Reduce, WindowFunction
+from tidegate.windows.functions.contract import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
+from tidegate.windows.functions.sql import SqlAggregate, SqlAggregates
+from tidegate.windows.key_run import KeyRun
+from tidegate.windows.key_windows import Fired
+from tidegate.windows.operator import WindowOperator
+from tidegate.windows.state.descriptors import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from tidegate.windows.triggers.continuous import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger
+from tidegate.windows.triggers.contract import OnMergeContext, Trigger, TriggerContext, TriggerResult
+from tidegate.windows.triggers.count import CountTrigger
+from tidegate.windows.triggers.delta import DeltaTrigger
+from tidegate.windows.triggers.event_time import EventTimeTrigger
+from tidegate.windows.triggers.never import EndOfStreamTrigger, NeverTrigger
+from tidegate.windows.triggers.processing_time import ProcessingTimeTrigger
+from tidegate.windows.triggers.purging import PurgingTrigger
+from tidegate.windows.triggers.timeout import ProcessingTimeoutTrigger
+from tidegate.windows.window import GlobalWindow, TimeWindow, Window
+
+__all__ = [
+    "Aggregate",
+    "AggregateFunction",
+    "ContinuousEventTimeTrigger",
+    "ContinuousProcessingTimeTrigger",
+    "CountEvictor",
+    "CountTrigger",
+    "DeltaEvictor",
+    "DeltaTrigger",
+    "DynamicEventTimeSessionWindows",
+    "DynamicProcessingTimeSessionWindows",
+    "EndOfStreamTrigger",
+    "EventTimeSessionWindows",
+    "EventTimeTrigger",
+    "Evictor",
+    "EvictorContext",
+    "Fired",
+    "GlobalWindow",
+    "GlobalWindows",
+    "KeyRun",
+    "ListStateDescriptor",
+    "MapStateDescriptor",
+    "NeverTrigger",
+    "OnMergeContext",
+    "Process",
+    "ProcessWindowContext",
+    "ProcessWindowFunction",
+    "ProcessingTimeSessionWindows",
+    "ProcessingTimeTrigger",
+    "ProcessingTimeoutTrigger",
+    "PurgingTrigger",
+    "Reduce",
+    "ReducingStateDescriptor",
+    "SlidingEventTimeWindows",
+    "SlidingProcessingTimeWindows",
+    "SqlAggregate",
+    "SqlAggregates",
+    "TimeEvictor",
+    "TimeWindow",
+    "TimestampedValue",
+    "Trigger",
+    "TriggerContext",
+    "TriggerResult",
+    "TumblingEventTimeWindows",
+    "TumblingProcessingTimeWindows",
+    "ValueStateDescriptor",
+    "Window",
+    "WindowAssigner",
+    "WindowAssignerContext",
+    "WindowFunction",
+    "WindowOperator",
+    "WindowStagger",
+]

@@ -1,0 +1,1 @@
+"""Window assigners: they tell which windows a row belongs to."""

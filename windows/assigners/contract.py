@@ -1,0 +1,66 @@
+"""The contract of a window assigner: it tells which windows a row belongs to."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from tidegate.windows.assigners.stagger import WindowStagger
+from tidegate.windows.rows import Places, Times
+from tidegate.windows.triggers.contract import Trigger
+from tidegate.windows.window import Window
+
+__all__ = ["Assigned", "WindowAssigner", "WindowAssignerContext"]
+
+
+class Assigned(NamedTuple):
+    """A window, and the places of its rows within their batch, in order of arrival.
+
+    places: None where the window holds all rows of the batch.
+    """
+
+    window: Window
+    places: Places | None
+
+
+class WindowAssignerContext(Protocol):
+    """The clock of an operator, and one key's offset for staggered windows."""
+
+    def get_current_processing_time(self) -> int:
+        """Return the processing time in ms."""
+
+    def stagger_offset(self, stagger: WindowStagger, size: int) -> int:
+        """Return the key's offset in ms, drawn when the first row of the key arrived."""
+
+
+class WindowAssigner(ABC):
+    """Assigns rows to windows."""
+
+    merges: bool = False
+    """Whether windows that overlap or touch become one; all of them are then TimeWindows."""
+
+    @abstractmethod
+    def assign_windows(
+        self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext
+    ) -> Sequence[Window]:
+        """Return the windows of a row.
+
+        timestamp: its event time in ms.
+        """
+
+    def assign_batch(self, timestamps: Times, context: WindowAssignerContext) -> list[Assigned] | None:
+        """Return the windows of all rows of a batch, each once, those of one row in the order of ``assign_windows``.
+
+        timestamps: the rows' event times, at least one.  Windows that merge must be merged, and are in any order.
+        None: rows are to be assigned one by one.
+        """
+        return None
+
+    @abstractmethod
+    def get_default_trigger(self) -> Trigger:
+        """Return the trigger of windows for which none is chosen."""
+
+    @abstractmethod
+    def is_event_time(self) -> bool:
+        """Return whether windows end in event time.  Only then rows can be late."""

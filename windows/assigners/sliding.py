@@ -1,0 +1,111 @@
+"""Sliding windows: of one size, one every slide; they overlap, or leave gaps where the slide is longer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+from typing_extensions import Self
+
+from tidegate.errors import OptionError
+from tidegate.windows.assigners.contract import Assigned, WindowAssigner, WindowAssignerContext
+from tidegate.windows.rows import Times
+from tidegate.windows.triggers.contract import Trigger
+from tidegate.windows.triggers.event_time import EventTimeTrigger
+from tidegate.windows.triggers.processing_time import ProcessingTimeTrigger
+from tidegate.windows.window import TimeWindow, duration_ms, window_start
+
+__all__ = ["SlidingEventTimeWindows", "SlidingProcessingTimeWindows"]
+
+MOST_WINDOWS = 10_000_000
+"""The most windows of one row, as in Flink."""
+
+
+class _Sliding(WindowAssigner):
+    """Windows of one size, one every slide.  Times are in milliseconds."""
+
+    def __init__(self, size: int, slide: int, offset: int) -> None:
+        self.size, self.slide, self.offset = size, slide, offset
+
+    @classmethod
+    def of(cls, size: timedelta, slide: timedelta, offset: timedelta = timedelta(0)) -> Self:
+        """Return windows of a size, one every slide.
+
+        offset: shifts their starts, which are multiples of the slide since 1970 UTC otherwise.
+        Raises OptionError if size or slide is not positive, or if the offset is not smaller than the slide.
+        """
+        size_ms, slide_ms, offset_ms = (
+            duration_ms("size", size),
+            duration_ms("slide", slide),
+            duration_ms("offset", offset),
+        )
+        for name, duration, in_ms in (("size", size, size_ms), ("slide", slide, slide_ms)):
+            if in_ms <= 0:
+                raise OptionError(f"{name}={duration} of {cls.__name__} must be positive.")
+        if abs(offset_ms) >= slide_ms:
+            raise OptionError(f"offset={offset} of {cls.__name__} must be smaller than slide={slide}.")
+        if size_ms // slide_ms > MOST_WINDOWS:
+            raise OptionError(f"slide={slide} of {cls.__name__} gives a row more than {MOST_WINDOWS} windows.")
+        return cls(size_ms, slide_ms, offset_ms)
+
+    def windows(self, time: int) -> list[TimeWindow]:
+        """Return the windows that hold a time, the last first."""
+        last = window_start(time, self.offset, self.slide)
+        return [TimeWindow(start, start + self.size) for start in range(last, time - self.size, -self.slide)]
+
+
+class SlidingEventTimeWindows(_Sliding):
+    """Sliding windows in event time: ``SlidingEventTimeWindows.of(timedelta(hours=1), timedelta(minutes=5))``."""
+
+    def assign_windows(
+        self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext
+    ) -> list[TimeWindow]:
+        """Return the windows of the row's event time, the last first."""
+        return self.windows(timestamp)
+
+    def assign_batch(self, timestamps: Times, context: WindowAssignerContext) -> list[Assigned] | None:
+        """Return the windows of all rows, the last first; None: they lie so far apart that most windows are empty."""
+        order = np.argsort(timestamps, kind="stable")
+        ordered = timestamps[order]
+        last = window_start(int(ordered[-1]), self.offset, self.slide)
+        starts = range(last, int(ordered[0]) - self.size, -self.slide)
+        if len(starts) > len(timestamps) * (self.size // self.slide + 1):
+            return None
+        assigned = []
+        for start in starts:
+            begin, end = np.searchsorted(ordered, (start, start + self.size))
+            if begin < end:
+                assigned.append(Assigned(TimeWindow(start, start + self.size), np.sort(order[begin:end])))
+        return assigned
+
+    def get_default_trigger(self) -> Trigger:
+        """Return the event-time trigger."""
+        return EventTimeTrigger.create()
+
+    def is_event_time(self) -> bool:
+        """Return that windows end in event time."""
+        return True
+
+
+class SlidingProcessingTimeWindows(_Sliding):
+    """Sliding windows in processing time."""
+
+    def assign_windows(
+        self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext
+    ) -> list[TimeWindow]:
+        """Return the windows of the processing time, the last first."""
+        return self.windows(context.get_current_processing_time())
+
+    def assign_batch(self, timestamps: Times, context: WindowAssignerContext) -> list[Assigned]:
+        """Return the windows of all rows, which are the same for each."""
+        return [Assigned(window, None) for window in self.windows(context.get_current_processing_time())]
+
+    def get_default_trigger(self) -> Trigger:
+        """Return the processing-time trigger."""
+        return ProcessingTimeTrigger.create()
+
+    def is_event_time(self) -> bool:
+        """Return that windows end in processing time."""
+        return False

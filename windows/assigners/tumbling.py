@@ -1,0 +1,116 @@
+"""Tumbling windows: of one size, one after the other."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+from typing_extensions import Self
+
+from tidegate.errors import OptionError
+from tidegate.windows.assigners.contract import Assigned, WindowAssigner, WindowAssignerContext
+from tidegate.windows.assigners.stagger import WindowStagger
+from tidegate.windows.rows import Times
+from tidegate.windows.triggers.contract import Trigger
+from tidegate.windows.triggers.event_time import EventTimeTrigger
+from tidegate.windows.triggers.processing_time import ProcessingTimeTrigger
+from tidegate.windows.window import TimeWindow, duration_ms, window_start
+
+__all__ = ["TumblingEventTimeWindows", "TumblingProcessingTimeWindows"]
+
+
+class _Tumbling(WindowAssigner):
+    """Windows of one size.  Times are in milliseconds."""
+
+    def __init__(self, size: int, offset: int, stagger: WindowStagger) -> None:
+        self.size, self.offset, self.stagger = size, offset, stagger
+
+    @classmethod
+    def of(
+        cls,
+        size: timedelta,
+        offset: timedelta = timedelta(0),
+        window_stagger: WindowStagger = WindowStagger.ALIGNED,
+    ) -> Self:
+        """Return windows of a size.
+
+        offset: shifts their starts, which are multiples of the size since 1970 UTC otherwise.
+        Raises OptionError if the size is not positive, or if the offset is not smaller than the size.
+        """
+        size_ms, offset_ms = duration_ms("size", size), duration_ms("offset", offset)
+        if size_ms <= 0:
+            raise OptionError(f"size={size} of {cls.__name__} must be positive.")
+        if abs(offset_ms) >= size_ms:
+            raise OptionError(f"offset={offset} of {cls.__name__} must be smaller than size={size}.")
+        return cls(size_ms, offset_ms, window_stagger)
+
+    def shift(self, context: WindowAssignerContext) -> int:
+        """Return what a key's windows are shifted by."""
+        return (self.offset + context.stagger_offset(self.stagger, self.size)) % self.size
+
+    def window(self, time: int, context: WindowAssignerContext) -> TimeWindow:
+        """Return the window that holds a time."""
+        start = window_start(time, self.shift(context), self.size)
+        return TimeWindow(start, start + self.size)
+
+    @abstractmethod
+    def is_event_time(self) -> bool:
+        """Return whether windows end in event time."""
+
+
+class TumblingEventTimeWindows(_Tumbling):
+    """Tumbling windows in event time: ``TumblingEventTimeWindows.of(timedelta(minutes=5))``."""
+
+    def assign_windows(
+        self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext
+    ) -> list[TimeWindow]:
+        """Return the window of the row's event time."""
+        return [self.window(timestamp, context)]
+
+    def assign_batch(self, timestamps: Times, context: WindowAssignerContext) -> list[Assigned]:
+        """Return the windows of all rows."""
+        first, last = (self.window(int(time), context) for time in (timestamps.min(), timestamps.max()))
+        if first == last:
+            return [Assigned(first, None)]
+        numbers = (timestamps - first.start) // self.size
+        order = np.argsort(numbers, kind="stable")
+        numbers = numbers[order]
+        bounds = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
+        starts = (first.start + numbers[[0, *bounds]] * self.size).tolist()
+        return [
+            Assigned(TimeWindow(start, start + self.size), places)
+            for start, places in zip(starts, np.split(order, bounds), strict=True)
+        ]
+
+    def get_default_trigger(self) -> Trigger:
+        """Return the event-time trigger."""
+        return EventTimeTrigger.create()
+
+    def is_event_time(self) -> bool:
+        """Return that windows end in event time."""
+        return True
+
+
+class TumblingProcessingTimeWindows(_Tumbling):
+    """Tumbling windows in processing time."""
+
+    def assign_windows(
+        self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext
+    ) -> list[TimeWindow]:
+        """Return the window of the processing time."""
+        return [self.window(context.get_current_processing_time(), context)]
+
+    def assign_batch(self, timestamps: Times, context: WindowAssignerContext) -> list[Assigned]:
+        """Return the one window of all rows."""
+        return [Assigned(self.window(context.get_current_processing_time(), context), None)]
+
+    def get_default_trigger(self) -> Trigger:
+        """Return the processing-time trigger."""
+        return ProcessingTimeTrigger.create()
+
+    def is_event_time(self) -> bool:
+        """Return that windows end in processing time."""
+        return False

@@ -1,0 +1,145 @@
+"""The ways to make results of a window: by an aggregation, by a reduction, or of all its rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from tidegate.windows.functions.contract import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
+from tidegate.windows.rows import Rows
+
+__all__ = ["Aggregate", "FoldingFunction", "Process", "Reduce", "WindowFunction"]
+
+
+class WindowFunction(ABC):
+    """Makes the results of a window.
+
+    process: the process function that is called when the window fires; None: there is none.
+    """
+
+    def __init__(self, process: ProcessWindowFunction | None) -> None:
+        self.process = process
+
+    @abstractmethod
+    def fire(self, key: Any, context: ProcessWindowContext, rows: Sequence[Mapping[str, Any]]) -> Iterable[Any]:
+        """Return the results of a window from all its rows, of which an evictor may have left none."""
+
+    def clear(self, context: ProcessWindowContext) -> None:
+        """Remove the state of a window that goes."""
+        if self.process is not None:
+            self.process.clear(context)
+
+
+class Process(WindowFunction):
+    """A process function over all rows."""
+
+    def __init__(self, process: ProcessWindowFunction) -> None:
+        super().__init__(process)
+        self._process = process
+
+    def fire(self, key: Any, context: ProcessWindowContext, rows: Sequence[Mapping[str, Any]]) -> Iterable[Any]:
+        """Return what the function makes of the rows."""
+        return self._process.process(key, context, rows)
+
+
+class FoldingFunction(WindowFunction):
+    """Folds rows into one value as they arrive, so that a window keeps no rows."""
+
+    @abstractmethod
+    def add(self, held: Any, row: Mapping[str, Any]) -> Any:
+        """Return the value after one more row; held is None before the first."""
+
+    @abstractmethod
+    def add_all(self, held: Any, rows: Rows) -> Any:
+        """Return the value after more rows, as if each were added."""
+
+    @abstractmethod
+    def merge(self, held: Any, other: Any) -> Any:
+        """Return the value of two windows that become one."""
+
+    @abstractmethod
+    def can_merge(self) -> bool:
+        """Return whether there is a ``merge``."""
+
+    @abstractmethod
+    def result(self, held: Any) -> Any:
+        """Return the result of a value."""
+
+    def fire_folded(self, key: Any, context: ProcessWindowContext, held: Any) -> Iterable[Any]:
+        """Return the results of a window from its folded value."""
+        result = self.result(held)
+        return [result] if self.process is None else self.process.process(key, context, [result])
+
+    def fire(self, key: Any, context: ProcessWindowContext, rows: Sequence[Mapping[str, Any]]) -> Iterable[Any]:
+        """Return the results of a window whose rows are kept for an evictor."""
+        return self.fire_folded(key, context, self.add_all(None, Rows(rows)))
+
+
+class Aggregate(FoldingFunction):
+    """An aggregation; a process function may follow, which sees its one result."""
+
+    def __init__(self, function: AggregateFunction, process: ProcessWindowFunction | None = None) -> None:
+        super().__init__(process)
+        self.function = function
+
+    def add(self, held: Any, row: Mapping[str, Any]) -> Any:
+        """Return the accumulator with one more row."""
+        return self.function.add(row, self.function.create_accumulator() if held is None else held)
+
+    def add_all(self, held: Any, rows: Rows) -> Any:
+        """Return the accumulator with more rows."""
+        return self.function.add_all(rows, self.function.create_accumulator() if held is None else held)
+
+    def merge(self, held: Any, other: Any) -> Any:
+        """Return one accumulator for two."""
+        return self.function.merge(held, other)
+
+    def can_merge(self) -> bool:
+        """Return whether the aggregate function has a ``merge``."""
+        return type(self.function).merge is not AggregateFunction.merge
+
+    def result(self, held: Any) -> Any:
+        """Return the result of the accumulator."""
+        return self.function.get_result(held)
+
+
+class Reduce(FoldingFunction):
+    """A reduction of two rows to one; a process function may follow, which sees the row that is left.
+
+    In windows that merge, rows may come in any order.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]],
+        process: ProcessWindowFunction | None = None,
+    ) -> None:
+        super().__init__(process)
+        self.function = function
+
+    def add(self, held: Any, row: Mapping[str, Any]) -> Any:
+        """Return the reduced row."""
+        return row if held is None else self.function(held, row)
+
+    def add_all(self, held: Any, rows: Rows) -> Any:
+        """Return the reduced row."""
+        for row in rows:
+            held = self.add(held, row)
+        return held
+
+    def merge(self, held: Any, other: Any) -> Any:
+        """Return the reduced row of two windows."""
+        return self.function(held, other)
+
+    def can_merge(self) -> bool:
+        """Return that two rows can always be reduced."""
+        return True
+
+    def result(self, held: Any) -> Any:
+        """Return the reduced row."""
+        return held
+
+    def fire(self, key: Any, context: ProcessWindowContext, rows: Sequence[Mapping[str, Any]]) -> Iterable[Any]:
+        """Return the reduced row; no rows give no result."""
+        return super().fire(key, context, rows) if rows else []

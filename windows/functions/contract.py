@@ -1,0 +1,79 @@
+"""The functions of windows: they make results of rows, under the names of Flink's Python API."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from tidegate.windows.rows import Rows
+from tidegate.windows.state.descriptors import KeyedStateStore
+from tidegate.windows.window import Window
+
+__all__ = ["AggregateFunction", "ProcessWindowContext", "ProcessWindowFunction"]
+
+
+class AggregateFunction(ABC):
+    """Aggregates the rows of a window one by one, so that the window keeps an accumulator only.
+
+    Accumulators must be picklable.  A method may change the accumulator that it is given.  In windows that
+    merge, rows may come in any order.
+    """
+
+    @abstractmethod
+    def create_accumulator(self) -> Any:
+        """Return the accumulator of no rows."""
+
+    @abstractmethod
+    def add(self, value: Mapping[str, Any], accumulator: Any) -> Any:
+        """Return the accumulator with one more row."""
+
+    @abstractmethod
+    def get_result(self, accumulator: Any) -> Any:
+        """Return the result of an accumulator: a mapping of column names to values."""
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        """Return one accumulator for two.  Session windows need it."""
+        raise NotImplementedError(f"{type(self).__name__} needs merge.")
+
+    def add_all(self, rows: Rows, accumulator: Any) -> Any:
+        """Return the accumulator with more rows, as if each were added."""
+        for row in rows:
+            accumulator = self.add(row, accumulator)
+        return accumulator
+
+
+class ProcessWindowContext(Protocol):
+    """The window, the clock and the states that a process function sees.  Times are in milliseconds."""
+
+    def window(self) -> Window:
+        """Return the window."""
+
+    def current_watermark(self) -> int:
+        """Return the watermark, -2**63 before the first."""
+
+    def current_processing_time(self) -> int:
+        """Return the processing time, -2**63 before it was told."""
+
+    def window_state(self) -> KeyedStateStore:
+        """Return the function's state for this window and key.  ``clear`` must remove it.
+
+        Raises OptionError for windows that merge, as Flink does.
+        """
+
+    def global_state(self) -> KeyedStateStore:
+        """Return the function's state for this key, over all windows."""
+
+
+class ProcessWindowFunction(ABC):
+    """Makes results of all rows of a window at once."""
+
+    @abstractmethod
+    def process(self, key: Any, context: ProcessWindowContext, elements: Sequence[Any]) -> Iterable[Any]:
+        """Return the results of a window: mappings of column names to values.
+
+        elements: the rows in order of arrival; behind an aggregation or a reduction, its one result.
+        """
+
+    def clear(self, context: ProcessWindowContext) -> None:  # noqa: B027 - most functions keep no state
+        """Remove the state of a window that goes."""

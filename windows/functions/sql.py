@@ -1,0 +1,193 @@
+"""SQL's aggregates over columns: count, sum, min, max and avg, with Spark's rules for nulls and NaN."""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.errors import OptionError, did_you_mean
+from tidegate.windows.functions.contract import AggregateFunction
+from tidegate.windows.rows import Rows
+
+__all__ = ["SqlAggregate", "SqlAggregates"]
+
+CALL = re.compile(r"\s*(\w+)\s*\(\s*(.+?)\s*\)\s*", re.DOTALL)
+LARGEST = 2**62
+"""Sums of integers whose parts stay below this are made in 64 bits."""
+
+
+class _Fold(ABC):
+    """One aggregate over the values of a column that are not null."""
+
+    @abstractmethod
+    def add(self, held: Any, value: Any) -> Any:
+        """Return what is held after one more value; None before the first."""
+
+    @abstractmethod
+    def add_array(self, held: Any, values: npt.NDArray[Any]) -> Any:
+        """Return what is held after an array of numbers, as if each were added."""
+
+    @abstractmethod
+    def merge(self, held: Any, other: Any) -> Any:
+        """Return what is held of two windows; neither is None."""
+
+    def result(self, held: Any) -> Any:
+        """Return the aggregate."""
+        return held
+
+
+class _Count(_Fold):
+    def add(self, held: Any, value: Any) -> Any:
+        return (held or 0) + 1
+
+    def add_array(self, held: Any, values: npt.NDArray[Any]) -> Any:
+        return (held or 0) + len(values)
+
+    def merge(self, held: Any, other: Any) -> Any:
+        return held + other
+
+    def result(self, held: Any) -> Any:
+        return held or 0
+
+
+class _Sum(_Fold):
+    def add(self, held: Any, value: Any) -> Any:
+        return value if held is None else held + value
+
+    def add_array(self, held: Any, values: npt.NDArray[Any]) -> Any:
+        if values.dtype.kind == "f":
+            # One after the other: NumPy's sum adds in pairs, which rounds differently.
+            parts = values if held is None else np.concatenate(([held], values))
+            with np.errstate(over="ignore", invalid="ignore"):  # infinity and NaN are results, as in Spark
+                return float(np.add.accumulate(parts, dtype=np.float64)[-1])
+        bound = max(-int(values.min()), int(values.max()))
+        total = int(values.sum(dtype=np.int64)) if bound < LARGEST // len(values) else sum(values.tolist())
+        return total if held is None else held + total
+
+    def merge(self, held: Any, other: Any) -> Any:
+        return held + other
+
+
+class _Min(_Fold):
+    def add(self, held: Any, value: Any) -> Any:
+        return value if held is None or _order(value) < _order(held) else held
+
+    def add_array(self, held: Any, values: npt.NDArray[Any]) -> Any:
+        return self.add(held, np.fmin.reduce(values).item())
+
+    def merge(self, held: Any, other: Any) -> Any:
+        return self.add(held, other)
+
+
+class _Max(_Fold):
+    def add(self, held: Any, value: Any) -> Any:
+        return value if held is None or _order(value) > _order(held) else held
+
+    def add_array(self, held: Any, values: npt.NDArray[Any]) -> Any:
+        return self.add(held, values.max().item())
+
+    def merge(self, held: Any, other: Any) -> Any:
+        return self.add(held, other)
+
+
+class _Average(_Fold):
+    def add(self, held: Any, value: Any) -> Any:
+        value = float(value) if isinstance(value, int) else value
+        return (value, 1) if held is None else (held[0] + value, held[1] + 1)
+
+    def add_array(self, held: Any, values: npt.NDArray[Any]) -> Any:
+        total, count = held or (None, 0)
+        return _Sum().add_array(total, values.astype(np.float64)), count + len(values)
+
+    def merge(self, held: Any, other: Any) -> Any:
+        return held[0] + other[0], held[1] + other[1]
+
+    def result(self, held: Any) -> Any:
+        return None if held is None else held[0] / held[1]
+
+
+def _order(value: Any) -> tuple[bool, Any]:
+    """Return what values are compared by: in Spark NaN is greater than all others."""
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return is_nan, 0 if is_nan else value
+
+
+FOLDS: dict[str, _Fold] = {"avg": _Average(), "count": _Count(), "max": _Max(), "min": _Min(), "sum": _Sum()}
+
+
+class SqlAggregate(NamedTuple):
+    """One aggregate: ``sum(amount)`` has the function ``sum`` and the argument ``amount``; ``*`` stands for rows."""
+
+    function: str
+    argument: str
+
+    @classmethod
+    def parse(cls, text: str) -> SqlAggregate:
+        """Return the aggregate of a text.
+
+        Raises OptionError if it is no call of count, sum, min, max or avg.
+        """
+        found = CALL.fullmatch(text)
+        name = found[1].lower() if found else ""
+        if found is None or name not in FOLDS or (found[2] == "*" and name != "count"):
+            allowed = "count(*), or count, sum, min, max or avg of a column"
+            raise OptionError(f"{text!r} must be {allowed}{did_you_mean(found[1], FOLDS) if found else ''}.")
+        return cls(name, found[2])
+
+
+class SqlAggregates(AggregateFunction):
+    """Aggregates by the names of their result columns: ``SqlAggregates(count="count(*)", total="sum(amount)")``.
+
+    Arguments are names of columns.  Nulls do not count; of no values, count is 0 and all others are null.
+    """
+
+    def __init__(self, **aggregates: str) -> None:
+        self.aggregates = {name: SqlAggregate.parse(text) for name, text in aggregates.items()}
+        self._parts = [(FOLDS[each.function], each.argument) for each in self.aggregates.values()]
+
+    def create_accumulator(self) -> list[Any]:
+        """Return what is held of no rows."""
+        return [None] * len(self._parts)
+
+    def add(self, value: Mapping[str, Any], accumulator: list[Any]) -> list[Any]:
+        """Return what is held after one more row."""
+        return [
+            held if argument != "*" and value[argument] is None else fold.add(held, value.get(argument))
+            for (fold, argument), held in zip(self._parts, accumulator, strict=True)
+        ]
+
+    def add_all(self, rows: Rows, accumulator: list[Any]) -> list[Any]:
+        """Return what is held after more rows."""
+        return [
+            (held or 0) + len(rows) if argument == "*" else _add_column(fold, held, rows.column(argument))
+            for (fold, argument), held in zip(self._parts, accumulator, strict=True)
+        ]
+
+    def merge(self, acc_a: list[Any], acc_b: list[Any]) -> list[Any]:
+        """Return what is held of two windows."""
+        return [
+            (one if other is None else other) if one is None or other is None else fold.merge(one, other)
+            for (fold, _), one, other in zip(self._parts, acc_a, acc_b, strict=True)
+        ]
+
+    def get_result(self, accumulator: list[Any]) -> dict[str, Any]:
+        """Return the aggregates by the names of their result columns."""
+        return {
+            name: fold.result(held)
+            for name, (fold, _), held in zip(self.aggregates, self._parts, accumulator, strict=True)
+        }
+
+
+def _add_column(fold: _Fold, held: Any, values: npt.NDArray[Any] | list[Any]) -> Any:
+    if isinstance(values, np.ndarray):
+        return fold.add_array(held, values) if len(values) else held
+    for value in values:
+        if value is not None:
+            held = fold.add(held, value)
+    return held

@@ -1,0 +1,163 @@
+"""One key of one batch: its times first, then its rows, at once where that makes no difference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.errors import FunctionError, TidegateError
+from tidegate.windows.contexts import Clock
+from tidegate.windows.key_windows import KeyWindows
+from tidegate.windows.rows import Rows, Times
+from tidegate.windows.state.key_state import KeyState
+from tidegate.windows.state.store import KeyStore
+from tidegate.windows.window import Window
+
+if TYPE_CHECKING:
+    from tidegate.windows.assigners.contract import Assigned
+    from tidegate.windows.operator import WindowOperator
+
+__all__ = ["KeyRun"]
+
+
+class KeyRun:
+    """One key of one batch.
+
+    Advance the times to those of the batch, then hand over its rows, read ``results`` and ``late``, and close.
+    That is Flink's order: the watermark of the batch before came first, and the rows of this batch follow it.
+
+    Attributes:
+    results: what fired, in order.  late: rows that no window took, because they are behind the watermark.
+
+    """
+
+    def __init__(self, operator: WindowOperator, key: Any, store: KeyStore, processing_time: int) -> None:
+        self._state = KeyState(store)
+        self._clock = Clock(self._state, processing_time)
+        self._windows = KeyWindows(operator, key, self._clock)
+        self._assigner, self._trigger = operator.assigner, operator.trigger
+        self.results, self.late = self._windows.results, self._windows.late
+
+    def next_event_timer(self) -> int | None:
+        """Return the time of the key's first event-time timer in ms; None: there is none."""
+        return self._state.event_timers.next_time()
+
+    def next_processing_timer(self) -> int | None:
+        """Return the time of the key's first processing-time timer in ms; None: there is none."""
+        return self._state.processing_timers.next_time()
+
+    def event_timers(self) -> list[tuple[int, int | None, int | None]]:
+        """Return the key's event-time timers: time, start and end of the window."""
+        return [(time, window.start, window.end) for time, window in self._state.event_timers.entries]
+
+    def processing_timers(self) -> list[tuple[int, int | None, int | None]]:
+        """Return the key's processing-time timers: time, start and end of the window."""
+        return [(time, window.start, window.end) for time, window in self._state.processing_timers.entries]
+
+    def close(self) -> None:
+        """Store what has changed."""
+        self._state.flush()
+
+    def advance_watermark(self, time: int) -> None:
+        """Fire the timers up to a watermark in ms; one that is not greater than before changes nothing."""
+        if time <= self._state.watermark:
+            return
+        self._state.watermark = time
+        with self._blamed():
+            while (timer := self._state.event_timers.pop_due(time)) is not None:
+                self._windows.fire_timer(*timer, in_event_time=True)
+
+    def advance_processing_time(self, time: int) -> None:
+        """Fire the timers up to a processing time in ms; it does not go back."""
+        self._clock.processing_time = max(time, self._clock.processing_time)
+        with self._blamed():
+            while (timer := self._state.processing_timers.pop_due(time)) is not None:
+                self._windows.fire_timer(*timer, in_event_time=False)
+
+    def process_elements(
+        self,
+        rows: pa.RecordBatch | pa.Table | Sequence[Mapping[str, Any]],
+        timestamps: npt.NDArray[np.int64] | Sequence[int],
+    ) -> None:
+        """Take rows in order of arrival, all at once where that makes no difference.
+
+        timestamps: their event times in ms.
+        """
+        if not len(timestamps):
+            return
+        times = np.asarray(timestamps, np.int64)
+        held = Rows(rows)
+        with self._blamed():
+            assigned = self._assigner.assign_batch(times, self._clock)
+            if assigned is None:
+                self._take_each(held, times)
+            elif not self._assigner.merges:
+                self._take_windows(held, times, assigned)
+            elif self._merge_at_once(held, times):
+                for window, places in assigned:
+                    self._windows.add_all(
+                        self._windows.merged(window), held.take(places), times if places is None else times[places]
+                    )
+            else:
+                self._take_each(held, times)
+
+    def process_element(self, row: Mapping[str, Any], timestamp: int) -> None:
+        """Take one row.
+
+        timestamp: its event time in ms.
+        """
+        with self._blamed():
+            self._windows.take(row, timestamp)
+
+    def _take_each(self, rows: Rows, times: Times) -> None:
+        for row, timestamp in zip(rows, times.tolist(), strict=True):
+            self._windows.take(row, timestamp)
+
+    def _take_windows(self, rows: Rows, times: Times, assigned: list[Assigned]) -> None:
+        """Take rows by window, and those one by one that may make their window fire."""
+        taken = np.zeros(len(times), bool)
+        one_by_one: list[tuple[int, Window]] = []
+        for window, places in assigned:
+            if not self._windows.is_late(window):
+                taken[slice(None) if places is None else places] = True
+                chosen = times if places is None else times[places]
+                if not self._windows.add_all(window, rows.take(places), chosen):
+                    one_by_one += [(place, window) for place in (range(len(times)) if places is None else places)]
+        if one_by_one:
+            chosen = np.unique([place for place, _ in one_by_one])
+            listed = dict(zip(chosen.tolist(), rows.take(chosen), strict=True))
+            for place, window in sorted(one_by_one, key=lambda each: each[0]):
+                self._windows.add(window, listed[place], int(times[place]))
+        if not taken.all():
+            late = [place for place in np.flatnonzero(~taken) if self._windows.is_behind(int(times[place]))]
+            self.late += rows.take(np.array(late, np.intp))
+
+    def _merge_at_once(self, rows: Rows, times: Times) -> bool:
+        """Return whether rows of windows that merge can be taken by window.
+
+        None may be late, none may fire, and rows that are kept must stay in the order that merging gives.
+        """
+        if self._windows.folding is None or not self._trigger.stateless:
+            return False
+        earliest = int(times.argmin())
+        (row,) = rows.take(np.array([earliest], np.intp))
+        first = self._assigner.assign_windows(row, int(times[earliest]), self._clock)
+        return all(window.max_timestamp() > self._state.watermark for window in first)
+
+    @contextmanager
+    def _blamed(self) -> Iterator[None]:
+        """Name key and window where a function of the user raises."""
+        try:
+            yield
+        except TidegateError:
+            raise
+        except Exception as error:
+            window = self._windows.current
+            where = f"key {self._windows.key!r}" + ("" if window is None else f" and window {window}")
+            told = f"A function of the windows raised {type(error).__name__}: {error} (for {where})."
+            raise FunctionError(told) from error

@@ -1,0 +1,205 @@
+"""The windows of one key: Flink's rules for rows, timers, firing, merging and cleaning up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tidegate.errors import ContractError
+from tidegate.windows.contexts import Clock, FunctionContext, PaneContext
+from tidegate.windows.evictors import TimestampedValue
+from tidegate.windows.merging import joined
+from tidegate.windows.rows import Rows, Times
+from tidegate.windows.state.key_state import ElementList, Pane
+from tidegate.windows.triggers.contract import TriggerResult
+from tidegate.windows.window import MAX_TIME, TimeWindow, Window, saturated
+
+if TYPE_CHECKING:
+    from tidegate.windows.operator import WindowOperator
+
+__all__ = ["Fired", "KeyWindows"]
+
+
+class Fired(NamedTuple):
+    """One result of a window.
+
+    timer: the time of the timer that made the window fire, in ms; None: a row did.
+    """
+
+    window: Window
+    value: Any
+    timer: int | None
+
+
+class KeyWindows:
+    """The windows of one key, by the rules of Flink's WindowOperator.
+
+    Attributes:
+    results: what fired, in order.  late: rows that no window took, because they are behind the watermark.
+    current: the window that was handled last, which an error names; None: a row has no window yet.
+
+    """
+
+    def __init__(self, operator: WindowOperator, key: Any, clock: Clock) -> None:
+        self.operator, self.key, self.folding = operator, key, operator.folding
+        self.results: list[Fired] = []
+        self.late: list[Mapping[str, Any]] = []
+        self.current: Window | None = None
+        self._clock, self._state = clock, clock.state
+
+    def take(self, row: Mapping[str, Any], timestamp: int) -> None:
+        """Add a row to its windows, or to the late ones."""
+        self.current, taken = None, False
+        for assigned in self.operator.assigner.assign_windows(row, timestamp, self._clock):
+            window = self.merged(assigned) if self.operator.assigner.merges else assigned
+            if self.is_late(window):
+                self._state.merged.pop(window, None)
+            else:
+                taken = True
+                self.add(window, row, timestamp)
+        if not taken and self.is_behind(timestamp):
+            self.late.append(row)
+
+    def add(self, window: Window, row: Mapping[str, Any], timestamp: int) -> None:
+        """Add a row to a window that is not late."""
+        self.current = window
+        pane = self._pane(window)
+        if self.folding is not None:
+            pane.contents = self.folding.add(pane.contents, row)
+        else:
+            self._keep(pane, [(timestamp, row)])
+        context = self._context(window, pane)
+        self._decide(window, pane, self.operator.trigger.on_element(row, timestamp, window, context), None)
+        self._register_cleanup(window, context)
+
+    def add_all(self, window: Window, rows: Rows, times: Times) -> bool:
+        """Add rows to one window at once, if the trigger takes them so; else change nothing."""
+        self.current = window
+        pane = self._pane(window)
+        context = self._context(window, pane)
+        if not self.operator.trigger.on_elements(times, window, context):
+            return False
+        if self.folding is not None:
+            pane.contents = self.folding.add_all(pane.contents, rows)
+        else:
+            self._keep(pane, list(zip(times.tolist(), rows, strict=True)))
+        self._register_cleanup(window, context)
+        return True
+
+    def fire_timer(self, time: int, window: Window, *, in_event_time: bool) -> None:
+        """Let the trigger decide at a timer that is due, and clean the window up if it is that timer."""
+        operator = self.operator
+        if operator.assigner.merges and window not in self._state.merged:
+            return  # the window became another one, and its timer was left behind
+        self.current = window
+        pane = self._pane(window)
+        decide = operator.trigger.on_event_time if in_event_time else operator.trigger.on_processing_time
+        self._decide(window, pane, decide(time, window, self._context(window, pane)), time)
+        if in_event_time == operator.in_event_time and time == operator.cleanup_time(window):
+            self._clear(window, pane)
+
+    def _decide(self, window: Window, pane: Pane, result: TriggerResult, timer: int | None) -> None:
+        if result.fires and pane.contents is not None:
+            context = self._function_context(window, pane)
+            values = self._results(window, pane, context)
+            self.results += [Fired(window, value, timer) for value in values]
+        if result.purges:
+            self._state.clear(pane)
+
+    def _results(self, window: Window, pane: Pane, context: FunctionContext) -> list[Any]:
+        function, evictor = self.operator.function, self.operator.evictor
+        if self.folding is not None:
+            return list(self.folding.fire_folded(self.key, context, pane.contents))
+        held = self._state.elements(pane.contents)
+        if evictor is None:
+            return list(function.fire(self.key, context, [row for _, row in held]))
+        rows = evictor.evict_before([TimestampedValue(row, time) for time, row in held], len(held), window, self._clock)
+        values = list(function.fire(self.key, context, [row.value for row in rows]))
+        rows = evictor.evict_after(rows, len(rows), window, self._clock)
+        if len(rows) < len(held):
+            self._state.clear(pane)
+            if rows:
+                self._keep(pane, [(row.timestamp, row.value) for row in rows])
+        return values
+
+    def _clear(self, window: Window, pane: Pane) -> None:
+        self._state.clear(pane)
+        self.operator.trigger.clear(window, self._context(window, pane))
+        self.operator.function.clear(self._function_context(window, pane))
+        pane.trigger, pane.function = {}, {}
+        self._state.merged.pop(window, None)
+
+    def merged(self, new: Window) -> TimeWindow:
+        """Return the window that a new one becomes among those of the key, after merging them."""
+        merged, trigger = self._state.merged, self.operator.trigger
+        if not isinstance(new, TimeWindow):
+            raise ContractError(
+                f"{type(self.operator.assigner).__name__} merges, so it must assign TimeWindows: {new}."
+            )
+        window, parts = joined(merged, new)
+        self.current = window
+        if not parts:
+            merged[window] = window
+        elif parts != [window]:
+            panes = [self._state.pane(merged[part]) for part in parts]
+            values: dict[str, Any] = {}
+            trigger.on_merge(window, PaneContext(self._clock, window, values, [pane.trigger for pane in panes]))
+            for part, pane in zip(parts, panes, strict=True):
+                context = self._context(part, pane)
+                trigger.clear(part, context)
+                self._delete_cleanup(part, context)
+                pane.trigger = {}
+            self._join(panes)
+            panes[0].trigger = values
+            merged[window], *_ = [merged.pop(part) for part in parts]
+        return window
+
+    def _join(self, panes: list[Pane]) -> None:
+        """Move the contents of panes into the first of them."""
+        first, *others = panes
+        for other in others:
+            if first.contents is None or other.contents is None:
+                first.contents = other.contents if first.contents is None else first.contents
+            elif self.folding is not None:
+                first.contents = self.folding.merge(first.contents, other.contents)
+            else:
+                first.contents.chunks += other.contents.chunks
+            other.contents = None
+
+    def _keep(self, pane: Pane, rows: list[tuple[int, Mapping[str, Any]]]) -> None:
+        if pane.contents is None:
+            pane.contents = ElementList()
+        pane.contents.add(rows)
+
+    def _pane(self, window: Window) -> Pane:
+        return self._state.pane(self._state.merged[window] if self.operator.assigner.merges else window)
+
+    def _context(self, window: Window, pane: Pane) -> PaneContext:
+        return PaneContext(self._clock, window, pane.trigger, [])
+
+    def _function_context(self, window: Window, pane: Pane) -> FunctionContext:
+        return FunctionContext(self._clock, window, None if self.operator.assigner.merges else pane.function)
+
+    def is_late(self, window: Window) -> bool:
+        """Return whether the watermark has reached the window's cleanup, so that it takes no more rows."""
+        return self.operator.in_event_time and self.operator.cleanup_time(window) <= self._state.watermark
+
+    def is_behind(self, timestamp: int) -> bool:
+        """Return whether a row that no window took is late; in a gap between windows it need not be."""
+        reach = saturated(timestamp + self.operator.allowed_lateness)
+        return self.operator.in_event_time and reach <= self._state.watermark
+
+    def _register_cleanup(self, window: Window, context: PaneContext) -> None:
+        time = self.operator.cleanup_time(window)
+        if time == MAX_TIME:
+            return
+        if self.operator.in_event_time:
+            context.register_event_time_timer(time)
+        else:
+            context.register_processing_time_timer(time)
+
+    def _delete_cleanup(self, window: Window, context: PaneContext) -> None:
+        if self.operator.in_event_time:
+            context.delete_event_time_timer(self.operator.cleanup_time(window))
+        else:
+            context.delete_processing_time_timer(self.operator.cleanup_time(window))

@@ -1,0 +1,81 @@
+"""The window operator: what is fixed for all keys, checked when it is built."""
+
+from __future__ import annotations
+
+import warnings
+from datetime import timedelta
+from typing import Any
+
+from tidegate.errors import OptionError
+from tidegate.windows.assigners.contract import WindowAssigner
+from tidegate.windows.assigners.everything import GlobalWindows
+from tidegate.windows.evictors import Evictor
+from tidegate.windows.functions.contents import FoldingFunction, WindowFunction
+from tidegate.windows.key_run import KeyRun
+from tidegate.windows.state.store import KeyStore
+from tidegate.windows.triggers.contract import Trigger
+from tidegate.windows.window import MIN_TIME, Window, duration_ms, saturated
+
+__all__ = ["WindowOperator"]
+
+
+class WindowOperator:
+    """Flink's WindowOperator: assigner, trigger, evictor, function and allowed lateness.
+
+    It keeps no state of its own; ``open`` handles one key of one batch.  ``trigger=None`` takes the assigner's.
+    Raises OptionError if the parts do not fit, and warns of state that would be kept for ever.
+    """
+
+    def __init__(
+        self,
+        assigner: WindowAssigner,
+        function: WindowFunction,
+        trigger: Trigger | None = None,
+        evictor: Evictor | None = None,
+        allowed_lateness: timedelta = timedelta(0),
+    ) -> None:
+        self.assigner, self.function, self.evictor = assigner, function, evictor
+        self.trigger = assigner.get_default_trigger() if trigger is None else trigger
+        self.allowed_lateness = duration_ms("allowed_lateness", allowed_lateness)
+        self.in_event_time = assigner.is_event_time()
+        self.folding = function if isinstance(function, FoldingFunction) and evictor is None else None
+        """The function, if panes keep its folded value; None: they keep rows."""
+        self._check()
+
+    @property
+    def event_time(self) -> bool | None:
+        """Return whether timers in event time are used; None: that is not known before the trigger runs."""
+        return self.in_event_time or self.trigger.event_time
+
+    @property
+    def processing_time(self) -> bool | None:
+        """Return whether timers in processing time are used; None: that is not known before the trigger runs."""
+        cleans_up = not self.in_event_time and not isinstance(self.assigner, GlobalWindows)
+        return cleans_up or self.trigger.processing_time
+
+    def open(self, key: Any, store: KeyStore, processing_time: int = MIN_TIME) -> KeyRun:
+        """Return one key of one batch, with the state that is stored for it.
+
+        processing_time: the time of the clock in ms; its timers wait for ``advance_processing_time``.
+        """
+        return KeyRun(self, key, store, processing_time)
+
+    def cleanup_time(self, window: Window) -> int:
+        """Return the time at which a window's state goes; 2**63 - 1: never."""
+        lateness = self.allowed_lateness if self.in_event_time else 0
+        return saturated(window.max_timestamp() + lateness)
+
+    def _check(self) -> None:
+        assigner, trigger = type(self.assigner).__name__, type(self.trigger).__name__
+        if self.allowed_lateness < 0:
+            raise OptionError(f"allowed_lateness={timedelta(milliseconds=self.allowed_lateness)} must not be negative.")
+        if self.assigner.merges and not self.trigger.can_merge():
+            raise OptionError(f"{trigger} cannot be used with {assigner}, whose windows merge: it has no on_merge.")
+        if self.assigner.merges and self.folding is not None and not self.folding.can_merge():
+            raise OptionError(f"The aggregate function needs merge, because windows of {assigner} merge.")
+        if isinstance(self.assigner, GlobalWindows) and self.evictor is None and not self.trigger.frees_rows:
+            warnings.warn(
+                f"GlobalWindows with {trigger} keeps state for ever: "
+                f"use PurgingTrigger.of({trigger}...), an evictor, or windows of time.",
+                stacklevel=3,
+            )

@@ -1,0 +1,143 @@
+"""The state of one key while a batch is handled: read on demand, and written once at the end."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from tidegate.windows.state.store import KeyStore
+from tidegate.windows.state.timers import Timers
+from tidegate.windows.window import MIN_TIME, GlobalWindow, TimeWindow, Window
+
+__all__ = ["ElementList", "KeyState", "Pane", "TimedRow"]
+
+TimedRow: TypeAlias = tuple[int, Any]  # the time of a row in ms, and the row
+INDEX = ""
+
+
+@dataclass(slots=True)
+class ElementList:
+    """The rows of a pane in order: numbers of stored chunks, and chunks that are still to be stored."""
+
+    chunks: list[int | list[TimedRow]] = field(default_factory=list)
+
+    def add(self, rows: list[TimedRow]) -> None:
+        """Add rows at the end."""
+        if self.chunks and isinstance(self.chunks[-1], list):
+            self.chunks[-1] += rows
+        else:
+            self.chunks.append(rows)
+
+
+@dataclass(slots=True)
+class Pane:
+    """What is kept of one window of one key.
+
+    contents: an accumulator, a reduced row, or an ElementList; None: the window is empty, or was purged.
+    """
+
+    contents: Any = None
+    trigger: dict[str, Any] = field(default_factory=dict)
+    function: dict[str, Any] = field(default_factory=dict)
+
+    def is_bare(self) -> bool:
+        """Return whether nothing needs to be kept."""
+        return self.contents is None and not self.trigger and not self.function
+
+
+class KeyState:
+    """The state of one key, by windows.
+
+    Values are pickled, so accumulators, rows and named states must be picklable.
+    """
+
+    def __init__(self, store: KeyStore) -> None:
+        self._store = store
+        self._read: dict[str, bytes | None] = {}
+        self._panes: dict[Window, Pane] = {}
+        self._dropped: list[int] = []
+        index = self._load(INDEX)
+        self.watermark: int = MIN_TIME
+        self.stagger: int | None = None
+        self.function: dict[str, Any] = {}
+        self.merged: dict[Window, TimeWindow] = {}
+        """The window under which each merged window's pane is stored."""
+        rest: list[Any] = [(), (), ()]
+        self._next_chunk = self._live_chunks = 0
+        if index is not None:
+            self.watermark, self.stagger, self.function, self._next_chunk, self._live_chunks, *rest = index
+        event, processing, pairs = rest
+        self.event_timers = Timers([(time, _window(start, end)) for time, start, end in event])
+        self.processing_timers = Timers([(time, _window(start, end)) for time, start, end in processing])
+        for start, end, stored_start, stored_end in pairs:
+            self.merged[TimeWindow(start, end)] = TimeWindow(stored_start, stored_end)
+
+    def pane(self, window: Window) -> Pane:
+        """Return the pane that is stored under a window: a new one where there is none."""
+        pane = self._panes.get(window)
+        if pane is None:
+            held = self._load(_name(window))
+            pane = self._panes[window] = Pane() if held is None else Pane(*held)
+        return pane
+
+    def elements(self, contents: ElementList) -> list[TimedRow]:
+        """Return all rows of a pane in order."""
+        found: list[TimedRow] = []
+        for chunk in contents.chunks:
+            found += self._load(_chunk_name(chunk)) if isinstance(chunk, int) else chunk
+        return found
+
+    def clear(self, pane: Pane) -> None:
+        """Clear the contents of a pane, with its stored rows."""
+        if isinstance(pane.contents, ElementList):
+            self._dropped += [chunk for chunk in pane.contents.chunks if isinstance(chunk, int)]
+        pane.contents = None
+
+    def flush(self) -> None:
+        """Store what has changed."""
+        for chunk in self._dropped:
+            self._store.write(_chunk_name(chunk), None)
+        self._live_chunks -= len(self._dropped)
+        self._dropped.clear()
+        for window, pane in self._panes.items():
+            if isinstance(pane.contents, ElementList):
+                self._store_rows(pane.contents)
+            self._save(_name(window), None if pane.is_bare() else (pane.contents, pane.trigger, pane.function))
+        event = [(time, *window) for time, window in self.event_timers.entries]
+        processing = [(time, *window) for time, window in self.processing_timers.entries]
+        pairs = [(*window, *stored) for window, stored in self.merged.items()]
+        chunks = (self._next_chunk, self._live_chunks)
+        bare = not (event or processing or pairs or self.function or self._live_chunks)
+        held = (self.watermark, self.stagger, self.function, *chunks, event, processing, pairs)
+        self._save(INDEX, None if bare else held)
+
+    def _store_rows(self, contents: ElementList) -> None:
+        for place, chunk in enumerate(contents.chunks):
+            if isinstance(chunk, list):
+                self._store.write(_chunk_name(self._next_chunk), pickle.dumps(chunk, pickle.HIGHEST_PROTOCOL))
+                contents.chunks[place] = self._next_chunk
+                self._next_chunk += 1
+                self._live_chunks += 1
+
+    def _load(self, name: str) -> Any:
+        blob = self._read[name] = self._store.read(name)
+        return None if blob is None else pickle.loads(blob)  # noqa: S301 - what this class pickled itself
+
+    def _save(self, name: str, value: Any) -> None:
+        blob = None if value is None else pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+        if blob != self._read.get(name):
+            self._store.write(name, blob)
+            self._read[name] = blob
+
+
+def _window(start: int | None, end: int | None) -> Window:
+    return GlobalWindow() if start is None or end is None else TimeWindow(start, end)
+
+
+def _name(window: Window) -> str:
+    return f"pane {window.start} {window.end}"
+
+
+def _chunk_name(chunk: int) -> str:
+    return f"rows {chunk}"

@@ -1,0 +1,39 @@
+"""The timers of one key in one kind of time: each is a time and a window."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+from tidegate.windows.window import Window
+
+__all__ = ["Timers"]
+
+
+class Timers:
+    """Timers in order of time, then of window; one that is registered twice is there once."""
+
+    def __init__(self, entries: list[tuple[int, Window]]) -> None:
+        self.entries = entries
+
+    def register(self, time: int, window: Window) -> None:
+        """Add a timer."""
+        if not self._find(time, window)[1]:
+            insort(self.entries, (time, window))
+
+    def delete(self, time: int, window: Window) -> None:
+        """Remove a timer; nothing happens where it is not there."""
+        place, found = self._find(time, window)
+        if found:
+            del self.entries[place]
+
+    def next_time(self) -> int | None:
+        """Return the time of the first timer; None: there is none."""
+        return self.entries[0][0] if self.entries else None
+
+    def pop_due(self, time: int) -> tuple[int, Window] | None:
+        """Remove the first timer and return it, if it is due at ``time``."""
+        return self.entries.pop(0) if self.entries and self.entries[0][0] <= time else None
+
+    def _find(self, time: int, window: Window) -> tuple[int, bool]:
+        place = bisect_left(self.entries, (time, window))
+        return place, place < len(self.entries) and self.entries[place] == (time, window)

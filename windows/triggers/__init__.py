@@ -1,0 +1,1 @@
+"""Triggers: they decide when the pane of a window fires."""

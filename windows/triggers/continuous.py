@@ -1,0 +1,160 @@
+"""Triggers that fire again and again while a window is open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from typing_extensions import Self
+
+from tidegate.errors import OptionError
+from tidegate.windows.rows import Times
+from tidegate.windows.state.descriptors import ReducingStateDescriptor
+from tidegate.windows.triggers.contract import OnMergeContext, Trigger, TriggerContext, TriggerResult
+from tidegate.windows.window import MAX_TIME, GlobalWindow, Window, duration_ms, truncated
+
+__all__ = ["ContinuousEventTimeTrigger", "ContinuousProcessingTimeTrigger"]
+
+FIRE_TIME = ReducingStateDescriptor("fire-time", min)
+
+
+class _Continuous(Trigger):
+    """Fires at multiples of an interval, in milliseconds."""
+
+    def __init__(self, interval: int) -> None:
+        self.interval = interval
+
+    @classmethod
+    def of(cls, interval: timedelta) -> Self:
+        """Return a trigger that fires at every multiple of an interval since 1970 UTC.
+
+        Raises OptionError if the interval is not positive.
+        """
+        interval_ms = duration_ms("interval", interval)
+        if interval_ms <= 0:
+            raise OptionError(f"interval={interval} of {cls.__name__} must be positive.")
+        return cls(interval_ms)
+
+    def next_after(self, time: int, window: Window) -> int:
+        """Return when to fire after a time: an interval later, but at the end of the window at the latest."""
+        return min(time + self.interval, window.max_timestamp())
+
+    def can_merge(self) -> bool:
+        """Merge windows."""
+        return True
+
+
+class ContinuousEventTimeTrigger(_Continuous):
+    """Fires whenever the watermark passes a multiple of the interval, at the window's end, and for late rows."""
+
+    event_time = True
+    processing_time = False
+
+    def on_element(
+        self, element: Mapping[str, Any], timestamp: int, window: Window, ctx: TriggerContext
+    ) -> TriggerResult:
+        """Fire at once behind the watermark, else at the next multiple after the first row."""
+        if window.max_timestamp() <= ctx.get_current_watermark():
+            return TriggerResult.FIRE
+        ctx.register_event_time_timer(window.max_timestamp())
+        if ctx.get_partitioned_state(FIRE_TIME).get() is None:
+            self._wait(truncated(timestamp, self.interval), window, ctx)
+        return TriggerResult.CONTINUE
+
+    def on_elements(self, timestamps: Times, window: Window, ctx: TriggerContext) -> bool:
+        """Take rows of a window whose end is still to come."""
+        if window.max_timestamp() <= ctx.get_current_watermark():
+            return False
+        self.on_element({}, int(timestamps[0]), window, ctx)
+        return True
+
+    def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
+        """Fire at the multiple that it waits for, and at the end of the window."""
+        if time == window.max_timestamp():
+            return TriggerResult.FIRE
+        waiting = ctx.get_partitioned_state(FIRE_TIME)
+        if waiting.get() != time:
+            return TriggerResult.CONTINUE
+        waiting.clear()
+        self._wait(time, window, ctx)
+        return TriggerResult.FIRE
+
+    def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
+        """Go on."""
+        return TriggerResult.CONTINUE
+
+    def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
+        """Wait for the earliest of the times that the windows waited for."""
+        ctx.merge_partitioned_state(FIRE_TIME)
+        waiting = ctx.get_partitioned_state(FIRE_TIME).get()
+        if waiting is not None:
+            ctx.register_event_time_timer(waiting)
+
+    def clear(self, window: Window, ctx: TriggerContext) -> None:
+        """Stop waiting."""
+        waiting = ctx.get_partitioned_state(FIRE_TIME)
+        if waiting.get() is not None:
+            ctx.delete_event_time_timer(waiting.get())
+            waiting.clear()
+
+    def _wait(self, time: int, window: Window, ctx: TriggerContext) -> None:
+        at_the_end = isinstance(window, GlobalWindow) and ctx.get_current_watermark() == MAX_TIME
+        # In Flink the global window fires at all multiples up to the end of time, which never ends.
+        following = MAX_TIME if at_the_end else self.next_after(time, window)
+        ctx.get_partitioned_state(FIRE_TIME).add(following)
+        ctx.register_event_time_timer(following)
+
+
+class ContinuousProcessingTimeTrigger(_Continuous):
+    """Fires whenever the clock passes a multiple of the interval."""
+
+    event_time = False
+    processing_time = True
+
+    def on_element(
+        self, element: Mapping[str, Any], timestamp: int, window: Window, ctx: TriggerContext
+    ) -> TriggerResult:
+        """Wait for the next multiple after the first row."""
+        if ctx.get_partitioned_state(FIRE_TIME).get() is None:
+            self._wait(truncated(ctx.get_current_processing_time(), self.interval), window, ctx)
+        return TriggerResult.CONTINUE
+
+    def on_elements(self, timestamps: Times, window: Window, ctx: TriggerContext) -> bool:
+        """Take all rows."""
+        self.on_element({}, int(timestamps[0]), window, ctx)
+        return True
+
+    def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
+        """Go on."""
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
+        """Fire at the multiple that it waits for, and at the end of the window."""
+        if time == window.max_timestamp():
+            return TriggerResult.FIRE
+        waiting = ctx.get_partitioned_state(FIRE_TIME)
+        if waiting.get() != time:
+            return TriggerResult.CONTINUE
+        waiting.clear()
+        self._wait(time, window, ctx)
+        return TriggerResult.FIRE
+
+    def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
+        """Wait for the earliest of the times that the windows waited for."""
+        ctx.merge_partitioned_state(FIRE_TIME)
+        waiting = ctx.get_partitioned_state(FIRE_TIME).get()
+        if waiting is not None:
+            ctx.register_processing_time_timer(waiting)
+
+    def clear(self, window: Window, ctx: TriggerContext) -> None:
+        """Stop waiting."""
+        waiting = ctx.get_partitioned_state(FIRE_TIME)
+        if waiting.get() is not None:
+            ctx.delete_processing_time_timer(waiting.get())
+            waiting.clear()
+
+    def _wait(self, time: int, window: Window, ctx: TriggerContext) -> None:
+        following = self.next_after(time, window)
+        ctx.get_partitioned_state(FIRE_TIME).add(following)
+        ctx.register_processing_time_timer(following)

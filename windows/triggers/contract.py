@@ -1,0 +1,120 @@
+"""The contract of a trigger: it decides when a window's pane gives results, and when its rows go."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Protocol
+
+from tidegate.windows.rows import Times
+from tidegate.windows.state.descriptors import MergingStateDescriptor, StateDescriptor
+from tidegate.windows.window import Window
+
+__all__ = ["OnMergeContext", "Trigger", "TriggerContext", "TriggerResult"]
+
+
+class TriggerResult(Enum):
+    """The decision of a trigger.
+
+    FIRE gives a result.  PURGE clears the rows of the window, and keeps the window and the trigger's state.
+    """
+
+    CONTINUE = (False, False)
+    FIRE = (True, False)
+    PURGE = (False, True)
+    FIRE_AND_PURGE = (True, True)
+
+    def __init__(self, fires: bool, purges: bool) -> None:
+        self.fires, self.purges = fires, purges
+
+    def is_fire(self) -> bool:
+        """Return whether the window gives a result."""
+        return self.fires
+
+    def is_purge(self) -> bool:
+        """Return whether the rows of the window go."""
+        return self.purges
+
+
+class TriggerContext(Protocol):
+    """The clock, the timers and the state of one window of one key.  All times are in milliseconds."""
+
+    def get_current_watermark(self) -> int:
+        """Return the watermark, -2**63 before the first."""
+
+    def get_current_processing_time(self) -> int:
+        """Return the processing time, -2**63 before it was told."""
+
+    def register_event_time_timer(self, time: int) -> None:
+        """Have ``on_event_time`` called once the watermark reaches ``time``."""
+
+    def register_processing_time_timer(self, time: int) -> None:
+        """Have ``on_processing_time`` called once the processing time reaches ``time``."""
+
+    def delete_event_time_timer(self, time: int) -> None:
+        """Delete a timer of this window, if it is there."""
+
+    def delete_processing_time_timer(self, time: int) -> None:
+        """Delete a timer of this window, if it is there."""
+
+    def get_partitioned_state(self, descriptor: StateDescriptor) -> Any:
+        """Return the trigger's state for this window."""
+
+
+class OnMergeContext(TriggerContext, Protocol):
+    """The context of a window that was just made of others."""
+
+    def merge_partitioned_state(self, descriptor: MergingStateDescriptor) -> None:
+        """Merge the trigger's state of the others into that of this window."""
+
+
+class Trigger(ABC):
+    """Decides when the pane of a window fires.
+
+    One object serves all keys and windows, so a trigger keeps its state in the context.
+    """
+
+    stateless: bool = False
+    """Whether its decisions depend on the window and the clocks alone, not on rows or their order."""
+
+    frees_rows: bool = False
+    """Whether rows of a global window go some day, so that its state does not grow for ever."""
+
+    event_time: bool | None = None
+    processing_time: bool | None = None
+    """Whether it registers timers in this kind of time; None: that is not known before it runs."""
+
+    @abstractmethod
+    def on_element(
+        self, element: Mapping[str, Any], timestamp: int, window: Window, ctx: TriggerContext
+    ) -> TriggerResult:
+        """Decide for a row that was added to the window."""
+
+    @abstractmethod
+    def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
+        """Decide when an event-time timer fires; the timer of the window's cleanup counts, too."""
+
+    @abstractmethod
+    def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
+        """Decide when a processing-time timer fires; the timer of the window's cleanup counts, too."""
+
+    def on_elements(self, timestamps: Times, window: Window, ctx: TriggerContext) -> bool:
+        """Take all rows that a batch adds to the window at once, if none of them makes it fire or purge.
+
+        timestamps: an array of at least one time, in order of arrival.
+        Returns whether they were taken; if not, nothing has changed, and each comes to ``on_element``.
+        """
+        return False
+
+    def can_merge(self) -> bool:
+        """Return whether it works with windows that merge."""
+        return False
+
+    def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
+        """Merge the state of windows that became this window, and register its timers."""
+        raise NotImplementedError(f"{type(self).__name__} can merge, so it needs on_merge.")
+
+    @abstractmethod
+    def clear(self, window: Window, ctx: TriggerContext) -> None:
+        """Remove the state and the timers of a window that goes."""

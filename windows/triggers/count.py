@@ -1,0 +1,67 @@
+"""The trigger that counts rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import add
+from typing import Any
+
+from tidegate.errors import OptionError
+from tidegate.windows.state.descriptors import ReducingStateDescriptor
+from tidegate.windows.triggers.contract import OnMergeContext, Trigger, TriggerContext, TriggerResult
+from tidegate.windows.window import Window
+
+__all__ = ["CountTrigger"]
+
+COUNT = ReducingStateDescriptor("count", add)
+
+
+class CountTrigger(Trigger):
+    """Fires when so many rows arrived since it fired last."""
+
+    event_time = False
+    processing_time = False
+
+    def __init__(self, max_count: int) -> None:
+        self.max_count = max_count
+
+    @classmethod
+    def of(cls, max_count: int) -> CountTrigger:
+        """Return a trigger that fires at every ``max_count`` rows.
+
+        Raises OptionError if that is less than 1.
+        """
+        if max_count < 1:
+            raise OptionError(f"max_count={max_count} of {cls.__name__} must be at least 1.")
+        return cls(max_count)
+
+    def on_element(
+        self, element: Mapping[str, Any], timestamp: int, window: Window, ctx: TriggerContext
+    ) -> TriggerResult:
+        """Fire when enough rows arrived."""
+        count = ctx.get_partitioned_state(COUNT)
+        count.add(1)
+        if count.get() < self.max_count:
+            return TriggerResult.CONTINUE
+        count.clear()
+        return TriggerResult.FIRE
+
+    def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
+        """Go on: the end of the window does not make it fire."""
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
+        """Go on: the end of the window does not make it fire."""
+        return TriggerResult.CONTINUE
+
+    def can_merge(self) -> bool:
+        """Merge windows."""
+        return True
+
+    def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
+        """Add the counts; a sum that is large enough fires with the next row."""
+        ctx.merge_partitioned_state(COUNT)
+
+    def clear(self, window: Window, ctx: TriggerContext) -> None:
+        """Forget the count."""
+        ctx.get_partitioned_state(COUNT).clear()

@@ -1,0 +1,62 @@
+"""The trigger that makes another one purge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidegate.windows.rows import Times
+from tidegate.windows.triggers.contract import OnMergeContext, Trigger, TriggerContext, TriggerResult
+from tidegate.windows.window import Window
+
+__all__ = ["PurgingTrigger"]
+
+
+class PurgingTrigger(Trigger):
+    """Decides as another trigger does, and purges the window whenever that fires."""
+
+    frees_rows = True
+
+    def __init__(self, nested: Trigger) -> None:
+        self.nested = nested
+        self.stateless = nested.stateless
+        self.event_time, self.processing_time = nested.event_time, nested.processing_time
+
+    @classmethod
+    def of(cls, nested: Trigger) -> PurgingTrigger:
+        """Return a trigger that purges whenever another one fires."""
+        return cls(nested)
+
+    def on_element(
+        self, element: Mapping[str, Any], timestamp: int, window: Window, ctx: TriggerContext
+    ) -> TriggerResult:
+        """Decide as the other trigger does."""
+        return _purging(self.nested.on_element(element, timestamp, window, ctx))
+
+    def on_elements(self, timestamps: Times, window: Window, ctx: TriggerContext) -> bool:
+        """Take all rows if the other trigger does."""
+        return self.nested.on_elements(timestamps, window, ctx)
+
+    def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
+        """Decide as the other trigger does."""
+        return _purging(self.nested.on_event_time(time, window, ctx))
+
+    def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
+        """Decide as the other trigger does."""
+        return _purging(self.nested.on_processing_time(time, window, ctx))
+
+    def can_merge(self) -> bool:
+        """Merge windows if the other trigger does."""
+        return self.nested.can_merge()
+
+    def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
+        """Merge as the other trigger does."""
+        self.nested.on_merge(window, ctx)
+
+    def clear(self, window: Window, ctx: TriggerContext) -> None:
+        """Clear as the other trigger does."""
+        self.nested.clear(window, ctx)
+
+
+def _purging(result: TriggerResult) -> TriggerResult:
+    return TriggerResult.FIRE_AND_PURGE if result.fires else result

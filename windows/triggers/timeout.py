@@ -1,0 +1,95 @@
+"""The trigger that adds a time-out to another one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from tidegate.errors import OptionError
+from tidegate.windows.state.descriptors import ValueStateDescriptor
+from tidegate.windows.triggers.contract import Trigger, TriggerContext, TriggerResult
+from tidegate.windows.window import Window, duration_ms
+
+__all__ = ["ProcessingTimeoutTrigger"]
+
+TIMEOUT = ValueStateDescriptor("timeout")
+
+
+class ProcessingTimeoutTrigger(Trigger):
+    """Fires when another trigger does, or when a while passed since the first row.
+
+    As in Flink, it fires at every timer of the window, that of the window's cleanup included.
+    """
+
+    processing_time = True
+
+    def __init__(
+        self, nested: Trigger, timeout: int, *, reset_timer_on_new_record: bool, should_clear_on_timeout: bool
+    ) -> None:
+        self.nested, self.timeout = nested, timeout
+        self.reset_timer_on_new_record = reset_timer_on_new_record
+        self.should_clear_on_timeout = should_clear_on_timeout
+        self.frees_rows, self.event_time = nested.frees_rows, nested.event_time
+
+    @classmethod
+    def of(
+        cls,
+        nested: Trigger,
+        timeout: timedelta,
+        reset_timer_on_new_record: bool = False,  # noqa: FBT002 - as in Flink's API
+        should_clear_on_timeout: bool = True,  # noqa: FBT002
+    ) -> ProcessingTimeoutTrigger:
+        """Return a trigger with a time-out in processing time.
+
+        reset_timer_on_new_record: count the while from the last row, not from the first.
+        should_clear_on_timeout: clear the other trigger's state when a timer fires.
+        Raises OptionError if the time-out is negative.
+        """
+        timeout_ms = duration_ms("timeout", timeout)
+        if timeout_ms < 0:
+            raise OptionError(f"timeout={timeout} of {cls.__name__} must not be negative.")
+        return cls(
+            nested,
+            timeout_ms,
+            reset_timer_on_new_record=reset_timer_on_new_record,
+            should_clear_on_timeout=should_clear_on_timeout,
+        )
+
+    def on_element(
+        self, element: Mapping[str, Any], timestamp: int, window: Window, ctx: TriggerContext
+    ) -> TriggerResult:
+        """Decide as the other trigger does, and start the time-out unless that fires."""
+        result = self.nested.on_element(element, timestamp, window, ctx)
+        if result.fires:
+            self.clear(window, ctx)
+            return result
+        running = ctx.get_partitioned_state(TIMEOUT)
+        if running.value() is not None and self.reset_timer_on_new_record:
+            ctx.delete_processing_time_timer(running.value())
+            running.clear()
+        if running.value() is None:
+            running.update(ctx.get_current_processing_time() + self.timeout)
+            ctx.register_processing_time_timer(running.value())
+        return result
+
+    def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
+        """Fire."""
+        return self._timed_out(self.nested.on_event_time(time, window, ctx), window, ctx)
+
+    def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
+        """Fire."""
+        return self._timed_out(self.nested.on_processing_time(time, window, ctx), window, ctx)
+
+    def clear(self, window: Window, ctx: TriggerContext) -> None:
+        """Stop the time-out, and clear the other trigger's state."""
+        running = ctx.get_partitioned_state(TIMEOUT)
+        if running.value() is not None:
+            ctx.delete_processing_time_timer(running.value())
+            running.clear()
+        self.nested.clear(window, ctx)
+
+    def _timed_out(self, result: TriggerResult, window: Window, ctx: TriggerContext) -> TriggerResult:
+        if self.should_clear_on_timeout:
+            self.clear(window, ctx)
+        return TriggerResult.FIRE_AND_PURGE if result.purges else TriggerResult.FIRE

@@ -1,0 +1,96 @@
+"""Windows, and the arithmetic of their times: whole milliseconds since 1970 that fit into 64 bits."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import NamedTuple, TypeAlias
+
+from tidegate.errors import OptionError
+
+__all__ = [
+    "MAX_TIME",
+    "MIN_TIME",
+    "GlobalWindow",
+    "TimeWindow",
+    "Window",
+    "duration_ms",
+    "saturated",
+    "truncated",
+    "window_start",
+]
+
+MIN_TIME = -(2**63)
+MAX_TIME = 2**63 - 1
+
+
+class TimeWindow(NamedTuple):
+    """The times from ``start`` (inclusive) to ``end`` (exclusive), in milliseconds."""
+
+    start: int
+    end: int
+
+    def max_timestamp(self) -> int:
+        """Return the last time in the window."""
+        return self.end - 1
+
+    def intersects(self, other: TimeWindow) -> bool:
+        """Return whether the two windows overlap or touch."""
+        return self.start <= other.end and self.end >= other.start
+
+    def cover(self, other: TimeWindow) -> TimeWindow:
+        """Return the smallest window that holds both."""
+        return TimeWindow(min(self.start, other.start), max(self.end, other.end))
+
+    def __str__(self) -> str:
+        return f"[{self.start}, {self.end}) ms"
+
+
+class GlobalWindow(NamedTuple):
+    """The one window that holds all times."""
+
+    start: None = None
+    end: None = None
+
+    def max_timestamp(self) -> int:
+        """Return the last time that there is: the global window is never cleaned up."""
+        return MAX_TIME
+
+    def __str__(self) -> str:
+        return "of all times"
+
+
+Window: TypeAlias = TimeWindow | GlobalWindow
+
+
+def duration_ms(name: str, duration: timedelta) -> int:
+    """Return a duration in whole milliseconds.
+
+    Raises OptionError if it is no timedelta, or is finer than a millisecond.
+    """
+    if not isinstance(duration, timedelta):
+        raise OptionError(f"{name}={duration!r} must be a datetime.timedelta.")
+    whole, rest = divmod(duration, timedelta(milliseconds=1))
+    if rest:
+        raise OptionError(f"{name}={duration} must be a whole number of milliseconds.")
+    return whole
+
+
+def saturated(time: int) -> int:
+    """Return a time that may have left the 64 bits, or the last one that there is."""
+    return min(time, MAX_TIME)
+
+
+def truncated(time: int, interval: int) -> int:
+    """Return the multiple of the interval next to a time, towards 1970.
+
+    Flink's continuous triggers count like this, for Java's remainder has the sign of its dividend.
+    """
+    return time - time % interval if time >= 0 else time + -time % interval
+
+
+def window_start(timestamp: int, offset: int, size: int) -> int:
+    """Return the start of the window of this size that holds a time, before 1970 as well.
+
+    Flink's getWindowStartWithOffset: Python's remainder is never negative, so one case is enough.
+    """
+    return timestamp - (timestamp - offset) % size
