@@ -13,7 +13,7 @@ from benchmarks.peers import built_in_jars
 from tests.support import class_archive
 from tests.support.buckets import Bucket
 from tests.support.queues import Queue, QueueServer
-from tests.support.without_java import WithoutJava
+from tests.support.quick_run import QuickRun
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.servers import KafkaServer, S3Server
 
@@ -62,7 +62,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Make the archive that every Java of the tests uses, before there are workers that inherit the options."""
     if config.option.quick:
-        config.pluginmanager.register(WithoutJava({"spark", "kafka", "s3", "sqs"}))
+        config.pluginmanager.register(QuickRun({"spark", "kafka", "s3", "sqs"}))
     elif not hasattr(config, "workerinput") and not config.option.collectonly:
         os.environ["JDK_JAVA_OPTIONS"] = class_archive.options_with_archive(CLASSES, os.environ["JDK_JAVA_OPTIONS"])
 
