@@ -13,6 +13,7 @@ from benchmarks.peers import built_in_jars
 from tests.support import class_archive
 from tests.support.buckets import Bucket
 from tests.support.queues import Queue, QueueServer
+from tests.support.quick_run import QuickRun
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.servers import KafkaServer, S3Server
 
@@ -54,9 +55,15 @@ LONG = (
 )
 
 
+def pytest_addoption(parser):
+    parser.addoption("--quick", action="store_true", help="leave out what needs a Spark or a server")
+
+
 def pytest_configure(config):
     """Make the archive that every Java of the tests uses, before there are workers that inherit the options."""
-    if not hasattr(config, "workerinput") and not config.option.collectonly:
+    if config.option.quick:
+        config.pluginmanager.register(QuickRun({"spark", "kafka", "s3", "sqs"}))
+    elif not hasattr(config, "workerinput") and not config.option.collectonly:
         os.environ["JDK_JAVA_OPTIONS"] = class_archive.options_with_archive(CLASSES, os.environ["JDK_JAVA_OPTIONS"])
 
 

@@ -1,4 +1,4 @@
-"""Every module imports only from floors below its own (docs/architecture.md), and folders keep to one subject."""
+"""Every module imports only from layers below its own (docs/architecture.md), and folders keep to one subject."""
 
 import ast
 from collections import Counter
@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FLOORS = {"alignment": 1, "windows": 1, "readers": 2, "enumerators": 3, "sources": 4, "conformance": 5, "jobs": 6}
-SIDE_ROOMS = {"servers"}  # may use errors only, and be used by jobs, tests and benchmarks only
+LAYERS = {"alignment": 1, "windows": 1, "readers": 2, "enumerators": 3, "sources": 4, "conformance": 5, "jobs": 6}
+SIDE_PACKAGES = {"servers"}  # may use errors only, and be used by jobs, tests and benchmarks only
 NEVER_SPARK = {"alignment", "windows", "readers", "enumerators", "servers"}
 
-# Subjects of which none knows of another: connectors in every room, and formats among those of readers.
+# Subjects of which none knows of another: connectors in every package, and formats among those of readers.
 CONNECTORS = {"kafka", "s3"}
 FORMATS = {"avro", "binary", "csv", "json", "orc", "parquet", "text"}
 MOST_MODULES = 20
@@ -43,29 +43,29 @@ def nodes(tree, for_types):
 def violations(root):
     """Return every import that does not look down."""
     found = []
-    for room in [*FLOORS, *SIDE_ROOMS]:
-        for path in sorted((root / room).rglob("*.py")):
+    for package in [*LAYERS, *SIDE_PACKAGES]:
+        for path in sorted((root / package).rglob("*.py")):
             for name in imported(path):
                 top, _, rest = name.partition(".")
                 used = rest.partition(".")[0]
                 forbidden = (
-                    (top == "pyspark" and room in NEVER_SPARK)
-                    or (top in {*FLOORS, *SIDE_ROOMS, "tests", "benchmarks", "examples"})
-                    or (top == "tidegate" and not may_use(room, used))
+                    (top == "pyspark" and package in NEVER_SPARK)
+                    or (top in {*LAYERS, *SIDE_PACKAGES, "tests", "benchmarks", "examples"})
+                    or (top == "tidegate" and not may_use(package, used))
                 )
                 if forbidden:
                     found.append(f"{path.relative_to(root)} imports {name}")
     return found
 
 
-def may_use(room, used):
-    if used in {room, "errors", "frame"}:
+def may_use(package, used):
+    if used in {package, "errors", "frame"}:
         return True
-    if room == "jobs":
+    if package == "jobs":
         return True
-    if room in SIDE_ROOMS or used not in FLOORS:
+    if package in SIDE_PACKAGES or used not in LAYERS:
         return False
-    return FLOORS[used] < FLOORS[room]
+    return LAYERS[used] < LAYERS[package]
 
 
 def test_no_module_imports_upwards():
@@ -73,7 +73,7 @@ def test_no_module_imports_upwards():
 
 
 @pytest.mark.parametrize(
-    ("room", "line"),
+    ("package", "line"),
     [
         ("alignment", "from tidegate.readers.contract import ReadTask"),
         ("alignment", "import pyspark.sql"),
@@ -88,26 +88,26 @@ def test_no_module_imports_upwards():
         ("readers", "from alignment.splits import Head"),
     ],
 )
-def test_an_import_that_looks_up_is_found(tmp_path, room, line):
-    (tmp_path / room).mkdir()
-    (tmp_path / room / "module.py").write_text(f"from __future__ import annotations\n{line}\n")
+def test_an_import_that_looks_up_is_found(tmp_path, package, line):
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "module.py").write_text(f"from __future__ import annotations\n{line}\n")
     assert len(violations(tmp_path)) == 1
 
 
-def test_every_room_of_the_package_is_known_here():
+def test_every_package_is_known_here():
     linked = {path.name for path in (ROOT / "src/tidegate").iterdir() if path.is_symlink()}
-    assert linked == {*FLOORS, *SIDE_ROOMS}
+    assert linked == {*LAYERS, *SIDE_PACKAGES}
 
 
 def modules(root):
     """Return the file of each module by its name."""
     found = {}
-    for top in (*FLOORS, *SIDE_ROOMS, "src", "tests", "benchmarks", "examples"):
+    for top in (*LAYERS, *SIDE_PACKAGES, "src", "tests", "benchmarks", "examples"):
         for path in sorted((root / top).rglob("*.py")):
             parts = path.relative_to(root).with_suffix("").parts
             if top == "src":
                 parts = parts[1:]
-            elif top in {*FLOORS, *SIDE_ROOMS}:
+            elif top in {*LAYERS, *SIDE_PACKAGES}:
                 parts = ("tidegate", *parts)
             found[".".join(parts).removesuffix(".__init__")] = path
     return found
@@ -207,9 +207,9 @@ def test_no_folder_is_too_full_to_be_read_at_a_glance():
     assert {str(folder): count for folder, count in counts.items() if count > MOST_MODULES} == {}
 
 
-def test_every_folder_of_a_room_is_a_package_that_says_what_it_holds():
-    rooms = {*FLOORS, *SIDE_ROOMS}
-    folders = {path.parent for path in modules(ROOT).values() if path.relative_to(ROOT).parts[0] in rooms}
+def test_every_folder_of_a_layer_is_a_package_that_says_what_it_holds():
+    packages = {*LAYERS, *SIDE_PACKAGES}
+    folders = {path.parent for path in modules(ROOT).values() if path.relative_to(ROOT).parts[0] in packages}
     silent = [
         str(folder.relative_to(ROOT))
         for folder in folders

@@ -111,7 +111,6 @@ def _client(config: S3ConnectionConfig, service: str, _process_id: int) -> Any:
 
 
 def _new_client(config: S3ConnectionConfig, service: str) -> Any:
-    import boto3
     from botocore import UNSIGNED
     from botocore.config import Config
 
@@ -132,10 +131,17 @@ def _new_client(config: S3ConnectionConfig, service: str) -> Any:
                 signature_version=UNSIGNED if config.anonymous else "s3v4",
             )
         )
-    session = boto3.session.Session(botocore_session=_session(config, os.getpid()), region_name=config.region)
-    client = session.client(service, endpoint_url=config.endpoint, config=settings)
+    client = _boto3_session(config, os.getpid()).client(service, endpoint_url=config.endpoint, config=settings)
     client.meta.events.register("response-received", functools.partial(_note_answer, config))
     return client
+
+
+@functools.cache
+def _boto3_session(config: S3ConnectionConfig, process_id: int) -> Any:
+    """Return this process's session, for all services: each further one would add what boto3 adds to clients again."""
+    import boto3
+
+    return boto3.session.Session(botocore_session=_session(config, process_id), region_name=config.region)
 
 
 def _note_answer(config: S3ConnectionConfig, response_dict: Any = None, **_: Any) -> None:

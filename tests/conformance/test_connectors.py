@@ -3,7 +3,8 @@
 A Spark of its own takes long.  So each rule that starts one is tested where no other test shows the same:
 a killed driver is the subject of ``test_kills`` and ``test_restarts``, Kafka through Spark Connect of ``test_connect``,
 killed executors that read objects of ``test_kills``.  With TIDEGATE_CONFORMANCE_DRIVERS=yes all are tested everywhere.
-Of the reference the mutants are made that these rules must find.
+Of the reference the mutants are made that these rules must find.  As many lives of a query are made up as take LIVES_S,
+with that setting as many as a user's run takes.
 """
 
 import os
@@ -14,9 +15,11 @@ from harness import OutboxHarness
 
 from tests.conformance.harnesses import KafkaHarness, S3Harness
 from tidegate.conformance import ConnectorSuite, Tier
+from tidegate.conformance.checks import whole
 from tidegate.conformance.memory.reference import MemoryHarness
 
 DRIVERS = "TIDEGATE_CONFORMANCE_DRIVERS"
+LIVES_S = 2.5
 OWN_DRIVER = {("TestKafka", "SPARK-10"), ("TestS3", "SPARK-11")}
 
 
@@ -38,6 +41,12 @@ def fails(rule):
 def _few_drivers(request, rule, monkeypatch):
     if DRIVERS not in os.environ and (request.cls.__name__, rule and rule.id) not in OWN_DRIVER:
         monkeypatch.setenv(DRIVERS, "no")
+
+
+@pytest.fixture(autouse=True)
+def _few_lives(monkeypatch):
+    if DRIVERS not in os.environ:
+        monkeypatch.setattr(whole, "_SECONDS", LIVES_S)
 
 
 class TestMemory(ConnectorSuite):

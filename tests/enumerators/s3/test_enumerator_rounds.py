@@ -4,7 +4,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -88,19 +87,18 @@ def test_closing_during_a_round_ends_soon_and_leaves_no_thread(query, store, mon
     one.batch()
     for number in range(5_000):
         store.put(f"{number:04}", [1])
-    begun, go_on = threading.Event(), threading.Event()
+    begun, go_on, let_go = threading.Event(), threading.Event(), []
 
     def hold(_):
         begun.set()
-        go_on.wait(60)
+        let_go.append(go_on.wait(60))
 
     setattr(store, f"on_{during}", hold)
     one.pass_time()
     one.batch()
     assert begun.wait(60)
-    at = time.monotonic()
     one.stop()
-    assert time.monotonic() - at < 5
+    assert let_go == []
     looked_at = len(store.surveyed)
     go_on.set()
     await_that(lambda: not discovery_threads())
@@ -114,7 +112,9 @@ from contextlib import closing
 from tests.enumerators.s3.objects import Store, discovery
 from tidegate import S3Source
 from tidegate.enumerators.s3.enumerator import S3Enumerator
+from tidegate.readers.s3 import config
 
+config.FIRST_CONTACT_S = 60  # so long it would wait
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # as a planner has it
 what, endpoint = sys.argv[1:]
 source = S3Source(path="s3://bucket/in", endpoint=endpoint, access_key="a", secret_key="b", region="us-east-1")
@@ -138,7 +138,5 @@ def test_a_planner_that_is_ended_does_not_wait_for_an_endpoint_that_is_silent(wh
             asked, _ = silent.accept()
             with asked:
                 assert asked.recv(100)
-                begun = time.monotonic()
                 planner.terminate()
                 assert planner.wait(30) == 0
-                assert time.monotonic() - begun < 10

@@ -14,7 +14,7 @@ from pyarrow import dataset
 from rich.console import Console
 
 from tests.jobs.checkpoints import log_batch
-from tests.support.command import await_while_running, finish, kill, started
+from tests.support.command import await_while_running, finish, started
 from tests.support.streams import HOUR, NOON, append, even_times, every, new_topic
 from tidegate.errors import DataLossError, OptionError
 from tidegate.jobs.backfill.kafka import KafkaArguments
@@ -154,28 +154,24 @@ def test_another_cluster_is_refused_though_it_has_nothing_new(kafka, noted):
     )
 
 
-def test_it_ends_with_one_sentence_when_spark_is_killed(kafka, tmp_path):
-    out = tmp_path / "out"
-    topic = new_topic(kafka, *HISTORY)
-    command = ("backfill", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--out", out)
-    with started(*command, "--max-drift", "1 minute", "--master", "local[2]") as process:
-        await_while_running((out / "batch=1").exists, process)
-        children = [each.read_text().split() for each in Path(f"/proc/{process.pid}/task").glob("*/children")]
-        (java,) = (each for each in chain(*children) if Path(f"/proc/{each}/comm").read_text() == "java\n")
-        os.kill(int(java), signal.SIGKILL)
-        code, _, errors = finish(process, seconds=30)
-    assert code == 1
-    assert f"\ntidegate: Spark's Java process has died; {out}/_tidegate/spark.log may say why\n" in errors
+def kill_java_of(process):
+    children = [each.read_text().split() for each in Path(f"/proc/{process.pid}/task").glob("*/children")]
+    (java,) = (each for each in chain(*children) if Path(f"/proc/{each}/comm").read_text() == "java\n")
+    os.kill(int(java), signal.SIGKILL)
 
 
 def test_killed_and_stopped_midway_it_goes_on(kafka, tmp_path):
+    """Here its Spark is killed, and that of objects with all that it started."""
     out = tmp_path / "out"
     topic = new_topic(kafka, *HISTORY)
     command = ("backfill", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--out", out)
     command += ("--max-drift", "1 hour", "--kafka", "client.id=hunter2", "--master", "local[2]")
     with started(*command) as process:
         await_while_running((out / "batch=2").exists, process)
-        kill(process)
+        kill_java_of(process)
+        code, _, errors = finish(process, seconds=30)
+        assert code == 1
+        assert f"\ntidegate: Spark's Java process has died; {out}/_tidegate/spark.log may say why\n" in errors
     with started(*command) as process:
         await_while_running((out / "batch=5").exists, process)
         process.send_signal(signal.SIGTERM)

@@ -1,14 +1,11 @@
 """The declarations of formats: by these alone the source knows them."""
 
-import pickle
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from tests.support.objects.memory import Memory
 from tidegate.readers import formats
-from tidegate.readers.formats.factory import INFERRED
 from tidegate.readers.formats.registry import FACTORIES, FormatName, FormatOptions, formats_with
 
 each_format = pytest.mark.parametrize("factory", FACTORIES.values(), ids=FACTORIES)
@@ -31,12 +28,6 @@ def test_the_options_of_a_format_are_among_those_of_all(factory):
 @each_format
 def test_what_a_format_says_of_options_is_said_of_its_own(factory):
     assert {*factory.split_options, *factory.aliases.values()} <= {*factory.options.model_fields}
-
-
-@each_format
-def test_a_factory_makes_a_format_that_can_travel(factory):
-    made = factory.create(FormatOptions(), Memory(b"", "a"), INFERRED)
-    assert type(pickle.loads(pickle.dumps(made))) is type(made)  # noqa: S301 - its own bytes
 
 
 def test_each_option_belongs_to_a_format():

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 from decimal import Decimal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +16,6 @@ from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow import conform as conform_module
 from tidegate.readers.arrow.conform import conform, conform_each, surplus_of
 from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy
-from tidegate.readers.formats.parquet.format import ParquetFormat
 from tidegate.readers.formats.typed_records import fitted
 
 PERMISSIVE = BadRecordPolicy("PERMISSIVE", rescued_column=None)
@@ -150,18 +147,3 @@ def test_what_conform_takes_and_what_is_surplus_are_all_there_is(data):
     schema = pa.schema([(name, pa.int64()) for name in taken])
     both = conform(batch, schema).to_pylist()[0] | surplus_of(batch, schema).to_pylist()[0]
     assert both == batch.to_pylist()[0]
-
-
-def test_parquet_objects_of_another_type_are_read_by_the_policy():
-    """The column is a text in one object, and a number in another."""
-    rows = []
-    for values in (["1", "x"], [2, 3]):
-        sink = io.BytesIO()
-        pq.write_table(pa.table({"c": values, "more": [0, 0]}), sink)
-        memory = Memory(sink.getvalue())
-        made = ParquetFormat(memory, bad_records=RESCUED)
-        for batch in made.read(chunk_of(memory.object, 0, memory.object.size), pa.schema([("c", pa.int64()), REST])):
-            rows += batch.to_pylist()
-    assert [row["c"] for row in rows] == [1, None, 2, 3]
-    assert [json.loads(row["rest"]).get("c") for row in rows] == [None, "x", None, None]
-    assert all(json.loads(row["rest"])["more"] == 0 for row in rows)

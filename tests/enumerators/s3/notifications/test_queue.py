@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -96,10 +95,8 @@ def test_a_queue_with_too_many_hidden_messages_gives_no_more():
 def test_a_queue_that_does_not_answer_is_given_up_at_the_deadline():
     with endpoint() as url:
         pass
-    began = time.monotonic()
     with pytest.raises(DeadlineError, match=r"cannot ask the queue http://.*/1/queue within 0.5 s") as caught:
         NotificationQueue(replace(CONFIG, deadline_s=0.5), url).receive(60)
-    assert time.monotonic() - began < 10
     assert "sesame" not in str(caught.value)
 
 

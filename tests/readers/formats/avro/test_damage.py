@@ -19,27 +19,9 @@ from hypothesis import strategies as st
 
 from tests.readers.formats.avro.files import CODECS, MARKER, avro, logical, timed
 from tests.support.objects.lab import InMemory, chunk, held, read
-from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError
+from tidegate.errors import ConnectorError, CorruptDataError
 from tidegate.readers.formats.avro import records as avro_records
 from tidegate.readers.formats.avro.format import AvroFormat
-from tidegate.readers.objects.values import S3Object
-
-
-@pytest.mark.parametrize("size", [3, 3_000])
-def test_an_object_overwritten_after_the_survey_is_gone(config, store, folder, size) -> None:
-    client = config.client()
-    first, second = timed(size), timed(size, codec="null", sync_interval=16_001)
-    client.put_object(Bucket="data", Key="overwritten.avro", Body=second + b"x")
-    etag = client.put_object(Bucket="data", Key="overwritten.avro", Body=first)["ETag"].strip('"')
-    found = S3Object("overwritten.avro", len(first), etag, 0)
-    made = AvroFormat(store)
-    schema = pa.schema([("n", pa.int64())])
-    assert read(made, found, schema).num_rows == size
-    client.put_object(Bucket="data", Key="overwritten.avro", Body=second + b"x")
-    sentence = r"^s3://data/overwritten.avro was overwritten after it was found$"
-    for ask in (lambda: made.survey(found, "at"), lambda: read(made, found, schema), lambda: made.infer([found])):
-        with pytest.raises(ObjectGoneError, match=sentence):
-            ask()
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import re
 
 import pyarrow as pa
@@ -12,10 +11,9 @@ from hypothesis import strategies as st
 
 from tests.readers.formats.avro.files import CODECS, MARKER, MILLIS, avro, moment, timed
 from tests.support.objects.lab import InMemory, chunk, held, laid, read
-from tidegate.errors import OptionError
 from tidegate.readers.formats.avro.format import AvroFormat
 from tidegate.readers.objects.values import ChunkSurvey, S3Object, TimeRange
-from tidegate.readers.s3.store import SMALL_BYTES, ObjectStore
+from tidegate.readers.s3.store import SMALL_BYTES
 
 
 @settings(max_examples=60)
@@ -32,27 +30,6 @@ def test_any_cuts_give_each_row_once(data: st.DataObject) -> None:
     pairs = zip([0, *cuts], [*cuts, found.size], strict=True)
     tables = [read(made, found, schema, start, end) for start, end in pairs]
     assert pa.concat_tables(tables).column("n").to_pylist() == [*range(60)]
-
-
-def test_a_small_object_costs_one_request_and_none_when_no_time_is_asked_for(store, folder) -> None:
-    found = laid(folder, timed(2))
-    made = AvroFormat(store)
-    (survey,) = made.survey(found, None)
-    assert (survey.start, survey.end, survey.times, survey.rows_without_time) == (0, found.size, None, 0)
-    assert survey.rows >= 1
-    assert store.asked == []
-    assert made.survey(found, "at") == [ChunkSurvey(0, found.size, 2, TimeRange(0, 1))]
-    assert read(made, found, pa.schema([("n", pa.int64())])).to_pylist() == [{"n": 0}, {"n": 1}]
-    assert store.asked == [(0, found.size)] * 2
-
-
-def test_an_empty_object_has_no_chunks_and_one_without_rows_has_none(store, folder) -> None:
-    made = AvroFormat(store)
-    assert made.survey(laid(folder, b"", "empty"), "at") == []
-    assert made.survey(laid(folder, b"", "empty"), None) == []
-    found = laid(folder, timed(0))
-    assert made.survey(found, "at") == [ChunkSurvey(0, found.size, 0, None)]
-    assert read(made, found, pa.schema([("n", pa.int64())])).num_rows == 0
 
 
 @pytest.fixture(scope="module")
@@ -112,28 +89,7 @@ def test_batches_are_bounded_whatever_the_blocks_are(store, folder) -> None:
     assert max(batch.num_rows for batch in AvroFormat(store).read(chunk(found), pa.schema([]))) <= 16_384
 
 
-@pytest.mark.parametrize(
-    ("column", "sentence"),
-    [
-        ("n", "the column 'n' is of type struct<p: int32>, which holds no event time"),
-        ("number", "eventTimeUnit is not given, but the column 'number' of type int32 needs s, ms or us"),
-    ],
-)
-def test_a_column_that_is_no_time_is_refused(store, folder, column, sentence) -> None:
-    inner = {"type": "record", "name": "inner", "fields": [{"name": "p", "type": "int"}]}
-    found = laid(folder, avro([{"n": {"p": 1}, "number": 1}], n=inner, number="int"))
-    with pytest.raises(OptionError) as error:
-        AvroFormat(store).survey(found, column)
-    assert str(error.value) == sentence
-
-
 def test_a_column_that_an_object_lacks_leaves_its_rows_without_time(store, folder) -> None:
     found = laid(folder, timed(3))
     assert AvroFormat(store).survey(found, "other") == [ChunkSurvey(0, found.size, 3, None, 3)]
     assert AvroFormat(store).survey(found, "at.other") == [ChunkSurvey(0, found.size, 3, None, 3)]
-
-
-def test_a_format_is_picklable(store, folder) -> None:
-    found = laid(folder, avro([{"a": 1}, {"a": 3}], a="long"))
-    made = pickle.loads(pickle.dumps(AvroFormat(ObjectStore(store.config, "data"), "ms")))  # noqa: S301
-    assert made.survey(found, "a")[0].times == TimeRange(1, 3)

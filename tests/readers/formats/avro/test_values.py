@@ -16,11 +16,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from tests.readers.formats.avro.files import CODECS, MILLIS, avro, logical, moment
-from tests.support.objects.lab import InMemory, chunk, held, laid, read
-from tidegate.errors import CorruptDataError, OptionError
+from tests.support.objects.lab import InMemory, held, read
+from tidegate.errors import OptionError
 from tidegate.readers.formats.avro.format import AvroFormat
-from tidegate.readers.formats.bad_records import BadRecordPolicy
-from tidegate.readers.objects.values import ChunkSurvey, S3Object, TimeRange
+from tidegate.readers.objects.values import ChunkSurvey, TimeRange
 
 SPARKS_OWN = "org.apache.spark.sql.avro.AvroFileFormat"
 UTC_US = pa.timestamp("us", "UTC")
@@ -277,43 +276,3 @@ def test_types_that_spark_does_not_hold_are_refused(kind, sentence) -> None:
     content = avro([], c=kind)
     with pytest.raises(OptionError, match=f"^{sentence}"):
         AvroFormat(InMemory(content)).infer([held(content)])
-
-
-def test_columns_are_those_of_the_schema(store, folder) -> None:
-    inner = {"type": "record", "name": "inner", "fields": [{"name": "p", "type": "int"}, {"name": "q", "type": "int"}]}
-    rows = [{"a": n, "s": text, "n": {"p": 1, "q": n}} for n, text in enumerate("xy")]
-    found = laid(folder, avro(rows, a="long", s="string", n=inner))
-    kind = pa.struct([("q", pa.int64()), ("r", pa.string())])
-    schema = pa.schema([("S", pa.string()), ("missing", pa.float64()), ("n", kind)])
-    made = AvroFormat(store)
-    assert read(made, found, schema).to_pylist() == [
-        {"S": text, "missing": None, "n": {"q": n, "r": None}} for n, text in enumerate("xy")
-    ]
-    assert read(made, found, pa.schema([("missing", pa.int8())])).to_pylist() == [{"missing": None}] * 2
-    assert sum(batch.num_rows for batch in made.read(chunk(found), pa.schema([]))) == 2
-    with pytest.raises(CorruptDataError, match=r"^s3://data/.* cannot be read: the column 'a' is of the type int64"):
-        read(made, found, pa.schema([("a", UTC_US)]))
-
-
-def test_the_schema_is_that_of_all_samples(store, folder) -> None:
-    found = [laid(folder, avro([], **types)) for types in ({"a": "int"}, {"b": "string", "a": "int"}, {"a": "long"})]
-    made = AvroFormat(store)
-    assert made.infer(found[:2]) == pa.schema([("a", pa.int32()), ("b", pa.string())])
-    assert made.infer([*found, S3Object("empty", 0, "", 0)]) == pa.schema([("a", pa.int64()), ("b", pa.string())])
-    with pytest.raises(OptionError, match="the objects disagree on the type of a column; give a schema"):
-        made.infer([found[0], laid(folder, avro([], a={"type": "array", "items": "int"}))])
-    with pytest.raises(OptionError, match="no object of s3://data holds bytes"):
-        made.infer([S3Object("empty", 0, "", 0)])
-
-
-def test_values_that_do_not_fit_follow_the_policy(store, folder) -> None:
-    found = laid(folder, avro([{"n": "1", "s": "a"}, {"n": "x", "s": None}], n="string", s=["null", "string"]))
-    schema = pa.schema([("n", pa.int64()), ("rest", pa.string())])
-    rescued = read(AvroFormat(store, bad_records=BadRecordPolicy(rescued_column="rest")), found, schema)
-    address = f"s3://data/{found.key}"
-    assert rescued.to_pylist() == [
-        {"n": 1, "rest": f'{{"s":"a","_file_path":"{address}"}}'},
-        {"n": None, "rest": f'{{"n":"x","_file_path":"{address}"}}'},
-    ]
-    dropped = AvroFormat(store, bad_records=BadRecordPolicy("DROPMALFORMED"))
-    assert read(dropped, found, pa.schema([("n", pa.int64())])).to_pylist() == [{"n": 1}]

@@ -85,12 +85,6 @@ def test_the_column_may_have_any_name_but_is_one_of_strings():
             read(b"a\n", schema=schema)
 
 
-def test_text_has_no_column_of_times():
-    memory = Memory(b"a\n")
-    with pytest.raises(OptionError, match="in the column 'at', but text has no column with times"):
-        TextFormat(memory).survey(memory.object, "at")
-
-
 def test_a_large_chunk_is_read_in_bounded_pieces():
     memory = Memory(b"\n" * 20_000_000)
     made = pickle.loads(pickle.dumps(TextFormat(None)))  # noqa: S301 - its own

@@ -6,7 +6,6 @@ import base64
 import socket
 import struct
 import threading
-import time
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -207,13 +206,11 @@ def test_a_refusal_of_the_proxy_is_told_at_once_and_not_asked_for_again(
     scheme: str, answer: Answering, login: str, reason: str
 ) -> None:
     with serving(answer) as proxy, KafkaClient(proxy.config(scheme, login)) as client:
-        began = time.monotonic()
         for _ in range(2):
             with pytest.raises(ConnectorError) as raised:
                 client.partitions()
             assert not isinstance(raised.value, DeadlineError)
             assert str(raised.value) == f"cannot connect to broker.test:9092: {reason}; look at kafka.proxy.url"
-        assert time.monotonic() - began < 5
         assert len(proxy.clients) == 1
 
 

@@ -1,0 +1,57 @@
+"""The times that statistics in the footer tell."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.readers.formats.contract import CASES, time_columns
+from tests.readers.formats.parquet.files import parquet
+from tidegate.readers.event_time.columns import times_ms
+from tidegate.readers.formats.parquet.footer import statistics_times
+from tidegate.readers.objects.values import TimeRange
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_statistics_bound_the_times_or_do_not_tell(data: st.DataObject) -> None:
+    at, unit = data.draw(time_columns(CASES["parquet"], data.draw(st.integers(1, 4))))
+    metadata = pq.read_metadata(io.BytesIO(parquet(pa.table({"at": at}))))
+    times = times_ms(at, unit)
+    known = statistics_times(metadata, 0, 0, unit)
+    if known is None:
+        assert pa.types.is_string(at.type) or pa.types.is_floating(at.type) or times.null_count > at.null_count
+    else:
+        usable = times.drop_null().to_pylist()
+        assert known == ((TimeRange(min(usable), max(usable)) if usable else None), at.null_count)
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers", "expected"),
+    [
+        (pa.uint32(), [1, 2**32 - 1], TimeRange(1, 2**32 - 1)),
+        (pa.uint64(), [1, 2**63 + 5], None),
+        (pa.int64(), [1, 2**62], None),
+        (pa.int32(), [-5, 7], TimeRange(-5, 7)),
+    ],
+)
+def test_statistics_of_integers_are_told_by_their_sign_and_size(kind, numbers, expected) -> None:
+    metadata = pq.read_metadata(io.BytesIO(parquet(pa.table({"at": pa.array(numbers, kind)}))))
+    assert statistics_times(metadata, 0, 0, "ms") == (expected and (expected, 0))
+
+
+@pytest.mark.parametrize("nullable", [True, False])
+def test_without_a_count_of_nulls_statistics_tell_only_of_a_column_that_has_none(nullable) -> None:
+    table = pa.table([[1, 2]], pa.schema([pa.field("at", pa.int64(), nullable=nullable)]))
+    schema = pq.read_metadata(io.BytesIO(parquet(table))).schema
+    # As some writers leave it; pyarrow always counts.
+    told = SimpleNamespace(has_null_count=False, has_min_max=True, min_raw=1, max_raw=2, physical_type="INT64")
+    group = SimpleNamespace(num_rows=2, column=lambda _: SimpleNamespace(statistics=told))
+    metadata = SimpleNamespace(schema=schema, row_group=lambda _: group)
+    assert statistics_times(metadata, 0, 0, "ms") == (None if nullable else (TimeRange(1, 2), 0))

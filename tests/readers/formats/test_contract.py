@@ -1,0 +1,372 @@
+"""The contract of every format of the registry, shown by one object of each."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.readers.formats.contract import CASES, GONE, UTC_US, Case, Stored, rows_of, time_columns
+from tests.support.objects.arrow_tables import arrays
+from tests.support.objects.lab import chunk, read
+from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
+from tidegate.enumerators.s3.manifests.manifest import Manifest
+from tidegate.enumerators.s3.state.seen_objects import SeenObjects
+from tidegate.enumerators.s3.times.chunks import ObjectTimes
+from tidegate.enumerators.s3.times.origin import ColumnTimes
+from tidegate.errors import CorruptDataError, ObjectGoneError, OptionError
+from tidegate.readers.arrow.conform import conform
+from tidegate.readers.contract import ReadTask
+from tidegate.readers.event_time.columns import times_ms
+from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
+from tidegate.readers.formats.registry import FACTORIES
+from tidegate.readers.formats.row_groups import BATCH_BYTES
+from tidegate.readers.objects.values import ChunkSurvey, TimeRange
+from tidegate.readers.s3.reader import S3SplitReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidegate.readers.objects.values import ObjectFormat, S3Object
+
+LARGEST_BATCH = 2 * BATCH_BYTES
+
+
+def cases(**wanted: bool):
+    """Parametrise a test over the formats that have some traits, or have them not."""
+    chosen = [each for each in CASES.values() if all(bool(getattr(each, name)) == has for name, has in wanted.items())]
+    return pytest.mark.parametrize("case", chosen, ids=lambda case: case.name)
+
+
+def test_every_format_of_the_registry_is_under_contract() -> None:
+    assert CASES.keys() == FACTORIES.keys()
+
+
+@cases()
+def test_an_object_is_read_whole_and_in_order_on_every_way(case: Case) -> None:
+    table = case.rows(20)
+    store = Stored(case.write(table, 4))
+    assert case.made(store).infer([store.found()]) == (case.inferred or table.schema)
+    assert read(case.made(store), store.found(), table.schema).equals(table)
+    for way in case.ways:
+        with case.on(way):
+            assert read(case.made(store, in_process=True), store.found(), table.schema).equals(table)
+
+
+@cases(one_chunk=False)
+@settings(max_examples=60)
+@given(st.data())
+def test_chunks_cut_anywhere_give_each_row_once_and_in_order(case: Case, data: st.DataObject) -> None:
+    table = case.rows(20)
+    store = Stored(case.write(table, 3))
+    found = store.found()
+    cuts = sorted(data.draw(st.sets(st.integers(1, found.size - 1), max_size=4)))
+    with case.on(data.draw(st.sampled_from(case.all_ways))):
+        made = case.made(store, in_process=True)
+        tables = [read(made, found, table.schema, *pair) for pair in itertools.pairwise([0, *cuts, found.size])]
+    assert pa.concat_tables(tables).equals(table)
+
+
+@cases(one_chunk=False)
+@pytest.mark.parametrize("chunk_bytes", [1, 150, 10_000])
+def test_a_survey_cuts_an_object_without_gaps_into_chunks_that_add_up_to_it(case: Case, chunk_bytes: int) -> None:
+    table = case.rows(40)
+    store = Stored(case.write(table, 4))
+    found = store.found()
+    for way in case.all_ways:
+        with case.on(way):
+            made = case.made(store, in_process=True, chunk_bytes=chunk_bytes)
+            surveys = made.survey(found, case.event_time)
+            tables = [read(made, found, table.schema, each.start, each.end) for each in surveys]
+        assert [0, *(each.end for each in surveys)] == [*(each.start for each in surveys), found.size]
+        assert pa.concat_tables(tables).equals(table)
+        for each, rows in zip(surveys, tables, strict=True):
+            if case.event_time is not None and each.exact:
+                assert_tells(each, rows, case.event_time)
+
+
+def assert_tells(survey: ChunkSurvey, rows: pa.Table, event_time: str) -> None:
+    times = [at for at in times_ms(rows.column(event_time).combine_chunks(), None).to_pylist() if at is not None]
+    assert survey.rows == rows.num_rows
+    assert survey.times == (TimeRange(min(times), max(times)) if times else None)
+    assert survey.rows_without_time == survey.rows - len(times)
+
+
+@cases(times=True)
+@settings(max_examples=150)
+@given(st.data())
+def test_any_survey_gives_each_row_once_and_the_times_of_its_chunks(case: Case, data: st.DataObject) -> None:
+    count = data.draw(st.integers(0, 12))
+    at, unit = data.draw(time_columns(case, count))
+    columns = {"c": data.draw(arrays(data.draw(case.kinds), count)), "at": at}
+    column = data.draw(st.sampled_from(["at", "at.when"]))
+    if column == "at.when":
+        hidden = pa.array(data.draw(st.lists(st.booleans(), min_size=count, max_size=count)), pa.bool_())
+        columns["at"] = pa.StructArray.from_arrays([at, columns["c"]], ["when", "other"], mask=hidden)
+    table = pa.table(columns)
+    store = Stored(case.write(table, data.draw(st.integers(1, 5)), **data.draw(case.written)))
+    found = store.found()
+    with case.on(data.draw(st.sampled_from(case.all_ways))):
+        chunk_bytes = data.draw(st.integers(1, 2 * found.size))
+        made = case.made(store, in_process=True, chunk_bytes=chunk_bytes, event_time_unit=unit)
+        schema = made.infer([found])
+        surveys = made.survey(found, column)
+        tables = [read(made, found, schema, each.start, each.end) for each in surveys]
+
+    written = pa.RecordBatch.from_arrays([each.combine_chunks() for each in table.columns], schema=table.schema)
+    expected = pa.Table.from_batches([conform(written, schema)], schema)
+    assert pa.concat_tables([schema.empty_table(), *tables]).combine_chunks().equals(expected.combine_chunks())
+    assert [each.start for each in surveys] == [0, *(each.end for each in surveys)][: len(surveys)]
+    assert not surveys or surveys[-1].end == found.size
+    times = times_ms(pa.compute.struct_field(columns["at"], "when") if "." in column else at, unit).to_pylist()
+    for each, rows in zip(surveys, tables, strict=True):
+        mine = [time for time in times[: each.rows] if time is not None]
+        assert each.rows == rows.num_rows
+        assert each.times == (TimeRange(min(mine), max(mine)) if mine else None)
+        assert each.rows_without_time == each.rows - len(mine)
+        del times[: each.rows]
+
+
+@cases()
+def test_a_small_object_costs_one_request_and_none_where_no_time_is_asked_for(case: Case) -> None:
+    table = case.rows(4)
+    store = Stored(case.write(table, 10))
+    made, found = case.made(store), store.found()
+    [survey] = made.survey(found, None)
+    assert (survey.start, survey.end, survey.times, survey.rows_without_time) == (0, found.size, None, 0)
+    assert survey.rows >= 1
+    assert store.asked == []
+    if case.event_time is not None:
+        [survey] = made.survey(found, case.event_time)
+        assert survey.exact
+        assert_tells(survey, table, case.event_time)
+        assert len(store.asked) <= 1
+    store.asked.clear()
+    assert read(made, found, table.schema).equals(table)
+    assert store.asked == [(0, found.size)]
+
+
+@cases()
+def test_an_empty_object_and_one_without_rows_give_none(case: Case) -> None:
+    for content in (b"", case.write(case.rows(0), 4)):
+        store = Stored(content)
+        made, found = case.made(store), store.found()
+        for column in {None, case.event_time}:
+            surveys = made.survey(found, column)
+            assert surveys == [] or found.size
+            assert sum(read(made, found, case.rows(1).schema, each.start, each.end).num_rows for each in surveys) == 0
+            assert column is None or sum(each.rows for each in surveys) == 0
+
+
+@cases(columns_chosen=True)
+def test_columns_are_those_of_the_schema(case: Case) -> None:
+    table = case.rows(4)
+    store = Stored(case.write(table, 2))
+    first, last = table.schema[0], table.schema[-1]
+    for way in case.all_ways:
+        with case.on(way):
+            made = case.made(store, in_process=True)
+            other = last.name.upper() if case.any_case else last.name
+            schema = pa.schema([(other, last.type), ("missing", pa.float64()), (first.name, first.type)])
+            texts, numbers = (table.column(each.name).to_pylist() for each in (last, first))
+            assert read(made, store.found(), schema).to_pylist() == [
+                {other: text, "missing": None, first.name: number} for text, number in zip(texts, numbers, strict=True)
+            ]
+            assert sum(batch.num_rows for batch in made.read(chunk(store.found()), pa.schema([]))) == len(table)
+            if case.lone_columns:
+                nothing = read(made, store.found(), pa.schema([("missing", pa.int8())]))
+                assert nothing.to_pylist() == [{"missing": None}] * len(table)
+            if case.typed:
+                sentence = "^s3://data/x cannot be read: the column 'n' is of the type int64"
+                with pytest.raises(CorruptDataError, match=sentence):
+                    read(made, store.found(), pa.schema([("n", UTC_US)]))
+
+
+@cases(nested=True)
+def test_fields_of_a_column_are_those_of_the_schema(case: Case) -> None:
+    dotted = {"p.r": [7] * 3} if case.dotted_names else {}
+    store = Stored(case.write(pa.table({"p": [{"q": 1, "r": 2}] * 3, **dotted}), 1))
+    name = "P" if case.any_case else "p"
+    schema = pa.schema([(name, pa.struct([("r", pa.int64()), ("missing", pa.string())]))])
+    for way in case.all_ways:
+        with case.on(way):
+            made = case.made(store, in_process=True)
+            assert read(made, store.found(), schema).to_pylist() == [{name: {"r": 2, "missing": None}}] * 3
+            if dotted:
+                assert read(made, store.found(), pa.schema([("p.r", pa.int64())])).to_pylist() == [{"p.r": 7}] * 3
+
+
+@cases(bad=True)
+def test_the_schema_is_that_of_all_samples(case: Case) -> None:
+    narrow, wide = pa.array([1], pa.int32()), pa.array([1], pa.int64())
+    tables = {"x": {"a": narrow}, "y": {"b": ["x"], "a": narrow}, "z": {"a": wide}}
+    store = Stored(**{key: case.write(pa.table(columns), 1) for key, columns in tables.items()}, empty=b"")
+    made = case.made(store)
+    assert made.infer([store.found("x"), store.found("y")]).names == ["a", "b"]
+    schema = made.infer([store.found(key) for key in ("x", "y", "z", "empty")])
+    assert schema == pa.schema([("a", pa.int64()), ("b", pa.string())])
+
+
+@cases(typed=True)
+def test_a_schema_that_no_sample_tells_is_asked_for(case: Case) -> None:
+    store = Stored(**{key: case.write(pa.table({"a": [value]}), 1) for key, value in (("y", 1), ("z", "text"))})
+    with pytest.raises(OptionError, match="the objects disagree on the type of a column; give a schema"):
+        case.made(store).infer([store.found("y"), store.found("z")])
+    with pytest.raises(OptionError, match="no object of s3://data holds bytes"):
+        case.made(store).infer([store.found("x")])
+
+
+@cases(bad=True)
+def test_a_column_that_an_object_lacks_leaves_its_rows_without_time(case: Case) -> None:
+    store = Stored(case.write(rows_of(3), 10))
+    [survey] = case.made(store).survey(store.found(), "other")
+    assert (survey.rows, survey.times, survey.rows_without_time) == (3, None, 3)
+
+
+@cases(event_time=False)
+def test_a_format_without_times_refuses_a_column_of_them(case: Case) -> None:
+    store = Stored(case.write(case.rows(3), 10))
+    with pytest.raises(OptionError, match=f"in the column 'at', but .*{case.name}"):
+        case.made(store).survey(store.found(), "at")
+
+
+@cases(typed=True)
+def test_a_column_that_is_no_time_is_refused(case: Case) -> None:
+    store = Stored(case.write(pa.table({"p": [{"q": 1}], "n": [1]}), 10))
+    for column, sentence in (("p", "'p' .*holds no event time"), ("n", "'n' .*needs s, ms or us$")):
+        with pytest.raises(OptionError, match=sentence):
+            case.made(store).survey(store.found(), column)
+
+
+@cases(corrupt=True)
+def test_what_is_no_object_of_the_format_is_refused_by_its_name(case: Case) -> None:
+    for key, content in case.corrupt.items():
+        store = Stored(**{key: content})
+        for look in looks_at(case, case.made(store), store.found(key)):
+            with pytest.raises(CorruptDataError, match=rf"s3://data/{key}\b"):
+                look()
+
+
+@cases(corrupt=True)
+def test_a_corrupt_object_is_passed_over_where_that_is_asked_for(case: Case, caplog) -> None:
+    [(key, content), *_] = case.corrupt.items()
+    sound = case.rows(6)
+    store = Stored(**{"a": case.write(sound, 4), key: content, "z": case.write(sound, 4)})
+    task = ReadTask(ranges=(), details=([chunk(store.found(each)) for each in ("a", key, "z")],))
+    made = case.made(store)
+    with pytest.raises(CorruptDataError, match=f"s3://data/{key}"):
+        list(S3SplitReader(made, store, sound.schema).read(task))
+    rows = pa.Table.from_batches(S3SplitReader(made, store, sound.schema, ignore_corrupt=True).read(task))
+    assert rows.equals(pa.concat_tables([sound, sound]))
+    [message] = [each for each in caplog.messages if each.startswith("left out: ")]
+    assert f"s3://data/{key}" in message
+
+
+@cases(corrupt=True, event_time=True)
+def test_discovery_leaves_out_a_corrupt_object_where_that_is_asked_for(case: Case) -> None:
+    [(key, content), *_] = case.corrupt.items()
+    store = Stored(**{"a": case.write(case.rows(6), 4), key: content})
+
+    def pages():
+        yield [store.found("a"), store.found(key)]
+
+    def discovery(**options: bool) -> ObjectDiscovery:
+        times = ObjectTimes(ColumnTimes(case.event_time), policy=EventTimePolicy("ignore", earliest_ms=LEAST_MS))
+        return ObjectDiscovery(pages, case.made(store), times, SeenObjects(1000), **options)
+
+    with pytest.raises(CorruptDataError, match=f"s3://data/{key}"):
+        discovery().round()
+    found = discovery(ignore_corrupt=True)
+    manifest = Manifest.build(1, found.round())
+    assert set(manifest.chunks(0, len(manifest)).column("key").to_pylist()) == {"a"}
+    [noted] = found.left_out.objects()
+    assert (noted.found.key, noted.reason) == (key, "corrupt")
+
+
+@cases(one_chunk=False)
+def test_an_object_that_is_cut_short_is_refused_or_gives_no_rows_but_its_own(case: Case) -> None:
+    table = case.rows(12)
+    content = case.write(table, 4)
+    rows, refusals, lengths = table.to_pylist(), [], range(1, len(content), 1 + len(content) // 150)
+    for end in lengths:
+        store = Stored(content[:end])
+        try:
+            mine = read(case.made(store, in_process=True), store.found(), table.schema).to_pylist()
+        except CorruptDataError as problem:
+            refusals.append(str(problem))
+        else:
+            assert mine[:-1] == rows[: max(0, len(mine) - 1)]  # the last one may be cut short itself
+    assert all("s3://data/x" in each for each in refusals)
+    assert not case.sealed or len(refusals) == len(lengths)
+
+
+@cases()
+def test_an_object_overwritten_after_the_survey_is_gone_on_every_way(case: Case) -> None:
+    table = case.rows(12)
+    for way in case.all_ways:
+        store = Stored(case.write(table, 4))
+        found = store.found()
+        with case.on(way):
+            for look in looks_at(case, case.made(store, in_process=bool(way)), found):
+                look()
+                store.gone = True
+                with pytest.raises(ObjectGoneError, match=f"^{GONE}$") as error:
+                    look()
+                assert error.value.overwritten
+                store.gone = False
+
+
+def looks_at(case: Case, made: ObjectFormat, found: S3Object) -> list[Callable[[], Any]]:
+    """Return the calls of a format that fetch something of an object."""
+    looks = [lambda: read(made, found, case.rows(1).schema)]
+    if case.looked_at:
+        looks += [lambda: made.survey(found, case.event_time), lambda: made.infer([found])]
+    return looks
+
+
+@cases(one_chunk=False)
+@pytest.mark.parametrize("size", [10, 3_000, BATCH_BYTES // 2 + 1, BATCH_BYTES + 1])
+def test_batches_are_bounded(case: Case, size: int) -> None:
+    rows = min(20_000, 5 * BATCH_BYTES // size + 3)
+    [name] = case.rows(1).column_names[-1:]
+    table = pa.table({name: pa.array(["x" * size] * rows)})
+    store = Stored(case.write(table, rows))
+    batches = [*case.made(store).read(chunk(store.found()), table.schema)]
+    assert sum(batch.num_rows for batch in batches) == rows
+    assert all(batch.nbytes <= LARGEST_BATCH or batch.num_rows == 1 for batch in batches)
+
+
+@cases(bad=True)
+def test_bad_records_follow_the_policy(case: Case, tmp_path) -> None:
+    store = Stored(case.bad)
+    number, corrupt = pa.field("c", pa.int64()), pa.field("_corrupt_record", pa.string())
+
+    def rows(*fields: pa.Field, **options: Any) -> list[dict]:
+        return read(case.made(store, **options), store.found(), pa.schema(fields)).to_pylist()
+
+    with pytest.raises(CorruptDataError, match=r"s3://data/x.*'c'"):
+        rows(number)
+    assert rows(number, mode="DROPMALFORMED") == [{"c": 1}]
+    good, bad = rows(number, corrupt, mode="PERMISSIVE")
+    assert (good, bad["c"]) == ({"c": 1, "_corrupt_record": None}, None)
+    assert "x" in bad["_corrupt_record"]
+    good, bad = rows(number, pa.field("rest", pa.string()), rescued_data_column="rest")
+    assert (good, bad["c"]) == ({"c": 1, "rest": None}, None)
+    assert json.loads(bad["rest"]) == {"c": "x", "_file_path": "s3://data/x"}
+    assert rows(number, bad_records_path=str(tmp_path)) == [{"c": 1}]
+    [file] = tmp_path.iterdir()
+    assert json.loads(file.read_text())["path"] == "s3://data/x"
+
+
+@cases()
+def test_a_format_travels_to_the_executors(case: Case) -> None:
+    table = case.rows(3)
+    store = Stored(case.write(table, 4))
+    made = pickle.loads(pickle.dumps(case.made(store)))  # noqa: S301 - its own bytes
+    assert read(made, store.found(), table.schema).equals(table)

@@ -1,0 +1,89 @@
+"""A quick run: no Spark, no server, and a fifth of the examples that Hypothesis makes up.
+
+Whatever asks for Java gets one that only tells this process, which then leaves out the test that it runs.  So no test
+need be marked: it may ask by a fixture, in its body, or in a process that it starts.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from collections.abc import Generator, Iterable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from hypothesis import settings
+
+SETTINGS = "_hypothesis_internal_use_settings"  # there is no public name for them
+SHARE = 5
+REASON = "it starts a Spark or a server"
+JAVA = "#!/bin/sh\nkill -USR1 {process_id}\nexit 1\n"
+
+
+class QuickRun:
+    """A plugin of pytest that leaves out what starts a Spark or a server, and most examples.
+
+    fixtures: the names of those that start one.
+    """
+
+    def __init__(self, fixtures: Iterable[str]) -> None:
+        self._fixtures, self._runs = frozenset(fixtures), False
+        self._folder = tempfile.TemporaryDirectory(prefix="tidegate-without-java-")
+        java = Path(self._folder.name, "bin", "java")
+        java.parent.mkdir()
+        java.write_text(JAVA.format(process_id=os.getpid()))
+        java.chmod(0o755)
+        os.environ["JAVA_HOME"] = self._folder.name
+        os.environ["PATH"] = f"{java.parent}{os.pathsep}{os.environ['PATH']}"
+        signal.signal(signal.SIGUSR1, self._asked)
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Let tests that say how many examples they try do with fewer: the first ones, which are the same each time."""
+        for test in {item.function for item in items if isinstance(item, pytest.Function)}:
+            own = getattr(test, SETTINGS, None)
+            if own is not None:
+                setattr(test, SETTINGS, settings(own, max_examples=max(1, own.max_examples // SHARE)))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> None:
+        """Let such a fixture leave out the test that needs it."""
+        if fixturedef.argname in self._fixtures:
+            fixturedef.func = _leave_out  # a hook that raises itself leaves fixtures set up for ever
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self) -> Generator[None, Any, Any]:
+        """See _running."""
+        return (yield from self._running())
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Generator[None, Any, Any]:
+        """See _running."""
+        return (yield from self._running())
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        """Count what is left out by itself: it is no test that is skipped by all runs."""
+        is_mine = report.skipped and REASON in str(report.longrepr)
+        return ("left out", "", "LEFT OUT") if is_mine else None
+
+    def pytest_unconfigure(self) -> None:
+        """Remove the Java."""
+        self._folder.cleanup()
+
+    def _running(self) -> Generator[None, Any, Any]:
+        """Heed whoever asks for Java while a test runs."""
+        self._runs = True
+        try:
+            return (yield)
+        finally:
+            self._runs = False
+
+    def _asked(self, *_: object) -> None:
+        if self._runs:
+            self._runs = False  # what the test then cleans up may ask again
+            _leave_out()
+
+
+def _leave_out(**_: object) -> NoReturn:
+    pytest.skip(REASON)
