@@ -6,21 +6,17 @@ import logging
 import math
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import Annotated, TypeVar
-
-from pydantic import Field, TypeAdapter
-from typing_extensions import NotRequired, TypedDict
+from typing import TypeVar
 
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
 from tidegate.enumerators.contract import Divergence, Json, SplitEnumerator
 from tidegate.enumerators.kafka.heads import HeadFinder
 from tidegate.enumerators.kafka.offsets import OffsetsSpec, resolve
+from tidegate.enumerators.kafka.snapshot import KafkaSnapshot
 from tidegate.enumerators.kafka.subscription import Subscription, find_partitions, named_topics
 from tidegate.enumerators.kafka.topics import KnownTopics
-from tidegate.enumerators.snapshots import checked
 from tidegate.errors import CheckpointError, ConnectorError, DataLossError, PositionGoneError
-from tidegate.readers.event_time.assigners import TimeUnit
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient, ListedOffset
 from tidegate.readers.kafka.cluster import UnknownPartitionError
@@ -28,25 +24,15 @@ from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig,
 from tidegate.readers.kafka.peeked import PeekedBatches
 from tidegate.readers.kafka.reader import KafkaDetails
 
-__all__ = ["KafkaEnumerator", "KafkaTimestampEnumerator", "with_detected_unit"]
+__all__ = ["KafkaEnumerator", "KafkaTimestampEnumerator"]
 
 _LOG = logging.getLogger("tidegate.planner")
 _FIRST_CONTACT_S = 5.0
 _LAST_MS = 2**63 - 1
-_UNIT = "eventTimeUnit"
 _LEADER_ELECTION_S = 2.0
 _NAMED = 5
 
 _Answer = TypeVar("_Answer")
-
-
-class _State(TypedDict):
-    cluster: NotRequired[str]
-    eventTimeUnit: NotRequired[TimeUnit]
-    topics: NotRequired[dict[str, Annotated[list[str], Field(min_length=2, max_length=2)]]]
-
-
-_SHAPE = TypeAdapter(_State)
 
 
 class KafkaEnumerator(SplitEnumerator):
@@ -72,14 +58,14 @@ class KafkaEnumerator(SplitEnumerator):
         event_times: RecordTimes | None = None,
         fail_on_data_loss: bool = True,
     ) -> None:
-        state = {} if state is None else checked(state, _SHAPE)
+        stored = KafkaSnapshot.from_json(state)
         self._client = KafkaClient(config)
         self._committed = config.isolation_level == "read_committed"
         self._subscription, self._starting, self._stopping = subscription, starting, stopping
-        self._cluster_id: str | None = state.get("cluster")
-        self._topics = KnownTopics(state.get("topics", {}))
-        event_times = with_detected_unit(event_times or RecordTimes(), state)
-        self._detected = event_times.unit_is_unknown or state.get(_UNIT) is not None
+        self._cluster_id = stored.cluster_id
+        self._topics = KnownTopics(stored.topics)
+        event_times = stored.with_detected_unit(event_times or RecordTimes())
+        self._detects_unit = event_times.unit_is_unknown or stored.event_time_unit is not None
         self._find_head = HeadFinder(event_times, wall_clock=self.wall_clock)
         self._peeked = PeekedBatches()
         self._clock_ahead_s = 0.0
@@ -246,12 +232,8 @@ class KafkaEnumerator(SplitEnumerator):
 
     def snapshot(self) -> Json | None:
         """Name the cluster and the topics, for offsets mean nothing on others, and the unit that was detected."""
-        state: Json = {} if self._cluster_id is None else {"cluster": self._cluster_id}
-        if self._detected and (unit := getattr(self._find_head.event_times.assigner, "unit", None)) is not None:
-            state[_UNIT] = unit
-        if topics := self._topics.snapshot():
-            state["topics"] = topics
-        return state or None
+        unit = getattr(self._find_head.event_times.assigner, "unit", None) if self._detects_unit else None
+        return KafkaSnapshot(self._cluster_id, unit, self._topics.snapshot()).to_json()
 
     def close(self) -> None:
         """Close the connections."""
@@ -291,11 +273,6 @@ class KafkaTimestampEnumerator(KafkaEnumerator):
         candidates = {s: Head(*found) for p, found in answers.items() if begins[s := p.split_id] <= found[0] < ends[s]}
         seen = self.peek({s: head.position for s, head in candidates.items()}) if candidates else {}
         return {s: head.event_time_ms for s, head in candidates.items() if seen[s] == head}
-
-
-def with_detected_unit(event_times: RecordTimes, state: Json | None) -> RecordTimes:
-    """Return the event times with the unit that the snapshot ``state`` holds, where one is to be detected."""
-    return event_times.with_unit((state or {}).get(_UNIT)) if event_times.unit_is_unknown else event_times
 
 
 def _partitions(splits: Collection[SplitId]) -> list[TopicPartition]:

@@ -14,8 +14,9 @@ from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
 from tidegate.enumerators.contract import Json, SplitEnumerator
-from tidegate.enumerators.kafka.enumerator import KafkaEnumerator, KafkaTimestampEnumerator, with_detected_unit
+from tidegate.enumerators.kafka.enumerator import KafkaEnumerator, KafkaTimestampEnumerator
 from tidegate.enumerators.kafka.offsets import OffsetsSpec
+from tidegate.enumerators.kafka.snapshot import KafkaSnapshot
 from tidegate.enumerators.kafka.subscription import Assign, Subscribe, SubscribePattern, Subscription
 from tidegate.enumerators.planning.report import first_names
 from tidegate.errors import OptionError
@@ -226,7 +227,7 @@ class KafkaSource(Source):
             connection_config(self.bootstrap_servers, self.kafka),
             include_headers=self.include_headers,
             fail_on_data_loss=self.fail_on_data_loss,
-            event_times=with_detected_unit(self.event_times, state),
+            event_times=KafkaSnapshot.from_json(state).with_detected_unit(self.event_times),
             include_event_time=self.include_event_time,
         )
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from tidegate.enumerators.s3.state.snapshot import SeenSnapshot
 from tidegate.errors import CheckpointError
 from tidegate.readers.objects.values import S3Object
 
@@ -174,12 +175,12 @@ class SeenObjects:
         if 2 * behind > sum(map(len, self._runs)):
             self._runs = self._without_forgotten()
 
-    def snapshot(self) -> dict[str, Any]:
-        """Return the names of the runs, in order, and the times in ms since the epoch: what ``restored`` takes."""
-        return {"runs": [run.name for run in self._runs], "horizon": self._horizon_ms, "newest": self._newest_ms}
+    def snapshot(self) -> SeenSnapshot:
+        """Return the names of the runs, and the times: what ``restored`` takes."""
+        return SeenSnapshot([run.name for run in self._runs], self._horizon_ms, self._newest_ms)
 
     @classmethod
-    def restored(cls, snapshot: Mapping[str, Any], read: Callable[[str], bytes], max_age_ms: int | None) -> SeenObjects:
+    def restored(cls, snapshot: SeenSnapshot, read: Callable[[str], bytes], max_age_ms: int | None) -> SeenObjects:
         """Return the memory of a snapshot.
 
         read: returns what is stored under a name.
@@ -188,8 +189,8 @@ class SeenObjects:
         Raises CheckpointError when the data is damaged, or of another version of tidegate.
         """
         seen = cls(max_age_ms)
-        seen._horizon_ms, seen._newest_ms = snapshot["horizon"], snapshot["newest"]
-        seen._runs = [SeenRun.parse(name, read(name)) for name in snapshot["runs"]]
+        seen._horizon_ms, seen._newest_ms = snapshot.horizon_ms, snapshot.newest_ms
+        seen._runs = [SeenRun.parse(name, read(name)) for name in snapshot.runs]
         return seen
 
     def copy(self) -> SeenObjects:
