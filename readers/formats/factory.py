@@ -67,6 +67,10 @@ class FormatFactory(ABC, Generic[OptionsT]):
     def create(self, options: OptionsT, store: ObjectStore, reading: Reading) -> ObjectFormat:
         """Return what cuts and reads the objects of a bucket."""
 
+    def check_selection(self, options: OptionsT) -> None:
+        """Raise ValueError for options by which columns cannot be selected by their names."""
+        del options
+
     def columns_by(self, options: OptionsT) -> ColumnsBy:
         """Tell how columns are found in an object."""
         del options

@@ -85,8 +85,8 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
                 f"cleanSource is {self.clean_source!r}, but startingTimestamp or endingTimestamp leaves rows of an "
                 "object unread, which would be gone with it; set one or the other"
             )
-        if self.enforce_schema and isinstance(self.columns, tuple):
-            raise ValueError("enforceSchema takes columns by position, but columns selects some by their names")
+        if isinstance(self.columns, tuple):
+            self.format_factory.check_selection(self)
         return self
 
     @classmethod

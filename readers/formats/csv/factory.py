@@ -111,6 +111,11 @@ class CsvFactory(FormatFactory[CsvOptions]):
             read_times=reading.times,
         )
 
+    def check_selection(self, options: CsvOptions) -> None:
+        """Raise ValueError for options by which columns cannot be selected by their names."""
+        if options.enforce_schema:
+            raise ValueError("enforceSchema takes columns by position, but columns selects some by their names")
+
     def columns_by(self, options: CsvOptions) -> ColumnsBy:
         """Tell how columns are found: by a header, unless there is none, or it does not count."""
         return "name" if options.header and not options.enforce_schema else "position"
