@@ -9,7 +9,7 @@ from typing import Any, overload
 
 from tidegate.alignment.splits import SplitId
 
-__all__ = ["MostBehind", "SourceProgress", "SplitDetail", "epoch_ms", "utc_time"]
+__all__ = ["MostBehind", "SourceProgress", "SplitDetail", "epoch_ms", "parse_utc", "utc_time"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MS = timedelta(milliseconds=1)
@@ -163,6 +163,14 @@ def utc_time(time_ms: int) -> datetime:
         return _EPOCH + time_ms * _MS
     except OverflowError:
         return _FIRST if time_ms < 0 else _LAST
+
+
+def parse_utc(text: str) -> datetime:
+    """Read a time as Spark's progress writes it; one that is out of Python's range becomes its limit."""
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        return _FIRST if text.startswith("-") else _LAST
 
 
 def _time(time_ms: int | None) -> datetime | None:

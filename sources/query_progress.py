@@ -6,14 +6,14 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.sources.listeners import add_listener
-from tidegate.sources.progress import SourceProgress
+from tidegate.sources.progress import SourceProgress, parse_utc, utc_time
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["QueryProgress", "SourceBatch", "json_object", "on_progress", "progress"]
 
 _LOG = logging.getLogger("tidegate.progress")
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_FIRST = datetime.min.replace(tzinfo=timezone.utc)
-_LAST = datetime.max.replace(tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +92,7 @@ class QueryProgress:
             id=found["id"],
             run_id=found["runId"],
             name=found["name"],
-            began=_time(found["timestamp"]),
+            began=parse_utc(found["timestamp"]),
             number=found["batchId"],
             # Spark Connect has the sum nowhere.
             rows=sum(source["numInputRows"] for source in found["sources"]),
@@ -168,13 +165,6 @@ def json_object(value: Any) -> Json:
 
 
 def _watermark(text: str | None) -> datetime | None:
-    """Read Spark's watermark; before any row it is the epoch, which is none."""
-    at = None if text is None else _time(text)
-    return None if at == _EPOCH else at
-
-
-def _time(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:  # beyond the years that Python has
-        return _FIRST if text.startswith("-") else _LAST
+    """Read Spark's watermark.  Before any row Spark names the epoch: there is no watermark yet."""
+    at = None if text is None else parse_utc(text)
+    return None if at == utc_time(0) else at
