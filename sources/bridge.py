@@ -273,10 +273,10 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         with _in_one_sentence():
-            tasks = self._coordinator().tasks(start, end)
-        after = Offset.from_json(end)
-        before_ms, watermark_ms = _watermark_ms(Offset.from_json(start)), _watermark_ms(after)
-        tells = self._source.watermark_rows and watermark_ms != before_ms
+            before, after = (Offset.from_json(offset, self._source.connector) for offset in (start, end))
+            tasks = self._coordinator().tasks_between(before, after)
+        watermark_ms = _watermark_ms(after)
+        tells = self._source.watermark_rows and watermark_ms != _watermark_ms(before)
         # With a task that is there anyway, for each has its price; the tasks after it do not tell it again.
         return [
             _TaskPartition(task, after.enumerator, watermark_ms, tells_watermark=tells and number == 0)

@@ -129,10 +129,13 @@ class SourceCoordinator:
 
     def tasks(self, start: Json, end: Json) -> list[ReadTask]:
         """Return the tasks of the batch between two offsets: the same for the same offsets."""
-        before, after = Offset.from_json(start, self._source), Offset.from_json(end, self._source)
+        return self.tasks_between(Offset.from_json(start, self._source), Offset.from_json(end, self._source))
+
+    def tasks_between(self, before: Offset, after: Offset) -> list[ReadTask]:
+        """Return what ``tasks`` returns, for offsets of this source."""
         self._membership.stored(after.group, after.progress.bound_ms)
         opened = self._open_once(after)
-        if start == end:  # its starts are of the batch before
+        if before == after:  # its starts are of the batch before
             return []
         ranges = [
             SplitRange(split, begin, position)
