@@ -139,6 +139,10 @@ class EventTimePolicy:
         """Tell whether a row's own time counts as it is, whatever might stand in; see ``judge`` for others."""
         return self.earliest_ms <= own_ms <= (LARGEST_MS if self.future == "hold" else self._horizon_ms(now_ms))
 
+    def accepts_all(self, own: Times, now_ms: int) -> bool:
+        """Tell whether the own times of all rows count as they are."""
+        return not len(own) or (self.accepts(own.min(), now_ms) and self.accepts(own.max(), now_ms))
+
     def searched(self, now_ms: int) -> tuple[int, int]:
         """Return the lowest and the highest time, inclusive, outside of which rows are left out without a word.
 
@@ -155,7 +159,7 @@ class EventTimePolicy:
         stand_in: the times that ``record-timestamp`` takes, of the same rows; None: the rows have none.
         now_ms: the present, in ms since the epoch.
         """
-        if not len(own) or (self.accepts(own.min(), now_ms) and self.accepts(own.max(), now_ms)):
+        if self.accepts_all(own, now_ms):
             nothing = np.zeros(len(own), np.bool_)
             return JudgedTimes(own, nothing, nothing, None)
         times, bad, _, refused = self.without_bad(own, stand_in)
