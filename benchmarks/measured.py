@@ -1,4 +1,8 @@
-"""What a finished streaming query says of itself: its state, its batches, and where each of them read."""
+"""Figures of a finished streaming query: its state, its batches, and the ranges that they read.
+
+Spark's JSON is read here and not by ``QueryProgress``, for runs of Spark's own Kafka source and the bytes of the state
+are measured, too.
+"""
 
 from __future__ import annotations
 
