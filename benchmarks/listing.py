@@ -63,10 +63,10 @@ def simulated(objects: int, new: int = 0) -> Iterator[list[S3Object]]:
 def discovered(pages: Iterable[list[S3Object]], seen: SeenObjects) -> ChunkSorter:
     """Return the new objects, as a chunk each, the way a round of discovery does."""
     sorter = ChunkSorter()
-    new = (found for page in pages for found in seen.sift(page)[0])
+    new = (obj for page in pages for obj in seen.sift(page)[0])
     while some := list(islice(new, 10_000)):
         seen.add(some)
-        chunks = [Chunk(*found, 0, found.size, 40, found.modified_ms, found.modified_ms + 60_000) for found in some]
+        chunks = [Chunk(*obj, 0, obj.size, 40, obj.modified_ms, obj.modified_ms + 60_000) for obj in some]
         columns = [
             pa.array(values, field.type) for values, field in zip(zip(*chunks, strict=True), CHUNK_SCHEMA, strict=True)
         ]

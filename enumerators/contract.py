@@ -125,7 +125,7 @@ class SupportsCommit(Protocol):
 class Divergence:
     """The fate of a split that does not hold any more what was read of it.
 
-    reason: such as "the topic was deleted and created anew", a clause for errors and logs.
+    reason: such as "the topic was deleted and recreated", a clause for errors and logs.
     position: where to go on: all that was never read is at or after it.
     """
 

@@ -109,5 +109,5 @@ def _check(known: Positions, extents: Extents, enumerator: SplitEnumerator) -> N
         if not extent.begin <= position <= extent.end:
             raise DataLossError(
                 f"split {split!r} was read up to position {position}, but it reaches from {extent.begin} to "
-                f"{extent.end} by now: records are gone, or it was created anew"
+                f"{extent.end} by now: records are gone, or it was recreated"
             )

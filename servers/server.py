@@ -64,8 +64,8 @@ class Server(ABC):
 
     def kill(self, node: int | None = None) -> None:
         """Kill one node, or all, with SIGKILL, as a crash would; the data stays for :meth:`restart`."""
-        for each in self.pids if node is None else [node]:
-            self._running[each].end()
+        for name in self.pids if node is None else [node]:
+            self._running[name].end()
 
     def restart(self, node: int | None = None) -> None:
         """Kill what still runs of one node, or of all, and start again: same ports, same data."""

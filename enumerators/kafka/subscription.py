@@ -76,7 +76,7 @@ def find_partitions(
             )
             if partition.topic not in known:
                 raise ConnectorError(sentence)
-            _LOG.warning("%s", sentence)  # the topic may have been created anew with fewer
+            _LOG.warning("%s", sentence)  # the topic may have been recreated with fewer
     return [p for p in subscription.partitions if p.partition in topics.get(p.topic, ())]
 
 

@@ -172,7 +172,7 @@ class KnownTopics:
 
 
 def _anew(topic: str) -> str:
-    return f"the topic {topic!r} was deleted and created anew"
+    return f"the topic {topic!r} was deleted and recreated"
 
 
 def _text(topic_id: UUID | None) -> str:

@@ -97,8 +97,8 @@ class Database:
         """Return the extent of each shard that exists."""
         query = """SELECT coalesce((SELECT min(id) FROM outbox o WHERE o.shard = s.shard), next_id), next_id, complete
                    FROM shards s WHERE shard = ?"""
-        found = {shard: next(self.rows(query, shard), None) for shard in shards}
-        return {s: Extent(row[0], row[1], complete=bool(row[2])) for s, row in found.items() if row is not None}
+        rows = {shard: next(self.rows(query, shard), None) for shard in shards}
+        return {s: Extent(row[0], row[1], complete=bool(row[2])) for s, row in rows.items() if row is not None}
 
     def close(self) -> None:
         """Close the connection; may be called twice."""

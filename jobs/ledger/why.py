@@ -66,7 +66,7 @@ def why(ledger: QueryLedger, source: S3Source | None, wanted: Wanted) -> list[Wh
     for left_out in ledger.left_out.objects():
         if wanted.has(left_out.found.key):
             noted.setdefault(left_out.found.key, []).append(left_out)
-    present = {} if source is None else {found.key: found for found in listed(source, wanted)}
+    present = {} if source is None else {obj.key: obj for obj in listed(source, wanted)}
     keys = {*chunks, *noted, *present, *(() if wanted.is_glob else (wanted.pattern,))}
     return [
         Why(

@@ -95,7 +95,7 @@ class FirstObjects:
 
     @property
     def _keys(self) -> list[str]:
-        return [*self.samples.folders, *(found.key for found in self.samples.objects)]
+        return [*self.samples.folders, *(obj.key for obj in self.samples.objects)]
 
     def _names_of_data(self, given: pa.Schema, added: Sequence[str]) -> list[str]:
         """Return the columns that objects should have: neither options nor folders give them."""

@@ -109,6 +109,6 @@ class ServerError(TidegateError):
 
 def did_you_mean(name: str, valid: Iterable[str]) -> str:
     """Return "; did you mean 'x'?" for the valid name nearest to ``name``, or nothing."""
-    by_folded = {known.casefold(): known for known in valid}
+    by_folded = {option.casefold(): option for option in valid}
     nearest = difflib.get_close_matches(name.casefold(), by_folded, n=1)
     return f"; did you mean {by_folded[nearest[0]]!r}?" if nearest else ""

@@ -155,9 +155,9 @@ class SourceCleaning:
     def _clean_all(self, chunks: pa.RecordBatch) -> None:
         """Clean the objects of some chunks.  Raises DeadlineError when the endpoint does not answer."""
         objects = map(S3Object, *(chunks[name].to_pylist() for name in S3Object._fields))
-        calls = {found: self._threads.submit(self._clean_one, found) for found in objects}
-        outcomes = {found: call.result() for found, call in calls.items()}
-        problems = {found.key: outcome for found, outcome in outcomes.items() if isinstance(outcome, Exception)}
+        calls = {obj: self._threads.submit(self._clean_one, obj) for obj in objects}
+        outcomes = {obj: call.result() for obj, call in calls.items()}
+        problems = {obj.key: outcome for obj, outcome in outcomes.items() if isinstance(outcome, Exception)}
         for problem in problems.values():
             if isinstance(problem, DeadlineError):
                 raise problem
@@ -168,9 +168,9 @@ class SourceCleaning:
             key, problem = next(iter(problems.items()))
             _LOG.warning("%d objects could not be cleaned, and stay, such as %r: %s", len(problems), key, problem)
 
-    def _clean_one(self, found: S3Object) -> bool | Exception:
+    def _clean_one(self, obj: S3Object) -> bool | Exception:
         try:
-            return self._clean(found)
+            return self._clean(obj)
         except Exception as problem:  # noqa: BLE001 - whatever it is, the query reads on
             return problem
 

@@ -67,7 +67,7 @@ class IncrementalListing(BetweenListings):
         """Learn what a page holds."""
         self._round.add(page, self._begun_s, self._clock())
         last = self._known.last
-        late = [] if last is None else [found.key for found in new if found.key <= last]
+        late = [] if last is None else [obj.key for obj in new if obj.key <= last]
         if late:
             self._late_example = self._late_example or late[0]
             self._late_count += len(late)
@@ -128,10 +128,10 @@ class _KnownKeys:
 
         begun_s: when the listing began.  now_s: some time after they were listed; both by our own clock.
         """
-        for found in page:
-            second = found.modified_ms // 1000
+        for obj in page:
+            second = obj.modified_ms // 1000
             self._age_s = min(self._age_s, max(now_s - second, 0))
-            self._recent[second] = max(self._recent.get(second, ""), found.key)
+            self._recent[second] = max(self._recent.get(second, ""), obj.key)
         settled_s = begun_s - self._age_s - LATE_S
         for second in sorted(second for second in self._recent if second < settled_s - 1):
             key = self._recent.pop(second)

@@ -47,7 +47,7 @@ class LeftOut:
         self._changed = threading.Lock()
         self.count = 0
 
-    def add(self, found: S3Object, reason: Reason, at_ms: int) -> bool:
+    def add(self, obj: S3Object, reason: Reason, at_ms: int) -> bool:
         """Note an object, and return whether that is news.
 
         at_ms: the round's time, the same for all it meets; each overwritten object is met by every round.
@@ -55,7 +55,7 @@ class LeftOut:
         with self._changed:
             if at_ms != self._rounds[1]:
                 self._rounds = (self._rounds[1], at_ms)
-            noted = (found, reason)
+            noted = (obj, reason)
             is_news = noted not in self._objects
             if is_news and len(self._objects) >= MOST:
                 oldest = next(iter(self._met_ms))

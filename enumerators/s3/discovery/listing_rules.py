@@ -44,17 +44,17 @@ class ListingRules:
         if self.path_glob_filter is not None:
             _pattern(self.path_glob_filter)
 
-    def takes(self, found: S3Object) -> bool:
+    def takes(self, obj: S3Object) -> bool:
         """Tell whether an object is data."""
-        return self.objection(found) is None
+        return self.objection(obj) is None
 
-    def objection(self, found: S3Object) -> str | None:
+    def objection(self, obj: S3Object) -> str | None:
         """Return why an object is no data, as the end of a sentence after "for"; None: it is data."""
-        return self._objection_to_name(found) or self._objection_to_time(found.modified_ms)
+        return self._objection_to_name(obj) or self._objection_to_time(obj.modified_ms)
 
-    def _objection_to_name(self, found: S3Object) -> str | None:
-        *folders, name = self._parts(found.key)
-        if name == "" or (found.size == 0 and name.endswith(HADOOP_FOLDER)):
+    def _objection_to_name(self, obj: S3Object) -> str | None:
+        *folders, name = self._parts(obj.key)
+        if name == "" or (obj.size == 0 and name.endswith(HADOOP_FOLDER)):
             return "it only marks a folder"
         if _is_hidden(name):
             return f"the name {name!r} hides it: it begins with '.' or '_', or ends in {UNFINISHED_COPY!r}"

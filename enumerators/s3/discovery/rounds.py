@@ -192,24 +192,24 @@ class ObjectDiscovery:
         except (ObjectGoneError, CorruptDataError):
             return apart  # and it is told of which
 
-    def _chunks(self, found: S3Object, pieces: list[ChunkSurvey] | None, now_ms: int) -> list[Chunk] | None:
+    def _chunks(self, obj: S3Object, pieces: list[ChunkSurvey] | None, now_ms: int) -> list[Chunk] | None:
         """Return the chunks of an object, which may be known; None: it is gone, and not to be remembered."""
         try:
             if pieces is None:
-                pieces = self._format.survey(found, self._times.column_in(found))
+                pieces = self._format.survey(obj, self._times.column_in(obj))
         except ObjectGoneError:
             # Should it be there again, as another version, it is new.
-            _LOG.warning("the object %r was deleted or overwritten before it could be looked at", found.key)
-            self.left_out.add(found, "gone", now_ms)
+            _LOG.warning("the object %r was deleted or overwritten before it could be looked at", obj.key)
+            self.left_out.add(obj, "gone", now_ms)
             return None
         except CorruptDataError as error:
             if not self._ignore_corrupt:
                 raise
             _LOG.warning("left out: %s", error)
-            self.left_out.add(found, "corrupt", now_ms)
+            self.left_out.add(obj, "corrupt", now_ms)
             return []
         # What its times forbid is no fault of the object.
-        chunks = [self._times.chunk(found, piece, now_ms) for piece in pieces]
+        chunks = [self._times.chunk(obj, piece, now_ms) for piece in pieces]
         return [chunk for chunk in chunks if chunk is not None]
 
 

@@ -55,9 +55,9 @@ def find_samples(config: S3ConnectionConfig, bucket: str, rules: ListingRules, m
                 if name not in entries:
                     yield from walk(name)
                     continue
-                found = s3_object(name, entries[name]["Size"], entries[name])
-                if found.size and judged.takes(found):
-                    yield found
+                obj = s3_object(name, entries[name]["Size"], entries[name])
+                if obj.size and judged.takes(obj):
+                    yield obj
             if not answer.get("IsTruncated"):
                 return
             request["ContinuationToken"] = answer["NextContinuationToken"]
@@ -72,8 +72,8 @@ class _Judged:
         self._rules, self._bucket = rules, bucket
         self.left_out: str | None = None
 
-    def takes(self, found: S3Object) -> bool:
-        return self._accepts(found.key, self._rules.objection(found))
+    def takes(self, obj: S3Object) -> bool:
+        return self._accepts(obj.key, self._rules.objection(obj))
 
     def enters(self, folder: str) -> bool:
         within = S3Object(f"{folder}-", 1, "", 0)

@@ -136,7 +136,7 @@ class SeenObjects:
         Of a key that stands in the page twice, the last one counts.  Nothing is remembered yet.
         """
         horizon_ms = np.iinfo(np.int64).min if self._horizon_ms is None else self._horizon_ms
-        candidates = [*{found.key: found for found in page if found.modified_ms >= horizon_ms}.values()]
+        candidates = [*{obj.key: obj for obj in page if obj.modified_ms >= horizon_ms}.values()]
         asked = _digests(candidates)
         decided, known, other = (np.zeros(len(candidates), bool) for _ in range(3))
         for run in reversed(self._runs):
@@ -152,7 +152,7 @@ class SeenObjects:
         """Remember objects, each in place of another version of it.  Of a key that comes twice, the last one counts."""
         if not objects:
             return
-        newest_ms = max(found.modified_ms for found in objects)
+        newest_ms = max(obj.modified_ms for obj in objects)
         self._newest_ms = newest_ms if self._newest_ms is None else max(self._newest_ms, newest_ms)
         self._runs.append(_merged([_digests(objects)]))
         while len(self._runs) > 1 and len(self._runs[-2]) <= GROWTH * len(self._runs[-1]):
@@ -209,15 +209,15 @@ class SeenObjects:
 
 def _digests(objects: Sequence[S3Object]) -> SeenRun:
     """Return the objects as digests, in their own order."""
-    keys = b"".join([hashlib.blake2b(found.key.encode(), digest_size=KEY_BYTES).digest() for found in objects])
-    versions = b"".join([_version(found) for found in objects])
+    keys = b"".join([hashlib.blake2b(obj.key.encode(), digest_size=KEY_BYTES).digest() for obj in objects])
+    versions = b"".join([_version(obj) for obj in objects])
     halves = np.frombuffer(keys, "<u8").reshape(-1, 2)
-    modified_ms = np.array([found.modified_ms for found in objects], "<i8")
+    modified_ms = np.array([obj.modified_ms for obj in objects], "<i8")
     return SeenRun(halves[:, 0], halves[:, 1], np.frombuffer(versions, "<u8"), modified_ms)
 
 
-def _version(found: S3Object) -> bytes:
-    text = f"{found.size} {found.etag or found.modified_ms}"
+def _version(obj: S3Object) -> bytes:
+    text = f"{obj.size} {obj.etag or obj.modified_ms}"
     return hashlib.blake2b(text.encode(), digest_size=VERSION_BYTES).digest()
 
 

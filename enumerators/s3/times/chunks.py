@@ -39,18 +39,18 @@ class ObjectTimes:
     wanted: EventTimeRange = ALL_TIMES
     partition: PartitionTimes | None = None
 
-    def column_in(self, found: S3Object) -> str | None:
+    def column_in(self, obj: S3Object) -> str | None:
         """Return the column of an object's data that holds event times; None: none does."""
-        return self.origin.name if isinstance(self.origin, ColumnTimes) and self._key_times(found) is None else None
+        return self.origin.name if isinstance(self.origin, ColumnTimes) and self._key_times(obj) is None else None
 
-    def chunk(self, found: S3Object, survey: ChunkSurvey, now_ms: int) -> Chunk | None:
+    def chunk(self, obj: S3Object, survey: ChunkSurvey, now_ms: int) -> Chunk | None:
         """Return a chunk of an object with the event times that planning goes by; None: none of it is wanted.
 
         Raises CorruptDataError, which names the object, where the policy refuses rows of it.
         """
-        times = self._usable(found, survey, now_ms)
+        times = self._usable(obj, survey, now_ms)
         if self.wanted.is_bounded:
-            if self.column_in(found) is not None and not survey.exact:
+            if self.column_in(obj) is not None and not survey.exact:
                 # Rows that nobody has looked at may be wanted; they are told apart when they are read.
                 times = times and self.wanted.narrowed(times)
             else:
@@ -59,44 +59,42 @@ class ObjectTimes:
                     return None
         if times is not None and not self.policy.accepts(times.max_ms, now_ms):
             # How great the others are is not known, and the watermark must not run ahead of what is unread.
-            times = self._counted(found, self.policy.judge(np.array(times, np.int64), None, now_ms))
-        return Chunk(*found, survey.start, survey.end, survey.rows, *(times or (None, None)))
+            times = self._counted(obj, self.policy.judge(np.array(times, np.int64), None, now_ms))
+        return Chunk(*obj, survey.start, survey.end, survey.rows, *(times or (None, None)))
 
-    def _key_times(self, found: S3Object) -> PathTimes | PartitionTimes | None:
+    def _key_times(self, obj: S3Object) -> PathTimes | PartitionTimes | None:
         """Return what finds the times of an object in its key; None: they are not there."""
-        if self.partition is not None and self.partition.names(found.key):
+        if self.partition is not None and self.partition.names(obj.key):
             return self.partition
         return self.origin if isinstance(self.origin, PathTimes) else None
 
-    def _usable(self, found: S3Object, survey: ChunkSurvey, now_ms: int) -> TimeRange | None:
+    def _usable(self, obj: S3Object, survey: ChunkSurvey, now_ms: int) -> TimeRange | None:
         """Return the event times, whether or not they are in the future; None: there are none to align by."""
-        own, lacks_some, origin = self._own(found, survey)
+        own, lacks_some, origin = self._own(obj, survey)
         accepts = self.policy.accepts
         if not lacks_some and (own is None or (accepts(own.min_ms, now_ms) and accepts(own.max_ms, now_ms))):
             return own
         rows = np.array([*(own or ()), *((NO_TIME,) if lacks_some else ())], np.int64)
-        return self._counted(found, self.policy.without_bad(rows, np.full_like(rows, found.modified_ms)), origin)
+        return self._counted(obj, self.policy.without_bad(rows, np.full_like(rows, obj.modified_ms)), origin)
 
-    def _own(self, found: S3Object, survey: ChunkSurvey) -> tuple[TimeRange | None, bool, str]:
+    def _own(self, obj: S3Object, survey: ChunkSurvey) -> tuple[TimeRange | None, bool, str]:
         """Return the times that rows have themselves, whether some have none, and where they stand."""
-        key_times = self._key_times(found)
+        key_times = self._key_times(obj)
         if key_times is not None:
-            times = key_times.range_of(found.key)
+            times = key_times.range_of(obj.key)
             return times, times is None, " in its path"
         if not isinstance(self.origin, ColumnTimes):
-            return TimeRange(found.modified_ms, found.modified_ms), False, ""
+            return TimeRange(obj.modified_ms, obj.modified_ms), False, ""
         # A chunk without a row, such as one in which no line begins, lacks nothing.
         lacks_some = survey.rows_without_time > 0 or (survey.times is None and survey.rows > 0)
         if self.policy.bad == "record-timestamp" and self.keeps_malformed:
             lacks_some = lacks_some or survey.malformed_rows > 0
         return survey.times, lacks_some, f" in the column {self.origin.name!r}"
 
-    def _counted(self, found: S3Object, judged: JudgedTimes, origin: str = "") -> TimeRange | None:
+    def _counted(self, obj: S3Object, judged: JudgedTimes, origin: str = "") -> TimeRange | None:
         """Return the range of the times that count; None: none does.  Raises CorruptDataError for a refused one."""
         if judged.refused is not None:
-            name = (
-                f"the object {found.key!r}" if self.column_in(found) is None else f"a row of the object {found.key!r}"
-            )
+            name = f"the object {obj.key!r}" if self.column_in(obj) is None else f"a row of the object {obj.key!r}"
             raise judged.refused.error(name, origin)
         counted = judged.times[judged.times != NO_TIME]
         return TimeRange(int(counted.min()), int(counted.max())) if len(counted) else None

@@ -262,7 +262,7 @@ class Replaced(Logs):
 
     def validate(self, positions):
         told, self.diverged = self.diverged or {}, None
-        return {s: Divergence("it was created anew", at) for s, at in told.items() if s in positions}
+        return {s: Divergence("it was recreated", at) for s, at in told.items() if s in positions}
 
 
 class TestDivergence:
@@ -270,7 +270,7 @@ class TestDivergence:
         logs = Replaced(a=[1, 2, 3])
         _, last = drain(coordinator(logs), INITIAL_OFFSET)
         logs.times, logs.diverged = {"a": [5, 6, 7, 8]}, {"a": 0}
-        with pytest.raises(DataLossError, match="'a' was read up to position 3, but it was created anew; start with"):
+        with pytest.raises(DataLossError, match="'a' was read up to position 3, but it was recreated; start with"):
             coordinator(logs).latest_offset(last)
 
     @pytest.mark.parametrize("times", [[50], [50, 51, 52], [50, 51, 52, 53]])
@@ -285,7 +285,7 @@ class TestDivergence:
         assert read(coordinator(logs), last, end) == read(run, last, end)
         assert read(run, end, end) == []
         assert run.report()["divergedSplits"] == ["a"]
-        assert "goes on from position 0 with a: it was created anew (failOnDataLoss is false)" in caplog.text
+        assert "goes on from position 0 with a: it was recreated (failOnDataLoss is false)" in caplog.text
         assert drain(run, end)[0] == []
 
     def test_heads_of_what_was_there_before_are_forgotten(self):
