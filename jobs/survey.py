@@ -1,4 +1,4 @@
-"""Where a run begins and ends, in positions and in event time, asked before it starts."""
+"""Finds where a run will begin and end, in positions and in event time, before it starts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Stretch", "Survey", "survey"]
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What a run has to read of one split.
+    """The part of one split that a run reads.
 
     start, end: positions, the end exclusive.
     begin_ms, end_ms: event time of its first record and the greatest there is; None: nothing to read.
@@ -29,16 +29,16 @@ class Stretch:
 
     @property
     def rows(self) -> int:
-        """How much there is to read, in positions."""
+        """The number of positions to read."""
         return max(0, self.end - self.start)
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a run that starts now would read.
+    """The extent of a run that starts now.
 
     stretches: of every split.
-    state: what the enumerator notes, such as the cluster that it met; None: nothing.
+    state: the enumerator's snapshot, such as the cluster that it met; None: none.
     """
 
     stretches: dict[SplitId, Stretch]
@@ -51,14 +51,13 @@ class Survey:
 
 
 def survey(source: Source, positions: Positions | None = None, state: Json | None = None) -> Survey:
-    """Ask what a run that starts now would read of every split.
+    """Return the extent of a run that starts now.
 
     positions: where an earlier run of the same query ended; None: there was none.
-    state: what the enumerator noted then.
+    state: the enumerator's snapshot then.
 
-    Raises ConnectorError when the other side cannot be reached, or does not have what is named;
-    CheckpointError when it is another one than the state is of; DataLossError when a position is
-    not within its split by now.
+    Raises ConnectorError if the other side cannot be reached, or something named does not exist; CheckpointError if the
+    state belongs to another system; DataLossError if a position is no longer within its split.
     """
     known: Positions = positions or {}
     with closing(source.enumerator(state)) as enumerator:
@@ -95,14 +94,15 @@ def survey(source: Source, positions: Positions | None = None, state: Json | Non
 
 
 def _check(known: Positions, extents: Extents, enumerator: SplitEnumerator) -> None:
-    """Raise DataLossError for a position that is not within its split, or in other records than were read."""
+    """Raise DataLossError for a position that is not within its split, or follows other records than were read."""
     for split, position in sorted(known.items()):
         if split not in extents:
             raise DataLossError(f"split {split!r}, read up to position {position}, is no longer found")
-    if isinstance(enumerator, SupportsValidation) and (found := enumerator.validate(known)):
-        split = min(found)
+    if isinstance(enumerator, SupportsValidation) and (divergences := enumerator.validate(known)):
+        split = min(divergences)
         raise DataLossError(
-            f"split {split!r} was read up to position {known[split]}, but {found[split].reason}; begin a new output"
+            f"split {split!r} was read up to position {known[split]}, but {divergences[split].reason}; "
+            "begin a new output"
         )
     for split, position in sorted(known.items()):
         extent = extents[split]

@@ -1,4 +1,4 @@
-"""The sources that run on this machine now, as a table in the terminal."""
+"""Shows the sources that run on this machine now, as a table in the terminal."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class LiveSource:
-    """A source of a query that runs.
+    """A source of a running query.
 
     reads: what it reads, for people.
     application: Spark's id of it.
-    planned_at: when its last plan was noted; a plan waits for the batch before it.
+    planned_at: when its last plan was noted; a plan waits for the previous batch.
     """
 
     reads: str
@@ -53,14 +53,14 @@ def live_sources() -> list[LiveSource]:
 
     A planner that was killed leaves its note behind: one whose process is gone is left out.
     """
-    found = []
+    sources = []
     for application in applications():
         notes = [note for _, note in application.within(REPORTS).notes()]
         for note in sorted(notes, key=lambda note: note.get("started", 0)):
             with suppress(KeyError, TypeError, ValueError):  # a note of another version of tidegate
                 if runs(note["process"]) if note["process"] else _is_used(note["pid"]):
-                    found.append(_live_source(unquote(application.path.name), note))
-    return found
+                    sources.append(_live_source(unquote(application.path.name), note))
+    return sources
 
 
 def live_table(sources: Sequence[LiveSource], now: datetime) -> RenderableType:
@@ -83,7 +83,7 @@ def live_table(sources: Sequence[LiveSource], now: datetime) -> RenderableType:
 
 
 def show_watch(*, once: bool) -> None:
-    """Print the table, and once a second again until SIGINT or SIGTERM unless it is wanted once."""
+    """Print the table once, or every second until SIGINT or SIGTERM."""
     from tidegate.jobs.session import ends_on_signals
 
     console = Console()
@@ -95,7 +95,7 @@ def show_watch(*, once: bool) -> None:
     try:
         with ends_on_signals(), Live(_now(), console=console, auto_refresh=False) as live:
             while True:
-                threading.Event().wait(_REFRESH_S)  # nobody sets it: it can be interrupted
+                threading.Event().wait(_REFRESH_S)  # nobody sets it: a wait that can be interrupted
                 live.update(_now(), refresh=True)
     except KeyboardInterrupt:
         return
@@ -130,7 +130,7 @@ def _unread(said: SourceProgress) -> Text:
 
 
 def _splits(said: SourceProgress, now: datetime) -> Text:
-    """List the states, who has been paused longest, and in red what a person should look at."""
+    """List the states, the split paused longest, and in red anything that needs attention."""
     cell = Text("\n".join(f"{count(number)} {state}" for state, number in said.splits.items()))
     for split, since in sorted(said.paused.items(), key=lambda item: item[1])[:_NAMED]:
         cell.append(f"\n{split} paused for {_ago(since, now)}", style="dim")
@@ -149,7 +149,7 @@ def _ago(then: datetime, now: datetime) -> str:
 
 
 def _is_used(pid: int) -> bool:
-    """Tell whether a process of this user's has this id: all that can be told where processes have no other name."""
+    """Tell whether a process of this user has this id, where processes have no other name."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, PermissionError):

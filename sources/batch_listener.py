@@ -1,4 +1,4 @@
-"""Tells planners how long their batches took: Spark's listener hears of it, and they do not."""
+"""Tells planners how long their batches took: only Spark's listener knows."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class _BatchListener(StreamingQueryListener):
             self._planners.setdefault(str(progress.runId), set()).add(planner)
             start, end = json_object(source.startOffset), json_object(source.endOffset)
             if start == end:
-                continue  # Spark's own batch, to let timers and windows run
+                continue  # a batch of Spark's own, for timers and windows
             try:
                 self._notes.write(planner, batch_note(end, progress.batchDuration / 1000))
             except ConnectorError as error:

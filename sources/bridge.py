@@ -1,6 +1,6 @@
 """The one bridge from a Source to PySpark's Python data source API (Spark 4.2+).
 
-What the comments below call a trap was found in Spark's code or by trying; docs/spark.md has the list.
+Traps in the comments below were found in Spark's code or by trying; docs/spark.md lists them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _EVERYTHING = 2**63 - 1
 
 @dataclass(frozen=True)
 class Driver:
-    """What the planner process cannot find out by itself.
+    """Facts of the driver that the planner process cannot find out by itself.
 
     cores: how many tasks run at once.
     application_id: of the Spark application.
@@ -83,7 +83,7 @@ def _of_source(schema: StructType) -> StructType:
 def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], driver: Driver) -> type[DataSource]:
     """Return a class that ``spark.dataSource.register`` takes.
 
-    Made on the fly, so that it travels to other processes by value, with all that ``build`` holds.
+    The class is created here, so that it is pickled by value, with everything that ``build`` holds.
     """
 
     class TidegateDataSource(DataSource):
@@ -115,7 +115,7 @@ class _TaskPartition(InputPartition):
 
     state: the enumerator's snapshot when it was planned.
     watermark_ms: of the source, at the end of the batch.
-    tells_watermark: it begins with a row that has nothing but the watermark.
+    tells_watermark: it begins with a row that has only the watermark.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ def coordinator_of(
     pace: BatchPace | None = None,
     clocks: Clocks = REAL_CLOCKS,
 ) -> SourceCoordinator:
-    """Return what plans a run of a source.  It opens nothing before it is asked something."""
+    """Return the coordinator of a run of a source.  It opens nothing before its first question."""
     return SourceCoordinator(
         source.connector,
         source.enumerator,
@@ -144,7 +144,7 @@ def coordinator_of(
             discovery_interval_s=source.discovery_interval.total_seconds(),
             min_tasks=source.min_partitions,
             max_trigger_delay_s=source.max_trigger_delay.total_seconds(),
-            options_digest=f"{crc32(repr(source).encode()):08x}",  # of the fields that repr() shows, so of no secret
+            options_digest=f"{crc32(repr(source).encode()):08x}",  # of the fields that repr() shows, so without secrets
         ),
         driver.cores,
         group=group,
@@ -217,7 +217,7 @@ class _BatchReader(DataSourceReader):
 
 
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives in the planner process, and as a copy, which plans nothing, on the executors."""
+    """Lives in the planner process, and as a copy that plans nothing on the executors."""
 
     def __init__(self, source: Source, schema: StructType, driver: Driver) -> None:
         self._loaded, self._schema, self._driver = source, schema, driver
@@ -226,16 +226,16 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cached_property
     def _source(self) -> Source:
-        # Not in the constructor: of what is raised inside streamReader() Spark would lose the message.
+        # Not in the constructor: Spark would lose the message of an error inside streamReader().
         return self._loaded.with_schema(self._schema)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        # Asked twice in one run and again until batch 0 is committed (trap): a constant, without I/O.
+        # Called twice in one run, and again until batch 0 is committed (trap): a constant, without I/O.
         return INITIAL_OFFSET
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        # Not ReadAllAvailable, so that latestOffset can tell Trigger.Once from no limit.  One limit is
-        # all that can be said here, so the source's own are applied there.
+        # Not ReadAllAvailable, so that latestOffset can tell Trigger.Once from no limit.  Only one limit can be
+        # returned here, so the source's own are applied there.
         return ReadMaxRows(_EVERYTHING)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -277,7 +277,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             tasks = self._coordinator().tasks_between(before, after)
         watermark_ms = _watermark_ms(after)
         tells = self._source.watermark_rows and watermark_ms != _watermark_ms(before)
-        # With a task that is there anyway, for each has its price; the tasks after it do not tell it again.
+        # With an existing task, because each costs time; the tasks after it do not repeat it.
         return [
             _TaskPartition(task, after.enumerator, watermark_ms, tells_watermark=tells and number == 0)
             for number, task in enumerate(tasks or [ReadTask(())] * tells)
@@ -294,7 +294,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         if self._planner is not None:
-            # The connection ends first, and SIGTERM comes while the planner is closing: it would cut that short.
+            # The connection ends first, and then SIGTERM would interrupt the closing planner.
             signal.signal(signal.SIGTERM, lambda *_: None)
             self._planner.close()
             self._note().remove()
@@ -327,7 +327,7 @@ def _watermark_ms(offset: Offset) -> int | None:
 
 
 def _reads_past_end_of_time(start: Json, end: Json) -> bool:
-    """Tell whether a batch reads anything though the watermark before it is plus infinity."""
+    """Tell whether a batch reads anything after a watermark of plus infinity."""
     before = Offset.from_json(start).progress
     return before.ended and Offset.from_json(end).progress.positions != before.positions
 

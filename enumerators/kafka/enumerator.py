@@ -36,12 +36,11 @@ _Answer = TypeVar("_Answer")
 
 
 class KafkaEnumerator(SplitEnumerator):
-    """Enumerates the partitions of a subscription; looks at single records for their event times.
+    """Enumerates the partitions of a subscription, and peeks at records for their event times.
 
-    starting, stopping: where new queries begin and, if anywhere, end.
-    event_times: where they come from; a unit that is to be detected is asked for once.
-    state: the last run's snapshot: the cluster and the topics that the checkpoint's offsets belong to, and
-        the unit of event times that was detected.
+    starting, stopping: the starts of new queries, and their ends if they have any.
+    event_times: takes them from records; an unknown unit is detected once.
+    state: the last run's snapshot, see KafkaSnapshot.
     fail_on_data_loss: refuse to go on with another cluster, and remember partitions that are gone.
     """
 
@@ -90,11 +89,11 @@ class KafkaEnumerator(SplitEnumerator):
         return [partition.split_id for partition in self._found]
 
     def wall_clock(self) -> float:
-        """Return the cluster's time, or the driver's where the cluster does not tell."""
+        """Return the cluster's time, or the driver's if the cluster does not tell its own."""
         return time.time() + self._clock_ahead_s
 
     def details(self, wanted: SplitRange) -> KafkaDetails:
-        """Return the time by which a reader tells what is in the future, and whose records are planned."""
+        """Return the clock by which the future is judged, and the topic and the leader whose records are planned."""
         if not self._met:  # a batch that an earlier run planned
             self.discover()
         partition = TopicPartition.of(wanted.split_id)
@@ -102,7 +101,7 @@ class KafkaEnumerator(SplitEnumerator):
         return KafkaDetails(int(self.wall_clock() * 1000), topic_id, self._topics.epoch(partition))
 
     def forget(self, removed: Positions) -> Collection[SplitId]:
-        """Return the partitions that the cluster has no more, where data loss is accepted: they never come back."""
+        """Return the partitions that no longer exist, if data loss is accepted: they never come back."""
         if self._fail_on_data_loss:
             return ()
         gone = self.lost(removed)
@@ -113,7 +112,7 @@ class KafkaEnumerator(SplitEnumerator):
         return gone
 
     def lost(self, removed: Positions) -> list[SplitId]:
-        """Return the partitions that the cluster has no more; others are only not subscribed."""
+        """Return the partitions that no longer exist; others are only not subscribed."""
         partitions = _partitions(removed)
         topics = {p.topic for p in partitions}
         there = self._client.partitions(topics, expected=topics) if partitions else {}
@@ -124,7 +123,7 @@ class KafkaEnumerator(SplitEnumerator):
         spec = self._starting if first else OffsetsSpec("startingOffsets", EARLIEST)
         starts = _by_split(resolve(spec, _partitions(splits), self._client))
         if self._find_head.event_times.unit_is_unknown:
-            self.peek(starts)  # executors must know the unit, also where nothing is planned by time
+            self.peek(starts)  # executors must know the unit, even if nothing is planned by time
         return starts
 
     def stops(self, splits: Collection[SplitId]) -> Mapping[SplitId, int | None]:
@@ -140,8 +139,8 @@ class KafkaEnumerator(SplitEnumerator):
         return self._reachable_extents(splits)[0]
 
     def available_extents(self, splits: Collection[SplitId]) -> tuple[Mapping[SplitId, Extent], Mapping[SplitId, str]]:
-        """Ask as ``extents`` does, but wait for leaders only as long as electing one takes; also later, in peeks."""
-        # Who waited for a partition once need not wait for it again each time.
+        """Ask as ``extents`` does, but wait for leaders only as long as an election takes; also later, in peeks."""
+        # A partition that was waited for once need not be waited for each time.
         self._client.wait_for_leaders(0.0 if self._away else _LEADER_ELECTION_S)
         extents, away = self._reachable_extents(splits)
         if away and not extents:
@@ -151,20 +150,20 @@ class KafkaEnumerator(SplitEnumerator):
         return extents, away
 
     def validate(self, positions: Positions) -> Mapping[SplitId, Divergence]:
-        """Compare the ids of topics, and leader epochs where they have changed."""
+        """Compare the ids of topics, and leader epochs that have changed."""
         self._ask_for_topics_of([s for s, at in positions.items() if self._ends.get(s, at) < at])
         if self._topics.is_settled:
             return {}
         by_partition = {TopicPartition.of(split): position for split, position in positions.items()}
-        found = self._asked(
+        divergences = self._asked(
             lambda: self._topics.divergences(
                 by_partition, self._begins, self._client.topic_ids, self._client.epoch_ends
             )
         )
-        return {partition.split_id: divergence for partition, divergence in found.items()}
+        return {partition.split_id: divergence for partition, divergence in divergences.items()}
 
     def _ask_for_topics_of(self, shorter: Collection[SplitId]) -> None:
-        """Learn of topics that were created anew since the last look: logs that end before their positions tell."""
+        """Find topics that were recreated since the last look, as logs that end before their positions show."""
         if shorter:
             self._client.partitions({partition.topic for partition in _partitions(shorter)})
             self._topics.observe(self._leader_epochs, self._client.topic_ids)
@@ -202,12 +201,12 @@ class KafkaEnumerator(SplitEnumerator):
         failures: dict[TopicPartition, ConnectorError],
         isolation_level: IsolationLevel | None = None,
     ) -> dict[TopicPartition, ListedOffset]:
-        found, failed = self._client.reachable_offsets(partitions, point, isolation_level=isolation_level)
+        offsets, failed = self._client.reachable_offsets(partitions, point, isolation_level=isolation_level)
         failures.update(failed)
-        return found
+        return offsets
 
     def _asked(self, ask: Callable[[], _Answer]) -> _Answer:
-        """Return an answer about partitions.  Raises PositionGoneError for one that was deleted by now."""
+        """Return an answer about partitions.  Raises PositionGoneError if one was deleted by now."""
         try:
             return ask()
         except UnknownPartitionError as error:
@@ -220,18 +219,18 @@ class KafkaEnumerator(SplitEnumerator):
         return Cost(sum(rows.values()), int(sum(count * size(TopicPartition.of(s)) for s, count in rows.items())))
 
     def peek(self, positions: Positions) -> Mapping[SplitId, Head | None]:
-        """Look at the first record that counts, and that the isolation level shows, at or after each position."""
+        """Look at the first visible record that counts at or after each position."""
         at = {TopicPartition.of(split): position for split, position in positions.items()}
-        found = self._asked(lambda: self._client.peek(at, self._find_head, self._peeked, self._topics.ids))
-        return {p.split_id: Head(*seen) if seen is not None else None for p, seen in found.items()}
+        heads = self._asked(lambda: self._client.peek(at, self._find_head, self._peeked, self._topics.ids))
+        return {p.split_id: Head(*seen) if seen is not None else None for p, seen in heads.items()}
 
     def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
-        """Leave all partitions to peeks, for Kafka knows nothing of these times."""
+        """Leave all partitions to peeks, because Kafka knows nothing of these times."""
         del ends
         return {}
 
     def snapshot(self) -> Json | None:
-        """Name the cluster and the topics, for offsets mean nothing on others, and the unit that was detected."""
+        """Return the cluster and the topics that the offsets belong to, and the detected unit."""
         unit = getattr(self._find_head.event_times.assigner, "unit", None) if self._detects_unit else None
         return KafkaSnapshot(self._cluster_id, unit, self._topics.snapshot()).to_json()
 
@@ -255,22 +254,24 @@ class KafkaEnumerator(SplitEnumerator):
 
 
 class KafkaTimestampEnumerator(KafkaEnumerator):
-    """Knows where event times stand without reading: Kafka indexes record timestamps."""
+    """Knows the positions of event times without reading: Kafka indexes record timestamps."""
 
     def lookup(self, event_time_ms: int, splits: Collection[SplitId]) -> Mapping[SplitId, Head | None]:
         """Find the first entry at or after a time; it may be a transaction marker."""
-        # Kafka takes negative times for the log's ends, and greater ones than a Long not at all.
+        # To Kafka, negative times name the log's ends, and times beyond a Long are errors.
         time_ms = min(max(event_time_ms, 0), _LAST_MS)
         answers = self._asked(lambda: self._client.list_offsets(dict.fromkeys(_partitions(splits), time_ms)))
         return {p.split_id: Head(offset, at) if offset >= 0 else None for p, (offset, at) in answers.items()}
 
     def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
-        """Ask for the greatest timestamp; leave a partition where that is no record before the end to peeks."""
+        """Ask for the greatest timestamp; leave a partition to peeks if that is no record before the end."""
         begins = {split: self._begins.get(TopicPartition.of(split), 0) for split in ends}
         wanted = {TopicPartition.of(s): MAX_TIMESTAMP for s in ends}
         answers = self._asked(lambda: self._client.list_offsets(wanted))
-        # Kafka may also name a record that is deleted by now.
-        candidates = {s: Head(*found) for p, found in answers.items() if begins[s := p.split_id] <= found[0] < ends[s]}
+        # Kafka may also name a record that was deleted.
+        candidates = {
+            s: Head(*listed) for p, listed in answers.items() if begins[s := p.split_id] <= listed[0] < ends[s]
+        }
         seen = self.peek({s: head.position for s, head in candidates.items()}) if candidates else {}
         return {s: head.event_time_ms for s, head in candidates.items() if seen[s] == head}
 

@@ -1,4 +1,4 @@
-"""The last report of every planner, where ``tidegate watch`` finds it without asking Spark."""
+"""Notes with the last report of every planner, which ``tidegate watch`` reads without asking Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ReportNote:
 
     It is ``{"source", "reads", "pid", "process", "started", "updated", "report"}``; times in wall-clock ms.
 
-    reads: what is read, for people; without secrets.
+    reads: the topics or the path, for people; without secrets.
     """
 
     def __init__(self, application: StateFolder, source: str, reads: str) -> None:

@@ -1,4 +1,4 @@
-"""What a run publishes of each plan: the report that Spark shows in its progress."""
+"""Publishes each plan of a run: the report that Spark shows in its progress."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Published"]
 
 
 class Published:
-    """Collects what the report of a plan is made of.
+    """Collects the parts of the report of a plan.
 
     report: of the last plan; None before the first.
     """
@@ -36,7 +36,7 @@ class Published:
     ) -> None:
         """Report a plan.  Called once for each.
 
-        held_by: what sets the bound, for people.
+        held_by: the split or the member that sets the bound, for people.
         """
         available = {s: extent for s, extent in found.extents.items() if extent.available}
         seconds_left = self._retention.seconds_left(self._clocks.monotonic(), planned.progress.positions, available)

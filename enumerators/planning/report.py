@@ -108,7 +108,9 @@ class Reporter:
             "low": planned.low_ms,
             "heldBy": planned.held_by,
             "groupBound": planned.group_bound_ms,
-            "splits": dict(sorted(Counter({state.value: len(found) for state, found in by_state.items()}).items())),
+            "splits": dict(
+                sorted(Counter({state.value: len(in_state) for state, in_state in by_state.items()}).items())
+            ),
             "spread": [times[0], times[(len(times) - 1) // 2], times[-1]] if times else None,
             "plannedRows": cost(planned.ranges).rows,
             "rowsRemaining": sum(remaining.values()),
@@ -149,15 +151,15 @@ class Reporter:
             return
         _LOG.warning("%s found new splits, read from their beginning: %s", self._source, first_names(splits))
 
-    def diverged(self, found: Mapping[SplitId, Divergence]) -> None:
+    def diverged(self, divergences: Mapping[SplitId, Divergence]) -> None:
         """Log that splits hold other records than were read of them, and go on; their loss is accepted."""
-        self._diverged |= found.keys()
-        for reason in sorted({divergence.reason for divergence in found.values()}):
-            splits = [s for s, divergence in found.items() if divergence.reason == reason]
+        self._diverged |= divergences.keys()
+        for reason in sorted({divergence.reason for divergence in divergences.values()}):
+            splits = [s for s, divergence in divergences.items() if divergence.reason == reason]
             _LOG.warning(
                 "%s goes on from position %d with %s: %s (failOnDataLoss is false)",
                 self._source,
-                min(found[s].position for s in splits),
+                min(divergences[s].position for s in splits),
                 first_names(splits),
                 reason,
             )
@@ -186,10 +188,10 @@ class Reporter:
                 in_danger[soonest] // 60,
             )
 
-    def _news(self, what: str, splits: Collection[SplitId]) -> set[SplitId]:
+    def _news(self, kind: str, splits: Collection[SplitId]) -> set[SplitId]:
         """Return the splits that were not among those of the last plan."""
-        before, self._warned[what] = self._warned.get(what, set()), set(splits)
-        return self._warned[what] - before
+        before, self._warned[kind] = self._warned.get(kind, set()), set(splits)
+        return self._warned[kind] - before
 
 
 def _objects(outstanding: Cost) -> Json:

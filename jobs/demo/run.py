@@ -46,7 +46,7 @@ class Demo:
 
 
 def skewed_history(rows: int) -> list[NDArray[np.int64]]:
-    """Return the event times, in ms, of each partition of a topic of so many rows.
+    """Return the event times, in ms, of each partition of a topic with this number of rows.
 
     Three partitions hold 24 hours; the last was added late and holds the last 2 of them.
     """
@@ -63,7 +63,7 @@ def skewed_history(rows: int) -> list[NDArray[np.int64]]:
 def run_demo(rows: int, say: Callable[[str], None], *, master: str = "local[*]") -> Demo:
     """Start a Kafka, load it, and count its rows by window, unaligned and aligned.
 
-    say: takes a short sentence on what happens now.
+    say: takes a short sentence on the present step.
 
     Raises ServerError when Kafka or Java cannot be started.
     """
@@ -82,7 +82,7 @@ def run_demo(rows: int, say: Callable[[str], None], *, master: str = "local[*]")
             say("Starting Spark")
             with spark_session(master, "tidegate demo", work / "spark.log", settings) as spark:
                 unaligned, aligned = _sources(kafka.bootstrap_servers, rows)
-                # Warms up what both runs use, so that neither pays for it.
+                # Warms up the code of both runs, so that neither pays for it.
                 rows_in = aligned.read(spark).count()
                 runs = tuple(
                     count_by_window(

@@ -1,4 +1,4 @@
-"""What becomes of an object that was read for good (Spark: cleanSource): it is archived, or deleted."""
+"""Archives or deletes an object that was read for good (Spark: cleanSource)."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from tidegate.readers.s3.store import ObjectStore
 
 __all__ = ["Archive", "ObjectCleaner"]
 
-MOST_COPIED_BYTES = 5 << 30  # S3 copies no more by one request
+MOST_COPIED_BYTES = 5 << 30  # the most that S3 copies by one request
 PART_BYTES = 1 << 30
 
 
 class Archive(NamedTuple):
-    """Where objects are moved to.
+    """The target of archived objects.
 
-    prefix: without ``/`` at its end; each object keeps its own key, after it.
+    prefix: without ``/`` at its end; the object's own key follows it.
     """
 
     bucket: str
     prefix: str
 
     def key(self, key: str) -> str:
-        """Return what an object is called there."""
+        """Return the key of an object there."""
         return f"{self.prefix}/{key}" if self.prefix else key
 
 
 class ObjectCleaner:
-    """Cleans objects of a bucket, each in the version that was read.  Threads may share it.
+    """Cleans objects of a bucket, each in the version that was read.  Thread-safe.
 
-    archive: None: objects are deleted, and kept nowhere.
+    archive: None: objects are deleted.
     """
 
     def __init__(self, store: ObjectStore, archive: Archive | None = None) -> None:
@@ -40,14 +40,14 @@ class ObjectCleaner:
         self._takes_condition = True
 
     def clean(self, obj: S3Object) -> bool:
-        """Archive or delete an object, and return True, also when it is gone already; False: another version is there.
+        """Archive or delete an object, and return True, also if it is gone; False: another version is there.
 
-        May be called again for the same object, whatever became of the first call.  Another version is left
-        alone: the endpoint is asked which one there is, and told which one to delete.  One that does
-        not heed that (``If-Match``) deletes what was written within the moment between these two.
+        May be called again for the same object, whatever the first call did.  Another version is left alone: the
+        endpoint is asked for the present version, and told which one to delete.  An endpoint that ignores that
+        (``If-Match``) deletes a version that was written between these two requests.
 
-        Raises ConnectorError when the endpoint refuses, DeadlineError when it does not answer in time,
-        OptionError when there is no such bucket.
+        Raises ConnectorError if the endpoint refuses, DeadlineError if it does not answer in time, OptionError if there
+        is no such bucket.
         """
         try:
             if self._archive is not None:
@@ -101,7 +101,7 @@ class ObjectCleaner:
 
 
 def _is_other(there: S3Object, obj: S3Object) -> bool:
-    """Tell whether what is there is another version; a time by itself is in whole seconds, in a listing perhaps not."""
+    """Tell whether the present version is another one; a single request gives whole seconds, a listing perhaps not."""
     if there.etag and obj.etag:
         return (there.etag, there.size) != (obj.etag, obj.size)
     return (there.size, there.modified_ms // 1000) != (obj.size, obj.modified_ms // 1000)

@@ -72,11 +72,10 @@ class S3Snapshot:
     owner: names the query, its part of the state location, and the holder of the lease.
     number: of the last manifest; 0: there is none yet.
     seen: None: no round has ended yet.
-    clean: what ``SourceCleaning`` takes; None: the query does not clean.  One that does takes no request to read
-        something again.
-    rereads: what ``RereadRequests`` takes.
-    between: what ``BetweenListings.restore`` takes: its keys tell which way of finding objects has noted it.
-    unknown: what another version of tidegate has added; it is kept.
+    clean: for ``SourceCleaning``; None: the query does not clean.  A query that cleans takes no request to read again.
+    rereads: for ``RereadRequests``.
+    between: for ``BetweenListings.restore``: its keys tell which implementation noted it.
+    unknown: keys that another version of tidegate added; they are kept.
     """
 
     owner: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
@@ -89,20 +88,20 @@ class S3Snapshot:
 
     @classmethod
     def from_json(cls, state: Json) -> S3Snapshot:
-        """Read what ``to_json`` wrote.  Raises CheckpointError when something is missing or of another type."""
-        known = checked(state, _SHAPE)
+        """Read what ``to_json`` returned.  Raises CheckpointError if a key is missing or of another type."""
+        shape = checked(state, _SHAPE)
         return cls(
-            known["owner"],
-            known["number"],
-            None if known["seen"] is None else SeenSnapshot.from_json(known["seen"]),
-            known.get(_CLEAN),
-            known.get(_REREADS, {}),
-            {name: known[name] for name in (LISTED, AFTER) if name in known},
-            {name: value for name, value in known.items() if name not in _Shape.__annotations__},
+            shape["owner"],
+            shape["number"],
+            None if shape["seen"] is None else SeenSnapshot.from_json(shape["seen"]),
+            shape.get(_CLEAN),
+            shape.get(_REREADS, {}),
+            {name: shape[name] for name in (LISTED, AFTER) if name in shape},
+            {name: value for name, value in shape.items() if name not in _Shape.__annotations__},
         )
 
     def to_json(self) -> Json:
-        """Return the JSON; what there is nothing of is left out."""
+        """Return the JSON; empty parts are left out."""
         return {
             "owner": self.owner,
             "number": self.number,
@@ -115,5 +114,5 @@ class S3Snapshot:
 
     @property
     def runs(self) -> Collection[str]:
-        """The files that hold what was seen."""
+        """The files with the objects that were seen."""
         return () if self.seen is None else self.seen.runs

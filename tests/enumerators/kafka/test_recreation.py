@@ -180,7 +180,7 @@ def test_a_deleted_topic_ends_a_running_query_with_its_name(kafka, run):
     kafka.delete_topic(topic)
     with pytest.raises(DataLossError, match=f"{topic}-0.*set failOnDataLoss to false"):
         query.drain(last)
-    with pytest.raises(DataLossError, match=f"split '{topic}-0', read up to position 10, exists no more"):
+    with pytest.raises(DataLossError, match=f"split '{topic}-0', read up to position 10, no longer exists"):
         run(topic, other).drain(last)
 
 

@@ -33,7 +33,7 @@ def test_a_split_that_is_gone_ends_the_query():
     logs = Logs(a=[1, 2], b=[1])
     _, last = drain(coordinator(logs), INITIAL_OFFSET)
     del logs.times["b"]
-    with pytest.raises(DataLossError, match=r"split 'b', read up to position 1, exists no more; set failOnDataLoss"):
+    with pytest.raises(DataLossError, match=r"split 'b', read up to position 1, no longer exists; set failOnDataLoss"):
         coordinator(logs).latest_offset(last)
 
 

@@ -125,7 +125,7 @@ def test_what_was_left_out_and_why_is_noted_and_outlives_a_restart(query, store)
         one.batch()
     noted = LeftOut()
     noted.restore(one.source._folder.ledger.noted(LEFT_OUT))
-    assert [(each.found.key, each.reason) for each in noted.objects()] == [("corrupt", "corrupt"), ("a", "overwritten")]
+    assert [(each.obj.key, each.reason) for each in noted.objects()] == [("corrupt", "corrupt"), ("a", "overwritten")]
     assert one.run.report()["metrics"]["numFilesLeftOut"] == 1  # by this run
 
 

@@ -124,15 +124,15 @@ def test_a_restart_says_nothing_of_columns_again(bucket, source, warnings):
     ("fields", "sentence"),
     [
         ({"path": "{}/*.parquet"}, r"; a path takes no pattern: give the folder, and .* as pathGlobFilter"),
-        ({"path_glob_filter": "*.json"}, r"/in/x\.parquet is left out, for its name does not match pathGlobFilter"),
+        ({"path_glob_filter": "*.json"}, r"/in/x\.parquet is left out, because its name does not match pathGlobFilter"),
         (
             {"modified_after": "2999-01-01"},
-            r"/in/x\.parquet is left out, for its LastModified is not after modifiedAfter",
+            r"/in/x\.parquet is left out, because its LastModified is not after modifiedAfter",
         ),
-        ({"modified_before": "2001-01-01"}, r"left out, for its LastModified is not before modifiedBefore"),
+        ({"modified_before": "2001-01-01"}, r"left out, because its LastModified is not before modifiedBefore"),
         (
             {"path": "s3://{name}"},
-            r"/in/ is left out, for its folder 'in' is not gone into without recursiveFileLookup",
+            r"/in/ is left out, because its folder 'in' is not entered without recursiveFileLookup",
         ),
     ],
 )
