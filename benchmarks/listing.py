@@ -43,21 +43,23 @@ def simulated(objects: int, new: int = 0) -> Iterator[list[S3Object]]:
     dice = random.Random(7)
     later = random.Random(8)
     wanted = set(later.sample(range(objects), new))
-    found = []
+    simulated_objects = []
     for number in range(objects):
         folder = f"warehouse/events/dt=2026-01-{1 + number * 28 // objects:02}"
         modified_ms = FIRST_MS + dice.randrange(2 * DAY_MS)
-        found.append(
+        simulated_objects.append(
             S3Object(
                 f"{folder}/part-{number:08}-{number:032x}.json", 10_240, f"{dice.getrandbits(128):032x}", modified_ms
             )
         )
         if number in wanted:
-            found.append(S3Object(f"{folder}/part-{number:08}-new.json", 10_240, "0" * 32, FIRST_MS + 3 * DAY_MS))
-        if len(found) >= IN_A_PAGE:
-            yield found
-            found = []
-    yield found
+            simulated_objects.append(
+                S3Object(f"{folder}/part-{number:08}-new.json", 10_240, "0" * 32, FIRST_MS + 3 * DAY_MS)
+            )
+        if len(simulated_objects) >= IN_A_PAGE:
+            yield simulated_objects
+            simulated_objects = []
+    yield simulated_objects
 
 
 def discovered(pages: Iterable[list[S3Object]], seen: SeenObjects) -> ChunkSorter:
@@ -115,9 +117,9 @@ def state_costs() -> None:
     each_us = (time.perf_counter() - begun) / QUESTIONS * 1e6
     told(f"{QUESTIONS:,} times asked", begun, f"; {each_us:.1f} us for lookup, head, cost and latest")
     begun = time.perf_counter()
-    found = discovered(simulated(SIMULATED, NEW_LATER), seen)
+    discovery = discovered(simulated(SIMULATED, NEW_LATER), seen)
     new = {run.name: run.to_bytes() for run in seen.runs if run.name not in stored}
-    told("later round", begun, f"; found {len(found)}, {sum(map(len, new.values())):,} bytes to store")
+    told("later round", begun, f"; found {len(discovery)}, {sum(map(len, new.values())):,} bytes to store")
 
 
 def asked(manifest: Manifest, times: int) -> None:

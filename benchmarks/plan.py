@@ -37,7 +37,7 @@ class SortedLogs:
 
     def __init__(self, times: Mapping[str, Sequence[int]]) -> None:
         self.times = times
-        self.extents = {s: Extent(0, len(found)) for s, found in times.items()}
+        self.extents = {s: Extent(0, len(of_split)) for s, of_split in times.items()}
 
     def peek(self, positions: Mapping[str, int]) -> dict[str, Head | None]:
         """Return the record at each position."""
@@ -54,12 +54,12 @@ class LookupLogs(SortedLogs):
 
     def lookup(self, event_time_ms: int, splits: Collection[str]) -> dict[str, Head | None]:
         """Return the first record at or after the time."""
-        found: dict[str, Head | None] = {}
+        heads: dict[str, Head | None] = {}
         for split in splits:
             times = self.times[split]
             position = bisect_left(times, event_time_ms)
-            found[split] = Head(position, times[position]) if position < len(times) else None
-        return found
+            heads[split] = Head(position, times[position]) if position < len(times) else None
+        return heads
 
 
 def random_logs(splits: int) -> LookupLogs:

@@ -131,10 +131,10 @@ def json_values(times_ms: NDArray[np.int64]) -> Callable[[int, int], NDArray[np.
     """Return the records' values: one length, with the time at one place."""
 
     def rows(start: int, stop: int) -> NDArray[np.uint8]:
-        made = np.tile(np.frombuffer(TEMPLATE, np.uint8), (stop - start, 1))
+        values = np.tile(np.frombuffer(TEMPLATE, np.uint8), (stop - start, 1))
         powers = 10 ** np.arange(DIGITS - 1, -1, -1)
-        made[:, AT : AT + DIGITS] = ord("0") + times_ms[start:stop, None] // powers % 10
-        return made
+        values[:, AT : AT + DIGITS] = ord("0") + times_ms[start:stop, None] // powers % 10
+        return values
 
     return rows
 
@@ -176,7 +176,7 @@ def middle(figures: Sequence[float], unit: str = "") -> str:
 
 def looks(partitions: int, planned: list[Planned]) -> list[float]:
     """Return how many records each batch looked at per partition, once warm."""
-    return [each.fetched.records / partitions for each in planned[WARM_FROM:]]
+    return [plan.fetched.records / partitions for plan in planned[WARM_FROM:]]
 
 
 def row(partitions: int, event_time: str, budget: Budget, planned: list[Planned]) -> list[str]:
@@ -187,13 +187,13 @@ def row(partitions: int, event_time: str, budget: Budget, planned: list[Planned]
         event_time,
         "none" if budget.rows is None else f"{budget.rows:,}",
         str(len(planned)),
-        middle([each.asked["peeks"] for each in warm]),
-        middle([each.asked["lookups"] for each in warm]),
+        middle([plan.asked["peeks"] for plan in warm]),
+        middle([plan.asked["lookups"] for plan in warm]),
         middle(looks(partitions, planned)),
-        middle([each.fetched.responses for each in warm]),
-        middle([each.fetched.bytes / 2**20 for each in warm], " MiB"),
-        f"{max(0, *(each.past_ms for each in planned)) / 1000:.1f} s",
-        middle([each.seconds * 1000 for each in warm], " ms"),
+        middle([plan.fetched.responses for plan in warm]),
+        middle([plan.fetched.bytes / 2**20 for plan in warm], " MiB"),
+        f"{max(0, *(plan.past_ms for plan in planned)) / 1000:.1f} s",
+        middle([plan.seconds * 1000 for plan in warm], " ms"),
     ]
 
 
@@ -232,7 +232,7 @@ def main() -> None:
                 )
                 for budget in (Budget(), half_a_slice):
                     planned = plan_all(source, budget, history, meter)
-                    worst_ms = max(worst_ms, *(each.past_ms for each in planned))
+                    worst_ms = max(worst_ms, *(plan.past_ms for plan in planned))
                     most_looks = max(most_looks, statistics.median(looks(partitions, planned)))
                     rows.append(row(partitions, event_time, budget, planned))
     print(f"{arguments.rows:,} rows in {HOURS} hours, {SLICE} a batch, from batch {WARM_FROM} on")

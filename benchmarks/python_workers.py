@@ -82,7 +82,7 @@ def transform_with_state(spark: SparkSession, batches: int) -> list[float]:
             query.awaitTermination(0.05)  # it does not end, but by an error
         progress = query.recentProgress
         query.stop()
-    return [each.durationMs["triggerExecution"] / 1000 for each in progress][WARM_UP:]
+    return [entry.durationMs["triggerExecution"] / 1000 for entry in progress][WARM_UP:]
 
 
 def measured(setting: str, queries: int) -> dict[str, list[float]]:

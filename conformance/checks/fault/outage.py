@@ -103,10 +103,10 @@ def check_damaged_answers_are_never_believed(lab: Lab) -> None:
     with lab.harness.fault(Fault.CORRUPT):
         for number in range(4):
             read = Attempt(lab, f"reading {number}", lambda: lab.read(source, ranges, enumerator)).start().end()
-            if read.found is not None:
+            if read.result is not None:
                 lab.saw("rows that were read")
-                lab.compare(lab.keys(read.found), in_order=lab.can(Ability.ROW_POSITIONS))
-                for key, value in zip(lab.keys(read.found), lab.values(read.found), strict=True):
+                lab.compare(lab.keys(read.result), in_order=lab.can(Ability.ROW_POSITIONS))
+                for key, value in zip(lab.keys(read.result), lab.values(read.result), strict=True):
                     lab.expect(
                         value == values[key], f"row {key} has the value {value!r}, but {values[key]!r} was written"
                     )
@@ -160,10 +160,10 @@ def check_a_connection_that_breaks_within_a_range_doubles_nothing(lab: Lab) -> N
         rest = Attempt(lab, "reading the rest", lambda: lab.keys(batches)).start()
         rest.wait(0.3)
     rest.end()
-    if rest.found:
+    if rest.result:
         lab.saw("rows that came after the break")
     if rest.error is None:
-        lab.compare(first + (rest.found or []))
+        lab.compare(first + (rest.result or []))
     lab.compare(lab.keys(source.reader(enumerator.snapshot()).read(task)))
 
 
@@ -183,10 +183,10 @@ def _during(lab: Lab, kind: Fault) -> tuple[Attempt[Json], Attempt[Batch]]:
     lab.tell("from now on all is well")
     query.stop()
     query.start()
-    if read.found is not None:
-        query.expect_same(read.found, query.batches[-1], "a batch, read during the fault and after it")
-    if planned.found not in (None, start):
-        query.offsets.append(json.dumps(planned.found))
+    if read.result is not None:
+        query.expect_same(read.result, query.batches[-1], "a batch, read during the fault and after it")
+    if planned.result not in (None, start):
+        query.offsets.append(json.dumps(planned.result))
         query.commit(query.read())
     query.run_until_read(lab.rows)
     lab.compare(query.delivered, in_order=lab.can(Ability.ROW_POSITIONS))

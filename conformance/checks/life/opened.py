@@ -237,11 +237,11 @@ def _state_of(lab: Lab, source: Source) -> Json | None:
 def _expect_quiet(lab: Lab, what: str, make: Callable[[], _Made]) -> _Made:
     before = Resources.now()
     with acts() as done:
-        made = make()
+        instance = make()
     grown = Resources.now().beyond(before)
     lab.expect(not done, f"making {what} {' and '.join(dict.fromkeys(done))}")
     lab.expect(grown is None, f"making {what} leaves {grown}")
-    return made
+    return instance
 
 
 def _expect_no_growth(lab: Lab, what: str, cycle: Callable[[], None]) -> None:
@@ -267,9 +267,11 @@ def _travelled(lab: Lab, what: str, source: Source) -> Source:
     return copy
 
 
-def _pickled(lab: Lab, what: str, made: object) -> None:
+def _pickled(lab: Lab, what: str, instance: object) -> None:
     try:
-        copy = pickle.loads(pickle.dumps(made))  # noqa: S301 - its own
+        copy = pickle.loads(pickle.dumps(instance))  # noqa: S301 - its own
     except Exception as error:
         raise lab.fail(f"{what} cannot be pickled: {type(error).__name__}: {error}") from error
-    lab.expect(copy == made, f"{what} is not equal to its copy from another process: {copy!r} instead of {made!r}")
+    lab.expect(
+        copy == instance, f"{what} is not equal to its copy from another process: {copy!r} instead of {instance!r}"
+    )

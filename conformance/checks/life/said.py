@@ -63,12 +63,12 @@ _QUIET_LOGGERS = ("numba",)  # says megabytes while it compiles, and knows nothi
 def check_unknown_options_are_refused(lab: Lab) -> None:
     """Misspell every option."""
     for option in _options(lab):
-        given = option + option[-1]
-        error = refusal(lab, f"the option {given!r}", lambda: lab.source(**{given: "1"}), OptionError)  # noqa: B023
-        lab.expect(error is not None, f"the option {given!r}, which there is not, is taken without a word")
+        misspelled = option + option[-1]
+        error = refusal(lab, f"the option {misspelled!r}", lambda: lab.source(**{misspelled: "1"}), OptionError)  # noqa: B023
+        lab.expect(error is not None, f"the option {misspelled!r}, which there is not, is taken without a word")
         lab.expect(
-            given.lower() in str(error).lower() and f"'{option}'" in str(error),
-            f"the option {given!r} is refused without naming it, or {option!r}: {error}",
+            misspelled.lower() in str(error).lower() and f"'{option}'" in str(error),
+            f"the option {misspelled!r} is refused without naming it, or {option!r}: {error}",
         )
 
 
@@ -114,8 +114,8 @@ def check_options_have_any_case(lab: Lab) -> None:
     options = {"maxDrift": "10 seconds", "failOnDataLoss": "false", "minPartitions": "3", **lab.harness.start_at_end}
     documented = lab.source(**options)
     for case in (str.lower, str.upper):
-        given = {case(name): value for name, value in options.items()}
-        lab.expect(documented == lab.source(**given), f"the options {', '.join(given)} mean something else")
+        respelled = {case(name): value for name, value in options.items()}
+        lab.expect(documented == lab.source(**respelled), f"the options {', '.join(respelled)} mean something else")
 
 
 @rule(
@@ -169,11 +169,11 @@ def check_secrets_stay_hidden(lab: Lab) -> None:
     if not secrets:
         raise NotApplicableError("the harness names no secrets")
     for where, text in _said(lab, secrets):
-        found = [number for number, secret in enumerate(secrets) if secret in text]
+        leaked = [number for number, secret in enumerate(secrets) if secret in text]
         shown = text
         for secret in secrets:
             shown = shown.replace(secret, "*****")
-        lab.expect(not found, f"a secret is in {where}: {shown[:400]}")
+        lab.expect(not leaked, f"a secret is in {where}: {shown[:400]}")
 
 
 @rule(

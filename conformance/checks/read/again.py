@@ -78,7 +78,7 @@ def check_a_range_gives_the_same_rows_after_a_restart(lab: Lab) -> None:
     source = lab.source()
     enumerator = lab.enumerator(source)
     ranges = lab.everything(enumerator)
-    starts = enumerator.starts([each.split_id for each in ranges], first=True)
+    starts = enumerator.starts([part.split_id for part in ranges], first=True)
     first = _whole(lab, source, ranges, enumerator)
     lab.tell("pickle the source")
     again: Source = pickle.loads(cloudpickle.dumps(source))  # type: ignore[no-untyped-call]  # noqa: S301 - just written

@@ -102,14 +102,19 @@ def check_told_columns_change_nothing(lab: Lab) -> None:
     lab.split(*after(*range(4)))
     source = lab.source()
     columns = schema_of(source)
-    told = source.with_schema(columns)
-    lab.expect(schema_of(told) == columns, f"columns that are told become others: {schema_of(told)}, not {columns}")
-    enumerator = lab.enumerator(told)
-    batches = lab.read(told, lab.everything(enumerator), enumerator)
+    with_columns = source.with_schema(columns)
+    lab.expect(
+        schema_of(with_columns) == columns,
+        f"columns that are told become others: {schema_of(with_columns)}, not {columns}",
+    )
+    enumerator = lab.enumerator(with_columns)
+    batches = lab.read(with_columns, lab.everything(enumerator), enumerator)
     lab.compare(lab.keys(batches))
     for batch in batches:
-        if not batch.schema.equals(told.arrow_schema, check_metadata=True):
-            raise lab.fail(f"a batch of a source that is told its columns differs: {_other(told.arrow_schema, batch)}")
+        if not batch.schema.equals(with_columns.arrow_schema, check_metadata=True):
+            raise lab.fail(
+                f"a batch of a source that is told its columns differs: {_other(with_columns.arrow_schema, batch)}"
+            )
 
 
 @rule(
@@ -181,8 +186,8 @@ def check_small_rows_come_together(lab: Lab) -> None:
     enumerator = lab.enumerator(source)
     batches = lab.read(source, lab.everything(enumerator), enumerator)
     lab.compare(lab.keys(batches))
-    found = len(batches)
-    lab.expect(found <= _MOST_BATCHES, f"{_SMALL_ROWS:,} rows of {_SMALL:,} bytes come in {found:,} batches")
+    count = len(batches)
+    lab.expect(count <= _MOST_BATCHES, f"{_SMALL_ROWS:,} rows of {_SMALL:,} bytes come in {count:,} batches")
 
 
 def _ignore(lab: Lab) -> dict[str, str]:
@@ -201,11 +206,11 @@ def _odd_batches(lab: Lab, source: Source) -> Iterator[pa.RecordBatch]:
     enumerator = lab.enumerator(source)
     ranges = lab.everything(enumerator)
     yield from lab.read(source, ranges, enumerator)
-    for each in ranges:
-        for start in range(each.start, each.end + 1):
-            for end in (start, start + 1, each.end):
-                if start <= end <= each.end:
-                    yield from lab.read(source, [type(each)(each.split_id, start, end)], enumerator)
+    for part in ranges:
+        for start in range(part.start, part.end + 1):
+            for end in (start, start + 1, part.end):
+                if start <= end <= part.end:
+                    yield from lab.read(source, [type(part)(part.split_id, start, end)], enumerator)
 
 
 def _large_task(lab: Lab, source: Source) -> tuple[ReadTask, Json | None]:
@@ -218,13 +223,13 @@ def _large_task(lab: Lab, source: Source) -> tuple[ReadTask, Json | None]:
 
 def _other(wanted: pa.Schema, batch: pa.RecordBatch) -> str:
     """Return the first thing in which a batch's schema differs."""
-    found = batch.schema
-    if found.names != wanted.names:
-        return f"its columns are {', '.join(found.names) or 'none'}, not {', '.join(wanted.names)}"
-    for one, other in zip(wanted, found, strict=True):
-        if not one.equals(other, check_metadata=True):
-            return f"its column {one.name!r} is {_field(other)}, not {_field(one)}"
-    return f"its metadata is {found.metadata}, not {wanted.metadata}"
+    schema = batch.schema
+    if schema.names != wanted.names:
+        return f"its columns are {', '.join(schema.names) or 'none'}, not {', '.join(wanted.names)}"
+    for field, other in zip(wanted, schema, strict=True):
+        if not field.equals(other, check_metadata=True):
+            return f"its column {field.name!r} is {_field(other)}, not {_field(field)}"
+    return f"its metadata is {schema.metadata}, not {wanted.metadata}"
 
 
 def _field(field: pa.Field) -> str:

@@ -104,7 +104,7 @@ def check_the_loss_of_one_row_is_noticed_in_every_range(lab: Lab) -> None:
         tasks = [lab.task(ranges, enumerator) for ranges in _around(placed, lab.splits[-1].rows[trimmed - 1].key)]
         lab.splits[-1].trim(trimmed)
         for task in tasks:
-            wanted = [key for each in task.ranges for key in _keys_of(placed, each)]
+            wanted = [key for part in task.ranges for key in _keys_of(placed, part)]
             gone = [key for key in wanted if not any(key in split.keys for split in lab.splits)]
             _expect_loss_or_all(lab, source, enumerator.snapshot(), task, wanted, gone)
 
@@ -128,13 +128,13 @@ def check_rows_that_are_deleted_while_they_are_read_are_data_loss(lab: Lab) -> N
     task = lab.task(lab.everything(enumerator), enumerator)
     wanted = split.keys
     reading = iter(source.reader(enumerator.snapshot()).read(task))
-    found = lab.keys([next(reading)])
+    keys = lab.keys([next(reading)])
     split.trim(_LARGE_ROWS)
     try:
-        found += lab.keys(reading)
+        keys += lab.keys(reading)
     except DataLossError:
         return
-    lab.expect(found == wanted, f"{len(wanted) - len(found)} rows are deleted after the first batch, and left out")
+    lab.expect(keys == wanted, f"{len(wanted) - len(keys)} rows are deleted after the first batch, and left out")
 
 
 def _around(placed: Mapping[SplitId, Mapping[int, Sequence[str]]], key: str) -> Iterator[list[SplitRange]]:
@@ -158,7 +158,7 @@ def _keys_of(placed: Mapping[SplitId, Mapping[int, Sequence[str]]], wanted: Spli
 def _expect_loss_or_all(
     lab: Lab, source: Source, state: Json | None, task: ReadTask, wanted: Sequence[str], gone: Sequence[str]
 ) -> None:
-    asked = listed([f"{each.split_id} from {each.start} to {each.end}" for each in task.ranges])
+    asked = listed([f"{part.split_id} from {part.start} to {part.end}" for part in task.ranges])
     if not gone:
         lab.saw("a range that lost nothing")
     elif len(gone) == len(wanted):
@@ -166,9 +166,9 @@ def _expect_loss_or_all(
     elif len(gone) == 1:
         lab.saw("a range that lost its first row only")
     try:
-        found = lab.keys(source.reader(state).read(task))
+        keys = lab.keys(source.reader(state).read(task))
     except DataLossError:
         lab.expect(gone, f"nothing is gone of {asked}, but the reader raises DataLossError")
         return
-    lab.expect(not gone, f"{listed(gone)} is gone of {asked}, but the reader gives {len(found)} rows and no error")
-    lab.expect(sorted(found) == sorted(wanted), f"{asked} gives {listed(found)}, and not {listed(wanted)}")
+    lab.expect(not gone, f"{listed(gone)} is gone of {asked}, but the reader gives {len(keys)} rows and no error")
+    lab.expect(sorted(keys) == sorted(wanted), f"{asked} gives {listed(keys)}, and not {listed(wanted)}")

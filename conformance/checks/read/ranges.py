@@ -123,11 +123,11 @@ def check_a_task_reads_all_its_ranges(lab: Lab) -> None:
     source = lab.source()
     enumerator = lab.enumerator(source)
     pieces, left_out = [], []
-    for each in lab.everything(enumerator):
-        third = (each.end - each.start) // 3
-        first, last = each.start + third, each.end - third
-        pieces += [SplitRange(each.split_id, each.start, first), SplitRange(each.split_id, last, each.end)]
-        left_out.append(SplitRange(each.split_id, first, last))
+    for whole in lab.everything(enumerator):
+        third = (whole.end - whole.start) // 3
+        first, last = whole.start + third, whole.end - third
+        pieces += [SplitRange(whole.split_id, whole.start, first), SplitRange(whole.split_id, last, whole.end)]
+        left_out.append(SplitRange(whole.split_id, first, last))
     expected = {number: lab.keys(lab.read(source, [piece], enumerator)) for number, piece in enumerate(pieces)}
     if lab.keys(lab.read(source, left_out, enumerator)):
         lab.saw("a gap")
@@ -177,14 +177,14 @@ def check_empty_ranges_give_nothing(lab: Lab) -> None:
     lab.split(*after(*range(4)))
     source = lab.source()
     enumerator = lab.enumerator(source)
-    for each in lab.everything(enumerator):
-        for at in sorted({each.start, (each.start + each.end) // 2, each.end}):
-            lab.tell(f"read {each.split_id} from {at} to {at}")
-            found = lab.keys(lab.read(source, [SplitRange(each.split_id, at, at)], enumerator))
-            lab.expect(not found, f"{each.split_id} from {at} to {at} gives {counted(len(found), 'row')}")
+    for whole in lab.everything(enumerator):
+        for at in sorted({whole.start, (whole.start + whole.end) // 2, whole.end}):
+            lab.tell(f"read {whole.split_id} from {at} to {at}")
+            keys = lab.keys(lab.read(source, [SplitRange(whole.split_id, at, at)], enumerator))
+            lab.expect(not keys, f"{whole.split_id} from {at} to {at} gives {counted(len(keys), 'row')}")
     lab.tell("read a task without ranges")
-    found = lab.keys(source.reader(enumerator.snapshot()).read(ReadTask(())))
-    lab.expect(not found, f"a task without ranges gives {counted(len(found), 'row')}")
+    keys = lab.keys(source.reader(enumerator.snapshot()).read(ReadTask(())))
+    lab.expect(not keys, f"a task without ranges gives {counted(len(keys), 'row')}")
 
 
 @rule(
@@ -220,12 +220,12 @@ def check_holes_cost_no_rows(lab: Lab) -> None:
         if whole.end - whole.start > len(split.rows):
             lab.saw("a hole")
         for position in range(whole.start, whole.end):
-            found = lab.keys(lab.read(source, [SplitRange(whole.split_id, position, position + 1)], enumerator))
+            keys = lab.keys(lab.read(source, [SplitRange(whole.split_id, position, position + 1)], enumerator))
             head = lab.peeking(enumerator).peek({whole.split_id: position})[whole.split_id]
             due = int(head is not None and head.position == position)
             lab.expect(
-                len(found) == due,
-                f"position {position} of {whole.split_id} gives {listed(found)}, though peek() says that "
+                len(keys) == due,
+                f"position {position} of {whole.split_id} gives {listed(keys)}, though peek() says that "
                 f"{'a row stands' if due else 'no row stands'} there",
             )
         for cut in range(whole.start + 1, whole.end):
@@ -263,7 +263,5 @@ def check_nothing_but_holes_gives_nothing(lab: Lab) -> None:
             raise lab.fail(f"peek() finds no two rows in {whole.split_id}")
         rest = SplitRange(whole.split_id, first.position + 1, last.position)
         lab.saw("a hole")
-        found = lab.keys(lab.read(source, [rest], enumerator))
-        lab.expect(
-            not found, f"{rest.split_id} holds nothing from {rest.start} to {rest.end}, but gives {listed(found)}"
-        )
+        keys = lab.keys(lab.read(source, [rest], enumerator))
+        lab.expect(not keys, f"{rest.split_id} holds nothing from {rest.start} to {rest.end}, but gives {listed(keys)}")

@@ -183,15 +183,15 @@ def _expect_values(lab: Lab, values: Mapping[str, str | None]) -> None:
     enumerator = lab.enumerator(source)
     batches = lab.read(source, lab.everything(enumerator), enumerator)
     lab.compare(lab.keys(batches))
-    for (name, wanted), found in zip(values.items(), lab.values(batches), strict=True):
-        lab.expect(found == wanted, f"{name} was written, {_named(wanted)}, and {_unlike(wanted, found)} was read")
+    for (name, wanted), read in zip(values.items(), lab.values(batches), strict=True):
+        lab.expect(read == wanted, f"{name} was written, {_named(wanted)}, and {_unlike(wanted, read)} was read")
 
 
-def _unlike(wanted: str | None, found: str | None) -> str:
-    if wanted is None or found is None or max(len(wanted), len(found)) <= 40:
-        return _named(found)
-    at = _first_difference(wanted, found)
-    return f"{_named(found)}, other from character {at:,} on,"
+def _unlike(wanted: str | None, read: str | None) -> str:
+    if wanted is None or read is None or max(len(wanted), len(read)) <= 40:
+        return _named(read)
+    at = _first_difference(wanted, read)
+    return f"{_named(read)}, other from character {at:,} on,"
 
 
 def _first_difference(first: Sequence[str], second: Sequence[str]) -> int:

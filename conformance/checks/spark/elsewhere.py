@@ -42,11 +42,11 @@ def check_a_cluster_reads_it_also_when_tasks_fail(lab: Lab) -> None:
     source = lab.source(minPartitions="2")
     lab.tell("stream on two executors, where every first attempt of a task fails")
     with another_driver(lab) as driver:
-        found: Delivered = driver.call(read_on_cluster, source, lab.harness.key_column, str(folder(lab)))
-    if found.retries:
+        delivered: Delivered = driver.call(read_on_cluster, source, lab.harness.key_column, str(folder(lab)))
+    if delivered.retries:
         lab.saw("a task that was tried again")
-    lab.tell(f"{len(found.keys)} rows came from {found.executors} executors")
-    lab.compare(found.keys, in_order=False)
+    lab.tell(f"{len(delivered.keys)} rows came from {delivered.executors} executors")
+    lab.compare(delivered.keys, in_order=False)
 
 
 @rule(

@@ -103,7 +103,7 @@ def check_partitions_are_the_same_whenever_they_are_asked_for(lab: Lab) -> None:
             empty = run.tasks(batch.end, batch.end)
             lab.expect(not empty, f"between an offset and itself there are {len(empty)} partitions: {empty}")
             state = batch.end.get("enumerator")
-            read = [each for task in now for each in source.reader(state).read(task)]
+            read = [batch_read for task in now for batch_read in source.reader(state).read(task)]
             first, again = sorted(lab.keys(batch.read)), sorted(lab.keys(read))
             lab.expect(first == again, f"batch {number} reads {first}, and when its planner has ended, {again}")
             nothing = lab.keys(source.reader(state).read(ReadTask(())))
@@ -112,9 +112,9 @@ def check_partitions_are_the_same_whenever_they_are_asked_for(lab: Lab) -> None:
 
 def _expect_same(lab: Lab, what: str, first: Sequence[ReadTask], second: Sequence[ReadTask]) -> None:
     # What details lead to is seen by reading.
-    one, other = ([task.ranges for task in tasks] for tasks in (first, second))
-    if one == other:
+    ranges, other = ([task.ranges for task in tasks] for tasks in (first, second))
+    if ranges == other:
         return
-    number = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), -1)
-    shown = f"{one[number]} and {other[number]}" if number >= 0 else f"{len(one)} and {len(other)} of them"
+    number = next((n for n, (a, b) in enumerate(zip(ranges, other, strict=False)) if a != b), -1)
+    shown = f"{ranges[number]} and {other[number]}" if number >= 0 else f"{len(ranges)} and {len(other)} of them"
     raise lab.fail(f"{what}, are not the same: {shown}")

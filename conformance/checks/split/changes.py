@@ -193,7 +193,7 @@ def check_a_removed_split_is_missing_and_harms_no_other(lab: Lab) -> None:
     extents = enumerator.extents(before)
     lab.expect(set(extents) <= set(before), f"extents() says something of {listed(sorted(set(extents) - set(before)))}")
     now = lab.until(
-        lambda: None if set(names) & (found := set(enumerator.discover())) else found,
+        lambda: None if set(names) & (discovered := set(enumerator.discover())) else discovered,
         f"{listed(names)} is deleted, but still discovered",
     )
     lab.expect(now, "a split is deleted, and the other is not discovered any more either")
@@ -241,8 +241,8 @@ def check_rows_that_go_with_a_split_are_data_loss(lab: Lab) -> None:
     query.start()
     try:
         query.rest()
-    except DataLossError as found:
-        error = found
+    except DataLossError as loss:
+        error = loss
     else:
         raise lab.fail(f"{listed(names)} is deleted with an unread row, and the query goes on")
     named = [name for name in names if name in str(error)]
@@ -292,7 +292,7 @@ def check_a_split_begins_where_its_rows_do(lab: Lab) -> None:
     split = lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(4)))
     source = lab.source()
     enumerator = lab.enumerator(source)
-    before = {each.split_id: Extent(each.start, each.end) for each in lab.everything(enumerator)}
+    before = {whole.split_id: Extent(whole.start, whole.end) for whole in lab.everything(enumerator)}
     for trimmed in (2, 4):
         begins = {name: extent.begin for name, extent in before.items()}
         split.trim(trimmed)
@@ -326,7 +326,7 @@ def _only_of(lab: Lab, source: Source, enumerator: SplitEnumerator, wanted: Spli
     """Return the splits that hold rows of one of the kit's splits."""
     keys = set(wanted.keys)
     return [
-        each.split_id
-        for each in lab.everything(enumerator)
-        if keys.intersection(lab.keys(lab.read(source, [each], enumerator)))
+        whole.split_id
+        for whole in lab.everything(enumerator)
+        if keys.intersection(lab.keys(lab.read(source, [whole], enumerator)))
     ]

@@ -43,8 +43,8 @@ def check_a_begin_moves_with_every_row_that_is_deleted(lab: Lab) -> None:
         name, gone_at = stands[row.key]
 
         def moved(name: str = name, gone_at: int = gone_at) -> Mapping[str, Extent] | None:
-            found = enumerator.extents(enumerator.discover())
-            return found if name not in found or found[name].begin > gone_at else None
+            extents = enumerator.extents(enumerator.discover())
+            return extents if name not in extents or extents[name].begin > gone_at else None
 
         extents = lab.until(moved, f"the row at {gone_at} of {name!r} is deleted, but it does not begin behind it")
         for key in split.keys:

@@ -142,13 +142,13 @@ def check_a_split_keeps_its_name(lab: Lab) -> None:
             lab.split(BEGIN_MS + number * SECOND_MS)
         splits = lab.discovered(enumerator)
         extents = enumerator.extents(splits)
-        for each in known:
+        for split in known:
             lab.expect(
-                each.split_id in splits,
-                f"the split {each.split_id!r} is not found any more; there are {listed(splits)}",
+                split.split_id in splits,
+                f"the split {split.split_id!r} is not found any more; there are {listed(splits)}",
             )
-            begin = extents[each.split_id].begin
-            lab.expect(begin == each.start, f"{each.split_id!r} began at {each.start}, and now begins at {begin}")
+            begin = extents[split.split_id].begin
+            lab.expect(begin == split.start, f"{split.split_id!r} began at {split.start}, and now begins at {begin}")
     wrong = ordered_difference("the first range of what grows", first, lab.keys(lab.read(source, known, enumerator)))
     if wrong is not None:
         raise lab.fail(wrong)

@@ -263,12 +263,12 @@ def check_a_batch_can_be_read_in_another_process(lab: Lab) -> None:
     query = Query(lab, lab.source())
     query.run_until_read(_rows(splits))
     query.stop()
-    batch = max(query.batches, key=lambda each: len(each.keys))
+    batch = max(query.batches, key=lambda candidate: len(candidate.keys))
     elsewhere = lab.elsewhere()
     lab.tell(f"read batch {batch.number} in another process")
-    found = elsewhere.call(batch_of, lab.open_run, query.source, query.cores, batch.start, batch.end)
+    read = elsewhere.call(batch_of, lab.open_run, query.source, query.cores, batch.start, batch.end)
     what = f"batch {batch.number} read here, and in another process"
-    wrong = ordered_difference(what, sorted(batch.keys), sorted(lab.keys(found)))
+    wrong = ordered_difference(what, sorted(batch.keys), sorted(lab.keys(read)))
     lab.expect(wrong is None, wrong or "")
 
 

@@ -161,8 +161,8 @@ def _refuse(lab: Lab, bad_ms: int | None, **options: str) -> None:
         lab.tell(f"the query ends: {type(refusal).__name__}")
         lab.saw("a refusal")
         return
-    given = ", ".join(f"{name}={value}" for name, value in options.items())
-    raise lab.fail(f"the row {bad} is delivered with {given}, and the query goes on")
+    written = ", ".join(f"{name}={value}" for name, value in options.items())
+    raise lab.fail(f"the row {bad} is delivered with {written}, and the query goes on")
 
 
 def _leave_out(lab: Lab, bad_ms: int | None) -> None:
@@ -205,9 +205,9 @@ def expect_as_if_without(lab: Lab, query: Query, bad_ms: int | None) -> None:
 
 def expect_watermark_within(lab: Lab, query: Query, first_ms: int, last_ms: int) -> None:
     """Expect the watermark to be where the rows to align by stand, from the first to the last of them."""
-    found = query.batches[-1].watermark_ms
+    watermark_ms = query.batches[-1].watermark_ms
     lab.expect(
-        found is not None and first_ms - 1 <= found < last_ms,
-        f"the watermark is {said(found)}, where no row to align by stands: they are from {said(first_ms)} to "
+        watermark_ms is not None and first_ms - 1 <= watermark_ms < last_ms,
+        f"the watermark is {said(watermark_ms)}, where no row to align by stands: they are from {said(first_ms)} to "
         f"{said(last_ms)}",
     )

@@ -105,13 +105,13 @@ def check_latest_is_never_too_great(lab: Lab) -> None:
     for split, heads in _heads(lab, placed).items():
         for end in [*sorted(placed[split]), max(placed[split], default=-1) + 1]:
             before = [head.event_time_ms for head in heads if head.position < end]
-            found = lab.latest(enumerator, {split: end})[split]
+            latest_ms = lab.latest(enumerator, {split: end})[split]
             lab.saw("a time" if before else "no row")
-            said = f"latest() of {split!r} before {end} says {found}, "
-            lab.expect(before or found is None, f"{said}but there is no row before it")
-            lab.expect(not before or found is not None, f"{said}but there are rows before it")
-            if found is not None:
-                lab.expect(found <= max(before), f"{said}but the greatest event time before it is {max(before)}")
+            said = f"latest() of {split!r} before {end} says {latest_ms}, "
+            lab.expect(before or latest_ms is None, f"{said}but there is no row before it")
+            lab.expect(not before or latest_ms is not None, f"{said}but there are rows before it")
+            if latest_ms is not None:
+                lab.expect(latest_ms <= max(before), f"{said}but the greatest event time before it is {max(before)}")
 
 
 @rule(
@@ -175,13 +175,13 @@ def check_lookup_finds_the_first_row_at_or_after_a_time(lab: Lab) -> None:
         lab.split(*_at(2_499, 2_501))
     enumerator, heads = _looked_up(lab)
     for time_ms in _times_to_try(heads):
-        found = enumerator.lookup(time_ms, list(heads))
+        answers = enumerator.lookup(time_ms, list(heads))
         for split, there in heads.items():
             first = next((head for head in there if head.event_time_ms >= time_ms), None)
-            lab.expect(split in found, f"lookup() was asked for split {split!r} and answered only for others")
+            lab.expect(split in answers, f"lookup() was asked for split {split!r} and answered only for others")
             lab.expect(
-                found[split] == first,
-                f"lookup() in {split!r} of {said(time_ms)} says {_head(found[split])}, "
+                answers[split] == first,
+                f"lookup() in {split!r} of {said(time_ms)} says {_head(answers[split])}, "
                 f"but the first row at or after it is {_head(first)}",
             )
             lab.saw("a time after all" if first is None else "a row")
@@ -205,10 +205,10 @@ def check_lookup_skips_no_row_of_a_split_in_disorder(lab: Lab) -> None:
     lab.split(*_at(5_000, 30_000, 1_000, 8_000, 2_000, 40_000, 10_000))
     enumerator, heads = _looked_up(lab)
     for time_ms in _times_to_try(heads):
-        found = enumerator.lookup(time_ms, list(heads))
+        answers = enumerator.lookup(time_ms, list(heads))
         for split, there in heads.items():
             first = next((head for head in there if head.event_time_ms >= time_ms), None)
-            answer = found[split]
+            answer = answers[split]
             if first is None:
                 continue
             lab.saw("a row")
@@ -240,25 +240,25 @@ def _looked_up(lab: Lab) -> tuple[SupportsTimeIndex, dict[SplitId, list[Head]]]:
 def _heads(lab: Lab, placed: Mapping[SplitId, Mapping[int, Collection[str]]]) -> dict[SplitId, list[Head]]:
     """Return the positions that hold rows to align by; rows that share one count by their least time."""
     times = lab.times
-    found = {}
+    heads = {}
     for split, positions in placed.items():
         known = {at: [times[key] for key in keys if key in times] for at, keys in positions.items()}
-        found[split] = [Head(at, min(times_ms)) for at, times_ms in sorted(known.items()) if times_ms]
-    return found
+        heads[split] = [Head(at, min(times_ms)) for at, times_ms in sorted(known.items()) if times_ms]
+    return heads
 
 
 def _expect_greatest(lab: Lab) -> None:
     """Raise ConformanceError unless latest() of whole splits is their greatest event time."""
     enumerator, placed = _placed(lab)
     ends = {split: max(positions) + 1 for split, positions in placed.items() if positions}
-    found = lab.latest(enumerator, ends)
+    latest = lab.latest(enumerator, ends)
     times = lab.times
     for split, positions in placed.items():
         counted = [times[key] for keys in positions.values() for key in keys if key in times]
         if counted:
             lab.saw("a time")
-            said = f"latest() of {split!r} before {ends[split]} says {found.get(split)}"
-            lab.expect(found[split] == max(counted), f"{said}, but the greatest time before it is {max(counted)}")
+            said = f"latest() of {split!r} before {ends[split]} says {latest.get(split)}"
+            lab.expect(latest[split] == max(counted), f"{said}, but the greatest time before it is {max(counted)}")
 
 
 def _expect_peeks(lab: Lab, **options: str) -> None:
@@ -269,13 +269,13 @@ def _expect_peeks(lab: Lab, **options: str) -> None:
     ends = {split: max(positions) + 1 for split, positions in placed.items() if positions}
     for step in range(1 + max(ends[split] - begins[split] for split in begins)):
         asked = {split: min(begin + step, ends[split]) for split, begin in begins.items()}
-        found = enumerator.peek(asked)
+        answers = enumerator.peek(asked)
         for split, position in asked.items():
             first = next((head for head in heads[split] if head.position >= position), None)
-            lab.expect(split in found, f"peek() was asked for split {split!r} and answered only for others")
+            lab.expect(split in answers, f"peek() was asked for split {split!r} and answered only for others")
             lab.expect(
-                found[split] == first,
-                f"peek() of {split!r} at {position} says {_head(found[split])}, but a reader that begins there "
+                answers[split] == first,
+                f"peek() of {split!r} at {position} says {_head(answers[split])}, but a reader that begins there "
                 f"yields {_head(first)} first, of those to align by",
             )
             _witness(lab, placed[split], position, first)

@@ -182,10 +182,10 @@ def check_a_split_that_wakes_holds_the_watermark_again(lab: Lab) -> None:
     query.run_until_read([*woken, *busy.append_each(*after(300, 400))])
     query.pass_time(5)
     lab.saw("a split that woke")
-    found, limit_ms = query.batches[-1].watermark_ms, _past(201)
+    watermark_ms, limit_ms = query.batches[-1].watermark_ms, _past(201)
     lab.expect(
-        found is not None and found <= limit_ms,
-        f"the watermark is {said(found)}, but split {quiet.number} woke and stands at {said(limit_ms)}",
+        watermark_ms is not None and watermark_ms <= limit_ms,
+        f"the watermark is {said(watermark_ms)}, but split {quiet.number} woke and stands at {said(limit_ms)}",
     )
     lab.refuse(late(lab.times, query.batches))
 
@@ -240,8 +240,8 @@ def check_the_watermark_reaches_the_last_event_times(lab: Lab) -> None:
     expected_ms = watermark_ms(
         lab.written, lab.times, query.delivered, cut_ms=None, out_of_orderness_ms=2 * SECOND_MS, released=released
     )
-    found = query.batches[-1].watermark_ms
-    lab.expect(found == expected_ms, f"at the end the watermark is {said(found)}, and not {said(expected_ms)}")
+    source_ms = query.batches[-1].watermark_ms
+    lab.expect(source_ms == expected_ms, f"at the end the watermark is {said(source_ms)}, and not {said(expected_ms)}")
 
 
 @rule(
@@ -263,8 +263,8 @@ def check_a_split_that_never_had_a_row_holds_no_watermark(lab: Lab) -> None:
     query.run_until_read(lab.rows)
     query.rest()
     lab.saw("an empty split")
-    found = query.batches[-1].watermark_ms
-    lab.expect(found == _past(5), f"the watermark is {said(found)}, and not {said(_past(5))}")
+    watermark_ms = query.batches[-1].watermark_ms
+    lab.expect(watermark_ms == _past(5), f"the watermark is {said(watermark_ms)}, and not {said(_past(5))}")
 
 
 @rule(
@@ -289,10 +289,11 @@ def check_times_are_exact_to_the_millisecond(lab: Lab) -> None:
         lab.saw("a batch of one millisecond")
         unread = [at_ms for at_ms in times.values() if at_ms > read[0]]
         limit_ms = min(unread, default=read[0]) - 1
-        found = batch.watermark_ms
+        watermark_ms = batch.watermark_ms
         lab.expect(
-            found is not None and found <= limit_ms,
-            f"after batch {batch.number} the watermark is {said(found)}, but a row of {said(limit_ms + 1)} may come",
+            watermark_ms is not None and watermark_ms <= limit_ms,
+            f"after batch {batch.number} the watermark is {said(watermark_ms)}, "
+            f"but a row of {said(limit_ms + 1)} may come",
         )
 
 
@@ -303,10 +304,11 @@ def _until_idle(lab: Lab, query: Query, quiet: int, busy: int) -> None:
     query.pass_time(29)
     query.run_until_read(lab.splits[busy].append_each(*after(66)))
     held_ms = _past(5)
-    found = query.batches[-1].watermark_ms
+    watermark_ms = query.batches[-1].watermark_ms
     lab.expect(
-        found is not None and found <= held_ms,
-        f"the watermark is {said(found)} before the idle timeout is over, but split {quiet} stands at {said(held_ms)}",
+        watermark_ms is not None and watermark_ms <= held_ms,
+        f"the watermark is {said(watermark_ms)} before the idle timeout is over, "
+        f"but split {quiet} stands at {said(held_ms)}",
     )
     lab.saw("a split that holds")
     query.clock.sleep(2)

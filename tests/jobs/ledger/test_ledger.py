@@ -137,7 +137,7 @@ def test_an_object_that_was_not_read_was_left_out_or_overwritten_or_is_new_or_ne
     bucket.put_rows("new.parquet", [(9, NOON)])
     bucket.put_rows("0.parquet", [(8, NOON), (9, NOON)])
     assert states("_hidden.parquet")[0] == ["left out"]
-    assert "its folder 'some' is not gone into without recursiveFileLookup" in states("some/4.parquet")[1]
+    assert "its folder 'some' is not entered without recursiveFileLookup" in states("some/4.parquet")[1]
     assert states("1.parquet", modifiedAfter="2100-01-01")[0] == ["read", "left out"]
     assert states("new.parquet") == (["not found yet"], "it was never seen; the next discovery round finds it")
     assert states("0.parquet")[0] == ["read", "overwritten"]
