@@ -43,23 +43,21 @@ def simulated(objects: int, new: int = 0) -> Iterator[list[S3Object]]:
     dice = random.Random(7)
     later = random.Random(8)
     wanted = set(later.sample(range(objects), new))
-    simulated_objects = []
+    listed = []
     for number in range(objects):
         folder = f"warehouse/events/dt=2026-01-{1 + number * 28 // objects:02}"
         modified_ms = FIRST_MS + dice.randrange(2 * DAY_MS)
-        simulated_objects.append(
+        listed.append(
             S3Object(
                 f"{folder}/part-{number:08}-{number:032x}.json", 10_240, f"{dice.getrandbits(128):032x}", modified_ms
             )
         )
         if number in wanted:
-            simulated_objects.append(
-                S3Object(f"{folder}/part-{number:08}-new.json", 10_240, "0" * 32, FIRST_MS + 3 * DAY_MS)
-            )
-        if len(simulated_objects) >= IN_A_PAGE:
-            yield simulated_objects
-            simulated_objects = []
-    yield simulated_objects
+            listed.append(S3Object(f"{folder}/part-{number:08}-new.json", 10_240, "0" * 32, FIRST_MS + 3 * DAY_MS))
+        if len(listed) >= IN_A_PAGE:
+            yield listed
+            listed = []
+    yield listed
 
 
 def discovered(pages: Iterable[list[S3Object]], seen: SeenObjects) -> ChunkSorter:
