@@ -155,7 +155,7 @@ def plan_all(
             seconds = time.perf_counter() - begun
             if end == start:
                 return planned
-            report = coordinator.report() or {}
+            report = coordinator.source_progress() or {}
             asked = {name: report[name] for name in ("peeks", "lookups")}
             past_ms = latest_read_ms(start, end, history) - report["bound"]
             planned.append(Planned(asked, meter.take(), past_ms, seconds))

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from tidegate.enumerators.notes.folder import StateFolder
+from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.planning.pace import BATCHES, batch_note
 from tidegate.errors import ConnectorError
 from tidegate.sources.listeners import add_listener
@@ -28,14 +28,14 @@ _listening: WeakSet[SparkSession] = WeakSet()
 def listen_to_batches(spark: SparkSession, application_id: str) -> None:
     """Add the listener to a session, once: each session has queries of its own."""
     if spark not in _listening:
-        add_listener(spark, _BatchListener(StateFolder.of_application(application_id).within(BATCHES)))
+        add_listener(spark, _BatchListener(NoteFolder.of_application(application_id).within(BATCHES)))
         _listening.add(spark)
 
 
 class _BatchListener(StreamingQueryListener):
     """Leaves a note for the planner of every tidegate source of a query, after each batch."""
 
-    def __init__(self, notes: StateFolder) -> None:
+    def __init__(self, notes: NoteFolder) -> None:
         self._notes = notes
         self._planners: dict[str, set[str]] = {}
 

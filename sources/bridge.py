@@ -33,9 +33,9 @@ from pyspark.sql.types import StructType
 from tidegate.alignment.budget import Budget
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.notes.folder import StateFolder
+from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.group import GroupFolder
-from tidegate.enumerators.notes.report import ReportNote
+from tidegate.enumerators.notes.progress import ProgressNote
 from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Offset
 from tidegate.enumerators.planning.pace import BATCHES, BatchPace
@@ -158,7 +158,7 @@ def _group(source: Source, driver: Driver) -> GroupFolder | None:
     if strategy.group is None or strategy.max_drift_ms is None:
         return None
     return GroupFolder(
-        StateFolder.of_application(driver.application_id).within("groups", strategy.group),
+        NoteFolder.of_application(driver.application_id).within("groups", strategy.group),
         strategy.max_drift_ms,
         strategy.group_priority,
         strategy.group_members,
@@ -222,7 +222,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, source: Source, schema: StructType, driver: Driver) -> None:
         self._loaded, self._schema, self._driver = source, schema, driver
         self._planner: SourceCoordinator | None = None
-        self._report_note: ReportNote | None = None
+        self._progress_note: ProgressNote | None = None
 
     @cached_property
     def _source(self) -> Source:
@@ -263,7 +263,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise ContractError(f"Spark asks for an unknown read limit: {limit!r}")
         with _in_one_sentence():
             offset = coordinator.latest_offset(start, budget, min_rows)
-        self._note().write(coordinator.report())
+        self._note().write(coordinator.source_progress())
         if self._source.include_source_watermark and _reads_past_end_of_time(start, offset):
             _LOG.warning(
                 "the last run ended with a watermark of plus infinity, and Spark's never goes back: for "
@@ -287,10 +287,10 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _read(self._source, _as_task(partition))
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802
-        report = None if self._planner is None else self._planner.report()
-        if report is None:
+        progress = None if self._planner is None else self._planner.source_progress()
+        if progress is None:
             return None
-        return {**report, "planner": self._note().planner_id, "reads": self._source.reads}
+        return {**progress, "planner": self._note().planner_id, "reads": self._source.reads}
 
     def stop(self) -> None:
         if self._planner is not None:
@@ -303,14 +303,14 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         target = self._source.target_batch_duration
         if target is None:
             return None
-        notes, name = StateFolder.of_application(self._driver.application_id).within(BATCHES), self._note().planner_id
+        notes, name = NoteFolder.of_application(self._driver.application_id).within(BATCHES), self._note().planner_id
         return BatchPace(target.total_seconds(), lambda: notes.read(name))
 
-    def _note(self) -> ReportNote:
-        if self._report_note is None:
-            application = StateFolder.of_application(self._driver.application_id)
-            self._report_note = ReportNote(application, self._source.connector, self._source.reads)
-        return self._report_note
+    def _note(self) -> ProgressNote:
+        if self._progress_note is None:
+            application = NoteFolder.of_application(self._driver.application_id)
+            self._progress_note = ProgressNote(application, self._source.connector, self._source.reads)
+        return self._progress_note
 
     def _coordinator(self) -> SourceCoordinator:
         if self._planner is None:

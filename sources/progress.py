@@ -1,4 +1,4 @@
-"""The typed progress of a source after its last plan (its JSON: ``enumerators/planning/report.py``)."""
+"""The typed progress of a source after its last plan (its JSON: ``enumerators/planning/source_progress.py``)."""
 
 from __future__ import annotations
 
@@ -112,39 +112,39 @@ class SourceProgress:
         return self.metrics.get("approximateQueueSize")
 
     @classmethod
-    def from_report(cls, report: Mapping[str, Any]) -> SourceProgress:
-        """Read the JSON of a report; unknown keys of a newer tidegate are left out."""
-        behind = report["mostBehind"]
+    def from_json(cls, data: Mapping[str, Any]) -> SourceProgress:
+        """Read the JSON; unknown keys of a newer tidegate are left out."""
+        behind = data["mostBehind"]
         return cls(
-            reads=report.get("reads", ""),
-            watermark=_time(report["watermark"]),
-            bound=_time(report["bound"]),
-            low=_time(report["low"]),
-            held_by=report["heldBy"],
-            group_bound=_time(report["groupBound"]),
-            splits=report["splits"],
-            spread=_spread(report["spread"]),
-            planned_rows=report.get("plannedRows", 0),
-            rows_remaining=report["rowsRemaining"],
-            num_files_outstanding=report.get("numFilesOutstanding", 0),
-            num_bytes_outstanding=report.get("numBytesOutstanding", 0),
-            event_time_lag=_duration(report["eventTimeLag"]),
+            reads=data.get("reads", ""),
+            watermark=_time(data["watermark"]),
+            bound=_time(data["bound"]),
+            low=_time(data["low"]),
+            held_by=data["heldBy"],
+            group_bound=_time(data["groupBound"]),
+            splits=data["splits"],
+            spread=_spread(data["spread"]),
+            planned_rows=data.get("plannedRows", 0),
+            rows_remaining=data["rowsRemaining"],
+            num_files_outstanding=data.get("numFilesOutstanding", 0),
+            num_bytes_outstanding=data.get("numBytesOutstanding", 0),
+            event_time_lag=_duration(data["eventTimeLag"]),
             most_behind=None if behind is None else MostBehind(behind[0], behind[1], _duration(behind[2])),
-            late_rows=report["lateRows"],
-            late_rows_total=report["lateRowsTotal"],
-            late_splits=tuple(report["lateSplits"]),
-            paused={split: utc_time(since_ms) for split, since_ms in report["paused"].items()},
-            lookups=report["lookups"],
-            peeks=report["peeks"],
-            inexact_splits=report["inexactSplits"],
-            overshoot=_duration(report.get("overshoot", 0)),
-            metrics=report.get("metrics", {}),
-            time_to_deletion={s: _duration(left * 1000) for s, left in report["secondsToDeletion"].items()},
-            unavailable_splits=tuple(report.get("unavailableSplits", ())),
-            diverged_splits=tuple(report.get("divergedSplits", ())),
+            late_rows=data["lateRows"],
+            late_rows_total=data["lateRowsTotal"],
+            late_splits=tuple(data["lateSplits"]),
+            paused={split: utc_time(since_ms) for split, since_ms in data["paused"].items()},
+            lookups=data["lookups"],
+            peeks=data["peeks"],
+            inexact_splits=data["inexactSplits"],
+            overshoot=_duration(data.get("overshoot", 0)),
+            metrics=data.get("metrics", {}),
+            time_to_deletion={s: _duration(left * 1000) for s, left in data["secondsToDeletion"].items()},
+            unavailable_splits=tuple(data.get("unavailableSplits", ())),
+            diverged_splits=tuple(data.get("divergedSplits", ())),
             by_split={
                 split: SplitDetail(state, _time(next_ms), rows)
-                for split, (state, next_ms, rows) in report.get("bySplit", {}).items()
+                for split, (state, next_ms, rows) in data.get("bySplit", {}).items()
             },
         )
 

@@ -30,13 +30,13 @@ _LOG = logging.getLogger("tidegate.progress")
 class SourceBatch:
     """The part that one source of a query has in a batch.
 
-    said: the progress of the source; None: the source is not tidegate's, or the batch is repeated after a restart.
+    progress: the progress of the source; None: the source is not tidegate's, or the batch is repeated after a restart.
     moved: whether the batch reads anything of the source.
     positions: of every split after the batch; none for a source that is not tidegate's.
     state: the enumerator's snapshot after the batch; None: none.
     """
 
-    said: SourceProgress | None
+    progress: SourceProgress | None
     moved: bool = True
     positions: Mapping[SplitId, int] = field(default_factory=dict)
     state: Json | None = None
@@ -44,12 +44,12 @@ class SourceBatch:
     @classmethod
     def from_json(cls, source: Json) -> SourceBatch:
         """Read a source's part of Spark's progress."""
-        report = json_object(source.get("latestOffset"))
+        latest = json_object(source.get("latestOffset"))
         end = Offset.recognized(json_object(source["endOffset"])) or Offset()
         # The planner's name is a text: in Spark's own source, a Kafka topic named "planner" has a dict there.
-        is_ours = isinstance(report.get("planner"), str)
+        is_ours = isinstance(latest.get("planner"), str)
         return cls(
-            said=SourceProgress.from_report(report) if is_ours else None,
+            progress=SourceProgress.from_json(latest) if is_ours else None,
             moved=source["startOffset"] != source["endOffset"],
             positions=end.progress.positions,
             state=end.enumerator,
@@ -109,9 +109,9 @@ class QueryProgress:
         return self.sources[0]
 
     @property
-    def said(self) -> list[SourceProgress]:
+    def source_progress(self) -> list[SourceProgress]:
         """The progress of tidegate's sources, in Spark's order."""
-        return [source.said for source in self.sources if source.said is not None]
+        return [source.progress for source in self.sources if source.progress is not None]
 
 
 def progress(query: StreamingQuery) -> list[SourceProgress]:
@@ -120,7 +120,7 @@ def progress(query: StreamingQuery) -> list[SourceProgress]:
     Empty before the first progress; other sources are left out.  The same until the next batch is done.
     """
     last = query.lastProgress
-    return [] if last is None else QueryProgress.parse(last.json).said
+    return [] if last is None else QueryProgress.parse(last.json).source_progress
 
 
 def on_progress(spark: SparkSession, callback: Callable[[str, int, list[SourceProgress]], object]) -> Listener:
@@ -141,8 +141,8 @@ def on_progress(spark: SparkSession, callback: Callable[[str, int, list[SourcePr
         def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
             try:
                 entry = QueryProgress.parse(event.progress.json)
-                if said := entry.said:
-                    callback(entry.name or entry.id, entry.number, said)
+                if source_progress := entry.source_progress:
+                    callback(entry.name or entry.id, entry.number, source_progress)
             except Exception:  # noqa: BLE001 - it is the caller's code
                 _LOG.exception("a callback of tidegate.on_progress failed")
 
@@ -155,7 +155,7 @@ def on_progress(spark: SparkSession, callback: Callable[[str, int, list[SourcePr
 
 
 def json_object(value: Any) -> Json:
-    """Return an offset or a report as a JSON object; an empty one for other values, as other sources have."""
+    """Return an offset or a progress as a JSON object; an empty one for other values, as other sources have."""
     if isinstance(value, str):  # as in Spark Connect
         try:
             value = json.loads(value)

@@ -46,8 +46,8 @@ class Run(Protocol):
     def tasks(self, start: Json, end: Json) -> list[ReadTask]:
         """Return the tasks of a batch."""
 
-    def report(self) -> Json | None:
-        """Return the report of the last plan."""
+    def source_progress(self) -> Json | None:
+        """Return the progress of the source after the last plan."""
 
     def close(self) -> None:
         """Release all resources."""

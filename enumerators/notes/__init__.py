@@ -1,1 +1,1 @@
-"""Notes between the planners of one machine: alignment groups, and the reports that ``tidegate watch`` shows."""
+"""Notes between the planners of one machine: alignment groups, and the progress that ``tidegate watch`` shows."""

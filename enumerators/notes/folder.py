@@ -20,26 +20,26 @@ from urllib.parse import quote
 from tidegate.enumerators.contract import Json
 from tidegate.errors import ConnectorError
 
-__all__ = ["StateFolder", "applications"]
+__all__ = ["NoteFolder", "applications"]
 
 _ATTEMPTS = 3
 _FORGOTTEN_S = 24 * 3600.0  # a planner touches its notes every few seconds
 
 
-class StateFolder:
+class NoteFolder:
     """A private folder of JSON notes; made when the first note is written."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @classmethod
-    def of_application(cls, application_id: str) -> StateFolder:
+    def of_application(cls, application_id: str) -> NoteFolder:
         """Return the folder that all planners of a Spark application share; they run on the driver's machine."""
         return cls(_root() / quote(application_id, safe=""))
 
-    def within(self, *names: str) -> StateFolder:
+    def within(self, *names: str) -> NoteFolder:
         """Return a folder inside this one."""
-        return StateFolder(self.path.joinpath(*(quote(name, safe="") for name in names)))
+        return NoteFolder(self.path.joinpath(*(quote(name, safe="") for name in names)))
 
     def write(self, name: str, note: Json) -> None:
         """Write a note, in place of an earlier one of that name.
@@ -99,14 +99,14 @@ class StateFolder:
         return note
 
 
-def applications() -> list[StateFolder]:
+def applications() -> list[NoteFolder]:
     """Return the folders of this user's applications on this machine; removes those that were unused for a day."""
     folders = []
     for path in sorted(_root().glob("*")) if _is_private() else ():
         if time.time() - _last_touched(path) > _FORGOTTEN_S:
             shutil.rmtree(path, ignore_errors=True)
         else:
-            folders.append(StateFolder(path))
+            folders.append(NoteFolder(path))
     return folders
 
 

@@ -17,7 +17,7 @@ from dataclasses import asdict, replace
 from tidegate.alignment.group import GroupBound, Member, group_bound
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.notes.folder import StateFolder
+from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.errors import ConnectorError
 
 __all__ = ["LEASE_S", "GroupFolder"]
@@ -42,7 +42,7 @@ class GroupFolder:
 
     def __init__(
         self,
-        folder: StateFolder,
+        folder: NoteFolder,
         max_drift_ms: int,
         priority: int = 0,
         expected: int | None = None,

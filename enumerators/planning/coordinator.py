@@ -28,7 +28,7 @@ from tidegate.enumerators.planning.membership import Membership
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Hollow, Offset
 from tidegate.enumerators.planning.pace import BatchPace
 from tidegate.enumerators.planning.published import Published
-from tidegate.enumerators.planning.report import Reporter
+from tidegate.enumerators.planning.source_progress import ProgressReporter
 from tidegate.enumerators.planning.splits import FoundSplits, Splits
 from tidegate.errors import ContractError, PositionGoneError, UnavailableError
 from tidegate.readers.contract import ReadTask
@@ -104,7 +104,7 @@ class SourceCoordinator:
         self._source, self._open, self._settings, self._cores = source, open_enumerator, settings, cores
         self._membership = Membership(group, settings.watermarks.max_drift_ms)
         self._pace, self._clocks = pace, clocks
-        self._reporter = Reporter(source)
+        self._reporter = ProgressReporter(source)
         self._published = Published(self._reporter, clocks)
         self._opened: _Opened | None = None
         self._is_bounded = self._nothing_came = False
@@ -153,9 +153,9 @@ class SourceCoordinator:
         ranges = opened.splits.everything()
         return self._assigned(ranges, opened.enumerator), opened.enumerator.snapshot()
 
-    def report(self) -> Json | None:
+    def source_progress(self) -> Json | None:
         """Return what the last plan decided, for people and progress bars; None before the first."""
-        return self._published.report
+        return self._published.progress
 
     def close(self) -> None:
         """Close the enumerator; may be called twice."""

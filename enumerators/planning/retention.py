@@ -10,14 +10,14 @@ from collections.abc import Mapping
 
 from tidegate.alignment.splits import Extents, Positions, SplitId
 
-__all__ = ["RetentionWatch"]
+__all__ = ["RetentionEstimate"]
 
 _WINDOW_S = 600.0
 _SPACING_S = 60.0
 _LEAST_S = 1.0
 
 
-class RetentionWatch:
+class RetentionEstimate:
     """Estimates when the begin of each split passes its position, from the recent moves of the begin.
 
     Recent means some ten minutes: deletion may begin late in a run, and then goes on in jumps.

@@ -12,7 +12,7 @@ from tidegate.alignment.plan import Progress
 from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, SplitRange
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import SplitEnumerator, SupportsAvailability, SupportsValidation
-from tidegate.enumerators.planning.report import Reporter
+from tidegate.enumerators.planning.source_progress import ProgressReporter
 from tidegate.errors import DataLossError
 
 __all__ = ["FoundSplits", "Splits"]
@@ -58,7 +58,7 @@ class Splits:
     def __init__(
         self,
         enumerator: SplitEnumerator,
-        reporter: Reporter,
+        reporter: ProgressReporter,
         clocks: Clocks,
         *,
         discovery_interval_s: float,

@@ -14,7 +14,7 @@ from tidegate.alignment.splits import SplitId
 from tidegate.alignment.strategy import milliseconds
 from tidegate.errors import OptionError
 from tidegate.jobs.backfill.output import Noted
-from tidegate.jobs.survey import Stretch, Survey
+from tidegate.jobs.run_extent import RunExtent, Stretch
 from tidegate.sources.contract import Source
 from tidegate.sources.options import parse_duration
 from tidegate.sources.query_progress import SourceBatch
@@ -81,10 +81,10 @@ class BackfillArguments(ABC):
         }
 
     @abstractmethod
-    def survey(self, noted: Noted) -> Survey | None:
+    def run_extent(self, noted: Noted) -> RunExtent | None:
         """Return the extent of a run that starts now; None: only reading tells.
 
-        Raises what ``tidegate.jobs.survey.survey`` raises, and OptionError for a source that is another one than
+        Raises what ``tidegate.jobs.run_extent.survey`` raises, and OptionError for a source that is another one than
         that which the notes are of.
         """
 

@@ -15,7 +15,7 @@ from typing_extensions import Self
 
 from tidegate.alignment.splits import SplitId
 from tidegate.jobs.backfill.standing import Standing, standing
-from tidegate.jobs.survey import Stretch
+from tidegate.jobs.run_extent import Stretch
 from tidegate.sources.query_progress import QueryProgress
 
 __all__ = ["EventTimeBar"]

@@ -9,7 +9,7 @@ from typing import Any
 from tidegate.errors import CheckpointError, OptionError
 from tidegate.jobs.backfill.arguments import BackfillArguments
 from tidegate.jobs.backfill.output import Noted
-from tidegate.jobs.survey import Survey, survey
+from tidegate.jobs.run_extent import RunExtent, run_extent
 from tidegate.sources.kafka.source import KafkaSource
 
 __all__ = ["KafkaArguments"]
@@ -56,10 +56,10 @@ class KafkaArguments(BackfillArguments):
             **BackfillArguments.binding(self),  # super() and slots do not go together
         }
 
-    def survey(self, noted: Noted) -> Survey:
+    def run_extent(self, noted: Noted) -> RunExtent:
         """Ask the brokers, which know at once."""
         try:
-            return survey(self.source(), noted.positions, noted.state)
+            return run_extent(self.source(), noted.positions, noted.state)
         except CheckpointError as error:
             raise OptionError(
                 f"--bootstrap-servers is {self.bootstrap_servers}, which is another Kafka cluster than the one "

@@ -76,7 +76,7 @@ def backfill(arguments: BackfillArguments, out: Path, errors: Console, *, master
     source, output = arguments.source(), Output(out)
     with ends_on_signals(), output.alone():
         noted = output.noted(arguments.binding())
-        extent = arguments.survey(noted)
+        extent = arguments.run_extent(noted)
         stretches = {} if extent is None else dict(extent.stretches)
         if extent is not None and extent.is_empty:
             return Summary(output.path, len(stretches), 0, output.rows(), 0, 0.0)

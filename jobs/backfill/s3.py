@@ -12,7 +12,7 @@ from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 from tidegate.jobs.backfill.arguments import BackfillArguments
 from tidegate.jobs.backfill.output import Noted
-from tidegate.jobs.survey import Stretch, Survey, survey
+from tidegate.jobs.run_extent import RunExtent, Stretch, run_extent
 from tidegate.sources.query_progress import SourceBatch
 from tidegate.sources.s3.source import S3Source
 
@@ -46,13 +46,13 @@ class S3Arguments(BackfillArguments):
         options = {f"--option {name}": self._option(name) for name in _BINDING}
         return {"--path": self.path, **options, **BackfillArguments.binding(self)}
 
-    def survey(self, noted: Noted) -> Survey | None:
+    def run_extent(self, noted: Noted) -> RunExtent | None:
         """List new objects, but not before the first run: all objects would be surveyed twice."""
         if noted.state is None:
             return None
         # A message of a queue comes once, and the run itself needs it.
         source = self.source().model_copy(update={"queue_url": None, "clean_source": "off"})
-        return survey(source, noted.positions, noted.state)
+        return run_extent(source, noted.positions, noted.state)
 
     def stretches(self, batch: SourceBatch, splits: Collection[SplitId]) -> dict[SplitId, Stretch]:
         """Return the stretches of manifests."""

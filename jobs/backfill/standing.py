@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tidegate.alignment.splits import SplitId
 from tidegate.jobs.figures import clock_time, count, share, span
-from tidegate.jobs.survey import Stretch
+from tidegate.jobs.run_extent import Stretch
 from tidegate.sources.progress import epoch_ms
 from tidegate.sources.query_progress import QueryProgress
 
@@ -72,7 +72,7 @@ def standing(stretches: Mapping[SplitId, Stretch], recent: Sequence[QueryProgres
     whole_ms = 0 if begin_ms is None or end_ms is None else max(0, end_ms - begin_ms)
     seconds = sum(batch.seconds for batch in recent)
     rows_per_s = sum(batch.rows for batch in recent) / seconds if seconds else 0.0
-    last = next((said for batch in reversed(recent) if (said := batch.source.said) is not None), None)
+    last = next((progress for batch in reversed(recent) if (progress := batch.source.progress) is not None), None)
     if last is None:
         return Standing(begin_ms, 0, whole_ms, rows, sum(stretch.rows for stretch in stretches.values()), rows_per_s)
     if begin_ms is None or end_ms is None:

@@ -17,8 +17,8 @@ from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.errors import OptionError
 from tidegate.jobs.demo.windowed_count import CountRun, count_by_window
 from tidegate.jobs.figures import count
+from tidegate.jobs.run_extent import Stretch, run_extent
 from tidegate.jobs.session import ends_on_signals, spark_session
-from tidegate.jobs.survey import Stretch, survey
 from tidegate.servers import KafkaServer, write_history
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.query_progress import QueryProgress
@@ -99,7 +99,7 @@ def run_demo(rows: int, say: Callable[[str], None], *, master: str = "local[*]")
                         ("aligned", aligned, "1 minute"),
                     )
                 )
-                return Demo(survey(aligned).stretches, runs)
+                return Demo(run_extent(aligned).stretches, runs)
 
 
 def _sources(bootstrap_servers: str, rows: int) -> tuple[KafkaSource, KafkaSource]:
@@ -121,5 +121,5 @@ def _sources(bootstrap_servers: str, rows: int) -> tuple[KafkaSource, KafkaSourc
 
 
 def _sentence(name: str, batch: QueryProgress, rows: int) -> str:
-    left = sum(said.rows_remaining for said in batch.said)
+    left = sum(progress.rows_remaining for progress in batch.source_progress)
     return f"Counting {name}: batch {batch.number}, {count(rows - left)} of {count(rows)} rows read"

@@ -117,13 +117,13 @@ def _keys(run: SourceRun, shown: Trace) -> list[str]:
 
 def _batches(run: SourceRun, shown: Trace) -> str:
     rows, seconds = [batch.rows for batch in run.batches], [batch.query.seconds for batch in run.batches]
-    late = {index for index, batch in enumerate(run.batches) if batch.said.late_rows}
+    late = {index for index, batch in enumerate(run.batches) if batch.progress.late_rows}
     pictures = [
         columns(shown.batches, rows, "rows", f"{run.name}: rows of each batch.", late),
         columns(shown.batches, seconds, "seconds", f"{run.name}: seconds that each batch took."),
     ]
     if shown.band is not None:  # the lines of splits show their pauses
-        paused = [batch.said.splits.get("paused", 0) for batch in run.batches]
+        paused = [batch.progress.splits.get("paused", 0) for batch in run.batches]
         pictures.append(columns(shown.batches, paused, "paused splits", f"{run.name}: splits that each batch paused."))
     if late:
         pictures.append(legend([key("marked", "batch with late rows")]))
@@ -149,7 +149,7 @@ def _row(run: SourceRun) -> tuple[str, ...]:
         clock_time(last.watermark),
         clock_time(last.bound),
         count(_late(run)),
-        f"{sum(batch.said.lookups for batch in run.batches) / batches:.1f}" if batches else "-",
+        f"{sum(batch.progress.lookups for batch in run.batches) / batches:.1f}" if batches else "-",
     )
 
 

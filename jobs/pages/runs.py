@@ -19,7 +19,7 @@ class PlannedBatch(NamedTuple):
     """
 
     query: QueryProgress
-    said: SourceProgress
+    progress: SourceProgress
     rows: int
 
 
@@ -44,15 +44,15 @@ def source_runs(progresses: Sequence[QueryProgress]) -> list[SourceRun]:
     """
     batches: dict[int, list[PlannedBatch]] = {}
     last: dict[int, SourceProgress] = {}
-    for progress in progresses:
+    for entry in progresses:
         planned = {
             # Spark's own count depends on the sink, which may skip rows or read them twice.
-            index: PlannedBatch(progress, source.said, source.said.planned_rows if source.moved else 0)
-            for index, source in enumerate(progress.sources)
-            if source.said is not None
+            index: PlannedBatch(entry, source.progress, source.progress.planned_rows if source.moved else 0)
+            for index, source in enumerate(entry.sources)
+            if source.progress is not None
         }
-        last |= {index: batch.said for index, batch in planned.items()}
+        last |= {index: batch.progress for index, batch in planned.items()}
         if any(batch.rows for batch in planned.values()):
             for index, batch in planned.items():
                 batches.setdefault(index, []).append(batch)
-    return [SourceRun(said.reads, tuple(batches.get(index, ())), said) for index, said in sorted(last.items())]
+    return [SourceRun(shown.reads, tuple(batches.get(index, ())), shown) for index, shown in sorted(last.items())]

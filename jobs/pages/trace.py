@@ -1,6 +1,6 @@
 """The trace of a run: the event time that every split reached after every batch.  Pure.
 
-A report has the event time of each split's next record.  A split that is read to its end has none: it counts as being
+A progress has the event time of each split's next record.  A split that is read to its end has none: it counts as being
 at its last known time, or at the source's watermark, whichever is later.  Both are lower bounds.  If its history is
 known, it is at its last record.
 """
@@ -16,7 +16,7 @@ from statistics import median_low
 from tidegate.alignment.splits import SplitId
 from tidegate.jobs.pages.axis import Axis, utc_times
 from tidegate.jobs.pages.runs import PlannedBatch
-from tidegate.jobs.survey import Stretch
+from tidegate.jobs.run_extent import Stretch
 from tidegate.sources.progress import SplitDetail, epoch_ms
 
 __all__ = ["Band", "Trace", "trace", "with_axis"]
@@ -64,24 +64,24 @@ def trace(batches: Sequence[PlannedBatch], history: Mapping[SplitId, Stretch] | 
     """Return the trace of at least one batch; splits without a known event time are left out.
 
     Up to 12 splits are lines, more are a band.
-    history: the stretch of every split, in the order of their lines; None: only reports are known.
+    history: the stretch of every split, in the order of their lines; None: only progress is known.
     """
     stretches = {} if history is None else history
-    splits = stretches or sorted({s for batch in batches for s in batch.said.by_split}, key=_order)
+    splits = stretches or sorted({s for batch in batches for s in batch.progress.by_split}, key=_order)
     by_split = {split: _reached(split, batches, stretches.get(split)) for split in splits}
     reached = {split: times for split, times in by_split.items() if times[-1] is not None}
     band = None
-    if not all(batch.said.by_split for batch in batches):
+    if not all(batch.progress.by_split for batch in batches):
         reached, band = {}, _spreads(batches)
     elif len(reached) > _MOST_LINES:
         reached, band = {}, _band(list(reached.values()))
     return Trace(
         [batch.query.number for batch in batches],
         reached,
-        bound=[epoch_ms(batch.said.bound) for batch in batches],
+        bound=[epoch_ms(batch.progress.bound) for batch in batches],
         watermark=[epoch_ms(batch.query.watermark) for batch in batches],
         paused={s: frozenset(i for i, b in enumerate(batches) if _state(b, s) == _PAUSED) for s in reached},
-        source_watermark=[epoch_ms(batch.said.watermark) for batch in batches],
+        source_watermark=[epoch_ms(batch.progress.watermark) for batch in batches],
         band=band,
     )
 
@@ -111,14 +111,14 @@ def with_axis(run: Trace) -> tuple[Trace, Axis | None]:
 
 def _reached(split: SplitId, batches: Sequence[PlannedBatch], history: Stretch | None) -> list[int | None]:
     """Return the event time of a split before the first batch, and after each; there is at least one."""
-    first = batches[0].said
+    first = batches[0].progress
     times = [_before(first.by_split.get(split), epoch_ms(first.low)) if history is None else history.begin_ms]
     for batch in batches:
-        detail = batch.said.by_split.get(split)
+        detail = batch.progress.by_split.get(split)
         if history is not None and detail is not None and detail.next_event_time is None:
             times.append(history.end_ms)
         else:
-            times.append(_after(times[-1], detail, epoch_ms(batch.said.watermark)))
+            times.append(_after(times[-1], detail, epoch_ms(batch.progress.watermark)))
     return times
 
 
@@ -151,12 +151,12 @@ def _band(reached: Sequence[Sequence[int | None]]) -> Band:
 def _spreads(batches: Sequence[PlannedBatch]) -> Band:
     """Return the range of the splits' event times, by the spread of each plan."""
     # The low of the first batch is the time of the slowest split before it; those of the others are unknown.
-    first = next((batch.said.spread for batch in batches if batch.said.spread is not None), None)
-    before: tuple[datetime | None, ...] = (batches[0].said.low, first and first[1], first and first[2])
+    first = next((batch.progress.spread for batch in batches if batch.progress.spread is not None), None)
+    before: tuple[datetime | None, ...] = (batches[0].progress.low, first and first[1], first and first[2])
     slowest, median, fastest = ([epoch_ms(at)] for at in before)
     for batch in batches:
         # When all is read, no split has a next event time: all are at least at the watermark.
-        spread = batch.said.spread or (batch.said.watermark,) * 3
+        spread = batch.progress.spread or (batch.progress.watermark,) * 3
         for line, at in zip((slowest, median, fastest), spread, strict=True):
             line.append(epoch_ms(at))
     return Band(slowest, median, fastest)
@@ -167,7 +167,7 @@ def _within(axis: Axis, times: Sequence[int | None]) -> list[int | None]:
 
 
 def _state(batch: PlannedBatch, split: SplitId) -> str | None:
-    detail = batch.said.by_split.get(split)
+    detail = batch.progress.by_split.get(split)
     return None if detail is None else detail.state
 
 

@@ -18,7 +18,7 @@ from tidegate.enumerators.kafka.enumerator import KafkaEnumerator, KafkaTimestam
 from tidegate.enumerators.kafka.offsets import OffsetsSpec
 from tidegate.enumerators.kafka.snapshot import KafkaSnapshot
 from tidegate.enumerators.kafka.subscription import Assign, Subscribe, SubscribePattern, Subscription
-from tidegate.enumerators.planning.report import first_names
+from tidegate.enumerators.planning.source_progress import first_names
 from tidegate.errors import OptionError
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.assigners import TimestampAssigner, TimeUnit, assigner_of

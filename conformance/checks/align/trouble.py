@@ -97,7 +97,7 @@ def check_a_late_split_is_read_and_counted_under_admit(lab: Lab) -> None:
 
     def all_are_read() -> bool:
         nonlocal counted
-        counted = max(counted, int((query.running.report() or {}).get("lateRowsTotal", 0)))
+        counted = max(counted, int((query.running.source_progress() or {}).get("lateRowsTotal", 0)))
         return set(lab.times) <= set(query.delivered)
 
     query.run_until(all_are_read, f"{len(lab.times)} rows were written and not all delivered")

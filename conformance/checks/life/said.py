@@ -239,7 +239,7 @@ def _said(lab: Lab, secrets: list[str]) -> Iterator[tuple[str, str]]:
         yield "repr(reader)", repr(source.reader(None))
         query = Query(lab, source)
         query.run_until_read(rows)
-        report = query.running.report()
+        report = query.running.source_progress()
         query.stop()
         for offset in query.offsets:
             lab.saw("an offset")

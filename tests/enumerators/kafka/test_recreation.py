@@ -273,7 +273,7 @@ def test_a_partition_without_a_leader_does_not_keep_the_others_from_being_read(c
     fill(cluster, topic, 5, OLD + 5000)
     found, last = query.drain(last)
     assert len(found) == 5
-    assert query.report()["unavailableSplits"] == [f"{lonely}-0"]
+    assert query.source_progress()["unavailableSplits"] == [f"{lonely}-0"]
     again = run(topic, lonely, server=cluster)
     fill(cluster, topic, 5, OLD + 10_000)
     found, last = again.drain(last)

@@ -98,4 +98,4 @@ def test_what_decides_which_objects_are_meant_is_bound_and_nothing_secret():
 
 
 def test_objects_are_not_looked_at_twice_by_the_first_run():
-    assert of_objects().survey(Noted()) is None
+    assert of_objects().run_extent(Noted()) is None

@@ -11,7 +11,7 @@ from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCommit,
 from tidegate.errors import ContractError, DataLossError
 from tidegate.sources.contract import Source
 
-__all__ = ["Stretch", "Survey", "survey"]
+__all__ = ["RunExtent", "Stretch", "run_extent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class RunExtent:
     """The extent of a run that starts now.
 
     stretches: of every split.
@@ -50,7 +50,7 @@ class Survey:
         return all(stretch.begin_ms is None for stretch in self.stretches.values())
 
 
-def survey(source: Source, positions: Positions | None = None, state: Json | None = None) -> Survey:
+def run_extent(source: Source, positions: Positions | None = None, state: Json | None = None) -> RunExtent:
     """Return the extent of a run that starts now.
 
     positions: where an earlier run of the same query ended; None: there was none.
@@ -79,7 +79,7 @@ def survey(source: Source, positions: Positions | None = None, state: Json | Non
         heads = index.heads(unread)
         latest = index.latest({s: Extent(extents[s].begin, ends[s]) for s in unread})
         noted = enumerator.snapshot()
-    return Survey(
+    return RunExtent(
         {
             s: Stretch(
                 starts[s],
