@@ -33,12 +33,12 @@ __all__ = [
 ]
 
 AREAS = {
-    "SPLIT": "which splits there are",
-    "READ": "what a range gives",
-    "STATE": "what a restart goes on from",
+    "SPLIT": "discovery of splits",
+    "READ": "rows of ranges",
+    "STATE": "restarts and snapshots",
     "TIME": "watermark and event time",
     "ALIGN": "splits kept together in event time",
-    "LIFE": "what is opened, closed, said and hidden",
+    "LIFE": "constructors, closing, messages and secrets",
     "WHOLE": "random lives of a query",
     "SPARK": "as Spark runs it",
     "FAULT": "while the other side fails",

@@ -165,8 +165,8 @@ def test_the_summary_tells_what_became_of_each_area(run):
     run("-q").stdout.fnmatch_lines(
         [
             "*= conformance of small (test_small.py::TestSmall) =*",
-            "SPLIT *which splits there are *1 skipped",
-            "READ *what a range gives *1 passed, 2 failed",
+            "SPLIT *discovery of splits *1 skipped",
+            "READ *rows of ranges *1 passed, 2 failed",
             "SPARK *1 passed",
             "failed: READ-2 the title of READ-2 (MUST)",
             "without HOLES: cannot: nothing leaves any",

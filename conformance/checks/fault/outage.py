@@ -1,4 +1,4 @@
-"""FAULT: the other side fails while it is planned from and read."""
+"""FAULT: the other side fails during plans and reads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 _CONTRACT = "SplitReader.read: raises DeadlineError; enumerators/contract.py: its own deadline and its own retries"
 _HINTS = (
-    "time-outs of the client, also for connecting: without one it waits for ever",
+    "time-outs of the client, also for connecting: without them it waits for ever",
     "which errors of the client become ConnectorError, and which slip through",
     "a connection that broke and is used again",
 )
@@ -61,7 +61,7 @@ def check_a_broken_connection_costs_no_rows(lab: Lab) -> None:
     "FAULT-2",
     "slow answers double nothing",
     tier=Tier.FAULTS,
-    purpose="A request that is sent again because its answer is late may be answered twice.",
+    purpose="A request that is repeated because its answer is late may be answered twice.",
     tested=_TESTED.format("every answer takes a second"),
     passes=_PASSES,
     look_at=("an answer that belongs to an earlier request, after a time-out", *_HINTS),
@@ -117,9 +117,9 @@ def check_damaged_answers_are_never_believed(lab: Lab) -> None:
     "a crash of the other side costs no rows",
     tier=Tier.FAULTS,
     purpose="A broker that is killed and comes back must not end in lost or doubled rows.",
-    tested=_TESTED.format("the process that is read from is killed, before it comes back with all that it had"),
+    tested=_TESTED.format("the process of the other side is killed, before it comes back with all its data"),
     passes=_PASSES,
-    look_at=("what is remembered of the other side, such as sessions and leaders, and is no longer true", *_HINTS),
+    look_at=("stale knowledge of the other side, such as sessions and leaders", *_HINTS),
     needs=(Ability.FAULT_CRASH,),
     witness=("something that failed",),
     source=_CONTRACT,
@@ -135,11 +135,11 @@ def check_a_crash_of_the_other_side_costs_no_rows(lab: Lab) -> None:
     "FAULT-5",
     "a connection that breaks within a range doubles nothing",
     tier=Tier.FAULTS,
-    purpose="A reader that connects again goes on where it stood: at the row before it comes twice, behind it is lost.",
+    purpose="After a reconnect a reader must go on exactly after its last row: otherwise a row is doubled or lost.",
     tested="Of a range of some MB the first Arrow batch is taken; then every connection breaks, or the other "
     "side is killed, for a third of a second, while the others are asked for.",
     passes="The reader gives every row once, in order, or an error; another one gives every row once.",
-    look_at=("where the reader goes on after a time-out or a new connection", "pages that are asked for again"),
+    look_at=("the position of the reader after a time-out or a new connection", "pages that are asked for again"),
     witness=("rows that came after the break",),
     source="SplitReader.read: the records of every range, in position order",
 )

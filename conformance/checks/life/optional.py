@@ -1,4 +1,4 @@
-"""LIFE: the protocols that an enumerator may have on top."""
+"""LIFE: the optional protocols of an enumerator."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _AT_ONCE_S = 0.5
     "LIFE-14",
     "metrics are few numbers with the names of Spark",
     level=Level.SHOULD,
-    purpose="They stand in every progress of the query; other names and types are not found by dashboards.",
+    purpose="They are in every progress of the query; dashboards do not find other names and types.",
     tested="metrics() is called before and after splits were looked at.",
     passes=f"At most {_MOST_METRICS} names in camelCase, each with an int; the source is not asked for them.",
     look_at=("numbers of NumPy, floats and truths", "names with underscores", "a figure for each split: sum them up"),
@@ -70,7 +70,7 @@ def check_metrics_have_names_of_spark(lab: Lab) -> None:
     "LIFE-15",
     "the other side's clock tells this time",
     level=Level.SHOULD,
-    purpose="What is in the future is told by it: milliseconds taken for seconds hold or drop every row.",
+    purpose="It decides which rows are in the future: milliseconds taken for seconds hold or drop every row.",
     tested="wall_clock() is called until it has gone on.",
     passes="It returns seconds since 1970, within a day of this machine's, and goes on, never back; nobody is asked.",
     look_at=(
@@ -103,8 +103,11 @@ def check_the_clock_is_of_this_time(lab: Lab) -> None:
     purpose="It is called before every plan, often with the same positions, and never for the last batch of a run.",
     tested="commit() is called with the same positions again and again, while nothing and while all is read; a run in "
     "which it was not called is followed by another one.",
-    passes="What is not committed can still be found and read; repeating changes nothing.",
-    look_at=("what is freed that the positions do not cover", "counters that add what was committed before"),
+    passes="Rows that are not committed can still be found and read; repeated calls change nothing.",
+    look_at=(
+        "resources released before the positions cover them",
+        "counters that add what was committed before",
+    ),
     witness=("rows that are not committed",),
     source="SupportsCommit.commit",
 )
@@ -127,7 +130,7 @@ def check_commit_may_be_repeated(lab: Lab) -> None:
         )
     enumerator.close()
     lab.saw("rows that are not committed")
-    # The run after one that ended before the offset of its last batch was committed.
+    # The run after one that ended before its last batch was committed.
     for number in range(2):
         enumerator = lab.enumerator(source, state, begin)
         keys = lab.keys(lab.read(source, _there(enumerator), enumerator))
@@ -146,7 +149,7 @@ def check_commit_may_be_repeated(lab: Lab) -> None:
     tested="Every part of every split is read with the details that an enumerator gives, with those that it gives "
     "later, and with those of one that was restored; pickled, as they travel.",
     passes="The rows are the same.",
-    look_at=("a clock or a random id in details", "what only the run that discovered a split knows"),
+    look_at=("a clock or a random id in details", "facts that only the run that discovered a split knows"),
     source="SupportsDetails.details: the same rows for the same range",
 )
 def check_details_lead_to_the_same_rows(lab: Lab) -> None:
@@ -178,7 +181,7 @@ def check_details_lead_to_the_same_rows(lab: Lab) -> None:
     "LIFE-18",
     "costs add up",
     level=Level.SHOULD,
-    purpose="Batches are cut by bisecting costs: where a part costs more than the whole, limits are not held.",
+    purpose="Batches are cut by bisecting costs: if a part costs more than the whole, limits are not kept.",
     tested="cost() is asked for nothing, for splits alone and together, and for parts of them.",
     passes="Nothing costs nothing; splits together cost what they cost alone, up to rounding; a part costs no more "
     "than the whole, and its parts together no less; with positions_are_rows, rows are positions. Nobody is asked.",

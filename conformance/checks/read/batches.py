@@ -1,4 +1,4 @@
-"""READ: batches are what Spark takes: of one schema, valid, bounded, and made as they are asked for."""
+"""READ: batches as Spark takes them: of one schema, valid, bounded, and made lazily."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SMALL = 1_000
 _SMALL_ROWS = 3_000
 _MOST_BATCHES = 60
 _READINGS = 6
-_WHOLE = 0.9  # of the time that a reading takes: what comes after it was there already
+_WHOLE = 0.9  # of the time of a reading: a later batch was ready before
 
 
 @rule(
@@ -71,7 +71,7 @@ def check_every_batch_has_the_schema(lab: Lab) -> None:
     purpose="Spark trusts the buffers of a batch: a wrong one is garbage, or the end of the JVM.",
     tested="Every batch, also of empty texts, nulls and other alphabets, is validated in full.",
     passes="Arrow finds nothing, and no column that is not nullable holds a null.",
-    look_at=("buffers made by hand", "bytes put into a text column without a look", "a null where nullable is False"),
+    look_at=("buffers made by hand", "bytes put into a text column without a check", "a null where nullable is False"),
     source="pyarrow.RecordBatch.validate(full=True)",
 )
 def check_batches_are_valid(lab: Lab) -> None:
@@ -91,8 +91,8 @@ def check_batches_are_valid(lab: Lab) -> None:
 @rule(
     "READ-23",
     "a source that is told its columns gives the same",
-    purpose="Spark hands the columns back to every query: what was found out at load must not change by that.",
-    tested="The source is given the columns that it has itself, as Spark has them, and read.",
+    purpose="Spark passes the columns back to every query: this must not change them.",
+    tested="The source gets its own columns back, in Spark's form, and is read.",
     passes="Columns and rows are the same as before.",
     look_at=("with_schema()", "a type that Spark has no equal of"),
     source="Source.with_schema",
@@ -143,7 +143,7 @@ def check_batches_are_bounded(lab: Lab) -> None:
 @rule(
     "READ-25",
     "the first batch does not wait for the last",
-    purpose="A reader that gathers everything first needs memory for all of it, and Spark waits.",
+    purpose="A reader that gathers everything first needs memory for everything, and Spark waits.",
     tested=f"A range of {_LARGE_ROWS * _LARGE // 1_000_000} MB is read {_READINGS} times, and its batches are timed.",
     passes=f"In one of them the first batch comes before {_WHOLE:.0%} of the time is over.",
     look_at=("a list of batches that is returned instead of yielded", "a result that is fetched whole"),
@@ -171,7 +171,7 @@ def check_the_first_batch_does_not_wait_for_the_last(lab: Lab) -> None:
     "READ-29",
     "small rows come together",
     level=Level.SHOULD,
-    purpose="Every batch costs Spark the same, however few its rows: one row a batch is a hundred times slower.",
+    purpose="Each batch costs Spark the same time: one row per batch is a hundred times slower.",
     tested=f"{_SMALL_ROWS:,} rows of {_SMALL:,} bytes are read by one range.",
     passes=f"They come in no more than {_MOST_BATCHES} batches.",
     look_at=("a count of bytes or rows that is not set back when a batch is yielded", "a batch for each row"),

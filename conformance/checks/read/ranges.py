@@ -1,4 +1,4 @@
-"""READ: which rows a range gives, and in which order."""
+"""READ: the rows of a range, and their order."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def check_rows_come_once_and_in_order(lab: Lab) -> None:
     "READ-2",
     "every cut of a range gives the same rows",
     purpose="Batches are cut anywhere, by budget and by time: a row at a cut must come once.",
-    tested="A split is read whole, and again cut in two at every position that there is.",
+    tested="A split is read whole, and again cut in two at every position.",
     passes="Both readings give the same rows in the same order.",
-    look_at=("whether start is inclusive and end exclusive", "whether reading begins at start or behind it"),
+    look_at=("whether start is inclusive and end exclusive", "whether reading begins at start or after it"),
     witness=("a cut between two rows",),
     source=_CONTRACT,
 )
@@ -78,7 +78,7 @@ def check_every_cut_of_a_range_gives_the_same_rows(lab: Lab) -> None:
     passes="A position gives the row that was appended there, and a range gives the rows of its positions.",
     look_at=(
         "a limit that is the end, and not the end less the start",
-        "a start of 0 or a count of 0 that means: none was given",
+        "a start of 0 or a count of 0 that is taken for a missing one",
         "pages, blocks or row groups that are not cut at start and end",
     ),
     witness=("a row at each side of a range",),
@@ -143,7 +143,7 @@ def check_a_task_reads_all_its_ranges(lab: Lab) -> None:
 @rule(
     "READ-5",
     "many rows come as one",
-    purpose="What is fetched in pages loses or doubles rows where two pages meet.",
+    purpose="Fetching in pages may lose or double rows where two pages meet.",
     tested=f"A split of {_MANY:,} rows is read by one range.",
     passes="Every row comes once and in order.",
     look_at=(
@@ -165,8 +165,8 @@ def check_many_rows_come_as_one(lab: Lab) -> None:
 
 @rule(
     "READ-6",
-    "empty ranges give nothing, and no ranges neither",
-    purpose="A task may come without rows; one that reads everything instead doubles them.",
+    "empty ranges give nothing, and no ranges give nothing",
+    purpose="A task may have no rows; if it reads everything instead, rows are doubled.",
     tested="Ranges that end where they start are read, at begin, middle and end; so is a task without ranges.",
     passes="No row comes, and no error.",
     look_at=("a limit of 0 that means no limit", "the first or last of no batches"),
@@ -190,8 +190,8 @@ def check_empty_ranges_give_nothing(lab: Lab) -> None:
 @rule(
     "READ-7",
     "holes cost no rows",
-    purpose="Positions are compared, never counted: who counts loses the rows behind a hole.",
-    tested="A split has holes before, between and behind its rows, also several in a row; it is cut everywhere.",
+    purpose="Positions are compared, never counted: counting loses the rows after a hole.",
+    tested="A split has holes before, between and after its rows, also several in a row; it is cut everywhere.",
     passes="Every row comes once and in order, wherever the range is cut.",
     look_at=(
         "a number of rows that is taken for a number of positions",
@@ -240,7 +240,7 @@ def check_holes_cost_no_rows(lab: Lab) -> None:
     "READ-8",
     "nothing but holes gives nothing",
     purpose="A task that waits for rows that will never come hangs the query.",
-    tested="What lies between two rows is read, which is nothing but holes.",
+    tested="The positions between two rows are read, which are all holes.",
     passes="No row comes, and reading ends.",
     look_at=("an empty answer that is asked for again until a row comes", "a null row in place of a hole"),
     needs=(Ability.HOLES,),

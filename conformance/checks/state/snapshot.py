@@ -1,4 +1,4 @@
-"""STATE: what a snapshot is like, and what becomes of one that is not as it was written."""
+"""STATE: the form of snapshots, and snapshots that were changed."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ _MOST_VARIANTS = 24
 @rule(
     "STATE-10",
     "a snapshot survives JSON",
-    purpose="Spark stores an offset as JSON: what is another value after it is another state after a restart.",
+    purpose="Spark stores an offset as JSON: a value that changes there is another state after a restart.",
     tested="Snapshots before the first look, and after it, are written as JSON and read, and pickled for tasks.",
-    passes="A snapshot is a dict of texts, whole numbers, truths, lists and dicts, and equal after both ways; or None.",
+    passes="A snapshot is None, or a dict of texts, ints, bools, lists and dicts that is equal after both ways.",
     look_at=(
         "tuples, which become lists, and keys that are no texts",
         "sets, bytes, datetimes, numbers of NumPy",
@@ -70,7 +70,7 @@ def check_a_snapshot_survives_json(lab: Lab) -> None:
     purpose="It is a part of the offset, and for Spark another offset is another batch.",
     tested="An enumerator looks at splits to which nothing comes, again and again, until the second has changed.",
     passes="Every snapshot is the same text.",
-    look_at=("a clock or a counter in it", "sets, whose order changes", "ids that are made anew by each look"),
+    look_at=("a clock or a counter in it", "sets, whose order changes", "ids that each look makes again"),
     source="SplitEnumerator.snapshot: equal as long as nothing changed",
 )
 def check_a_snapshot_stays_the_same_while_nothing_changes(lab: Lab) -> None:
@@ -112,7 +112,7 @@ def check_a_snapshot_stays_the_same_while_nothing_changes(lab: Lab) -> None:
     passes="All three snapshots are the same text.",
     look_at=(
         "the order of sets: sort them",
-        "what the constructor does not take from the state",
+        "parts of the state that the constructor does not take",
         "run ids and start times",
     ),
     source="SplitEnumerator.snapshot: given back to Source.enumerator by the next run",
@@ -138,7 +138,7 @@ def check_the_same_state_is_the_same_text(lab: Lab) -> None:
     tested=f"{_SPLITS} splits are made, where there can be so many; then one gets {_ROWS} rows.",
     passes=f"The snapshot has at most {_MOST_BYTES:,} bytes, and {_ROWS} rows add at most {_MOST_GROWTH:,}.",
     look_at=(
-        "what is listed for each row or object: keep it where the source is, and name that",
+        "lists of rows or objects: keep them in files beside the source, and name these",
         "positions, which need not be in it: the offset has them",
     ),
     source="SplitEnumerator.snapshot: small",
@@ -161,12 +161,12 @@ def check_a_snapshot_is_small(lab: Lab) -> None:
 
 @rule(
     "STATE-14",
-    "a snapshot of another version is heeded or refused",
-    purpose="Who goes back to the version before, or forward by two, must not read something else without a word.",
-    tested="An enumerator gets a snapshot with a field that nobody knows, and snapshots that each lack a field.",
+    "a snapshot of another version is used or refused",
+    purpose="A user who downgrades, or skips a version, must not silently read other rows.",
+    tested="An enumerator gets a snapshot with an unknown field, and snapshots that each lack a field.",
     passes="It goes on with the same splits and rows, or raises CheckpointError.",
     look_at=(
-        "the constructor and the first discover(): what they read of the state must be checked",
+        "the constructor and the first discover(): the parts of the state that they read must be checked",
         "a version number in the snapshot",
     ),
     source="SplitEnumerator.snapshot: given back to Source.enumerator; CheckpointError",
@@ -185,10 +185,10 @@ def check_a_snapshot_of_another_version_is_heeded_or_refused(lab: Lab) -> None:
     "STATE-15",
     "a broken snapshot is refused in one sentence",
     level=Level.SHOULD,
-    purpose="A damaged checkpoint is found out at three in the morning: a KeyError says nothing about it.",
+    purpose="A damaged checkpoint is found at three in the morning: a KeyError does not explain it.",
     tested="An enumerator gets snapshots of which one value has another type or is cut in half, one after the other.",
     passes="It raises CheckpointError, in one sentence, or goes on with the same splits and rows.",
-    look_at=("types that are trusted: check the state as a whole where it comes in", "errors of other libraries"),
+    look_at=("trusted types: check the state as a whole where it comes in", "errors of other libraries"),
     source="SplitEnumerator.snapshot: given back to Source.enumerator; CheckpointError",
 )
 def check_a_broken_snapshot_is_refused(lab: Lab) -> None:

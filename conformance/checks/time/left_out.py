@@ -1,4 +1,4 @@
-"""TIME: rows that are not to be aligned by, and how many of them there may be."""
+"""TIME: any number of rows that are not aligned by."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MANY = 1_200
 
 @rule(
     "TIME-26",
-    "any number of rows that do not count is stepped over",
+    "any number of rows that do not count is skipped",
     purpose="Rows that are left out may fill a page, or have the greatest time. A split that seems to end there lets "
     "the others run ahead of its next rows.",
     tested=f"With futureEventTime=ignore, {_MANY:,} rows of the year 2200 stand between two others, and behind them.",

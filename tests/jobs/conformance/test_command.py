@@ -73,7 +73,7 @@ def test_an_exemption_is_given_with_its_reason(tidegate, here):
 def test_the_rules_are_listed(tidegate):
     code, output, _ = tidegate("conformance", "--list", "--tier", "contract")
     assert code == 0
-    assert "READ: what a range gives" in output
+    assert "READ: rows of ranges" in output
     assert "  READ-1    MUST    contract  rows come once and in order" in output
 
 

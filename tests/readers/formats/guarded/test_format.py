@@ -278,5 +278,5 @@ def test_a_process_that_tells_nonsense_ends_like_one_that_is_damaged(message):
 
 def test_a_batch_that_is_none_is_an_error_that_names_the_object():
     store = Objects(x='tell ["batch"]')
-    with pytest.raises(CorruptDataError, match=r"^what was decoded of s3://data/x is no batch: "):
+    with pytest.raises(CorruptDataError, match=r"^the decoder process sent no valid batch of s3://data/x: "):
         list(guarded(store).read(store.chunk("x"), SCHEMA))
