@@ -85,7 +85,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """What a run found.
+    """The result of a run.
 
     expected: how many matches there are.
     """

@@ -1,4 +1,4 @@
-"""How fast a topic is read into Spark, against Spark's built-in Kafka source.
+"""Measures how fast a topic is read into Spark, against Spark's built-in Kafka source.
 
 Both read the same topic to Spark's noop sink, by turns in one session, each core of which has a
 warm Java and a warm Python worker.

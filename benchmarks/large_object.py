@@ -1,4 +1,4 @@
-"""How much memory it takes to cut and read one large Parquet object.
+"""Measures the memory for cutting and reading one large Parquet object.
 
     python -m benchmarks.large_object [--gigabytes 5] [--rows-per-group 1048576]
 

@@ -1,4 +1,4 @@
-"""What it costs to discover objects: a million in a simulated listing, 200,000 at a real endpoint.
+"""Measures the discovery of objects: a million in a simulated listing, 200,000 at a real endpoint.
 
 The first round finds everything, the second one ten new objects.  Each part runs in a process of its own,
 so that its peak of memory is its own.

@@ -35,7 +35,7 @@ class Measured:
 
     @property
     def batches(self) -> int:
-        """How many read something."""
+        """The number of batches that read something."""
         return sum(batch["numInputRows"] > 0 for batch in self.progress)
 
     @property

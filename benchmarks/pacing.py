@@ -1,4 +1,4 @@
-"""How soon batches that size themselves are back at their target when the sink slows down five times.
+"""Measures how soon batches that size themselves are back at their target after the sink slows down five times.
 
 ``targetBatchDuration`` is 2 s.  The sink forces each batch and then sleeps for each of its rows, midway
 five times as long.  A batch that was planned before that cannot be any shorter; those after it can.

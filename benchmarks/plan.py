@@ -1,7 +1,7 @@
-"""How long one plan takes, and how that grows with the number of splits.
+"""Measures the time of one plan, by the number of splits.
 
-``plan`` runs on the driver before every micro-batch, so it has to be cheap next to the batch.  The
-index is in memory: what is measured is the planner, not a broker.
+``plan`` runs on the driver before every micro-batch, so it must be short compared with the batch.  The index is in
+memory: the planner is measured, not a broker.
 
     python -m benchmarks.plan
 

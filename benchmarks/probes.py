@@ -1,4 +1,4 @@
-"""What planning costs the broker where event times lie inside the payload, which Kafka does not index.
+"""Measures the broker's work for plans by event times in the payload, which Kafka does not index.
 
 The planner then looks at single records, and remembers what it saw.  Its coordinator runs in this
 process, without Spark, against a real broker, and plans a back-fill in slices of event time.  For
@@ -70,7 +70,7 @@ COLUMNS = (
 
 @dataclass(slots=True)
 class Fetched:
-    """What came from the broker in answer to peeks.
+    """The broker's answers to peeks.
 
     records: looked at, one for each partition of a response.
     """

@@ -1,4 +1,4 @@
-"""What ``tidegate.session_conf()`` does for the Python functions of users, whose workers wait as tidegate's do.
+"""Measures the gain of ``tidegate.session_conf()`` for Python functions of users, whose workers wait as tidegate's do.
 
     python -m benchmarks.python_workers [--rounds 3] [--queries 30]
 
@@ -56,7 +56,7 @@ class Counts(StatefulProcessor):
 
 
 def same(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-    """Give the rows that came."""
+    """Return the rows unchanged."""
     yield from frames
 
 

@@ -1,4 +1,4 @@
-"""How fast objects are read into Spark, against Spark's own file source over Hadoop's S3 file system (s3a).
+"""Measures how fast objects are read into Spark, against Spark's file source over Hadoop's S3 file system (s3a).
 
 Both read the same objects of one real S3 endpoint to Spark's noop sink, as the same given columns, by
 turns in one session, each core of which has a warm Java and a warm Python worker.

@@ -1,4 +1,4 @@
-"""What becomes of small objects that were uploaded in another order than that of their event times.
+"""Counts lost rows of small objects that were uploaded in another order than that of their event times.
 
 JSON objects of 48 hours, each in the folder of its minute, with names and times of modification at random.  The
 same windowed count reads them with Spark's own file source, from the same folder, which goes by the time of

@@ -1,4 +1,4 @@
-"""What becomes of a skewed topic: rows lost, state, and how far any partition runs ahead of the slowest.
+"""Measures a skewed topic: lost rows, state, and how far any partition runs ahead of the slowest.
 
 The table of the design's first section, with one more way to do it in Spark.  The same windowed count
 reads the demonstration's topic (three partitions hold 24 hours, the fourth only the last 2) four times:
@@ -69,7 +69,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What became of the rows.
+    """The result of a count.
 
     ahead_ms: how far the furthest partition was read ahead of the slowest.
     """

@@ -1,4 +1,4 @@
-"""What an installed PySpark brings along for running Java programs: its Java and its jars.
+"""Finds Java and jars of an installed PySpark, for running Java programs.
 
 Nothing here imports PySpark or starts Spark.
 """

@@ -1,4 +1,4 @@
-"""What the servers have in common: how they start, are killed, come back and end.
+"""The base of the servers: starts, kills, restarts and stops them.
 
 A server is one or more Java processes, by node id, each with a port of 127.0.0.1, in one
 :class:`~tidegate.servers.process.Sandbox`.
@@ -84,7 +84,7 @@ class Server(ABC):
         running, self._running = self._running, {}
         with sandbox:
             if self._folder is not None:
-                for node in sorted(running, reverse=True):  # the first last: the others may ask it for leave
+                for node in sorted(running, reverse=True):  # the first node last: the others may need it to leave
                     running[node].end(signal.SIGTERM, self._timeout_seconds)
 
     def __enter__(self) -> Self:
