@@ -51,19 +51,17 @@ class S3Server(Server):
 
     What S3Proxy does differently from S3:
 
-    - An object laid down as a file has no ``ETag``, neither in listings nor by itself, and ``If-Match`` passes.  On Linux, ``os.setxattr(path, "user.user.content-md5", md5)`` with the 16 bytes gives
-      it one.
+    - An object laid down as a file has no ``ETag``, neither in listings nor by itself, and ``If-Match`` passes.  On
+      Linux, ``os.setxattr(path, "user.user.content-md5", md5)`` with the 16 bytes gives it one.
     - ``LastModified`` of a multipart upload is that of its completion, not of its start.
-    - Every page of a listing, also one with ``StartAfter``, reads the attributes of all files below
-      the last ``/`` of the prefix: the time grows with the square of their number.  Keys are listed
-      in the order of UTF-16, which is S3's but for characters beyond U+FFFF.  ``/`` is the only
-      delimiter; with it, empty folders are prefixes.
+    - Every page of a listing, also one with ``StartAfter``, reads the attributes of all files below the last ``/`` of
+      the prefix: the time grows with the square of their number.  Keys are listed in the order of UTF-16, which is
+      S3's but for characters beyond U+FFFF.  ``/`` is the only delimiter; with it, empty folders are prefixes.
     - A running upload is listed as the key with a hyphen and a UUID; a kill may leave it there.
-    - A key is a path: no ``a`` besides ``a/b``, no ``/`` at the beginning, ``a//b`` and ``a/./b``
-      are ``a/b``, a part of it has at most 218 bytes in UTF-8 (laid down: 255), and a key with ``/``
-      at its end holds no bytes.  If the disk ignores case or Unicode normalisation in names, as on a Mac, such keys are the same; on Linux they are not.
-    - A PUT holds at most 128 MiB; more needs a multipart upload.  A GET of several ranges gives the
-      whole object.
+    - A key is a path: no ``a`` besides ``a/b``, no ``/`` at the beginning, ``a//b`` and ``a/./b`` are ``a/b``, a part
+      of it has at most 218 bytes in UTF-8 (laid down: 255), and a key with ``/`` at its end holds no bytes.  If the
+      disk ignores case or Unicode normalisation in names, as on a Mac, such keys are the same; on Linux they are not.
+    - A PUT holds at most 128 MiB; more needs a multipart upload.  A GET of several ranges gives the whole object.
     - There are no versions, tags, notifications, policies or encryption.
 
     The jars come from Maven Central on first use, or from the folder that ``S3PROXY_LIBS`` names.
