@@ -96,7 +96,7 @@ def test_an_exempt_rule_is_expected_to_fail(run):
 def test_an_exempt_rule_that_holds_fails(run):
     result = run("-k", "READ-1", lines="exempt = {'READ-1': 'issue 12'}")
     result.assert_outcomes(failed=1, deselected=5)
-    result.stdout.fnmatch_lines(["*READ-1 the title of READ-1: stale exemption", "*take the exemption away"])
+    result.stdout.fnmatch_lines(["*READ-1 the title of READ-1: stale exemption", "*remove the exemption"])
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_columns_that_none_of_the_first_objects_has_are_warned_of_once(bucket, s
     given = pa.schema([("ID", pa.int64()), ("day", pa.string()), ("name", pa.string()), ("sum", pa.int64())])
     begin(source(file_format=file_format, columns=given))
     [warning] = warnings()
-    assert warning.endswith(f"first 3 objects under {bucket.path} has, so that they are null there: 'name', 'sum'")
+    assert warning.endswith(f"first 3 objects under {bucket.path} has, so they are null: 'name', 'sum'")
 
 
 def test_a_restart_says_nothing_of_columns_again(bucket, source, warnings):
