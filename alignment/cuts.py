@@ -1,9 +1,8 @@
 """Cuts splits at an event time, with an index or by probing.
 
-Every answer of a ``lookup`` is a candidate.  It is *blind* where it answers with a position that is
-already read, or with something that is no record (a Kafka transaction marker, which carries the
-wall clock).  Blind splits, and all splits of a source without an index, are bisected by peeks (rule 6 of
-``docs/planning.md``).
+Every answer of a ``lookup`` is a candidate.  The index is *blind* where it answers with a position that was read
+already.  It is also blind where the answer is no record: a Kafka transaction marker carries the wall clock.  Blind
+splits, and all splits of a source without an index, are bisected by peeks (rule 6 of ``docs/planning.md``).
 """
 
 from __future__ import annotations

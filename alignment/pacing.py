@@ -41,11 +41,10 @@ class BatchSizer:
     corrected by its part in the time (least mean squares, on logarithms).  An almost empty batch corrects the fixed
     time and leaves the speed alone.
 
-    The speed is the mean over the batches since it last changed, and over about five at most.  A
-    batch that is off by more than 1.6 times counts as a change.  A pause looks the same until the
-    next batch is seen, so one step grows the budget at most 2 times, as in Flink, and shrinks it at
-    most 3 times.  A batch that leaves its budget unused does not show that more would fit
-    (RFC 7661): the budget is at most twice the largest batch that was measured.
+    The speed is the mean over the batches since it last changed, and over about five at most.  A batch that is off by
+    more than 1.6 times counts as a change.  A pause looks the same until the next batch is seen.  So one step grows the
+    budget at most 2 times, as in Flink, and shrinks it at most 3 times.  A batch that leaves its budget unused does not
+    show that more would fit (RFC 7661): the budget is at most twice the largest batch that was measured.
 
     target_seconds: at least a millisecond.  A target below the fixed time cannot be met: rows then get a quarter of it.
         The budget is then often too low, because batches of almost one size do not show what a row costs.

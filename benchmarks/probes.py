@@ -6,13 +6,12 @@ comparison the same topic is planned by record timestamps, for which Kafka has a
 
     python -m benchmarks.probes [--rows 1000000]
 
-Counted per batch, from the fourth on: ``peeks`` and ``lookups`` of the report, each of which asks for many
-partitions at once; single records that were looked at, per partition; fetch responses, and their
-bytes.  The records come with exponential gaps, busier by day than by night, up to a minute out of
-order, and in batches of some 16 KB, as producers send them by default.  "Past the bound" is how far the
-latest record of any batch lies behind its bound in event time: probing promises no more than the
-disorder of a minute; the program fails if there is more, or if in any row the median of the records looked
-at per partition is above eight.
+Counted per batch, from the fourth on: ``peeks`` and ``lookups`` of the report, each of which asks for many partitions
+at once; single records that were looked at, per partition; fetch responses, and their bytes.  The records come with
+exponential gaps, busier by day than by night, and up to a minute out of order.  Batches have some 16 KB, the default of
+producers.  "Past the bound" is how far the latest record of any batch lies behind its bound in event time: probing
+promises no more than the disorder of a minute; the program fails if there is more, or if in any row the median of the
+records looked at per partition is above eight.
 """
 
 from __future__ import annotations

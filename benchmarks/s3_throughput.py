@@ -1,7 +1,7 @@
 """Measures how fast objects are read into Spark, against Spark's file source over Hadoop's S3 file system (s3a).
 
-Both read the same objects of one real S3 endpoint to Spark's noop sink, as the same given columns, by
-turns in one session, each core of which has a warm Java and a warm Python worker.
+Both read the same objects of one real S3 endpoint to Spark's noop sink, as the same given columns.  They run by turns
+in one session, with a warm Java and a warm Python worker for each core.
 
     python -m benchmarks.s3_throughput [--rounds 5] [--scale 1] [--cases parquet-small ...]
         [--event-time lastModified] [--conf NAME=VALUE ...]

@@ -259,8 +259,8 @@ class Scenario:
             for split in self.lab.splits
         }
         # Rows that were deleted after they were planned may come or not.
-        known = [key for key in delivered if key not in self._lost]
-        wrong = difference(expected, known, in_order=self.lab.can(Ability.ROW_POSITIONS))
+        kept = [key for key in delivered if key not in self._lost]
+        wrong = difference(expected, kept, in_order=self.lab.can(Ability.ROW_POSITIONS))
         if wrong is None and len(set(delivered)) < len(delivered):
             wrong = "a row that was deleted meanwhile came twice"
         if wrong is not None:
@@ -308,8 +308,8 @@ class Scenario:
         is_idle = self._query.clock.now_s - self._grown_at_s.get(split.number, -IDLE_S) >= IDLE_S
         has_rows = split.trimmed < len(split.rows)
         seen = not any(row.key in self._unread for row in split.rows)
-        known = self.lab.can(Ability.GROWING_SPLITS) and has_rows and seen
-        return known and not is_idle and split.number not in self._behind
+        may_grow = self.lab.can(Ability.GROWING_SPLITS) and has_rows and seen
+        return may_grow and not is_idle and split.number not in self._behind
 
     def _lose(self, rows: list[Row]) -> None:
         for row in rows:

@@ -1,8 +1,8 @@
 """Runs child processes and a folder that never outlive us.
 
-A :class:`Sandbox` ends when it is closed, when our process exits, and when it is killed with
-SIGKILL: :mod:`tidegate.servers.guard` watches.  Children run in sessions of their own, so a Ctrl-C
-in the terminal reaches us alone and the ``with`` block decides what ends, and in which order.
+A :class:`Sandbox` ends when it is closed, when our process exits, and when it is killed with SIGKILL:
+:mod:`tidegate.servers.guard` watches.  Children run in sessions of their own, so a Ctrl-C in the terminal reaches only
+us.  The ``with`` block decides the order in which they end.
 """
 
 from __future__ import annotations

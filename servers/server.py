@@ -122,8 +122,8 @@ class Server(ABC):
 def free_ports(count: int) -> list[int]:
     """Return free ports below the range of which the system gives ports to outgoing connections.
 
-    In that range, a client that tries to connect again while the server is down may be given the
-    server's own port, connect to itself, and keep the server from coming back.
+    In that range, a client that reconnects while the server is down may get the server's own port.  It would connect to
+    itself, and keep the server from coming back.
     """
     ports: set[int] = set()
     while len(ports) < count:

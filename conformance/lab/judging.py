@@ -194,8 +194,8 @@ def watermark_ms(
 ) -> int | None:
     """Return the watermark after some rows are read; None: there is none.
 
-    The minimum over the splits of min(T, next event time), or of the greatest event time of a split without unread
-    rows, less the out-of-orderness and 1 ms.
+    The minimum over the splits of min(T, next event time), less the out-of-orderness and 1 ms.  For a split without
+    unread rows its greatest event time counts.
 
     cut_ms: T, at which the last batch was cut; None: at nothing.
     released: splits that no longer hold it once they are read: they are idle, or complete.

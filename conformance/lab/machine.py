@@ -169,10 +169,10 @@ def live_many_lives(lab: Lab, drifts_s: tuple[int | None, ...], seconds: float) 
     lives = max(_FEWEST_LIVES, min(_MOST_LIVES, int(seconds / life_s)))
     lab.tell(f"live up to {lives} lives of up to {_STEPS} steps")
     phases = [Phase.generate] if life_s > _SLOW_S else [Phase.generate, Phase.shrink]
-    known: Any = type("Life", (_Life,), {"terms": terms})
+    life: Any = type("Life", (_Life,), {"terms": terms})
     try:
         run_state_machine_as_test(
-            known,
+            life,
             settings=settings(
                 max_examples=lives,
                 stateful_step_count=_STEPS,

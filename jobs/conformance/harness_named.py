@@ -20,8 +20,8 @@ __all__ = ["harness_named"]
 def harness_named(name: str) -> HarnessFactory:
     """Import the named harness, also from the current folder.
 
-    Raises OptionError, one sentence with the nearest name, for a missing module or attribute, for a module that fails
-    on import, and for an object that is no harness.
+    Raises OptionError, one sentence with the nearest name, for a missing module or attribute.  Also raises it for a
+    module that fails on import, and for an object that is no harness.
     """
     module_name, colon, attribute = name.partition(":")
     if not (module_name and colon and attribute):

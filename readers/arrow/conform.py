@@ -73,9 +73,8 @@ def spark_schema(schema: pa.Schema) -> pa.Schema:
 
     PySpark's ``from_arrow_schema`` takes it.  Metadata is left out.
 
-    Raises OptionError, which names the column, for a type that Spark cannot hold (time, duration,
-    float16, decimals beyond 38 digits, unions) and for two columns that differ in case only, which are
-    one to Spark.
+    Raises OptionError, which names the column, for a type that Spark cannot hold (time, duration, float16, decimals
+    beyond 38 digits, unions).  Also raises it for two columns that differ only in case, which are one to Spark.
     """
     check_levels(schema)
     return pa.schema(_spark_fields(schema, ""))

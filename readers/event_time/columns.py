@@ -35,8 +35,8 @@ def check_time_type(column: str, kind: pa.DataType, unit: TimeUnit | None) -> No
         return
     if kinds.is_integer(kind) or kinds.is_floating(kind):
         if unit is None or unit == "iso8601":
-            given = "is not given" if unit is None else f"is {unit!r}"
-            raise OptionError(f"eventTimeUnit {given}, but the column {column!r} of type {kind} needs s, ms or us")
+            clause = "is not given" if unit is None else f"is {unit!r}"
+            raise OptionError(f"eventTimeUnit {clause}, but the column {column!r} of type {kind} needs s, ms or us")
         return
     if _is_text(kind):
         if unit is None:

@@ -136,13 +136,11 @@ class KafkaClient:
     ) -> dict[TopicPartition, tuple[int, int]]:
         """Return offset and timestamp of the record that each timestamp names.
 
-        Milliseconds since the epoch ask for the first record at or after that time, MAX_TIMESTAMP
-        for the one with the greatest; the offset is -1 if there is none.  EARLIEST asks for the
-        first position that still exists, LATEST for the position after the last visible record,
-        EARLIEST_LOCAL for the first position on the broker's own disks, older ones being in tiered
-        storage; their timestamps are -1.  ``isolation_level`` replaces the config's: LATEST is the
-        high watermark under ``read_uncommitted`` and the last stable offset under
-        ``read_committed``.
+        Milliseconds since the epoch ask for the first record at or after that time, MAX_TIMESTAMP for the one with the
+        greatest; the offset is -1 if there is none.  EARLIEST asks for the first position that still exists, and LATEST
+        for the position after the last visible record.  EARLIEST_LOCAL asks for the first position on the broker's own
+        disks; older ones are in tiered storage; their timestamps are -1.  ``isolation_level`` replaces the config's:
+        LATEST is the high watermark under ``read_uncommitted`` and the last stable offset under ``read_committed``.
 
         Brokers before Kafka 3.0 do not know of MAX_TIMESTAMP, and those before 3.4 not of
         EARLIEST_LOCAL: for these, all offsets are then -1, and nothing is sent to the old broker.

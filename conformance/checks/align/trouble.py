@@ -125,8 +125,8 @@ def check_a_late_split_is_read_and_counted_under_admit(lab: Lab) -> None:
 def check_others_wait_for_a_late_split_under_catch_up(lab: Lab) -> None:
     """Let a split with old rows appear, and others wait for it."""
     query, _ = _with_late_split(lab, lateSplits="catch-up")
-    known = len(query.batches)
-    since = {key: known for key in lab.times if key not in query.delivered}
+    first_batch = len(query.batches)
+    since = {key: first_batch for key in lab.times if key not in query.delivered}
     query.run_until_read(lab.rows)
     lab.saw("a late split")
     lab.refuse(past_the_bound(lab.written, lab.times, query.batches, 10 * SECOND_MS, since=since, catch_up=True))

@@ -1,8 +1,8 @@
 """The chunks of one discovery round, in event-time order: a split of the S3 source.
 
 A manifest never changes, so its name, which holds a checksum, identifies its content for ever.  Position ``i`` is its
-i-th chunk.  Chunks come by the least event time that they hold, those without any first, so the time index is a bisect
-and every other question a difference of two running sums.
+i-th chunk.  Chunks are sorted by their least event time, those without any first.  So the time index is a bisection,
+and every other answer a difference of two running sums.
 """
 
 from __future__ import annotations

@@ -27,10 +27,10 @@ def keep_options(ledger: Ledger, options: Mapping[str, object]) -> None:
     note = ledger.noted(KEPT_OPTIONS)
     before = {} if note is None else json.loads(note)
     for name, value in options.items():
-        known = before.get(name, value)
-        if known != value and not (name == _PATH and str(known).startswith(str(value))):
+        noted = before.get(name, value)
+        if noted != value and not (name == _PATH and str(noted).startswith(str(value))):
             raise CheckpointError(
-                f"{name} {_told('is', value)}, but {_told('was', known)} in the runs before, by which the objects that "
+                f"{name} {_told('is', value)}, but {_told('was', noted)} in the runs before, by which the objects that "
                 "wait were found and planned; set it back, or begin with a new checkpoint and a new stateLocation"
             )
     if before != options:

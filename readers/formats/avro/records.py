@@ -1,7 +1,7 @@
 """Decodes the records of Avro to Arrow, in the types of Spark's own reader (SchemaConverters).
 
 The library decodes by a schema that differs from the writer's, but describes the same bytes: a union of several types
-is one of records with a field each, a map is an array of its entries, and logical types are their stored types.  So
+is one of records with a field each.  A map is an array of its entries, and logical types are their stored types.  So
 Arrow gets numbers for times, knows the type of a value in a union, and no value is lost.
 """
 

@@ -157,11 +157,11 @@ def _made(
         store = _AskedStore(asking, bucket, number, look, ahead[at : at + look.size])
         at += look.size
         asking.grant_time()
-        made = getattr(replace(_format(pickled), store=store), method)(*look.arguments)
-        if hasattr(made, "__next__"):
-            yield from made
+        outcome = getattr(replace(_format(pickled), store=store), method)(*look.arguments)
+        if hasattr(outcome, "__next__"):
+            yield from outcome
         else:
-            yield made
+            yield outcome
 
 
 def _outcome(asking: _Asking, outputs: Iterator[Any]) -> bytes:

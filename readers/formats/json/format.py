@@ -111,8 +111,8 @@ class JsonFormat(ObjectFormat):
         A batch holds at most 16 MiB, unless a single row is larger.  Some 16 MiB of text are in
         memory at once, or the longest line if that is longer, which may be 256 MiB at most.
 
-        Raises CorruptDataError, which names the object and the offset of the line, if a line that is no JSON object, or
-        does not fit the schema, ends the query.  Raises OptionError for a type that JSON cannot be read as.
+        Raises CorruptDataError if a bad line ends the query: it is no JSON object, or does not fit the schema.  The
+        error names the object and the offset of the line.  Raises OptionError for a type that JSON cannot be read as.
         """
         with self.bad_records.of_chunk(self.store, chunk, schema) as records:
             lines = _lines_into(records.data_schema, records.rescues)

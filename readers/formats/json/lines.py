@@ -183,7 +183,7 @@ class JsonLines:
 def _objects(data: bytes) -> int:
     """Return the number of lines if each begins with ``{`` and ends with ``}``, else 0.
 
-    JSON has a comma between ``}`` and ``{``, so no value goes on in the next line, and as many rows as lines mean one
+    JSON has a comma between ``}`` and ``{``, so no value goes on in the next line.  So as many rows as lines mean one
     row a line.  pyarrow.json also takes several values in a line, and one in several lines.  It crashes where the first
     value is null (apache/arrow#47409).
     """

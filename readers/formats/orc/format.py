@@ -143,12 +143,12 @@ class OrcFormat(TypedFormat):
             return [(None, stripe.rows) for stripe in tail.stripes]
         field = functools.reduce(lambda outer, place: outer.type.field(place), path[1:], opened.fields[path[0]])
         check_time_type(column, spark_type(field), self.time_unit)
-        known = tail.statistics(tail.column_at(path))
+        by_stripe = tail.statistics(tail.column_at(path))
         # A writer has one zone for all its stripes.
         zone = tail.footer(opened.fetch, tail.stripes[0]).zone if is_wall_clock(field.type) else "UTC"
         times = []
         for stripe in tail.stripes:
-            statistics = known.get(stripe.number)
+            statistics = by_stripe.get(stripe.number)
             bounded = statistics and self._bounded(tail, field, zone, stripe, statistics)
             times.append(bounded or self._probed(opened, stripe, column, path[0]))
         return times
