@@ -83,7 +83,7 @@ class Run:
         )
         self._coordinator = SourceCoordinator("kafka", self.source.enumerator, settings, cores=2)
         self.close = self._coordinator.close
-        self.report = self._coordinator.report
+        self.source_progress = self._coordinator.source_progress
         self.latest_offset = self._coordinator.latest_offset
         self.tasks = self._coordinator.tasks
 
