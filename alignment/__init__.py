@@ -1,1 +1,1 @@
-"""Floor 1: planned alignment.  Pure logic: no I/O, no Spark, no clock."""
+"""Planned alignment.  Pure logic: no I/O, no Spark, no clock."""

@@ -1,7 +1,7 @@
-"""Choosing how much of each split one batch reads.
+"""Chooses how much of each split one batch reads.
 
-All of it, up to one event time, by backlog, or what a common cut leaves.  ``used`` tells what share of the budget
-cuts take; more than 1: too much.  So rule 3 of ``docs/planning.md`` is kept.
+A batch reads everything, everything before one event time, shares by backlog, or what a common cut leaves.  ``used``
+returns the share of the budget that cuts take; more than 1: too much.  This is rule 3 of ``docs/planning.md``.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ def _greatest_time(spans: Spans, cutter: Cutter, bound_ms: int, used: Used) -> t
 
 
 def cut_by_position(cuts: Cuts, starts: Positions, spans: Spans, used: Used, *, least: int = 1) -> Cuts:
-    """Shrink a batch until it fits, by backlog and whatever the event times; to ``least`` positions at least.
+    """Shrink a batch by backlog until it fits, without regard to event times; keep at least ``least`` positions.
 
-    So does Spark's own Kafka source.  A split cut so keeps the time of its head, if its span has one, as the lower
-    bound of what is next: the watermark waits for it.
+    Spark's own Kafka source does the same.  The time of a split's head stays the lower bound of its next record, if its
+    span has a head: the watermark waits for it.
     """
     used_by_all = used(cuts)
     if used_by_all <= 1:
@@ -84,14 +84,14 @@ def cut_by_position(cuts: Cuts, starts: Positions, spans: Spans, used: Used, *, 
 
 
 def what_is_left(cuts: Cuts, others: Cuts, starts: Positions, spans: Spans, used: Used) -> Cuts:
-    """Shrink ``others`` to what a batch leaves of the budget: to nothing where it takes all of it."""
+    """Shrink ``others`` to what a batch leaves of the budget; to nothing if it takes the whole budget."""
     taken = used(cuts)
     if taken >= 1:
         return _shrunk(others, starts, spans, 0)
     reads = any(cut.position > starts[s] for s, cut in cuts.items())
 
-    def share_of_rest(made: Cuts) -> float:
-        return (used({**cuts, **made}) - taken) / (1 - taken)
+    def share_of_rest(rest_cuts: Cuts) -> float:
+        return (used({**cuts, **rest_cuts}) - taken) / (1 - taken)
 
     return cut_by_position(others, starts, spans, share_of_rest, least=0 if reads else 1)
 
@@ -101,10 +101,10 @@ def _backlog(cuts: Cuts, starts: Positions) -> dict[SplitId, int]:
 
 
 def _shrunk(cuts: Cuts, starts: Positions, spans: Spans, rows: int) -> Cuts:
-    """Shrink cuts to so many positions in all, by backlog."""
-    backlog, made = _backlog(cuts, starts), dict(cuts)
+    """Shrink cuts by backlog to a number of positions in all."""
+    backlog, shrunk = _backlog(cuts, starts), dict(cuts)
     for split, count in share(backlog, rows).items():
         if count < backlog[split]:
             next_ms = spans[split].head.event_time_ms if split in spans else None
-            made[split] = Cut(starts[split] + count, next_ms, cuts[split].exact)
-    return made
+            shrunk[split] = Cut(starts[split] + count, next_ms, cuts[split].exact)
+    return shrunk

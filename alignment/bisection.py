@@ -1,4 +1,4 @@
-"""Finding a time in a split by looking at single records."""
+"""Searches a split for an event time by looking at single records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Bisection:
     head: the first unread record; before the time.
     end: exclusive.
     known: peeks made earlier, as the position that was asked for and its answer.
-    exact: go on to the very record, however little is left in doubt.
+    exact: search on until the record itself is found, however little is left in doubt.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class Bisection:
         self._asked = 0
         self._side = 0
         self._step = _FIRST_STEP // _STRIDE
-        for position, found in sorted(known, key=lambda peek: peek[0]):
-            self.answer(position, found)
+        for position, answer in sorted(known, key=lambda peek: peek[0]):
+            self.answer(position, answer)
 
     def question(self) -> int | None:
-        """Return the position to peek at next; None: the rest is too little to be worth a request."""
+        """Return the position to peek at next; None: the rest is not worth a request."""
         first, last = self._low.position + 1, self._high - 1
         worth_asking = 0 if self._exact else (self._low.position - self._first) // _GOOD_ENOUGH
         if last - first < worth_asking:
@@ -59,14 +59,14 @@ class Bisection:
             # Holes up to the end, or the inside of one long record: positions need not be records.
             return (first + last) // 2
         if self._high_ms is None:
-            # Nothing is known of the far side: gallop, so that a cut nearby costs few peeks.
-            # To round positions, which the next plans will ask for again, and the index knows.
+            # Nothing is known of the far side: gallop, so that a cut nearby costs few peeks.  The next plans ask for
+            # the same round positions again, and the index remembers the answers.
             self._step *= _STRIDE
             return min(last, (self._low.position // self._step + 2) * self._step)
         if self._asked % 3 == 0:
             return (first + last) // 2
         share = (self._time_ms - self._low.event_time_ms) / (self._high_ms - self._low.event_time_ms)
-        # A guess that is a little off leaves all the rest in doubt; so overstep, to close in from both sides.
+        # A guess that is a little off would leave all the rest in doubt.  Overstep, to close in from both sides.
         nudge = isqrt(last - first) * self._side
         return min(last, max(first, first + int((last - first) * share) + nudge))
 
@@ -82,8 +82,8 @@ class Bisection:
             self._low, self._side = head, 1
 
     def result(self) -> tuple[int, int | None]:
-        """Return where to cut, and the event time of what follows; None: nothing does.
+        """Return the position of the cut, and the event time of the next record; None: there is none.
 
-        Never before the record that was looked for; at it where ``exact``.
+        The cut is never before the record that was searched; with ``exact`` it is at it.
         """
         return self._high, self._high_ms

@@ -14,7 +14,7 @@ __all__ = ["Bound", "find_bound"]
 
 
 class Bound(NamedTuple):
-    """How far a batch may go, and because of whom.
+    """The limit of a batch, and who sets it.
 
     low_ms: the lowest event time that holds it, of this source and of its group.
     bound_ms: exclusive; None: only the budget limits the batch.
@@ -36,7 +36,7 @@ def find_bound(standing: Standing, group_bound: GroupBound | None, limits: Limit
     ]
     bound_ms, held_by = min(
         ((at_ms, by) for at_ms, by in bounds if at_ms is not None),
-        key=lambda found: found[0],
+        key=lambda limit: limit[0],
         default=(None, standing.held_by),
     )
     low_ms = min((at_ms for at_ms in (standing.low_ms, others.low_ms) if at_ms is not None), default=None)
@@ -46,8 +46,8 @@ def find_bound(standing: Standing, group_bound: GroupBound | None, limits: Limit
 def _own_bound_ms(standing: Standing, limits: Limits) -> int | None:
     if limits.max_drift_ms is None:
         return None
-    # Splits that are overdue alone hold nobody, but must be read, and not beyond the drift either.
+    # Splits that are overdue hold nobody, but must be read, within the drift.
     held_ms = standing.in_time_ms if standing.low_ms is None else standing.low_ms
     bound_ms = None if held_ms is None else held_ms + limits.max_drift_ms
-    # Rule 2: it never falls, except through a split that catches up.
+    # Rule 2: the bound never falls, except through a split that catches up.
     return bound_ms if standing.catching_up else advanced(standing.before.bound_ms, bound_ms)

@@ -1,4 +1,4 @@
-"""How much one batch may read, and the search for what suffices."""
+"""The budget of a batch, and the search for the largest batch that fits it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tidegate.alignment.splits import SplitId, SplitRange
 
 __all__ = ["UNLIMITED", "Budget", "Cost", "CostOf", "greatest_within", "share", "split_rows"]
 
-_PATIENCE = 10  # steps, after which a search is content with anything that fits
+_PATIENCE = 10  # steps, after which anything that fits ends a search
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What ranges cost to read.  Zero for a unit that the connector does not count."""
+    """The cost of reading ranges.  A unit that the connector does not count is zero."""
 
     rows: int = 0
     bytes: int = 0
@@ -23,7 +23,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What one batch may cost; None: no limit of that unit.  A limit of zero counts as one."""
+    """The most that one batch may cost; None: no limit of that unit.  A limit of zero counts as one."""
 
     rows: int | None = None
     bytes: int | None = None
@@ -41,7 +41,7 @@ CostOf = Callable[[Mapping[SplitId, SplitRange]], Cost]
 
 
 def split_rows(ranges: Mapping[SplitId, SplitRange]) -> Cost:
-    """Count positions as rows: the cost where a connector knows no better."""
+    """Count positions as rows: the default cost."""
     return Cost(rows=sum([r.end - r.start for r in ranges.values()]))
 
 
@@ -57,9 +57,9 @@ def greatest_within(
 
     used: share of the budget that a batch takes; not decreasing.
     used_at_high: the share at ``high``; more than 1.  That at ``low`` is 0.
-    sample: given low, high and a share, returns a number between them below which about that share
-        of the batch lies.  Asked once interpolation has missed, which takes evenly spread data.
-    enough: share of the budget with which the search is content, for each step may cost a request.
+    sample: takes low, high and a share, and returns a number between them; about that share of the batch lies below it.
+        Called once interpolation has missed, which assumes evenly spread data.
+    enough: the share of the budget that ends the search, because each step may cost a request.
     """
     best, used_at_low, step = None, 0.0, 0
     while high - low > 1 and (used_at_low < enough if step < _PATIENCE else best is None):
@@ -84,8 +84,8 @@ def greatest_within(
 def share(backlog: Mapping[SplitId, int], rows: int) -> dict[SplitId, int]:
     """Divide ``rows`` among splits, all of it, none beyond its backlog.
 
-    Each with a backlog gets one first, where there are enough, so that small splits are not starved by large
-    ones, as in Spark's own Kafka source; the rest goes in proportion to what then is left of the backlogs.
+    If there are enough rows, each split with a backlog gets one first, so that large splits do not starve small ones.
+    Spark's own Kafka source does the same.  The rest is shared in proportion to the remaining backlogs.
     """
     total = sum(backlog.values())
     if rows >= total:
@@ -94,12 +94,12 @@ def share(backlog: Mapping[SplitId, int], rows: int) -> dict[SplitId, int]:
     least = int(rows >= behind)
     spare, wanted = rows - least * behind, total - least * behind
     shares: dict[SplitId, int] = {}
-    passed = given = 0
+    passed = shared = 0
     for split, waiting in backlog.items():
         first = min(least, waiting)
         # Rounding the running sum instead of each share gives out every row.
         passed += waiting - first
         due = passed * spare // wanted
-        shares[split] = first + due - given
-        given = due
+        shares[split] = first + due - shared
+        shared = due
     return shares

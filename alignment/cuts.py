@@ -1,9 +1,8 @@
-"""Cutting splits at an event time, whether the index sees or not.
+"""Cuts splits at an event time, with an index or by probing.
 
-Every answer of a ``lookup`` is a candidate.  It is *blind* where it answers with a position that is
-already read, or with something that is no record (a Kafka transaction marker, which carries the
-wall clock).  Blind splits, and all splits of a source without an index, are bisected by peeks (rule 6 of
-``docs/planning.md``).
+Every answer of a ``lookup`` is a candidate.  The index is *blind* where it answers with a position that was read
+already.  It is also blind where the answer is no record: a Kafka transaction marker carries the wall clock.  Blind
+splits, and all splits of a source without an index, are bisected by peeks (rule 6 of ``docs/planning.md``).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _SPEAKERS = 16  # how many splits a sample asks
 
 
 class Span(NamedTuple):
-    """The unread part of a split: its head, and from where (the head or holes before it) to where it may be read.
+    """The unread part of a split: its head, and the positions from the head, or holes before it, to the end.
 
     start: inclusive.
     end: exclusive; after the head.
@@ -33,12 +32,12 @@ class Span(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """Where a batch ends within a split.
+    """The end of a batch within a split.
 
     position: exclusive end of the batch; between the span's start and its end.
     next_ms: event time of the first record after the cut, or a lower bound of it; None: the span
         holds none.
-    exact: False when the cut was found by probing: then it is right up to the split's disorder.
+    exact: False when the cut was found by probing; it is then right up to the split's disorder.
     """
 
     position: int
@@ -49,8 +48,8 @@ class Cut(NamedTuple):
 class Cutter:
     """Cuts the spans of one plan at event times.
 
-    Made anew for every plan.  What it learns from one cut helps with the next, but it starts from
-    the spans alone: a restart asks the same questions and cuts the same.
+    Each plan makes a new one.  One cut helps to find the next, but a plan starts from the spans alone.  So a restart
+    asks the same questions and makes the same cuts.
     """
 
     def __init__(self, index: TimeIndex, spans: Mapping[SplitId, Span]) -> None:
@@ -60,17 +59,17 @@ class Cutter:
         self._seen: dict[SplitId, list[tuple[int, Head | None]]] = {}
 
     def cut(self, event_time_ms: int) -> dict[SplitId, Cut]:
-        """Return where each span is to be cut at an event time."""
+        """Return the cut of each span at an event time."""
         while True:
             cuts = self.sharpened(event_time_ms, self.candidates(event_time_ms))
             if self.confirm(cuts):
                 return cuts
 
     def candidates(self, event_time_ms: int) -> dict[SplitId, Cut]:
-        """Return about where each span is to be cut at an event time, not yet confirmed.
+        """Return the approximate cut of each span at an event time, not yet confirmed.
 
-        A cut that is found by probing lies behind the right one by a sixteenth of what it reads at most, and never
-        before it: what fits a budget here still fits it when it is sharpened.
+        A cut by probing is never before the right one, and past it by at most a sixteenth of what it reads.  So cuts
+        that fit a budget still fit it when they are sharpened.
         """
         cuts: dict[SplitId, Cut] = {}
         asked, probed = [], []
@@ -81,29 +80,29 @@ class Cutter:
                 probed.append(split)
             else:
                 asked.append(split)
-        for split, found in self._index.lookup(event_time_ms, asked).items():
+        for split, candidate in self._index.lookup(event_time_ms, asked).items():
             span = self._spans[split]
-            if found is None or found.position >= span.end:
+            if candidate is None or candidate.position >= span.end:
                 cuts[split] = Cut(span.end, None)
-            elif found.position > span.head.position:
-                cuts[split] = Cut(found.position, found.event_time_ms)
+            elif candidate.position > span.head.position:
+                cuts[split] = Cut(candidate.position, candidate.event_time_ms)
             else:
-                # Rule 6: the index answers with what is read already.
+                # Rule 6: the answer of the index is read already.
                 self._blind.add(split)
                 probed.append(split)
         cuts.update(self._bisect(event_time_ms, probed))
         return cuts
 
     def sharpened(self, event_time_ms: int, cuts: Mapping[SplitId, Cut]) -> dict[SplitId, Cut]:
-        """Return candidates with those that were found by probing moved to the very record.
+        """Return candidates, with those that were found by probing moved to the exact record.
 
-        Or one split would be read further than another one, and a watermark pass what that still holds (rule 6).
+        Otherwise one split would be read further than another, and a watermark could pass unread records (rule 6).
         """
         probed = [split for split, cut in cuts.items() if not cut.exact]
         return {**cuts, **self._bisect(event_time_ms, probed, exact=True)}
 
     def confirm(self, cuts: Mapping[SplitId, Cut]) -> bool:
-        """Tell whether every cut stands at a record; a split whose cut does not is blind from now on."""
+        """Tell whether every cut is at a record; a split whose cut is not becomes blind."""
         doubtful = {
             split: cut.position
             for split, cut in cuts.items()
@@ -115,18 +114,18 @@ class Cutter:
             for split, position in doubtful.items()
             if (head := heads[split]) is None or (head.position, head.event_time_ms) != (position, cuts[split].next_ms)
         ]
-        # Rule 6: the index answers with what is no record to align by.
+        # Rule 6: the answer of the index is no record to align by.
         self._blind.update(wrong)
         return not wrong
 
     def sample(self, low: Mapping[SplitId, Cut], high: Mapping[SplitId, Cut], share: float) -> int | None:
-        """Return an event time before which about a share of the records between two cuts lies.
+        """Return an event time; about a share of the records between two cuts lies before it.
 
-        Peeks so far into each split and takes the median, weighted by what is between the cuts:
-        whatever way times are spread, the next cut there leaves much less in doubt.  The largest
-        splits speak for all.  None: nothing is between the cuts.
+        Peeks as far into each split and takes the median, weighted by the records between the cuts.  However times are
+        spread, the next cut there leaves much less in doubt.  Only the largest splits are asked.  None: nothing is
+        between the cuts.
 
-        low: empty for the heads.
+        low: empty: from the heads.
         """
         first = {s: max(span.head.position, low[s].position if low else 0) for s, span in self._spans.items()}
         between = {s: width for s, cut in high.items() if (width := cut.position - first[s]) > 0}

@@ -1,7 +1,7 @@
-"""What an alignment group allows each of its members (FLIP-182: watermark alignment group).
+"""The bound that an alignment group sets for each of its members (FLIP-182: watermark alignment group).
 
-Members tell each other the lowest event time they still have to read, and none reads further past
-the lowest of all than the max drift.  Pure: how members hear of each other is for others to know.
+Members tell each other the lowest event time they still have to read.  None reads further past the lowest of all than
+the max drift.  Pure: members hear of each other elsewhere.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ __all__ = ["UNGROUPED", "GroupBound", "Member", "group_bound"]
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What a source tells the others of its group.
+    """A source as the others of its group see it.
 
     id: names it for the life of its checkpoint.
     max_drift_ms: must be the same for all.
-    joined: when it did, on the clock of the group; of two that contradict each other the later is wrong.
+    joined: when it joined, on the clock of the group.  If two members contradict each other, the later is wrong.
     priority: a member with a higher one is read first.
     low_ms: the lowest event time that it has still to read; None: it holds nobody (all its splits
         are idle or finished).
-    reads: what it reads, for people.
+    reads: the topics or the path that it reads, for people.
     """
 
     id: str
@@ -37,9 +37,9 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class GroupBound:
-    """What the others leave to a member.
+    """The bound that the others set for a member.
 
-    low_ms: the lowest event time that one of them has still to read; None: none holds.
+    low_ms: the lowest event time that one of them has still to read; None: no other member holds.
     bound_ms: nothing at or past this event time may be read; None: there is no bound.
     held_by: the member that sets the bound.
     """
@@ -53,13 +53,13 @@ UNGROUPED = GroupBound()
 
 
 def group_bound(me: Member, others: Collection[Member], missing: str | None, stored_bound_ms: int | None) -> GroupBound:
-    """Return what ``others`` leave to ``me``.
+    """Return the bound that ``others`` set for ``me``.
 
-    missing: a member that is expected and was not heard yet; until then nothing past the stored
-        bound is read, and nothing at all if there is none.
+    missing: an expected member that has not reported yet; until then nothing past the stored bound is read, and nothing
+        at all without one.
 
-    Deadlock-free: of the members with the lowest low, those of the highest priority are held by
-    none, for their head lies before the low plus a drift of at least 1 ms.
+    Deadlock-free: among the members with the lowest low, nobody holds those of the highest priority.  Their head lies
+    before the low plus a drift of at least 1 ms.
 
     Raises OptionError when a member that joined earlier has another max drift.
     """
@@ -74,7 +74,7 @@ def group_bound(me: Member, others: Collection[Member], missing: str | None, sto
     if missing is not None:
         return GroupBound(low_ms, me.low_ms if stored_bound_ms is None else stored_bound_ms, missing)
     bounds = [(low + me.max_drift_ms, name) for low, name, _ in holding]
-    # What goes first is not only within the drift: it has been read up to there.
+    # A member with a higher priority is not only within the drift: it has been read up to there.
     bounds += [(low, name) for low, name, priority in holding if priority > me.priority]
     bound_ms, held_by = min(bounds, default=(None, None))
     return GroupBound(low_ms, bound_ms, held_by)

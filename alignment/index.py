@@ -1,7 +1,7 @@
-"""Asking a source where event times stand.
+"""Asks a source for the positions of event times.
 
-A connector that knows where event times stand offers ``SupportsTimeIndex``; any other offers
-``SupportsPeek`` alone.  ``TimeIndex`` makes one thing of both and remembers what it has seen.
+A connector that knows them offers ``SupportsTimeIndex``; any other offers ``SupportsPeek`` alone.  ``TimeIndex`` has
+one interface for both, and remembers what it has seen.
 """
 
 from __future__ import annotations
@@ -25,24 +25,23 @@ class SupportsPeek(Protocol):
     def peek(self, positions: Positions) -> Mapping[SplitId, Head | None]:
         """Return for each split its first record at or after the position; None: none up to the end.
 
-        Called by the planner a few times per batch, for many splits at once.  Everything that is
-        not a record to align by is stepped over: holes, control records, aborted records, records
-        whose time is to be ignored.  Must see what a reader would deliver, no more and no less.
+        Called by the planner a few times per batch, for many splits at once.  Skips everything that is not a record to
+        align by: holes, control records, aborted records, records whose time is to be ignored.  Must see exactly what a
+        reader would deliver.
         """
 
     def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
         """Return for each split the greatest event time in ms among the records before its end.
 
         Called for splits that are read to their end.  May be too small, which holds the watermark and
-        the other splits back, but never too great: a record at or after the end must not count.
-        None: the split holds no record before it.  A split may be left out: the last record before its
-        end is then looked for by peeks, which costs some more of them.
+        the other splits back, but never too great: a record at or after the end must not count.  None: the split holds
+            no record before it.  A split may be left out: peeks then search its last record before the end.
         """
 
 
 @runtime_checkable
 class SupportsTimeIndex(SupportsPeek, Protocol):
-    """Knows where event times stand without reading."""
+    """Knows the positions of event times without reading."""
 
     def lookup(self, event_time_ms: int, splits: Collection[SplitId]) -> Mapping[SplitId, Head | None]:
         """Return for each split its first record, of all it holds, at or after an event time.
@@ -53,9 +52,9 @@ class SupportsTimeIndex(SupportsPeek, Protocol):
 
 
 class TimeIndex:
-    """Asks a source, and remembers what it said of records.
+    """Asks a source, and remembers its answers.
 
-    Memory saves requests and decides nothing: one that has forgotten everything answers the same.
+    Memory saves requests and decides nothing: without it the answers are the same.
     """
 
     def __init__(self, source: SupportsPeek) -> None:
@@ -69,7 +68,7 @@ class TimeIndex:
         self.sees = self._lookup is not None
 
     def begin_plan(self, positions: Positions, extents: Extents) -> None:
-        """Take what can be read; drop what is known of records that are read or others by now, and of splits gone."""
+        """Take the extents; forget records that were read or replaced, and splits that are gone."""
         self.forget(
             [
                 split
@@ -89,12 +88,12 @@ class TimeIndex:
             self._latest.pop(split, None)
 
     def stretches_before(self, positions: Positions, least: int) -> dict[SplitId, int]:
-        """Return from where on splits hold nothing to align by up to their position, where that is long.
+        """Return the begins of long stretches without a record to align by that reach up to a split's position.
 
-        least: the positions of what is long.  With ``recall`` another planner need not look through it again.
+        least: the positions of a long stretch.  With ``recall`` another planner need not search it again.
         """
-        found = self._known.stretches_before(positions)
-        return {split: start for split, start in found.items() if positions[split] - start >= least}
+        begins = self._known.stretches_before(positions)
+        return {split: start for split, start in begins.items() if positions[split] - start >= least}
 
     def recall(self, stretches: Positions, positions: Positions) -> None:
         """Take what an earlier planner's ``stretches_before`` returned for the same positions."""
@@ -106,13 +105,13 @@ class TimeIndex:
         heads: dict[SplitId, Head | None] = {}
         unknown: dict[SplitId, int] = {}
         for split, position in positions.items():
-            found = self._known.find(split, position)
-            if isinstance(found, Head):
-                heads[split] = found
-            elif position < found == self._end(split):
+            answer = self._known.find(split, position)
+            if isinstance(answer, Head):
+                heads[split] = answer
+            elif position < answer == self._end(split):
                 heads[split] = None
             else:
-                unknown[split] = found
+                unknown[split] = answer
         if unknown:
             self.peeks += 1
             for split, head in _complete("peek", self._source.peek(unknown), unknown).items():
@@ -126,7 +125,7 @@ class TimeIndex:
 
     def latest(self, extents: Extents) -> dict[SplitId, int | None]:
         """Return for each split the greatest event time before its end; None: it holds no record."""
-        # Records that were deleted since do not count any more, and those that are left out never did.
+        # Records that were deleted since no longer count, and ignored records never did.
         extents = {
             s: Extent(extent.begin, max(extent.begin, self._known.first_without(s, extent.end)))
             for s, extent in extents.items()
@@ -142,11 +141,11 @@ class TimeIndex:
     def _last(self, extents: Extents) -> dict[SplitId, int | None]:
         """Return the event time of the last record before each end; None: there is no record.
 
-        Steps back from the end in doubling strides until a peek sees a record before the end, and then
-        bisects what lies between: behind that record there may be others, and holes.
+        Steps back from the end in doubling strides until a peek sees a record before the end, and then bisects the
+        rest: after that record there may be others, and holes.
         """
         last: dict[SplitId, Head] = {}
-        # For each split, a position from which on there is no record before its end.
+        # For each split, a position after which its end is preceded by no record.
         unseen = {split: extent.end for split, extent in extents.items()}
         stride = 1
         while missing := {
@@ -175,7 +174,7 @@ class TimeIndex:
 
 
 def _complete(method: str, answers: Mapping[SplitId, _Answer], asked: Collection[SplitId]) -> Mapping[SplitId, _Answer]:
-    """Return the answers, having checked that there is one for every split that was asked for."""
+    """Return the answers, after a check that every split has one."""
     for split in asked:
         if split not in answers:
             raise ContractError(f"{method}() was asked for split {split!r} and answered only for others")

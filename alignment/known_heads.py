@@ -1,4 +1,4 @@
-"""The answers of peeks: where a split's next record to align by stands, and where there is none."""
+"""Remembers the answers of peeks: where the next record to align by is, and where there is none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _Stretches:
     """Stretches of positions without a record to align by, in order, and the record behind each.
 
     starts: inclusive.
-    ends: exclusive; there the record stands, if there is one.
+    ends: exclusive; the record is there, if there is one.
     times_ms: of these records; None: there was none yet.
     """
 
@@ -35,21 +35,21 @@ class _Stretches:
 
 
 class KnownHeads:
-    """Remembers for each split the first record to align by, at or after whatever position was asked for.
+    """Remembers for each split the first record to align by at or after a position.
 
-    A long stretch of records that are left out is so looked through once, and not at every plan.
+    So a long stretch of ignored records is searched once, and not at every plan.
     """
 
     def __init__(self) -> None:
         self._splits: dict[SplitId, _Stretches] = {}
 
     def find(self, split: SplitId, position: int) -> Head | int:
-        """Return the first record at or after a position, or the position from which on nothing is known."""
-        known = self._splits.get(split)
-        if known is None:
+        """Return the first record at or after a position, or the first position of which nothing is known."""
+        stretches = self._splits.get(split)
+        if stretches is None:
             return position
-        while (place := bisect_right(known.starts, position) - 1) >= 0 and position <= known.ends[place]:
-            end, time_ms = known.ends[place], known.times_ms[place]
+        while (place := bisect_right(stretches.starts, position) - 1) >= 0 and position <= stretches.ends[place]:
+            end, time_ms = stretches.ends[place], stretches.times_ms[place]
             if time_ms is not None:
                 return Head(end, time_ms)
             if position == end:
@@ -60,25 +60,25 @@ class KnownHeads:
     def learn(self, split: SplitId, position: int, head: Head | None, end: int) -> None:
         """Take the answer of a peek at a position.
 
-        end: exclusive; up to there the split was looked through where no record was found.
+        end: exclusive; where no record was found, the split was searched up to there.
         """
         if head is not None:
             end = head.position
         elif end <= position:
             return
-        known = self._splits.setdefault(split, _Stretches())
-        first = bisect_left(known.starts, position)
-        if first and known.times_ms[first - 1] is None and known.ends[first - 1] >= position:
+        stretches = self._splits.setdefault(split, _Stretches())
+        first = bisect_left(stretches.starts, position)
+        if first and stretches.times_ms[first - 1] is None and stretches.ends[first - 1] >= position:
             first -= 1
-            position = known.starts[first]
-        known.drop(first, bisect_left(known.starts, max(end, position + 1)))
-        known.insert(first, position, end, None if head is None else head.event_time_ms)
+            position = stretches.starts[first]
+        stretches.drop(first, bisect_left(stretches.starts, max(end, position + 1)))
+        stretches.insert(first, position, end, None if head is None else head.event_time_ms)
 
     def first_without(self, split: SplitId, end: int) -> int:
-        """Return from where on there is no record to align by before an end: the end itself where that is not known."""
-        known = self._splits.get(split)
-        while known is not None and (place := bisect_left(known.starts, end) - 1) >= 0 and known.ends[place] >= end:
-            end = known.starts[place]
+        """Return the begin of the stretch without a record that reaches to an end; the end if there is none."""
+        spans = self._splits.get(split)
+        while spans is not None and (place := bisect_left(spans.starts, end) - 1) >= 0 and spans.ends[place] >= end:
+            end = spans.starts[place]
         return end
 
     def forget(self, split: SplitId) -> None:
@@ -86,12 +86,12 @@ class KnownHeads:
         self._splits.pop(split, None)
 
     def forget_before(self, positions: Positions) -> None:
-        """Drop what lies before the positions and does not reach to them, and the splits that have none."""
-        self._splits = {split: known for split, known in self._splits.items() if split in positions}
-        for split, known in self._splits.items():
-            known.drop(0, bisect_left(known.ends, positions[split]))
+        """Drop what ends before the positions, and the splits that have no position."""
+        self._splits = {split: stretches for split, stretches in self._splits.items() if split in positions}
+        for split, stretches in self._splits.items():
+            stretches.drop(0, bisect_left(stretches.ends, positions[split]))
 
     def stretches_before(self, positions: Positions) -> Mapping[SplitId, int]:
-        """Return for each split where the stretch without a record begins that reaches to its position, if any does."""
-        found = {split: self.first_without(split, positions[split]) for split in self._splits if split in positions}
-        return {split: start for split, start in found.items() if start < positions[split]}
+        """Return for each split the begin of the stretch without a record that reaches to its position, if any."""
+        begins = {split: self.first_without(split, positions[split]) for split in self._splits if split in positions}
+        return {split: start for split, start in begins.items() if start < positions[split]}

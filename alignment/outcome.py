@@ -1,6 +1,6 @@
-"""What a batch leaves behind: new positions, the states of the splits, and the source's watermark.
+"""The outcome of a batch: new positions, the states of the splits, and the source's watermark.
 
-Rules are numbered as in ``docs/planning.md``; what a state means for the others stands in ``states.py``.
+Rules are numbered as in ``docs/planning.md``.  ``states.py`` says what a state means for the others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Outcome", "find_outcome"]
 
 
 class Outcome(NamedTuple):
-    """What a batch reads and leaves behind; the fields are those of ``Plan``."""
+    """The ranges and the result of a batch; the fields are those of ``Plan``."""
 
     ranges: Mapping[SplitId, SplitRange]
     progress: Progress
@@ -40,11 +40,11 @@ def find_outcome(
     *,
     in_group: bool,
 ) -> Outcome:
-    """Return what a batch reads and leaves behind.
+    """Return the outcome of a batch.
 
     cuts: of all splits with unread positions.
-    cut_ms: the event time at which they were made; None: at none.
-    in_group: someone asks for the low after the batch.
+    cut_ms: the event time at which they were made; None: they were made by position.
+    in_group: the source has a group, so the low after the batch is wanted.
     """
     before = standing.before
     ranges = standing.ranges(cuts)
@@ -62,7 +62,7 @@ def find_outcome(
     cut_bound_ms = None if cut_ms is None else advanced(before.bound_ms, cut_ms)
     reads_records = any(s in ranges for s in standing.spans)
     after = Progress(
-        # A split that is gone goes on from where it stood should it come back.
+        # A removed split keeps its position, and goes on from there if it comes back.
         positions={**before.positions, **positions},
         bound_ms=cut_bound_ms if reads_records else before.bound_ms,
         watermark_ms=watermark_ms,
@@ -104,7 +104,7 @@ def _described(
 
 
 def _late_rows(standing: Standing, cuts: Cuts, index: TimeIndex) -> dict[SplitId, int]:
-    """Return for each split with a head that is overdue how many positions the batch reads before others."""
+    """Return for each overdue split how many positions the batch reads before the first that is in time."""
     if not standing.overdue or standing.in_time_ms is None:
         return {}
     spans = {s: standing.spans[s] for s in standing.overdue}
@@ -113,7 +113,7 @@ def _late_rows(standing: Standing, cuts: Cuts, index: TimeIndex) -> dict[SplitId
 
 
 def _reached(standing: Standing, splits: Mapping[SplitId, SplitPlan], index: TimeIndex) -> dict[SplitId, int]:
-    """Return up to which event time each split is read after the batch, its unread records in order (rule 5)."""
+    """Return the event time that each split has reached after the batch, its unread records in order (rule 5)."""
     reached = standing.latest(index, [s for s in standing.extents if splits[s].next_ms is None])
     return reached | {s: said.next_ms for s, said in splits.items() if said.next_ms is not None}
 
@@ -121,7 +121,7 @@ def _reached(standing: Standing, splits: Mapping[SplitId, SplitPlan], index: Tim
 def _holding(standing: Standing, states: Mapping[SplitId, SplitState], positions: Positions) -> set[SplitId]:
     """Return the splits that count for the minimum after the batch."""
     extents, ends = standing.extents, standing.ends
-    # Of what is complete, the batch that reads the last of it says that it is finished.
+    # A complete split becomes finished with the batch that reads its last record.
     read_out = [s for s, extent in extents.items() if extent.complete and positions[s] >= ends[s]]
     return holders({**states, **dict.fromkeys(read_out, SplitState.FINISHED)})
 
@@ -134,11 +134,11 @@ def _late(
 ) -> frozenset[SplitId]:
     """Return the splits that have not caught up with the watermark (rule 1)."""
     before = standing.before
-    # One that woke may have its new records behind the end of a bounded run, where its head is not seen.
+    # The new records of a woken split may lie past the end of a bounded run, where its head is not seen.
     woken = {s for s in before.idle if states.get(s) is not SplitState.IDLE}
     suspects = before.late | standing.late | woken
     late = {s for s in suspects if watermark_ms is not None and reached.get(s, inf) <= watermark_ms}
-    # Rule 7: nobody knows how far one has come that cannot be looked at.
+    # Rule 7: the progress of an unavailable split is unknown.
     away = {s for s in before.late if s in standing.extents and not standing.extents[s].available}
     return frozenset(late | away)
 
@@ -157,18 +157,18 @@ def _watermark(
     cut_ms: int | None,
     disorder_ms: int | None,
 ) -> int | None:
-    """Return the source's watermark as the splits give it, though the one before it may be greater."""
+    """Return the source's watermark by its splits.  It may be less than the last one."""
     if disorder_ms is None:
         return None
-    # A split without a record says nothing (Beam issue 20908: it must not pin the watermark),
-    # unless its first records are there already and may only not be read yet (rule 7).
+    # A split without a record does not count (Beam issue 20908: it must not pin the watermark), unless its
+    # first records exist but may not be read yet (rule 7).
     if any(s in holding and s not in reached and not extent.settled for s, extent in standing.extents.items()):
         return None
     watermarks = {
         s: split_watermark(at_ms if cut_ms is None or splits[s].next_ms is None else min(cut_ms, at_ms), disorder_ms)
         for s, at_ms in reached.items()
     }
-    # Rule 1: whoever is late holds from where it is aligned, and moves nothing before (Flink: StatusWatermarkValve).
+    # Rule 1: a late split holds once it is aligned, and moves nothing before (Flink: StatusWatermarkValve).
     before_ms, admitted = standing.before.watermark_ms, standing.admitted
     holders_ms = watermarks.keys() & holding
     aligned = {s for s in holders_ms if s not in admitted or before_ms is None or watermarks[s] >= before_ms}
@@ -185,17 +185,17 @@ def _next_low(
     after: Progress,
     limits: Limits,
 ) -> int | None:
-    """Return what the low of the next standing would be, if nothing came in between."""
+    """Return the low of the next standing, if no records come in between."""
     in_time_ms = None if after.watermark_ms is None else after.watermark_ms + 1
     times = []
-    # Rule 7: what cannot be looked at may go on right behind the watermark.
+    # Rule 7: an unavailable split may go on right behind the watermark.
     if in_time_ms is not None and any(not standing.extents[s].available for s in holding):
         times.append(in_time_ms)
     for split, at_ms in reached.items():
         if splits[split].next_ms is not None:
             if in_time_ms is None or at_ms >= in_time_ms or split in standing.catching_up:
                 times.append(at_ms)
-        # Rule 4: whoever is at its target holds the bound no more.
+        # Rule 4: a split at its target no longer holds the bound.
         elif split in holding and not limits.bounded:
             times.append(at_ms if in_time_ms is None else max(at_ms, in_time_ms))
     return min(times, default=None)

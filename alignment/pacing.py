@@ -1,8 +1,8 @@
-"""How many rows the next batch may hold so that it takes the wanted time.
+"""Sizes the next batch so that it takes the target time.
 
-The idea is that of Flink's buffer debloating (FLIP-183): measure the speed, and hold as much as gets
-done in the target time.  Errors of the past are not added up, as in the PID of Spark's old DStreams,
-so that a measurement that comes one batch late does not make the budget swing.
+The idea is Flink's buffer debloating (FLIP-183): measure the speed, and take what fits into the target time.  Unlike
+the PID controller of Spark's old DStreams, past errors are not added up: a measurement that comes one batch late does
+not make the budget swing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SMOOTHED = 5  # batches
 class BatchMeasure:
     """One finished batch.
 
-    rows: those it read, however many it was allowed.
+    rows: the rows that it read, not those that it was allowed to read.
     seconds: from its trigger to its end.
     """
 
@@ -37,22 +37,20 @@ class BatchMeasure:
 class BatchSizer:
     """The row budget with which a batch takes the target time.
 
-    A batch is taken to last ``fixed + rows * per_row`` seconds.  When one does not, each term is
-    corrected by as much as it had part in the time (least mean squares, on logarithms): an almost
-    empty batch teaches the fixed time and leaves the speed alone.
+    A batch is taken to last ``fixed + rows * per_row`` seconds.  When a batch takes another time, each term is
+    corrected by its part in the time (least mean squares, on logarithms).  An almost empty batch corrects the fixed
+    time and leaves the speed alone.
 
-    The speed is the mean over the batches since it last changed, and over about five at most.  A
-    batch that is off by more than 1.6 times counts as a change.  A pause looks the same until the
-    next batch is seen, so one step grows the budget at most 2 times, as in Flink, and shrinks it at
-    most 3 times.  A batch that leaves its budget unused does not show that more would fit
-    (RFC 7661): the budget is at most twice the largest batch that was measured.
+    The speed is the mean over the batches since it last changed, and over about five at most.  A batch that is off by
+    more than 1.6 times counts as a change.  A pause looks the same until the next batch is seen.  So one step grows the
+    budget at most 2 times, as in Flink, and shrinks it at most 3 times.  A batch that leaves its budget unused does not
+    show that more would fit (RFC 7661): the budget is at most twice the largest batch that was measured.
 
-    target_seconds: at least a millisecond.  One below the fixed time cannot be met: rows then get a
-        quarter of it, by an estimate that is often too low, for batches that hardly differ in size
-        do not show what a row costs.
-    first_rows: the first batch's budget; at least 1.  Nothing is known of the sink then, and without
-        a limit a back-fill would put all history into one batch.  Better low than high: batches
-        that double until they fill the target take two targets together.
+    target_seconds: at least a millisecond.  A target below the fixed time cannot be met: rows then get a quarter of it.
+        The budget is then often too low, because batches of almost one size do not show what a row costs.
+    first_rows: the first batch's budget; at least 1.  Nothing is known of the sink then, and without a limit a
+        back-fill would put all history into one batch.  A low value costs little: batches that double until they fill
+        the target take two targets together.
 
     Raises OptionError for values outside these limits.  The state is soft: a restart begins anew.
     """
@@ -97,7 +95,7 @@ class BatchSizer:
         for_rows = rows * self._per_row
         error = math.log(seconds / (self._fixed + for_rows))
         self._batches = 1 if abs(error) > _NOISE else min(self._batches + 1, _SMOOTHED)
-        # The greater term takes the whole step: one that were only shared out would fall short.
+        # The greater term takes the whole step: shared between both terms, it would fall short.
         step = error / self._batches / max(self._fixed, for_rows)
         self._fixed *= math.exp(step * self._fixed)
         self._per_row *= math.exp(step * for_rows)

@@ -1,4 +1,4 @@
-"""What a plan is made from and what it says: the values between the planner and those who carry it out."""
+"""The values that go into a plan, and those that come out of it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ LateSplits: TypeAlias = Literal["admit", "catch-up", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a batch leaves behind, and all that the next plan needs to know of the past.
+    """The state of a source after a batch: all that the next plan needs to know of the past.
 
     positions: of every split, its next unread record.
-    bound_ms: the furthest event time at which batches have been cut: what is delivered lies before
-        it, up to the disorder of splits that are cut by probing.  None: none was cut yet, or the last
-        one read everything.
+    bound_ms: the greatest event time at which batches have been cut.  Everything delivered lies before it, up to the
+        disorder of splits that are cut by probing.  None: no batch was cut yet, or the last one read everything.
     watermark_ms: of the source; None: minus infinity.
     idle: the splits that were idle.
     late: splits that came, or woke from idle, with records older than the watermark, and have not
         caught up with it yet.
-    removed: the splits that have positions and were not there any more.
+    removed: the splits that have positions but no longer exist.
     ended: every split is at its configured end: the watermark is plus infinity, whatever
         ``watermark_ms`` says, unless a later run moves the ends.
     """
@@ -43,7 +42,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What bounds a batch.
+    """The limits of a batch.
 
     aligned: cut all splits at one event time; False: share the budget by backlog.
     max_drift_ms: how far past the lowest head any split may be read; None: no bound.
@@ -54,9 +53,8 @@ class Limits:
     bounded: extents do not grow in this run (Trigger.AvailableNow): a split that is read to its
         extent no longer bounds the others, though it still holds the watermark.
     fail_on_data_loss: raise, or skip what is gone.
-    late_splits: what becomes of a split that comes, or wakes, with records older than the watermark:
-        it is read at once and its rows are late (admit), the others wait for it (catch-up), or the
-        query ends (fail).
+    late_splits: the policy for a split that comes, or wakes, with records older than the watermark.  It is read at once
+        and its rows are late (admit), the others wait for it (catch-up), or the query ends (fail).
     horizon_ms: nothing at or past this event time is read; None: there is no horizon.
     cost: of ranges; the default counts positions as rows.
     """
@@ -81,12 +79,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class SplitPlan:
-    """What the plan says of one split.
+    """The plan's decision about one split.
 
     next_ms: event time of its next record after the batch, or a lower bound of it; None: none is known.
     late: it came, or woke, with records older than the source's watermark, and had not caught up.
-    late_rows: how many positions of the batch hold records older than the source's watermark: those
-        before the first that is not.
+    late_rows: the number of positions in the batch before the first record that is not older than the source's
+        watermark.
     exact: False when the cut was found by probing.
     """
 
@@ -99,16 +97,15 @@ class SplitPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the batch reads, where that leaves the source, and why.
+    """The ranges of a batch, the state of the source after it, and the reasons.
 
-    ranges: only splits that give records; empty when there is nothing to read.
+    ranges: of the splits that give records; empty when there is nothing to read.
     progress: identical to the old one when the plan reads nothing and moves neither the watermark
         nor an idle flag (rule 8).
     low_ms: the lowest event time that held the bound; None: nothing did.
     held_by: the split, or the other member of the group, that sets the bound.
     group_bound_ms: what the others of the group leave to this source; None: they set no bound.
-    next_low_ms: the lowest event time that is still to be read after the batch, as far as it holds
-        others; None: nothing does.
+    next_low_ms: the lowest event time that is still unread after the batch and holds others; None: nothing holds.
     splits: the state of every split, removed ones included.
     """
 

@@ -1,9 +1,8 @@
 """The plan of one micro-batch: which records of which splits, cut at one common event time.
 
-A plan has three steps.  ``find_standing`` says where the splits stand, and the low of this source.  Whoever has
-a group tells it that low, and asks it for a bound.  ``plan`` decides the rest.  Both functions are run anew at every
-trigger, hold no state, and perform nothing: the time index is all that they ask.
-The rules are numbered as in ``docs/planning.md``.
+A plan has three steps.  ``find_standing`` finds the standing of the splits, and the low of this source.  A source with
+a group tells it that low, and asks it for a bound.  ``plan`` decides the rest.  Both functions run at every trigger,
+keep no state, and have no effects: they ask only the time index.  The rules are numbered as in ``docs/planning.md``.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _MOST_FOR_FOLLOWING = 1 / 2  # of the budget, while others have records to align
 def plan(standing: Standing, group_bound: GroupBound | None, index: TimeIndex, limits: Limits) -> Plan:
     """Decide one micro-batch.
 
-    group_bound: what the others of the group leave to this source; None: it is in none.  Without alignment
+    group_bound: the bound that the others of the group set for this source; None: it has no group.  Without alignment
         there is no bound.
     index, limits: those that the standing was found with.
 
@@ -63,10 +62,10 @@ class _Batch:
         self._spans, self._starts = standing.spans, standing.starts
 
     def align(self, bound_ms: int | None) -> tuple[int | None, Cuts]:
-        """Cut the splits at one event time, and beside them what follows it only; return the time and the cuts.
+        """Cut the splits at one event time, then those that follow it; return the time and the cuts.
 
-        Whoever has nothing to align by (rule 3), and whoever comes late (rule 1), moves nobody: neither the time
-        nor a cut.
+        A split without a record to align by (rule 3), or a late split (rule 1), changes neither the time nor another
+        cut.
         """
         admitted, hollow = self._standing.admitted, self._standing.hollow
         leading = {s: span for s, span in self._spans.items() if s not in admitted} or self._spans
@@ -84,14 +83,14 @@ class _Batch:
             following = Cutter(self._index, late).cut(time_ms)
         following = {**following, **hollow}
         beside = what_is_left(cuts, following, self._starts, self._spans, self._used)
-        # Rule 1: where a position is too large for both, they take turns by lot.
+        # Rule 1: if one position is too large for both, they take turns by lot.
         if self._reads(cuts) and self._reads(following) and not self._reads(beside) and self._draws(leading, following):
             time_ms, cuts = min(span.head.event_time_ms for span in leading.values()), at_starts(leading)
             beside = what_is_left(cuts, following, self._starts, self._spans, self._used)
         return time_ms, {**cuts, **self._with_next_times(beside)}
 
     def share(self) -> Cuts:
-        """Share the budget by backlog, without a look at event times."""
+        """Share the budget by backlog, without regard to event times."""
         everything = {**at_ends(self._spans), **self._standing.hollow}
         return self._with_next_times(cut_by_position(everything, self._starts, self._spans, self._used))
 
@@ -99,7 +98,7 @@ class _Batch:
         return any(cut.position > self._starts[s] for s, cut in cuts.items())
 
     def _used(self, cuts: Cuts) -> float:
-        """Return what share of the budget the cuts take; positions before a head may hold rows, too."""
+        """Return the share of the budget that cuts take; positions before a head may hold rows, too."""
         if self._limits.budget == UNLIMITED:
             return 0.0
         if self._limits.cost is split_rows:  # a search asks often and for all splits: without an object for each
@@ -108,25 +107,25 @@ class _Batch:
         return self._limits.budget.used(self._limits.cost(self._standing.ranges(cuts)))
 
     def _past_all(self) -> int:
-        """Return an event time after all that is unread: the bound where only the budget bounds."""
+        """Return an event time after all unread records: the bound if only the budget limits."""
         latest = self._standing.latest(self._index, self._spans)
         return 1 + max([span.head.event_time_ms for span in self._spans.values()] + [*latest.values()])
 
     def _room(self, leading: Collection[SplitId], following: Cuts) -> float:
-        """Return what share of the budget the common cut may take, so that those that follow it never starve."""
+        """Return the share of the budget that the common cut may take; the rest keeps followers from starving."""
         fair = len(following) / max(len(leading) + len(following), 1)
         return 1 - min(self._used(following), fair, _MOST_FOR_FOLLOWING) if leading else 1
 
     def _draws(self, leading: Collection[SplitId], following: Collection[SplitId]) -> bool:
-        """Tell by lot whether those that follow are read alone: the same lot as long as nothing is read.
+        """Tell by lot whether the splits that follow are read alone.  The lot stays the same until something is read.
 
-        So it is where a position is too large for both, such as a chunk of a file.
+        That happens if one position is too large for both, such as a chunk of a file.
         """
         lot = Random(sum(self._starts.values())).random()  # noqa: S311 - the same for the same positions
         return lot < len(following) / (len(leading) + len(following))
 
     def _with_next_times(self, cuts: Cuts) -> Cuts:
-        """Return cuts that were made without looking at times, with what follows them for the watermark."""
+        """Return cuts that were made without event times, with the next event times for the watermark."""
         if not self._limits.wants_watermark:
             return cuts
         inside = {s: cut.position for s, cut in cuts.items() if s in self._spans and cut.position < self._spans[s].end}

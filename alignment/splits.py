@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 __all__ = ["Extent", "Extents", "Head", "Positions", "SplitId", "SplitRange"]
 
 SplitId: TypeAlias = str
-"""Names a split for ever.  A reader can find the split again from this string alone."""
+"""Names a split for ever.  A reader can find the split by this string alone."""
 
 Positions: TypeAlias = Mapping[SplitId, int]
 """For each split the position of its next unread record."""
@@ -23,7 +23,7 @@ Positions: TypeAlias = Mapping[SplitId, int]
 class Head(NamedTuple):
     """A record that alignment can see: its position and its event time.
 
-    position: where the record stands; reading from here yields it first.
+    position: of the record; a read from here yields it first.
     event_time_ms: milliseconds since the epoch, UTC; may be negative.
     """
 
@@ -33,18 +33,18 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What can be read of a split now.
+    """The positions of a split that can be read now.
 
     begin: the first position that still exists.
     end: exclusive; reading stops here until a later extent is greater.
     settled: False while records at or past ``end`` exist but may not be read yet (a Kafka
         transaction that is still open).  An unsettled split never becomes idle.
-    complete: nothing will ever be added at ``end``: once it is read, the split is finished and holds
-        nobody, though the source goes on.
-    available: False while nobody can look at the split: ``begin`` and ``end`` are its position then, and
-        it holds the others where they are.
-    epoch: another one when unread records may be others than those that were seen (KIP-320: leader epoch);
-        extents are equal without it.
+    complete: nothing will ever be added at ``end``.  Once it is read, the split is finished and holds nobody, even if
+        the source goes on.
+    available: False while nobody can look at the split.  ``begin`` and ``end`` are then its position, and it holds the
+        others.
+    epoch: it changes when unread records may differ from those that were seen (KIP-320: leader epoch).  Equality of
+        extents ignores it.
     """
 
     begin: int

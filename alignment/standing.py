@@ -1,7 +1,7 @@
-"""The splits as a plan finds them: from where to where each may be read, its state, and who holds the others.
+"""The splits before a plan: the readable part of each, its state, and the split that holds the others.
 
-The first step of a plan.  Its ``low_ms`` is what an alignment group is told, before it is asked for its bound.
-Rules are numbered as in ``docs/planning.md``.
+This is the first step of a plan.  An alignment group is told its ``low_ms``, and then asked for the bound.  Rules are
+numbered as in ``docs/planning.md``.
 """
 
 from __future__ import annotations
@@ -21,22 +21,21 @@ __all__ = ["Standing", "find_standing"]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a source stands before a batch.
+    """The state of a source before a batch.
 
     before: as the last plan left it.
-    extents: of all splits there are now.
-    starts: from where each split is read.
-    ends: up to where each may be read; exclusive.
+    extents: of all splits that exist now.
+    starts: the position from which each split is read.
+    ends: the position up to which each split may be read; exclusive.
     spans: the unread part of every split that holds a record to align by.
-    hollow: the ends of the splits that have unread positions and no record to align by: markers, holes,
-        rows that are left out.
+    hollow: the ends of the splits with unread positions but no record to align by: markers, holes, ignored rows.
     states: of every split, as if the batch read nothing and had no bound.
     overdue: the splits with a head that is not after the source's watermark.
-    late: those of them that came, or woke, with it, and have not caught up.
-    catching_up: those of the late ones that the others wait for.
+    late: the overdue splits that came, or woke, with such a head, and have not caught up.
+    catching_up: the late splits that the others wait for.
     low_ms: the lowest event time that holds the bound; None: nothing does, or the batch is not aligned.
-    held_by: the split that stands there.
-    generated_ms: the source's watermark as generators have it, of what was read before; None: they have none.
+    held_by: the split whose head it is.
+    generated_ms: the source's watermark by its generators, of what was read before; None: they have none.
     """
 
     before: Progress
@@ -55,16 +54,16 @@ class Standing:
 
     @property
     def admitted(self) -> frozenset[SplitId]:
-        """The late splits that hold nobody."""
+        """The late splits that do not hold others."""
         return self.late - self.catching_up
 
     @property
     def in_time_ms(self) -> int | None:
-        """The first event time that is not late: nothing before it can be saved by waiting.  None: none is late."""
+        """The first event time that is not late: waiting saves nothing before it.  None: no time is late."""
         return None if self.before.watermark_ms is None else self.before.watermark_ms + 1
 
     def ranges(self, cuts: Mapping[SplitId, Cut]) -> dict[SplitId, SplitRange]:
-        """Return what is read of each split up to its cut, where that is anything."""
+        """Return the range of each split up to its cut; empty ranges are left out."""
         starts = self.starts
         return {s: SplitRange(s, starts[s], cut.position) for s, cut in cuts.items() if cut.position > starts[s]}
 
@@ -83,15 +82,15 @@ def find_standing(
     *,
     added: Collection[SplitId] = (),
 ) -> Standing:
-    """Return where the splits stand, and the low of this source.
+    """Return the standing of the splits, and the low of this source.
 
     progress: as the last plan left it, with the starts of new splits among its positions.
-    extents: of all splits there are now, taken before anything is asked of ``index``.
+    extents: of all splits that exist now, taken before ``index`` is asked.
     idle: splits that have had nothing to read for the idle timeout; others in it are ignored.
     added: splits that were not there when the query began, and are new to this plan.
 
-    Raises DataLossError when records between a position and the data that is left are gone, or when a split
-    ends before its position; LateDataError when a split is late and ``limits`` do not allow it.
+    Raises DataLossError when records were deleted before they were read, or when a split ends before its position.
+    Raises LateDataError when a split is late and ``limits`` do not allow it.
     """
     extents = _readable(progress.positions, extents)
     starts = _starts(progress.positions, extents, limits)
@@ -119,9 +118,9 @@ def find_standing(
 
 
 def _readable(positions: Positions, extents: Extents) -> Extents:
-    """Return the extents, up to the positions at least where what lies before them may only not be read now.
+    """Return the extents, extended to the positions where records before them exist but may not be read now.
 
-    So it is when a query goes on with another isolation level, under an open transaction (rule 7).
+    That happens when a query goes on with another isolation level, under an open transaction (rule 7).
     """
     if all(extent.settled for extent in extents.values()):
         return extents
@@ -139,11 +138,11 @@ def _starts(positions: Positions, extents: Extents, limits: Limits) -> dict[Spli
 
 
 def _start_after_loss(split: SplitId, position: int, extent: Extent, limits: Limits) -> int:
-    # Rule 7: nobody explains an end that went back.
+    # Rule 7: no known cause lets an end go back.
     if extent.end < position:
         raise DataLossError(
             f"split {split!r} ends at position {extent.end}, before position {position}, up to which it has been "
-            "read: it was truncated or created anew; start with a new checkpoint to read it from its beginning"
+            "read: it was truncated or recreated; start with a new checkpoint to read it from its beginning"
         )
     # Rule 7: records before the log's start are gone.
     if position < extent.begin and limits.fail_on_data_loss:
@@ -161,13 +160,13 @@ def _ends(extents: Extents, limits: Limits) -> dict[SplitId, int]:
 
 
 def _at_end(extent: Extent, *, is_stop: bool, is_quiet: bool) -> SplitState:
-    """Return the state of a split that is read to its end."""
+    """Return the state of a split that has been read to its end."""
     if is_stop or extent.complete:
         return SplitState.FINISHED
-    # Rule 7: behind an open transaction there are records already.
+    # Rule 7: records already wait behind an open transaction.
     if is_quiet and extent.settled:
         return SplitState.IDLE
-    # Rule 7: nobody can look at it, so nobody knows whether it has anything to read.
+    # Rule 7: an unavailable split may have records to read.
     return SplitState.CAUGHT_UP if extent.available else SplitState.UNREAD
 
 
@@ -178,7 +177,7 @@ def _with_late(standing: Standing, limits: Limits, added: Collection[SplitId]) -
         return standing
     overdue = frozenset(s for s, span in standing.spans.items() if span.head.event_time_ms <= watermark_ms)
     known = before.late | before.idle | before.removed
-    # Of one that stands at its begin no record was ever read: it counts as one that comes now.
+    # A split at its begin was never read: it counts as a split that comes now.
     late = frozenset(s for s in overdue if s in known or s in added or standing.starts[s] <= standing.extents[s].begin)
     if late and limits.late_splits == "fail":
         split = min(late)
@@ -197,11 +196,11 @@ def _with_low(standing: Standing, index: TimeIndex, limits: Limits) -> Standing:
     if limits.max_drift_ms is not None:
         waiting = [s for s, state in standing.states.items() if state is SplitState.CAUGHT_UP]
         in_time_ms = standing.in_time_ms
-        # Rule 4: whoever is at its target holds the bound no more.
+        # Rule 4: a split at its target no longer holds the bound.
         if not limits.bounded:
             for split, latest_ms in standing.latest(index, waiting).items():
                 times[split] = latest_ms if in_time_ms is None else max(latest_ms, in_time_ms)
-        # Rule 7: what cannot be looked at may go on right behind the watermark.
+        # Rule 7: an unavailable split may go on right behind the watermark.
         away_ms = in_time_ms
         if away_ms is None and standing.before.bound_ms is not None:
             away_ms = standing.before.bound_ms - limits.max_drift_ms

@@ -1,7 +1,7 @@
 """The states of a split, as one table.
 
-A state is never stored: every plan derives it from positions, extents, idle timers and the bound.
-What a state means for the others stands in ``STATES`` and nowhere else.
+A state is never stored: every plan derives it from positions, extents, idle timers and the bound.  Only ``STATES`` says
+what a state means for the others.
 
                        +--------------------------------------+
                        v                                      |
@@ -23,10 +23,10 @@ __all__ = ["STATES", "SplitState", "StateRule", "holders", "may_follow"]
 
 
 class SplitState(Enum):
-    """Where a split stands after a plan."""
+    """The state of a split after a plan."""
 
     UNREAD = "unread"
-    """Has records before the bound, none of which fitted into the batch."""
+    """Has records before the bound, but none of them fitted into the batch."""
     READING = "reading"
     """Gives records to the batch."""
     PAUSED = "paused"
@@ -38,12 +38,12 @@ class SplitState(Enum):
     FINISHED = "finished"
     """At its configured end, or complete: nothing will ever come."""
     REMOVED = "removed"
-    """Not discovered; should it come back, it goes on from where it stood."""
+    """Not discovered.  If it comes back, it goes on from its old position."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateRule:
-    """What a state means for the minimum over all splits, and which states may follow it."""
+    """A row of the table: whether the state counts for the minimum over all splits, and which states may follow."""
 
     in_minimum: bool
     next: frozenset[SplitState]

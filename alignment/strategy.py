@@ -1,4 +1,4 @@
-"""What the user says about event time: disorder, idleness and how far splits may drift apart.
+"""The user's settings of event time: disorder, idleness, and how far splits may drift apart.
 
 The vocabulary is Flink's: ``WatermarkStrategy``, ``forBoundedOutOfOrderness``, ``withIdleness``
 (FLIP-126) and ``withWatermarkAlignment`` (FLIP-182, FLIP-217).
@@ -26,7 +26,7 @@ def milliseconds(duration: timedelta) -> int:
 class StrategyError(OptionError):
     """Fields of a WatermarkStrategy are malformed or contradict each other.
 
-    fields: which ones.
+    fields: their names.
     must: what a field that is wrong by itself must do or be, as in "must be zero or more".
     """
 
@@ -44,10 +44,9 @@ class WatermarkStrategy:
     out_of_orderness: how far a record may lie behind the greatest event time before it in its
         split without being late; None: no watermark is planned.
     generator: makes a watermark generator for each split; None: there are none.
-    idle_timeout: for how long a split must have nothing to read before it stops holding others.
+    idle_timeout: how long a split must have nothing to read before it stops holding others.
     max_drift: how far past the slowest split's next record any split may be read; None: no bound.
-    group: the slowest split is sought among those of all sources of the application that name this
-        group; None: among those of this source.
+    group: the slowest split is that of all sources of the application that name this group; None: that of this source.
     group_priority: sources of the group with a higher one are read first.
     group_members: how many sources the group has; None: nobody waits for those that come later.
     """
@@ -97,7 +96,7 @@ class WatermarkStrategy:
 
     @classmethod
     def for_monotonous_timestamps(cls) -> WatermarkStrategy:
-        """Take it that event times never go back within a split."""
+        """Assume that event times never go back within a split."""
         return cls(out_of_orderness=timedelta(0))
 
     @classmethod
@@ -127,8 +126,7 @@ class WatermarkStrategy:
         group: keep together with all sources of the application that name this group, in the same
             query or in others; all need the same max drift.
         priority: read a source with a higher one first, such as a dimension that facts are joined to.
-        members: how many sources the group has; until all are there, nobody reads, but no longer
-            than 10 seconds.
+        members: how many sources the group has; until all are there, nobody reads, for 10 seconds at most.
         """
         return replace(self, max_drift=max_drift, group=group, group_priority=priority, group_members=members)
 
@@ -149,5 +147,5 @@ class WatermarkStrategy:
 
 
 def _shown(duration: timedelta) -> str:
-    """Show a negative duration as one, where Python would say "-1 day, 23:00:00"."""
+    """Show a negative duration as such; Python would show "-1 day, 23:00:00"."""
     return f"-{-duration}" if duration < timedelta(0) else str(duration)

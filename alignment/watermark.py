@@ -29,5 +29,5 @@ def combine(holding: Collection[int], released: Collection[int]) -> int | None:
 
 
 def advanced(before_ms: int | None, now_ms: int | None) -> int | None:
-    """Return a time that never goes back, such as a watermark, from what it was and what it would be now."""
+    """Return a time that never goes back, such as a watermark, from its last and its new value."""
     return max((at_ms for at_ms in (before_ms, now_ms) if at_ms is not None), default=None)

@@ -1,4 +1,4 @@
-"""What Spark itself takes to make rows of Arrow batches, without which no Python data source is faster.
+"""Measures how long Spark takes to turn Arrow batches into rows: no Python data source is faster.
 
 A data source that yields the same batch again and again, neither fetching nor decoding anything, against Spark's own
 reader of as many rows in Parquet files of the local disk; to the noop sink, in the columns of benchmarks.s3_throughput.
@@ -33,7 +33,7 @@ class Repeating(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return how it is called."""
+        """Return its name."""
         return "repeating"
 
     def schema(self) -> str:
@@ -41,7 +41,7 @@ class Repeating(DataSource):
         return SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what yields them."""
+        """Return the reader."""
         return RepeatingReader(to_arrow_schema(schema, timezone="UTC"), int(self.options["rows"]))
 
 

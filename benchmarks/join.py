@@ -85,7 +85,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """What a run found.
+    """The result of a run.
 
     expected: how many matches there are.
     """
@@ -140,7 +140,7 @@ def joined(spark: SparkSession, servers: str, topics: tuple[Topic, Topic], way: 
             bootstrap_servers=servers,
             subscribe=[topic.name],
             starting_offsets="earliest",
-            max_offsets_per_trigger=max(len(each.numbers) for each in topics) // BATCHES,
+            max_offsets_per_trigger=max(len(numbered.numbers) for numbered in topics) // BATCHES,
             watermarks=strategy,
             alignment="event-time" if way.grouped else "none",
             include_source_watermark=way.watermark_rows,
@@ -164,17 +164,17 @@ def measured(spark: SparkSession, rows: DataFrame, topics: tuple[Topic, Topic], 
     """Run the join into Parquet files, and read these."""
     out = str(work / "out")
     run = run_to_end(rows.select(col("p.key")).writeStream.format("parquet").option("path", out), work / "checkpoint")
-    found = spark.read.parquet(out)
+    pairs = spark.read.parquet(out)
     expected = len(np.intersect1d(topics[0].numbers, topics[1].numbers))
-    return Joined(run, found.count(), found.distinct().count(), expected)
+    return Joined(run, pairs.count(), pairs.distinct().count(), expected)
 
 
-def row(name: str, found: list[Joined]) -> list[str]:
+def row(name: str, joins: list[Joined]) -> list[str]:
     """Return a row of the table: the worst of all rounds, and times as their median and spread."""
-    runs = [each.run for each in found]
+    runs = [join.run for join in joins]
     return [
         name,
-        min(found, key=lambda each: each.distinct).matches,
+        min(joins, key=lambda join: join.distinct).matches,
         most([run.peak_state_rows for run in runs]),
         mebibytes([run.peak_state_bytes for run in runs]),
         mebibytes([run.peak_memory_bytes for run in runs]),
@@ -201,20 +201,20 @@ def main() -> None:
             for late, topics in (("payments", (orders, late_payments)), ("orders", (late_orders, payments)))
             for way in WAYS
         ]
-        found: dict[str, list[Joined]] = {name: [] for name, _, _ in cases}
+        runs: dict[str, list[Joined]] = {name: [] for name, _, _ in cases}
         for number in range(1 + arguments.rounds):
             # The first query warms up.
             for name, way, topics in cases[: None if number else 1][:: 1 if number % 2 else -1]:
                 rows = joined(spark, kafka.bootstrap_servers, topics, way, f"{name} {number}")
                 with tempfile.TemporaryDirectory(dir=folder) as work:
-                    one = measured(spark, rows, topics, Path(work))
+                    result = measured(spark, rows, topics, Path(work))
                 if number:
-                    found[name].append(one)
+                    runs[name].append(result)
         spark.stop()
     print(f"{arguments.rows:,} rows in {HOURS} hours against the last {LATE_HOURS}, rounds: {arguments.rounds}")
-    print_table(COLUMNS, [row(name, each) for name, each in found.items()])
+    print_table(COLUMNS, [row(name, results) for name, results in runs.items()])
     in_a_drift = 2 * arguments.rows * (MAX_DRIFT / timedelta(hours=HOURS))
-    worst = max(each.run.peak_state_rows for name, way, _ in cases if way.watermark_rows for each in found[name])
+    worst = max(results.run.peak_state_rows for name, way, _ in cases if way.watermark_rows for results in runs[name])
     if worst > MOST_DRIFTS * in_a_drift:
         raise SystemExit(f"the state held {worst:,} rows, but both topics have only {in_a_drift:,.0f} in {MAX_DRIFT}")
 

@@ -1,4 +1,4 @@
-"""How fast a topic is read into Spark, against Spark's built-in Kafka source.
+"""Measures how fast a topic is read into Spark, against Spark's built-in Kafka source.
 
 Both read the same topic to Spark's noop sink, by turns in one session, each core of which has a
 warm Java and a warm Python worker.
@@ -42,9 +42,9 @@ Options = Mapping[str, str]
 
 def fill(servers: str, topic: str, arguments: argparse.Namespace, codec: str) -> None:
     """Write the topic: even partitions, one record per millisecond in each."""
-    each = arguments.rows // arguments.partitions
+    per_partition = arguments.rows // arguments.partitions
     for partition in range(arguments.partitions):
-        times = BEGIN_MS + np.arange(each, dtype=np.int64)
+        times = BEGIN_MS + np.arange(per_partition, dtype=np.int64)
         write_history(
             servers,
             topic,
@@ -115,7 +115,9 @@ def streaming(spark: SparkSession, source: str, options: Options, **trigger: boo
 def seconds_of(query: StreamingQuery, least_rows: int) -> list[float]:
     """Return how long the batches with so many rows took, from their trigger to their commit."""
     return [
-        each.durationMs["triggerExecution"] / 1000 for each in query.recentProgress if each.numInputRows >= least_rows
+        entry.durationMs["triggerExecution"] / 1000
+        for entry in query.recentProgress
+        if entry.numInputRows >= least_rows
     ]
 
 
@@ -147,9 +149,9 @@ def by_turns(runs: Mapping[str, Callable[[], list[float]]], rounds: int) -> dict
     taken: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(rounds + 1):
         for name in runs if number % 2 else reversed(runs):
-            found = runs[name]()
+            result = runs[name]()
             if number:
-                taken[name] += found
+                taken[name] += result
     return taken
 
 

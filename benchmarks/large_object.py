@@ -1,4 +1,4 @@
-"""How much memory it takes to cut and read one large Parquet object.
+"""Measures the memory for cutting and reading one large Parquet object.
 
     python -m benchmarks.large_object [--gigabytes 5] [--rows-per-group 1048576]
 
@@ -43,7 +43,7 @@ def write(path: Path, total_bytes: int, rows_per_group: int) -> tuple[int, pa.Sc
         waiting: list[pa.Table] = []
         while path.stat().st_size < total_bytes:
             waiting.append(part)
-            if sum(each.num_rows for each in waiting) >= rows_per_group:
+            if sum(batch.num_rows for batch in waiting) >= rows_per_group:
                 group = pa.concat_tables(waiting)
                 writer.write_table(group, row_group_size=rows_per_group)
                 rows += group.num_rows
@@ -69,7 +69,7 @@ def forget_peak() -> int:
 
 def peak_bytes() -> int:
     """Return the most memory that this process held, as Linux counts it; ``getrusage`` counts a parent's, too."""
-    (line,) = (each for each in Path("/proc/self/status").read_text().splitlines() if each.startswith("VmHWM:"))
+    (line,) = (text for text in Path("/proc/self/status").read_text().splitlines() if text.startswith("VmHWM:"))
     return int(line.split()[1]) * 1024
 
 
@@ -83,13 +83,15 @@ def main() -> None:
         path = server.create_bucket(BUCKET) / KEY
         rows, schema = write(path, int(arguments.gigabytes * 10**9), arguments.rows_per_group)
         config = S3ConnectionConfig(server.endpoint, server.region, server.access_key, server.secret_key)
-        found = ObjectStore(config, BUCKET).find(KEY)
-        if found is None:
+        obj = ObjectStore(config, BUCKET).find(KEY)
+        if obj is None:
             raise SystemExit(f"the endpoint does not show {path}")
         begun, before = time.perf_counter(), forget_peak()
-        surveys = ParquetFormat(ObjectStore(config, BUCKET)).survey(found, "at")
+        surveys = ParquetFormat(ObjectStore(config, BUCKET)).survey(obj, "at")
         cutting_s, cutting_bytes = time.perf_counter() - begun, peak_bytes() - before
-        chunks = [Chunk(*found, each.start, each.end, each.rows, *(each.times or (None, None))) for each in surveys]
+        chunks = [
+            Chunk(*obj, survey.start, survey.end, survey.rows, *(survey.times or (None, None))) for survey in surveys
+        ]
         shares = [chunks[number::TASKS] for number in range(TASKS)]
         with ProcessPoolExecutor(TASKS, get_context("spawn")) as pool:
             taken = [*pool.map(read, [config] * TASKS, [schema] * TASKS, shares)]

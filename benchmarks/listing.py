@@ -1,4 +1,4 @@
-"""What it costs to discover objects: a million in a simulated listing, 200,000 at a real endpoint.
+"""Measures the discovery of objects: a million in a simulated listing, 200,000 at a real endpoint.
 
 The first round finds everything, the second one ten new objects.  Each part runs in a process of its own,
 so that its peak of memory is its own.
@@ -43,30 +43,30 @@ def simulated(objects: int, new: int = 0) -> Iterator[list[S3Object]]:
     dice = random.Random(7)
     later = random.Random(8)
     wanted = set(later.sample(range(objects), new))
-    found = []
+    listed = []
     for number in range(objects):
         folder = f"warehouse/events/dt=2026-01-{1 + number * 28 // objects:02}"
         modified_ms = FIRST_MS + dice.randrange(2 * DAY_MS)
-        found.append(
+        listed.append(
             S3Object(
                 f"{folder}/part-{number:08}-{number:032x}.json", 10_240, f"{dice.getrandbits(128):032x}", modified_ms
             )
         )
         if number in wanted:
-            found.append(S3Object(f"{folder}/part-{number:08}-new.json", 10_240, "0" * 32, FIRST_MS + 3 * DAY_MS))
-        if len(found) >= IN_A_PAGE:
-            yield found
-            found = []
-    yield found
+            listed.append(S3Object(f"{folder}/part-{number:08}-new.json", 10_240, "0" * 32, FIRST_MS + 3 * DAY_MS))
+        if len(listed) >= IN_A_PAGE:
+            yield listed
+            listed = []
+    yield listed
 
 
 def discovered(pages: Iterable[list[S3Object]], seen: SeenObjects) -> ChunkSorter:
     """Return the new objects, as a chunk each, the way a round of discovery does."""
     sorter = ChunkSorter()
-    new = (found for page in pages for found in seen.sift(page)[0])
+    new = (obj for page in pages for obj in seen.sift(page)[0])
     while some := list(islice(new, 10_000)):
         seen.add(some)
-        chunks = [Chunk(*found, 0, found.size, 40, found.modified_ms, found.modified_ms + 60_000) for found in some]
+        chunks = [Chunk(*obj, 0, obj.size, 40, obj.modified_ms, obj.modified_ms + 60_000) for obj in some]
         columns = [
             pa.array(values, field.type) for values, field in zip(zip(*chunks, strict=True), CHUNK_SCHEMA, strict=True)
         ]
@@ -115,9 +115,9 @@ def state_costs() -> None:
     each_us = (time.perf_counter() - begun) / QUESTIONS * 1e6
     told(f"{QUESTIONS:,} times asked", begun, f"; {each_us:.1f} us for lookup, head, cost and latest")
     begun = time.perf_counter()
-    found = discovered(simulated(SIMULATED, NEW_LATER), seen)
+    discovery = discovered(simulated(SIMULATED, NEW_LATER), seen)
     new = {run.name: run.to_bytes() for run in seen.runs if run.name not in stored}
-    told("later round", begun, f"; found {len(found)}, {sum(map(len, new.values())):,} bytes to store")
+    told("later round", begun, f"; found {len(discovery)}, {sum(map(len, new.values())):,} bytes to store")
 
 
 def asked(manifest: Manifest, times: int) -> None:

@@ -1,4 +1,8 @@
-"""What a finished streaming query says of itself: its state, its batches, and where each of them read."""
+"""Figures of a finished streaming query: its state, its batches, and the ranges that they read.
+
+Spark's JSON is read here and not by ``QueryProgress``, for runs of Spark's own Kafka source and the bytes of the state
+are measured, too.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ class Measured:
 
     @property
     def batches(self) -> int:
-        """How many read something."""
+        """The number of batches that read something."""
         return sum(batch["numInputRows"] > 0 for batch in self.progress)
 
     @property

@@ -1,4 +1,4 @@
-"""How soon batches that size themselves are back at their target when the sink slows down five times.
+"""Measures how soon batches that size themselves are back at their target after the sink slows down five times.
 
 ``targetBatchDuration`` is 2 s.  The sink forces each batch and then sleeps for each of its rows, midway
 five times as long.  A batch that was planned before that cannot be any shorter; those after it can.
@@ -104,7 +104,7 @@ def main() -> None:
     print(f"batches until one is within {TOLERANCE:.0%} of the target again: {', '.join(map(str, back))}")
     print(f"of those after it, within {TOLERANCE:.0%}: {', '.join(map(str, near))}")
     if any(number is None or number > GOAL for number in back):
-        raise SystemExit(f"the goal is {GOAL}, the median is {statistics.median(each or BATCHES for each in back):g}")
+        raise SystemExit(f"the goal is {GOAL}, the median is {statistics.median(value or BATCHES for value in back):g}")
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def s3a_jars() -> str:
 
 
 def _jars(coordinates: Sequence[str], override: str) -> list[str]:
-    folders = [find_jars(each, override, transitive=False) for each in coordinates]
+    folders = [find_jars(coordinate, override, transitive=False) for coordinate in coordinates]
     return sorted({str(jar) for folder in folders for jar in folder.glob("*.jar")})
 
 

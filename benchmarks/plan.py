@@ -1,7 +1,7 @@
-"""How long one plan takes, and how that grows with the number of splits.
+"""Measures the time of one plan, by the number of splits.
 
-``plan`` runs on the driver before every micro-batch, so it has to be cheap next to the batch.  The
-index is in memory: what is measured is the planner, not a broker.
+``plan`` runs on the driver before every micro-batch, so it must be short compared with the batch.  The index is in
+memory: the planner is measured, not a broker.
 
     python -m benchmarks.plan
 
@@ -37,7 +37,7 @@ class SortedLogs:
 
     def __init__(self, times: Mapping[str, Sequence[int]]) -> None:
         self.times = times
-        self.extents = {s: Extent(0, len(found)) for s, found in times.items()}
+        self.extents = {s: Extent(0, len(of_split)) for s, of_split in times.items()}
 
     def peek(self, positions: Mapping[str, int]) -> dict[str, Head | None]:
         """Return the record at each position."""
@@ -54,12 +54,12 @@ class LookupLogs(SortedLogs):
 
     def lookup(self, event_time_ms: int, splits: Collection[str]) -> dict[str, Head | None]:
         """Return the first record at or after the time."""
-        found: dict[str, Head | None] = {}
+        heads: dict[str, Head | None] = {}
         for split in splits:
             times = self.times[split]
             position = bisect_left(times, event_time_ms)
-            found[split] = Head(position, times[position]) if position < len(times) else None
-        return found
+            heads[split] = Head(position, times[position]) if position < len(times) else None
+        return heads
 
 
 def random_logs(splits: int) -> LookupLogs:

@@ -1,4 +1,4 @@
-"""What planning costs the broker where event times lie inside the payload, which Kafka does not index.
+"""Measures the broker's work for plans by event times in the payload, which Kafka does not index.
 
 The planner then looks at single records, and remembers what it saw.  Its coordinator runs in this
 process, without Spark, against a real broker, and plans a back-fill in slices of event time.  For
@@ -6,13 +6,12 @@ comparison the same topic is planned by record timestamps, for which Kafka has a
 
     python -m benchmarks.probes [--rows 1000000]
 
-Counted per batch, from the fourth on: ``peeks`` and ``lookups`` of the report, each of which asks for many
-partitions at once; single records that were looked at, per partition; fetch responses, and their
-bytes.  The records come with exponential gaps, busier by day than by night, up to a minute out of
-order, and in batches of some 16 KB, as producers send them by default.  "Past the bound" is how far the
-latest record of any batch lies behind its bound in event time: probing promises no more than the
-disorder of a minute; the program fails if there is more, or if in any row the median of the records looked
-at per partition is above eight.
+Counted per batch, from the fourth on: ``peeks`` and ``lookups`` of the report, each of which asks for many partitions
+at once; single records that were looked at, per partition; fetch responses, and their bytes.  The records come with
+exponential gaps, busier by day than by night, and up to a minute out of order.  Batches have some 16 KB, the default of
+producers.  "Past the bound" is how far the latest record of any batch lies behind its bound in event time: probing
+promises no more than the disorder of a minute; the program fails if there is more, or if in any row the median of the
+records looked at per partition is above eight.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ COLUMNS = (
 
 @dataclass(slots=True)
 class Fetched:
-    """What came from the broker in answer to peeks.
+    """The broker's answers to peeks.
 
     records: looked at, one for each partition of a response.
     """
@@ -131,10 +130,10 @@ def json_values(times_ms: NDArray[np.int64]) -> Callable[[int, int], NDArray[np.
     """Return the records' values: one length, with the time at one place."""
 
     def rows(start: int, stop: int) -> NDArray[np.uint8]:
-        made = np.tile(np.frombuffer(TEMPLATE, np.uint8), (stop - start, 1))
+        values = np.tile(np.frombuffer(TEMPLATE, np.uint8), (stop - start, 1))
         powers = 10 ** np.arange(DIGITS - 1, -1, -1)
-        made[:, AT : AT + DIGITS] = ord("0") + times_ms[start:stop, None] // powers % 10
-        return made
+        values[:, AT : AT + DIGITS] = ord("0") + times_ms[start:stop, None] // powers % 10
+        return values
 
     return rows
 
@@ -155,7 +154,7 @@ def plan_all(
             seconds = time.perf_counter() - begun
             if end == start:
                 return planned
-            report = coordinator.report() or {}
+            report = coordinator.source_progress() or {}
             asked = {name: report[name] for name in ("peeks", "lookups")}
             past_ms = latest_read_ms(start, end, history) - report["bound"]
             planned.append(Planned(asked, meter.take(), past_ms, seconds))
@@ -176,7 +175,7 @@ def middle(figures: Sequence[float], unit: str = "") -> str:
 
 def looks(partitions: int, planned: list[Planned]) -> list[float]:
     """Return how many records each batch looked at per partition, once warm."""
-    return [each.fetched.records / partitions for each in planned[WARM_FROM:]]
+    return [plan.fetched.records / partitions for plan in planned[WARM_FROM:]]
 
 
 def row(partitions: int, event_time: str, budget: Budget, planned: list[Planned]) -> list[str]:
@@ -187,13 +186,13 @@ def row(partitions: int, event_time: str, budget: Budget, planned: list[Planned]
         event_time,
         "none" if budget.rows is None else f"{budget.rows:,}",
         str(len(planned)),
-        middle([each.asked["peeks"] for each in warm]),
-        middle([each.asked["lookups"] for each in warm]),
+        middle([plan.asked["peeks"] for plan in warm]),
+        middle([plan.asked["lookups"] for plan in warm]),
         middle(looks(partitions, planned)),
-        middle([each.fetched.responses for each in warm]),
-        middle([each.fetched.bytes / 2**20 for each in warm], " MiB"),
-        f"{max(0, *(each.past_ms for each in planned)) / 1000:.1f} s",
-        middle([each.seconds * 1000 for each in warm], " ms"),
+        middle([plan.fetched.responses for plan in warm]),
+        middle([plan.fetched.bytes / 2**20 for plan in warm], " MiB"),
+        f"{max(0, *(plan.past_ms for plan in planned)) / 1000:.1f} s",
+        middle([plan.seconds * 1000 for plan in warm], " ms"),
     ]
 
 
@@ -232,7 +231,7 @@ def main() -> None:
                 )
                 for budget in (Budget(), half_a_slice):
                     planned = plan_all(source, budget, history, meter)
-                    worst_ms = max(worst_ms, *(each.past_ms for each in planned))
+                    worst_ms = max(worst_ms, *(plan.past_ms for plan in planned))
                     most_looks = max(most_looks, statistics.median(looks(partitions, planned)))
                     rows.append(row(partitions, event_time, budget, planned))
     print(f"{arguments.rows:,} rows in {HOURS} hours, {SLICE} a batch, from batch {WARM_FROM} on")

@@ -1,4 +1,4 @@
-"""What ``tidegate.session_conf()`` does for the Python functions of users, whose workers wait as tidegate's do.
+"""Measures the gain of ``tidegate.session_conf()`` for Python functions of users, whose workers wait as tidegate's do.
 
     python -m benchmarks.python_workers [--rounds 3] [--queries 30]
 
@@ -56,7 +56,7 @@ class Counts(StatefulProcessor):
 
 
 def same(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-    """Give the rows that came."""
+    """Return the rows unchanged."""
     yield from frames
 
 
@@ -82,7 +82,7 @@ def transform_with_state(spark: SparkSession, batches: int) -> list[float]:
             query.awaitTermination(0.05)  # it does not end, but by an error
         progress = query.recentProgress
         query.stop()
-    return [each.durationMs["triggerExecution"] / 1000 for each in progress][WARM_UP:]
+    return [entry.durationMs["triggerExecution"] / 1000 for entry in progress][WARM_UP:]
 
 
 def measured(setting: str, queries: int) -> dict[str, list[float]]:

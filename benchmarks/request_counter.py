@@ -29,8 +29,8 @@ class RequestCounter:
     """
 
     def __init__(self, target: str) -> None:
-        found = urlsplit(target)
-        self._target = (str(found.hostname), int(found.port or 80))
+        url = urlsplit(target)
+        self._target = (str(url.hostname), int(url.port or 80))
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
@@ -57,10 +57,10 @@ class RequestCounter:
     ) -> None:
         with self._lock:
             sockets = [self._listener, *self._open]
-        for each in sockets:
+        for connection in sockets:
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
 
     def _accept(self) -> None:
         with suppress(OSError):  # the listener was closed
@@ -91,14 +91,14 @@ class RequestCounter:
                 client.sendall(piece)
         with self._lock:
             self._open -= {client, server}
-        for each in (client, server):
+        for end in (client, server):
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
 
 
 def _kind(head: bytes) -> str:
-    found = _REQUEST.match(head)
-    if found is None:
+    match = _REQUEST.match(head)
+    if match is None:
         return "other"
-    return "LIST" if b"list-type=" in found[2] else found[1].decode()
+    return "LIST" if b"list-type=" in match[2] else match[1].decode()

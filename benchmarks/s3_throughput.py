@@ -1,7 +1,7 @@
-"""How fast objects are read into Spark, against Spark's own file source over Hadoop's S3 file system (s3a).
+"""Measures how fast objects are read into Spark, against Spark's file source over Hadoop's S3 file system (s3a).
 
-Both read the same objects of one real S3 endpoint to Spark's noop sink, as the same given columns, by
-turns in one session, each core of which has a warm Java and a warm Python worker.
+Both read the same objects of one real S3 endpoint to Spark's noop sink, as the same given columns.  They run by turns
+in one session, with a warm Java and a warm Python worker for each core.
 
     python -m benchmarks.s3_throughput [--rounds 5] [--scale 1] [--cases parquet-small ...]
         [--event-time lastModified] [--conf NAME=VALUE ...]
@@ -155,14 +155,14 @@ def readers(
         "accessKey": server.access_key,
         "secretKey": server.secret_key,
     }
-    given = spark.read.schema(SCHEMA).option("recursiveFileLookup", "true")
+    reader = spark.read.schema(SCHEMA).option("recursiveFileLookup", "true")
 
     def by_spark(bucket: str) -> DataFrame:
-        return given.format(case.file_format).load(f"s3a://{bucket}/{name}")
+        return reader.format(case.file_format).load(f"s3a://{bucket}/{name}")
 
     def by_tidegate(bucket: str) -> DataFrame:
-        found = given.format("tidegate_s3").options(**options, endpoint=endpoints[bucket])
-        return found.load(f"s3://{bucket}/{name}")
+        configured = reader.format("tidegate_s3").options(**options, endpoint=endpoints[bucket])
+        return configured.load(f"s3://{bucket}/{name}")
 
     return {SPARK: by_spark, TIDEGATE: by_tidegate}
 
@@ -270,7 +270,7 @@ def main() -> None:
     parser.add_argument("--event-time", default="lastModified")
     parser.add_argument("--conf", nargs="+", default=[], metavar="NAME=VALUE")
     arguments = parser.parse_args()
-    conf = dict(each.split("=", 1) for each in arguments.conf)
+    conf = dict(pair.split("=", 1) for pair in arguments.conf)
     with S3Server() as server, RequestCounter(server.endpoint) as counter:
         for bucket in (TIMED, COUNTED):
             (server.folder / bucket).mkdir()

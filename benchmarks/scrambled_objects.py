@@ -1,8 +1,8 @@
-"""What becomes of small objects that were uploaded in another order than that of their event times.
+"""Counts lost rows of small objects that were uploaded in another order than that of their event times.
 
-JSON objects of 48 hours, each in the folder of its minute, with names and times of modification at random.  The
-same windowed count reads them with Spark's own file source, from the same folder, which goes by the time of
-modification, and with tidegate, from an S3 endpoint over that folder, which goes by the path.
+JSON objects of 48 hours, each in the folder of its minute, with names and times of modification at random.  The same
+windowed count reads them twice: by Spark's own file source from the folder, in the order of modification times, and by
+tidegate from an S3 endpoint over the folder, by the times in paths.
 
     python -m benchmarks.scrambled_objects [--objects 20000]   # the issue's figure: --objects 200000
 

@@ -1,4 +1,4 @@
-"""What becomes of a skewed topic: rows lost, state, and how far any partition runs ahead of the slowest.
+"""Measures a skewed topic: lost rows, state, and how far any partition runs ahead of the slowest.
 
 The table of the design's first section, with one more way to do it in Spark.  The same windowed count
 reads the demonstration's topic (three partitions hold 24 hours, the fourth only the last 2) four times:
@@ -69,7 +69,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What became of the rows.
+    """The result of a count.
 
     ahead_ms: how far the furthest partition was read ahead of the slowest.
     """
@@ -93,8 +93,8 @@ def readings(spark: SparkSession, servers: str, topic: str, history: Mapping[str
         return built_in({"subscribe": topic}, per_batch, "10 minutes")
 
     def source_per_partition() -> DataFrame:
-        each = [{"assign": json.dumps({topic: [number]})} for number in range(partitions)]
-        return reduce(DataFrame.union, [built_in(which, per_batch // partitions, "1 minute") for which in each])
+        options = [{"assign": json.dumps({topic: [number]})} for number in range(partitions)]
+        return reduce(DataFrame.union, [built_in(which, per_batch // partitions, "1 minute") for which in options])
 
     def aligned(max_drift: timedelta) -> DataFrame:
         strategy = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(minutes=1))
@@ -137,11 +137,11 @@ def furthest_ahead_ms(run: Measured, history: Mapping[str, NDArray[np.int64]]) -
 
 def row(name: str, counts: list[Count]) -> list[str]:
     """Return a row of the table: the worst of all rounds, and times as their median and spread."""
-    runs = [each.run for each in counts]
+    runs = [counted.run for counted in counts]
     return [
         name,
-        most([each.lost for each in counts]),
-        f"{max(each.ahead_ms for each in counts) * 100 // MINUTE_MS / 100:,.2f} min",
+        most([counted.lost for counted in counts]),
+        f"{max(counted.ahead_ms for counted in counts) * 100 // MINUTE_MS / 100:,.2f} min",
         most([run.peak_state_rows for run in runs]),
         f"{max(run.peak_state_bytes for run in runs):,} bytes",
         mebibytes([run.peak_memory_bytes for run in runs]),
@@ -162,8 +162,8 @@ def main() -> None:
         times = skewed_history(arguments.rows)
         # The first query warms up, on a tenth of the rows.
         histories = [
-            laid_down(kafka, topic, found)
-            for topic, found in (("warm-up", [each[::10] for each in times]), (TOPIC, times))
+            laid_down(kafka, topic, counted)
+            for topic, counted in (("warm-up", [event_times[::10] for event_times in times]), (TOPIC, times))
         ]
         counts: dict[str, list[Count]] = {}
         for number in range(1 + arguments.rounds):
@@ -171,14 +171,14 @@ def main() -> None:
             ways = readings(spark, kafka.bootstrap_servers, topic, history)
             for way in ways[: None if number else 3][:: 1 if number % 2 else -1]:
                 with tempfile.TemporaryDirectory(dir=folder) as checkpoint:
-                    found = count(spark, way, history, Path(checkpoint))
+                    counted = count(spark, way, history, Path(checkpoint))
                 if number:
-                    counts.setdefault(way.name, []).append(found)
+                    counts.setdefault(way.name, []).append(counted)
         spark.stop()
     print(f"{arguments.rows:,} rows, rounds: {arguments.rounds}")
     print_table(COLUMNS, [row(way.name, counts[way.name]) for way in ways])
     for way in ways:
-        ahead = timedelta(milliseconds=max(each.ahead_ms for each in counts[way.name]))
+        ahead = timedelta(milliseconds=max(counted_run.ahead_ms for counted_run in counts[way.name]))
         if way.max_drift is not None and ahead >= way.max_drift:
             raise SystemExit(f"{way.name}: read {ahead} ahead of the slowest partition")
 

@@ -66,18 +66,15 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name, or the check of a rule, when it is first used (PEP 562): pytest loads the kit's plugin.
-
-    pytest does so in every run of everyone who has tidegate.
-    """
+    """Import a public name, or the check of a rule, when it is first used (PEP 562)."""
     if name in __all__:
-        found = getattr(import_module(f"tidegate.conformance.{_HOMES.get(name, 'harness')}"), name)
+        value = getattr(import_module(f"tidegate.conformance.{_HOMES.get(name, 'harness')}"), name)
     else:
-        found = _checks().get(name) if name.startswith("check_") else None
-        if found is None:
+        value = _checks().get(name) if name.startswith("check_") else None
+        if value is None:
             raise AttributeError(f"module 'tidegate.conformance' has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""What a connector can do: all of it, unless its harness says otherwise, and why (Trino: TestingConnectorBehavior)."""
+"""The abilities of a connector: all, unless its harness opts out with a reason (Trino: TestingConnectorBehavior)."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ __all__ = ["FAULTS", "Abilities", "Ability", "OptOut"]
 
 
 class Ability(Enum):
-    """Something that rules need, and that a connector may lack."""
+    """An ability that rules need, and that a connector may lack."""
 
     MANY_SPLITS = "there can be more than one split"
-    LATE_SPLITS = "splits that are made while a query runs are found by it"
+    LATE_SPLITS = "a query finds splits that are created while it runs"
     GROWING_SPLITS = "rows that are appended later come in the same split"
     FINITE_SPLITS = "a split can be complete: the writer has finish()"
     REMOVABLE_SPLITS = "a split can be deleted: the writer has remove()"
     RETENTION = "old rows can be deleted: the writer has trim()"
     HOLES = "a position can be without a row: the writer has leave_hole()"
     ROW_POSITIONS = "every row has a position of its own"
-    COUNTED_POSITIONS = "positions count: but for holes, they follow each other without gaps"
+    COUNTED_POSITIONS = "positions count: except for holes, they are consecutive"
     TIME_INDEX = "the enumerator has lookup()"
     DISORDER = "rows of a split can be out of event-time order"
     MISSING_TIMES = "a row can be without event time"
     NEGATIVE_TIMES = "a row can have an event time before 1970"
     NULL_VALUES = "a row's value can be null"
     EVENT_TIME_COLUMN = "rows have their event time in a column: event_time_column names it"
-    START_AT_END = "a stream can begin behind what is there: start_at_end is set"
+    START_AT_END = "a stream can begin after existing rows: start_at_end is set"
     BATCH = "a batch query can read it"
     FAULT_DISCONNECT = "the harness has fault(DISCONNECT)"
     FAULT_SLOW = "the harness has fault(SLOW)"
@@ -38,7 +38,7 @@ class Ability(Enum):
 
 
 FAULTS = frozenset({Ability.FAULT_DISCONNECT, Ability.FAULT_SLOW, Ability.FAULT_CORRUPT, Ability.FAULT_CRASH})
-"""All that can happen to the side that is read from; a file, for example, has no connection that could break."""
+"""All faults of the other side; a file, for example, has no connection that could break."""
 
 _IMPLIES: Mapping[Ability, frozenset[Ability]] = {
     Ability.LATE_SPLITS: frozenset({Ability.MANY_SPLITS}),
@@ -51,7 +51,7 @@ _IMPLIES: Mapping[Ability, frozenset[Ability]] = {
 class OptOut:
     """Why a connector goes without an ability.
 
-    for_ever: it cannot have it, by what it is; else it has not been built yet.
+    for_ever: the connector cannot have it; otherwise it is not built yet.
     """
 
     reason: str
@@ -63,36 +63,36 @@ class OptOut:
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """All abilities, less those that are opted out of.  Immutable: ``cannot`` and ``not_yet`` return a new one."""
+    """All abilities except those that are opted out of.  Immutable: ``cannot`` and ``not_yet`` return a new one."""
 
     opted_out: Mapping[Ability, OptOut] = field(default_factory=dict)
 
     def cannot(self, ability: Ability | Collection[Ability], reason: str) -> Abilities:
-        """Opt out of what the connector cannot have, by what it reads from: one ability, or several such as FAULTS."""
+        """Opt out of an ability, or several such as FAULTS, that the connector cannot have."""
         return self._without(ability, reason, for_ever=True)
 
     def not_yet(self, ability: Ability | Collection[Ability], reason: str) -> Abilities:
-        """Opt out of what the connector could have, and does not have yet."""
+        """Opt out of an ability that the connector could have, but does not have yet."""
         return self._without(ability, reason, for_ever=False)
 
     def __contains__(self, ability: Ability) -> bool:
         return self.lacking(ability) is None
 
     def lacking(self, ability: Ability) -> OptOut | None:
-        """Return why there is no such ability; None: there is."""
+        """Return why an ability is missing; None: it is not."""
         if ability in self.opted_out:
             return self.opted_out[ability]
-        for implied in sorted(_IMPLIES.get(ability, ()), key=lambda each: each.name):
+        for implied in sorted(_IMPLIES.get(ability, ()), key=lambda ability_needed: ability_needed.name):
             why = self.lacking(implied)
             if why is not None:
                 return OptOut(f"it needs {implied.name} ({why.reason})", why.for_ever)
         return None
 
     def _without(self, ability: Ability | Collection[Ability], reason: str, *, for_ever: bool) -> Abilities:
-        lacking = [ability] if isinstance(ability, Ability) else sorted(ability, key=lambda each: each.name)
-        for each in lacking:
+        lacking = [ability] if isinstance(ability, Ability) else sorted(ability, key=lambda lacked: lacked.name)
+        for lacked in lacking:
             if not reason.strip():
-                raise OptionError(f"{each.name} is opted out of without a reason")
-            if each in self.opted_out:
-                raise OptionError(f"{each.name} is opted out of twice")
+                raise OptionError(f"{lacked.name} is opted out of without a reason")
+            if lacked in self.opted_out:
+                raise OptionError(f"{lacked.name} is opted out of twice")
         return Abilities({**self.opted_out, **dict.fromkeys(lacking, OptOut(reason, for_ever))})

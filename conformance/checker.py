@@ -1,4 +1,4 @@
-"""Runs rules against a connector, each in a lab of its own and with a deadline, and sees that something was tested."""
+"""Runs rules against a connector, each in its own lab and with a deadline, and makes sure that something was tested."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ def check_connector(
     exempt: Mapping[str, str] | None = None,
     on_verdict: Callable[[Verdict], object] = lambda _: None,
 ) -> Report:
-    """Check a connector by the rules of some tiers, and return what became of each.
+    """Check a connector by the rules of some tiers, and return the report.
 
     harness: makes a harness; called for every rule, a stateful one many times.
     only: ids of the rules to check; none: all of the tiers.
     exempt: rules that are known to fail, by id, with the reason; one that passes is a failure then.
-    on_verdict: told each verdict as soon as it is there; those of quick rules come first.
+    on_verdict: called with each verdict at once; those of quick rules come first.
 
-    Raises OptionError for a rule that there is not, an exemption without a reason, and when there is
-    nothing to check.  What the connector does wrong raises nothing: see ``Report.raise_for_failures``.
+    Raises OptionError for an unknown rule, for an exemption without a reason, and if there is nothing to check.
+    Failures of the connector raise nothing: see ``Report.raise_for_failures``.
     """
     exempt = checked_exemptions(exempt or {})
-    wanted = {rule_named(each).id for each in only}
-    rules = [each for each in rules_of(tiers) if not wanted or each.id in wanted]
+    wanted = {rule_named(rule).id for rule in only}
+    rules = [rule for rule in rules_of(tiers) if not wanted or rule.id in wanted]
     if not rules:
         raise OptionError("there is nothing to check: no such rule is of these tiers")
     verdicts = []
-    for each in rules:
-        verdict = judge(each, harness, exempt=exempt.get(each.id))
+    for rule in rules:
+        verdict = judge(rule, harness, exempt=exempt.get(rule.id))
         on_verdict(verdict)
         verdicts.append(verdict)
     return _report(harness, verdicts)
 
 
 def checked_exemptions(exempt: Mapping[str, str]) -> dict[str, str]:
-    """Return the same.  Raises OptionError for a rule that there is not, and for a reason that is none."""
+    """Return the exemptions.  Raises OptionError for an unknown rule, and for an empty reason."""
     for name, reason in exempt.items():
         if not reason.strip():
             raise OptionError(f"{rule_named(name).id} is exempt without a reason")
@@ -65,7 +65,7 @@ def checked_exemptions(exempt: Mapping[str, str]) -> dict[str, str]:
 
 
 def enforce(checked: Rule, harness: HarnessFactory) -> None:
-    """Check one rule.  Raises ConformanceError when it is broken; returns when it holds, or is skipped."""
+    """Check one rule.  Raises ConformanceError if it is broken; returns if it holds, or is skipped."""
     verdict = judge(checked, harness)
     if verdict.status is Status.NOT_EXERCISED:
         raise NotExercisedError(verdict.explained())
@@ -82,11 +82,11 @@ def judge(
     patience_s: float = PATIENCE_S,
     deadline_s: float | None = None,
 ) -> Verdict:
-    """Test one rule in a thread of its own, and return what became of it.
+    """Test one rule in a thread of its own, and return the verdict.
 
-    exempt: why it is known to fail; None: it is not.
+    exempt: why it is known to fail; None: it is not exempt.
     open_run, patience_s: see Lab.
-    deadline_s: after which the thread is left alone, and the rule is HUNG; None: that of its tier.
+    deadline_s: after it the thread is abandoned, and the rule is HUNG; None: the deadline of its tier.
     """
     trial = Trial(checked.id, lambda: Lab(harness, open_run, patience_s), partial(_test, checked))
     verdict = _tested(checked, trial, deadline_s or _DEADLINES_S[checked.tier])
@@ -95,8 +95,8 @@ def judge(
     if exempt is None or here_only:
         return verdict
     if verdict.status in {Status.PASSED, Status.SKIPPED}:
-        found = "it holds" if verdict.status is Status.PASSED else f"it does not apply, for {verdict.text}"
-        text = f"it is exempt because {exempt!r}, but {found}: take the exemption away"
+        outcome = "it holds" if verdict.status is Status.PASSED else f"it does not apply, for {verdict.text}"
+        text = f"it is exempt because {exempt!r}, but {outcome}: remove the exemption"
         return replace(verdict, status=Status.STALE, text=text)
     return replace(verdict, status=Status.EXEMPT, text=f"{exempt}\n{verdict.text}")
 
@@ -130,10 +130,10 @@ def _tested(checked: Rule, trial: Trial[None], deadline_s: float) -> Verdict:
 
 def _report(harness: HarnessFactory, verdicts: list[Verdict]) -> Report:
     try:
-        found = opted_out(harness)
+        opted = opted_out(harness)
     except Exception:  # noqa: BLE001 - a harness that cannot be made is what every verdict tells
-        found = OptedOut(verdicts[0].connector)
-    return Report(found.connector, in_order(verdicts), found.abilities, found.stale)
+        opted = OptedOut(verdicts[0].connector)
+    return Report(opted.connector, in_order(verdicts), opted.abilities, opted.stale)
 
 
 def _name_of(harness: HarnessFactory) -> str:

@@ -1,4 +1,4 @@
-"""Makes a rule of a test, and of the test a check that anyone may call."""
+"""Declares a test as a rule, and turns it into a check that anyone may call."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def rule(  # noqa: PLR0913 - all of it is said once, by name
     source: str = "",
     waits: bool = True,
 ) -> Callable[[Test], Check]:
-    """Make a rule of a test, and of the test a check: a function that anyone calls with a harness.
+    """Declare a test as a rule, and return its check: a function that anyone may call with a harness.
 
     Raises OptionError for an id that is taken or of no known area.
     """
 
     def add(test: Test) -> Check:
-        made = Rule(
+        declared = Rule(
             id,
             title,
             level,
@@ -49,11 +49,11 @@ def rule(  # noqa: PLR0913 - all of it is said once, by name
             source,
             waits,
         )
-        add_rule(made)
+        add_rule(declared)
 
         @functools.wraps(test)
         def check(harness: HarnessFactory) -> None:
-            enforce(made, harness)
+            enforce(declared, harness)
 
         return check
 

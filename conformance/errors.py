@@ -1,4 +1,4 @@
-"""What the kit raises."""
+"""The errors of the kit."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ __all__ = ["ConformanceError", "NotApplicableError", "NotExercisedError", "Skipp
 
 
 class ConformanceError(AssertionError):
-    """A connector breaks a rule.  The message says what was wrong, and how it came to it."""
+    """A connector breaks a rule.  The message tells the failure, and the steps that led to it."""
 
 
 class NotExercisedError(ConformanceError):
-    """A rule passed without anything having been tested."""
+    """A rule passed, but nothing was tested."""
 
 
 class SkippedError(Exception):
-    """A rule cannot be tested here; the message says why."""
+    """A rule cannot be tested here; the message gives the reason."""
 
 
 class NotApplicableError(SkippedError):
-    """A rule is about what the connector does without, so that it cannot be tested anywhere."""
+    """A rule is about an ability that the connector lacks, so it cannot be tested anywhere."""

@@ -1,4 +1,4 @@
-"""What makes harnesses: told from what does not, with a sentence for those who hand over the wrong thing."""
+"""Checks that an object makes harnesses, with a clear sentence if it does not."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from tidegate.errors import OptionError
 __all__ = ["factory_from"]
 
 
-def factory_from(found: Any, where: str) -> HarnessFactory:
-    """Return what was found, as a HarnessFactory.
+def factory_from(value: Any, where: str) -> HarnessFactory:
+    """Return an object as a HarnessFactory.
 
-    where: what names it, at the beginning of the sentence.
+    where: names the object, at the beginning of the sentence.
 
-    Raises OptionError for what makes no harness, as far as that can be told without calling it.
+    Raises OptionError for an object that makes no harness, as far as that is known without a call.
     """
-    if isinstance(found, Harness):
-        made = type(found).__name__
-        raise OptionError(f"{where} is a {made} that is made already; give what makes it: {made}, or a partial of it")
-    if not isinstance(found, type):
-        if not callable(found):
-            raise OptionError(f"{where} is {_a(type(found).__name__)}, not a Harness")
-        factory: HarnessFactory = found
+    if isinstance(value, Harness):
+        kind = type(value).__name__
+        raise OptionError(f"{where} is a {kind} that is made already; give what makes it: {kind}, or a partial of it")
+    if not isinstance(value, type):
+        if not callable(value):
+            raise OptionError(f"{where} is {_a(type(value).__name__)}, not a Harness")
+        factory: HarnessFactory = value
         return factory
-    if not issubclass(found, Harness):
-        bases = ", ".join(base.__name__ for base in found.__bases__)
+    if not issubclass(value, Harness):
+        bases = ", ".join(base.__name__ for base in value.__bases__)
         raise OptionError(f"{where} is a class of {bases}, not of Harness")
-    if inspect.isabstract(found):
-        raise OptionError(f"{where} lacks {' and '.join(f'{name}()' for name in sorted(found.__abstractmethods__))}")
-    return found
+    if inspect.isabstract(value):
+        raise OptionError(f"{where} lacks {' and '.join(f'{name}()' for name in sorted(value.__abstractmethods__))}")
+    return value
 
 
 def _a(name: str) -> str:

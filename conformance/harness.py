@@ -1,4 +1,4 @@
-"""What the author of a connector writes for the kit: how to make a source, and how to put rows where it reads.
+"""The contract of a harness: the author of a connector writes how to make a source, and how to write rows for it.
 
     class OutboxHarness(Harness):
         def source(self, options):
@@ -7,8 +7,8 @@
         def create_split(self):
             return OutboxWriter(self.path)
 
-The kit makes one harness for every scenario, and closes it.  What one harness wrote, the sources of
-another must not see.
+The kit makes one harness for every scenario, and closes it.  The sources of one harness must not see the rows of
+another.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ __all__ = ["Fault", "Harness", "HarnessFactory", "Row", "Writer", "name_of"]
 
 
 class Row(NamedTuple):
-    """A row of the kit: told from all others by its split and its number.
+    """A row of the kit: its split and its number identify it.
 
-    split: number of the writer that it is given to.
+    split: the number of its writer.
     sequence: counts the rows of that writer, from 0.
     event_time_ms: milliseconds since the epoch; None only with Ability.MISSING_TIMES.
     value: up to a few MB of text; None only with Ability.NULL_VALUES.
@@ -44,35 +44,35 @@ class Row(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What names the row: to be stored in a column of text or bytes of its own."""
+        """The name of the row: store it in a column of text or bytes of its own."""
         return f"{self.split}#{self.sequence}"
 
 
 class Fault(Enum):
-    """What may happen to the side that is read from, while it is being read."""
+    """A fault of the other side during reads."""
 
     DISCONNECT = "every connection breaks, and none is taken for a while"
     SLOW = "every answer takes at least a second"
     CORRUPT = "some answers have a flipped bit, or end early"
-    CRASH = "its process is killed, and comes back with all that it had"
+    CRASH = "its process is killed, and comes back with all its data"
 
 
 class Writer(ABC):
-    """Puts rows into one split, around the connector: with the client of the system that is read from."""
+    """Writes rows to one split without the connector, by the client of the other side."""
 
     @abstractmethod
     def append(self, rows: Sequence[Row]) -> None:
-        """Add rows at the end of the split; when it returns, a new look at the source finds them.
+        """Add rows at the end of the split; after it, a new look at the source finds them.
 
         Without Ability.ROW_POSITIONS the rows of one call share a position.
         """
 
     def finish(self) -> None:
-        """Say that the split is complete (Ability.FINITE_SPLITS).  Called once, and no ``append`` after it."""
+        """Complete the split (Ability.FINITE_SPLITS).  Called once, after all calls of ``append``."""
         raise self._cannot("finish", Ability.FINITE_SPLITS)
 
     def leave_hole(self) -> None:
-        """Use up a position, or some, without a row, such as an aborted transaction (Ability.HOLES)."""
+        """Use up one or more positions without a row, such as by an aborted transaction (Ability.HOLES)."""
         raise self._cannot("leave_hole", Ability.HOLES)
 
     def trim(self, count: int) -> None:
@@ -91,14 +91,14 @@ class Writer(ABC):
 class Harness(ABC):
     """One empty place to read from, which the kit fills.
 
-    Made without arguments by the kit: where it needs some, hand over a ``functools.partial``.
+    The kit makes it without arguments: if it needs some, pass a ``functools.partial``.
     """
 
     name: str = ""
-    """What reports call it; empty: the name of its class."""
+    """Its name in reports; empty: the name of its class."""
 
     abilities: Abilities = Abilities()
-    """All of them, less what the connector cannot do, or does not yet."""
+    """All abilities, except those that the connector cannot have, or does not have yet."""
 
     key_column: str = "key"
     """The column that holds ``Row.key``, as text or as bytes in UTF-8."""
@@ -110,17 +110,17 @@ class Harness(ABC):
     """The column that holds ``Row.event_time_ms``: as a timestamp, in UTC where it has no zone, or in milliseconds."""
 
     start_at_end: Mapping[str, str] = {}
-    """The options by which a stream begins behind what is there already (Ability.START_AT_END)."""
+    """The options with which a stream begins after existing rows (Ability.START_AT_END)."""
 
     secrets: Sequence[str] = ()
     """Texts that the options hold and nobody may see, such as a password."""
 
     @abstractmethod
     def source(self, options: Mapping[str, str]) -> Source:
-        """Return a source that reads, from the beginning, all that this harness's writers write.
+        """Return a source that reads all rows of this harness's writers, from the beginning.
 
-        options: of Spark, by the names that every tidegate source has; raises what the source raises
-            for them.  Called many times.
+        options: of Spark, with the names of every tidegate source; the source's errors for them pass.  Called many
+            times.
         """
 
     @abstractmethod
@@ -128,18 +128,18 @@ class Harness(ABC):
         """Make a new, empty split.  More than once only with Ability.MANY_SPLITS."""
 
     def fault(self, kind: Fault) -> AbstractContextManager[object]:
-        """Let something go wrong until the context is left (Ability.FAULT_...).
+        """Cause a fault until the context ends (Ability.FAULT_...).
 
         The rules wait until the source gives up: let ``source`` set short deadlines.
         """
         raise ContractError(f"{name_of(self)} has no fault({kind.name}), but FAULT_{kind.name} is not opted out of")
 
     def close(self) -> None:  # noqa: B027 - many harnesses hold nothing
-        """Free what is held.  Called once."""
+        """Release all resources.  Called once."""
 
 
 def name_of(harness: Harness) -> str:
-    """Return what reports call a connector."""
+    """Return the name of a connector in reports."""
     return harness.name or type(harness).__name__
 
 

@@ -1,4 +1,4 @@
-"""Finds what is opted out of although it is there: such a word would hide a failure."""
+"""Finds abilities that are opted out of although the connector has them: this would hide failures."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["OptedOut", "opted_out"]
 
 @dataclass(frozen=True, slots=True)
 class OptedOut:
-    """What a connector goes without.
+    """The abilities that a connector opts out of.
 
     connector: the harness's name.
-    abilities: why, for each.
-    stale: for those that it has nevertheless, the sentence that says what shows it.
+    abilities: with the reason of each.
+    stale: those that it has nevertheless, with a sentence that shows it.
     """
 
     connector: str
@@ -68,24 +68,24 @@ _LOOKS: Mapping[Ability, Callable[[Lab], str | None]] = {
 
 
 def opted_out(make: HarnessFactory, deadline_s: float = 60.0) -> OptedOut:
-    """Return what a connector goes without.
+    """Return the abilities that a connector opts out of.
 
-    Raises what the harness and its source raise, and ConformanceError when they take longer than the deadline.
+    Raises the errors of the harness and its source, and ConformanceError if they take longer than the deadline.
     """
     trial = Trial("opting-out", lambda: Lab(make), _found)
     if (hung := trial.hung(deadline_s)) is not None:
         raise ConformanceError(f"to see what is opted out of, the harness is asked for a split and a source: {hung}")
     if trial.error is not None:
         raise trial.error
-    assert trial.found is not None  # noqa: S101 - it has ended without an error
-    return trial.found
+    assert trial.result is not None  # noqa: S101 - it has ended without an error
+    return trial.result
 
 
 def _found(lab: Lab) -> OptedOut:
     lacking = lab.harness.abilities.opted_out
-    found = dict(_has_methods(lab, [ability for ability in _METHODS if ability in lacking]))
+    evidence = dict(_has_methods(lab, [ability for ability in _METHODS if ability in lacking]))
     for ability, look in _LOOKS.items():
         if ability in lacking and (why := look(lab)) is not None:
-            found[ability] = why
-    stale = {ability: f"{ability.name} is opted out of, but {why}" for ability, why in found.items()}
+            evidence[ability] = why
+    stale = {ability: f"{ability.name} is opted out of, but {why}" for ability, why in evidence.items()}
     return OptedOut(name_of(lab.harness), dict(lacking), stale)

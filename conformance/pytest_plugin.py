@@ -1,6 +1,6 @@
-"""What pytest shows of connectors, and how it is told what to check; the tests themselves are a ConnectorSuite.
+"""The pytest plugin: options for checks of connectors, and their report; ConnectorSuite has the tests.
 
-pytest loads it in every run of everyone who has tidegate, so it imports nothing before it is needed.
+pytest loads it in every run where tidegate is installed, so it imports other modules only when they are needed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["OPTED_OUT", "VERDICT"]
 
 VERDICT = pytest.StashKey[dict[str, Any]]()
-"""Where a test leaves the verdict on its rule, as JSON: it may be on its way to another process."""
+"""The user property with a test's verdict, as JSON: it may travel to another process."""
 
 OPTED_OUT = pytest.StashKey[dict[str, Any]]()
-"""Where a test leaves what its connector goes without, as JSON."""
+"""The user property with the abilities that a connector opts out of, as JSON."""
 
 _TIER, _REPORT = "--conformance-tier", "--conformance-report"
 _MOST_LINES = 20
@@ -42,12 +42,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="Write what became of connectors to a file that ends in .html or .json; may be repeated.",
+        help="Write the report of connectors to a file that ends in .html or .json; may be repeated.",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker, and refuse options that are none."""
+    """Register the marker, and refuse invalid options."""
     config.addinivalue_line("markers", "conformance(rule, level, tier): tests a connector by a rule of tidegate.")
     tiers: list[str] = [name.lower() for name in config.getoption(_TIER)]
     files: list[str] = config.getoption(_REPORT)
@@ -70,9 +70,9 @@ def _checked(config: pytest.Config, tiers: list[str], files: list[str]) -> list[
 
 
 class _Conformance:
-    """What happened in this run.
+    """The verdicts of this run.
 
-    _verdicts, _opted_out: by the suite and the connector; verdicts also by their test, of which a later run counts.
+    _verdicts, _opted_out: by the suite and the connector; verdicts also by their test, of which the last run counts.
     """
 
     def __init__(self, config: pytest.Config, tiers: list[str], files: list[Path]) -> None:
@@ -94,7 +94,7 @@ class _Conformance:
         config.hook.pytest_deselected(items=[item for item, keep in zip(items, wanted, strict=True) if not keep])
         items[:] = [item for item, keep in zip(items, wanted, strict=True) if keep]
 
-    @pytest.hookimpl(hookwrapper=True)  # of the old style: it loads in whatever pytest there is
+    @pytest.hookimpl(hookwrapper=True)  # in the old style, which every version of pytest loads
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
         outcome = yield
         report = outcome.get_result()
@@ -138,13 +138,13 @@ class _Conformance:
         from tidegate.conformance.report.json import opted_out_from, verdict_from
         from tidegate.conformance.verdicts import Report, in_order
 
-        told = self._opted_out.get(key)
-        found = OptedOut(key[1]) if told is None else opted_out_from(told)
-        return Report(key[1], in_order(map(verdict_from, verdicts)), found.abilities, found.stale)
+        noted = self._opted_out.get(key)
+        opted = OptedOut(key[1]) if noted is None else opted_out_from(noted)
+        return Report(key[1], in_order(map(verdict_from, verdicts)), opted.abilities, opted.stale)
 
 
 def _shortened(name: str, text: str) -> tuple[str, str]:
-    """Return what was logged, but only its end: of many lives of a query the last one is the shortest that fails."""
+    """Return the end of a log: of many lives of a query the last one is the shortest that fails."""
     lines = text.splitlines()
     if not name.startswith("Captured log") or len(lines) <= _MOST_LINES:
         return name, text

@@ -1,6 +1,6 @@
-"""The rules as data: what a connector must hold to, how it is found out, and what to look at when it does not.
+"""The rules as data: each with its test, its purpose, and hints for a failure.
 
-The documentation, the report, the command line and the table of mutants are made from these.
+The documentation, the report, the command line and the table of mutants are generated from them.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ __all__ = [
 ]
 
 AREAS = {
-    "SPLIT": "which splits there are",
-    "READ": "what a range gives",
-    "STATE": "what a restart goes on from",
+    "SPLIT": "discovery of splits",
+    "READ": "rows of ranges",
+    "STATE": "restarts and snapshots",
     "TIME": "watermark and event time",
     "ALIGN": "splits kept together in event time",
-    "LIFE": "what is opened, closed, said and hidden",
-    "WHOLE": "lives of a query in which anything happens",
+    "LIFE": "constructors, closing, messages and secrets",
+    "WHOLE": "random lives of a query",
     "SPARK": "as Spark runs it",
     "FAULT": "while the other side fails",
 }
@@ -69,18 +69,18 @@ Check: TypeAlias = Callable[[HarnessFactory], None]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing that a connector holds to.
+    """A rule that a connector keeps.
 
-    id: stable: area and number; a rule that is dropped leaves its number unused.
+    id: stable: area and number; the number of a dropped rule stays unused.
     title: a few words.
-    purpose: what goes wrong without it.
+    purpose: the failure without it.
     tested: how it is tested.
-    passes: what is seen when it passes.
-    needs: abilities without which it is skipped.
-    waits: whether it waits for rows, which a broken connector never finds; those that do not come first.
-    witness: what must have been seen by the end, or nothing was tested (Beam: "completed vacuously").
-    look_at: what to look at when it fails, most likely first.
-    source: where the rule comes from.
+    passes: the condition for passing.
+    needs: abilities; without one it is skipped.
+    waits: whether it waits for rows, which a broken connector never finds; rules that do not wait come first.
+    witness: events that must have been seen, or nothing was tested (Beam: "completed vacuously").
+    look_at: hints for a failure, most likely first.
+    source: of the rule.
     test: looks at one connector in a lab; raises ConformanceError.
     """
 
@@ -105,7 +105,7 @@ class Rule:
 
     @property
     def check(self) -> Check:
-        """What tests it without pytest: called with a harness, raises ConformanceError."""
+        """The function that tests it without pytest: takes a harness, raises ConformanceError."""
         check: Check = getattr(import_module(self.test.__module__), self.test.__name__)
         return check
 
@@ -116,37 +116,37 @@ class Rule:
 
     @property
     def turn(self) -> tuple[int, bool, tuple[int, int]]:
-        """The order in which rules are checked: the quick ones tell first what is wrong."""
+        """The order in which rules are checked: quick ones first."""
         return list(Tier).index(self.tier), self.waits, self.order
 
 
 _RULES: dict[str, Rule] = {}
 
 
-def add_rule(made: Rule) -> None:
-    """Let there be one rule more.  Raises OptionError for an id that is taken or of no known area."""
-    area, _, number = made.id.partition("-")
-    if made.id in _RULES or area not in AREAS or not number.isdecimal() or number[0] == "0":
-        raise OptionError(f"{made.id!r} is taken, or is no area and number such as READ-1")
-    _RULES[made.id] = made
+def add_rule(added: Rule) -> None:
+    """Add a rule.  Raises OptionError for an id that is taken or of no known area."""
+    area, _, number = added.id.partition("-")
+    if added.id in _RULES or area not in AREAS or not number.isdecimal() or number[0] == "0":
+        raise OptionError(f"{added.id!r} is taken, or is no area and number such as READ-1")
+    _RULES[added.id] = added
 
 
 def all_rules() -> list[Rule]:
     """Return every rule, by area and number."""
-    import_module("tidegate.conformance.checks")  # makes the rules
+    import_module("tidegate.conformance.checks")  # the import declares the rules
 
-    return sorted(_RULES.values(), key=lambda each: each.order)
+    return sorted(_RULES.values(), key=lambda member: member.order)
 
 
 def rules_of(tiers: Iterable[Tier]) -> list[Rule]:
     """Return the rules of some tiers, in the order in which they are checked."""
     wanted = set(tiers)
-    return sorted((each for each in all_rules() if each.tier in wanted), key=lambda each: each.turn)
+    return sorted((member for member in all_rules() if member.tier in wanted), key=lambda member: member.turn)
 
 
 def tier_named(option: str, name: str) -> Tier:
     """Return a tier by its name in small letters.  Raises OptionError, which names the option."""
-    known = {each.name.lower(): each for each in Tier}
+    known = {tier.name.lower(): tier for tier in Tier}
     if name not in known:
         raise OptionError(f"{option} is {name!r}, but {', '.join(known)} are the tiers{did_you_mean(name, known)}")
     return known[name]
@@ -154,7 +154,7 @@ def tier_named(option: str, name: str) -> Tier:
 
 def rule_named(name: str) -> Rule:
     """Return a rule by its id.  Raises OptionError for an id that no rule has."""
-    known = {each.id: each for each in all_rules()}
+    known = {member.id: member for member in all_rules()}
     if name not in known:
         raise OptionError(f"there is no rule {name!r}{did_you_mean(name, known)}")
     return known[name]

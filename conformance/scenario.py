@@ -1,4 +1,4 @@
-"""A life of a query, step by step, each judged by looking at every row; what fails can be pasted as code.
+"""Runs a life of a query step by step, and judges each step by every row; a failure prints code to repeat it.
 
     scenario = Scenario(OutboxHarness, max_drift_s=10)
     scenario.new_split(0, 5, 5)
@@ -6,8 +6,8 @@
     scenario.crash()
     scenario.end()
 
-Nothing here shares code with the planner: the judge knows every row that was ever written, keeps plain
-sets of what was delivered, and looks at offsets as the JSON that they are.
+Nothing here shares code with the planner.  The judge knows every row that was ever written, keeps plain sets of
+delivered rows, and reads offsets as JSON.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from tidegate.conformance.lab.query import Batch, Query
 __all__ = ["IDLE_S", "Scenario"]
 
 IDLE_S = 60.0
-"""For how long a split has nothing to read before it is idle."""
+"""How long a split has nothing to read before it is idle."""
 
-_SEEN_S = 1.0  # of the query's clock, after which it looks again for what is new
+_SEEN_S = 1.0  # of the query's clock between two discoveries
 _MOST_BATCHES = 1_000
 _NEVER = -(10**18)
 
@@ -42,10 +42,10 @@ class Scenario:
     """One life of a query, over splits that change.
 
     max_drift_s: for alignment; None: unaligned.
-    out_of_orderness_s: what rows may lie behind earlier ones of their split; ``append`` keeps to it.
+    out_of_orderness_s: how far rows may lie behind earlier ones of their split; ``append`` keeps to it.
 
-    Every method is a step; it raises ConformanceError where the connector goes wrong, and says in the
-    message what led to it.  Closed by ``end``, or as a context manager.
+    Every method is a step.  It raises ConformanceError if the connector goes wrong, with the steps that led to it.
+    Closed by ``end``, or as a context manager.
     """
 
     def __init__(
@@ -88,49 +88,49 @@ class Scenario:
     # What happens to the data.
 
     def new_split(self, *gaps_s: int) -> None:
-        """Make a split whose rows begin at the first gap, in seconds, each so much later than the last."""
+        """Make a split with rows at the sums of the gaps, in seconds."""
         with self._step("new_split", *gaps_s):
             split = self.lab.split()
             self._append(split, list(accumulate(gaps_s)))
             self._query.clock.sleep(_SEEN_S)
 
     def append(self, split: int, *gaps_s: int) -> None:
-        """Append rows to a split, each so many seconds later than the greatest before it, or earlier if negative."""
+        """Append rows to a split, each by a gap in seconds after the greatest before it, or before it if negative."""
         with self._step("append", split, *gaps_s):
-            found = self.lab.splits[split]
-            most_s = max((self._second(row) for row in found.rows), default=0)
+            target = self.lab.splits[split]
+            most_s = max((self._second(row) for row in target.rows), default=0)
             times = []
             for gap_s in gaps_s:
                 times.append(most_s + max(gap_s, -self._disorder_ms // SECOND_MS))
                 most_s = max(most_s, times[-1])
-            self._append(found, times)
+            self._append(target, times)
             self._query.clock.sleep(_SEEN_S)
 
     def finish(self, split: int) -> None:
-        """Say that a split is complete."""
+        """Complete a split."""
         with self._step("finish", split):
             self.lab.splits[split].finish()
 
     def trim(self, split: int, count: int) -> None:
-        """Delete the first rows of a split; those that were not read are lost."""
+        """Delete the first rows of a split; unread ones are lost."""
         with self._step("trim", split, count):
-            found = self.lab.splits[split]
-            self._lose(found.rows[:count])
-            found.trim(count)
+            target = self.lab.splits[split]
+            self._lose(target.rows[:count])
+            target.trim(count)
 
     def remove(self, split: int) -> None:
-        """Delete a split; what was not read is lost."""
+        """Delete a split; its unread rows are lost."""
         with self._step("remove", split):
-            found = self.lab.splits[split]
-            self._lose(found.rows)
-            found.remove()
+            target = self.lab.splits[split]
+            self._lose(target.rows)
+            target.remove()
             self._removed.add(split)
             self._query.clock.sleep(_SEEN_S)
 
     # What happens to the query.
 
     def batch(self, rows: int | None = None) -> None:
-        """Plan, read and commit a batch, of at most so many rows."""
+        """Plan, read and commit a batch, with a limit of rows."""
         with self._step("batch", *([] if rows is None else [rows])):
             self._batch(rows)
 
@@ -159,7 +159,7 @@ class Scenario:
                 self.happened.add("a batch read again")
 
     def available_now(self) -> None:
-        """End the run, and read all that is there with Trigger.AvailableNow."""
+        """End the run, and read all present rows with Trigger.AvailableNow."""
         with self._step("available_now"):
             self._query.stop()
             self._query.start(bounded=True)
@@ -170,14 +170,14 @@ class Scenario:
             self.happened.add("a bounded run")
 
     def resize(self, cores: int) -> None:
-        """End the run, and start it with so many cores."""
+        """End the run, and start it with another number of cores."""
         with self._step("resize", cores):
             self._query.stop()
             self._query.cores = cores
             self._query.start()
 
     def end(self) -> None:
-        """Let everything come that is left, judge that it did, and close everything."""
+        """Read all remaining rows, judge that they all came, and close everything."""
         with self.lab, self._step("end"):
             self._settle()
 
@@ -236,11 +236,12 @@ class Scenario:
         heads: dict[int, int] = {}
         for key, row in self._unread.items():
             heads.setdefault(row.split, self._counts_at(key))
-        # A split behind the watermark is read at once, and holds nobody; one of the source may hold several of ours.
+        # A split behind the watermark is read at once, and holds nobody; a split of the source may hold several of
+        # ours.
         if min(heads.values(), default=0) <= before_ms and not self.lab.can(Ability.ROW_POSITIONS):
             return
         low_ms = min((at for at in heads.values() if at > before_ms), default=before_ms + 1)
-        # Rows out of order may pass a cut that is found by probing, by so much.
+        # Rows out of order may pass a cut by probing by this much.
         bound_ms = max(low_ms + self._drift_ms, batch.start.get("bound", _NEVER)) + self._disorder_ms
         beyond = [key for key in batch.keys if key in self._unread and self._counts_at(key) >= bound_ms]
         if beyond:
@@ -257,9 +258,9 @@ class Scenario:
             split.number: [row.key for row in split.rows if row.key not in self._lost and row.key not in self._unread]
             for split in self.lab.splits
         }
-        # What was deleted after it was planned may come or not.
-        known = [key for key in delivered if key not in self._lost]
-        wrong = difference(expected, known, in_order=self.lab.can(Ability.ROW_POSITIONS))
+        # Rows that were deleted after they were planned may come or not.
+        kept = [key for key in delivered if key not in self._lost]
+        wrong = difference(expected, kept, in_order=self.lab.can(Ability.ROW_POSITIONS))
         if wrong is None and len(set(delivered)) < len(delivered):
             wrong = "a row that was deleted meanwhile came twice"
         if wrong is not None:
@@ -296,7 +297,8 @@ class Scenario:
                 f"{late[0]} comes in order in a split that is not idle, and is late already: the watermark has not "
                 "waited for its split"
             )
-        # One that did not hold the watermark may have come so near to it that rows in order, too, are late in it next.
+        # A split that did not hold the watermark may have come so close to it that its next rows in order are late,
+        # too.
         greatest_ms = max(row.event_time_ms or 0 for row in split.rows)
         near = not holds and greatest_ms - self._disorder_ms <= self._watermark_ms
         self._behind |= {split.number} if late or near else set()
@@ -306,8 +308,8 @@ class Scenario:
         is_idle = self._query.clock.now_s - self._grown_at_s.get(split.number, -IDLE_S) >= IDLE_S
         has_rows = split.trimmed < len(split.rows)
         seen = not any(row.key in self._unread for row in split.rows)
-        known = self.lab.can(Ability.GROWING_SPLITS) and has_rows and seen
-        return known and not is_idle and split.number not in self._behind
+        may_grow = self.lab.can(Ability.GROWING_SPLITS) and has_rows and seen
+        return may_grow and not is_idle and split.number not in self._behind
 
     def _lose(self, rows: list[Row]) -> None:
         for row in rows:

@@ -1,11 +1,11 @@
-"""The kit as a class of tests for pytest; the author of a connector writes no more than this.
+"""The kit as a class of tests for pytest; the author of a connector writes only this.
 
     class TestOutbox(ConnectorSuite):
         @pytest.fixture
         def harness(self, database):
             return partial(OutboxHarness, database)
 
-The tests are made of the rules, and show what became of them as pytest does: skipped, xfailed, failed.
+Each rule is a test, with pytest's outcomes: passed, skipped, xfailed, failed.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class ConnectorSuite:
 
     A subclass has a fixture ``harness`` that returns a HarnessFactory: a class, or a partial of one.
 
-    tiers: of which rules are tested; ``pytest --conformance-tier`` leaves out some of them.
-    exempt: rules that are known to fail, by id, with the reason; one that holds fails then.
-    overrides: methods of this class that the subclass has one of its own for, by name, with the reason.
+    tiers: of the rules that are tested; ``pytest --conformance-tier`` selects some of them.
+    exempt: rules that are known to fail, by id, with the reason; a rule that holds is then a failure.
+    overrides: methods of this class that the subclass overrides, by name, with the reason.
     """
 
     tiers: ClassVar[Iterable[Tier]] = tuple(Tier)
@@ -69,14 +69,14 @@ class ConnectorSuite:
         except OptionError as error:
             pytest.fail(f"{type(self).__name__}.exempt: {error}", pytrace=False)
         if metafunc.function.__name__ == "test_conforms":
-            metafunc.parametrize("rule", [_parameter(each) for each in rules_of(self.tiers)])
+            metafunc.parametrize("rule", [_parameter(member) for member in rules_of(self.tiers)])
 
     def test_conforms(self, rule: Rule, harness: HarnessFactory, request: pytest.FixtureRequest) -> None:
         """Test one rule."""
         verdict = judge(rule, _made_by(harness), exempt=self.exempt.get(rule.id))
         request.node.stash[VERDICT] = verdict_told(verdict)
         if verdict.status is Status.SKIPPED:
-            pytest.skip(verdict.text)  # which says what is lacking, or what forbids it
+            pytest.skip(verdict.text)  # its text names the missing ability, or the variable that forbids it
         if verdict.status is Status.EXEMPT:
             pytest.xfail(self.exempt[rule.id])
         if not verdict.status.good and not verdict.fails:
@@ -87,12 +87,12 @@ class ConnectorSuite:
     def test_what_is_opted_out_of_is_not_there(self, harness: HarnessFactory, request: pytest.FixtureRequest) -> None:
         """Test that no ability is opted out of that the connector has."""
         try:
-            found = opted_out(_made_by(harness))
+            opted = opted_out(_made_by(harness))
         except ConformanceError as error:
             pytest.fail(str(error), pytrace=False)
-        request.node.stash[OPTED_OUT] = opted_out_told(found)
-        if found.stale:
-            pytest.fail("\n".join(found.stale.values()), pytrace=False)
+        request.node.stash[OPTED_OUT] = opted_out_told(opted)
+        if opted.stale:
+            pytest.fail("\n".join(opted.stale.values()), pytrace=False)
 
 
 _LINE = "\n"

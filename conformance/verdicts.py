@@ -1,4 +1,4 @@
-"""What became of each rule, and of a connector as a whole."""
+"""Verdicts on rules, and the report on a connector."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Report", "Status", "Verdict", "in_order"]
 
 
 class Status(Enum):
-    """What became of a rule."""
+    """The status of a rule after its check."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -27,19 +27,19 @@ class Status(Enum):
 
     @property
     def good(self) -> bool:
-        """Whether nobody need do anything about it."""
+        """Whether nothing needs to be done."""
         return self in {Status.PASSED, Status.EXEMPT, Status.SKIPPED}
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of one rule.
+    """The verdict on one rule.
 
-    text: why it is not PASSED; empty where it is.
-    story: what was done, step by step, up to the end.
-    seconds: that it took.
+    text: why it is not PASSED; empty if it is.
+    story: the steps of the test.
+    seconds: of the test.
     connector: the harness's name.
-    raised: whether it failed by an error that is not the kit's complaint, which the rule knows nothing of.
+    raised: whether it failed by an unexpected error, not by a complaint of the kit.
     """
 
     rule: Rule
@@ -52,16 +52,16 @@ class Verdict:
 
     @property
     def fails(self) -> bool:
-        """Whether the connector does not conform because of it: a MAY need not hold, but no word may be stale."""
+        """Whether it keeps the connector from conforming: a MAY need not hold, but no exemption may be stale."""
         return not self.status.good and (self.rule.level is not Level.MAY or self.status is Status.STALE)
 
     @property
     def look_at(self) -> tuple[str, ...]:
-        """What to look at when it fails, most likely first."""
+        """The hints for a failure, most likely first."""
         return ("where this error is raised, which the rule does not expect",) if self.raised else self.rule.look_at
 
     def explained(self) -> str:
-        """Return all that helps to understand a failure."""
+        """Return a full explanation of a failure."""
         parts = [f"{self.rule.id} {self.rule.title}: {self.status.value}", self.text]
         if self.status is Status.STALE:
             return "\n\n".join(parts)
@@ -77,11 +77,11 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Report:
-    """What became of a connector.
+    """The report on a connector.
 
     connector: the harness's name.
-    opted_out: abilities that the connector goes without.
-    stale: abilities that are opted out of, though the harness has what they need; the sentence that says so.
+    opted_out: the abilities that the connector opts out of.
+    stale: abilities that are opted out of although the harness has them, with a sentence that shows it.
     """
 
     connector: str
@@ -94,24 +94,24 @@ class Report:
 
     @property
     def counts(self) -> Counter[Status]:
-        """How many rules came to which end."""
+        """The number of rules with each status."""
         return Counter(verdict.status for verdict in self.verdicts)
 
     @property
     def by_area(self) -> dict[str, list[Verdict]]:
         """The verdicts of each area that has some, in the order of AREAS."""
-        found = {area: [v for v in self.verdicts if v.rule.area == area] for area in AREAS}
-        return {area: verdicts for area, verdicts in found.items() if verdicts}
+        by_area = {area: [v for v in self.verdicts if v.rule.area == area] for area in AREAS}
+        return {area: verdicts for area, verdicts in by_area.items() if verdicts}
 
     @property
     def unchecked(self) -> list[Rule]:
-        """The rules that were not asked for, by tier or by id."""
+        """The rules that were left out, by tier or by id."""
         checked = {verdict.rule.id for verdict in self.verdicts}
         return [rule for rule in all_rules() if rule.id not in checked]
 
     @property
     def failures(self) -> list[Verdict]:
-        """The verdicts that somebody must do something about."""
+        """The verdicts that need attention."""
         return [verdict for verdict in self.verdicts if verdict.fails]
 
     @property
@@ -121,7 +121,7 @@ class Report:
 
     @property
     def headline(self) -> str:
-        """All of it in one sentence."""
+        """The report in one sentence."""
         if not self.conforms:
             verdict = "does not conform"
         else:
@@ -134,11 +134,11 @@ class Report:
         return f"{self.connector} {verdict}: {', '.join(ends)}"
 
     def raise_for_failures(self) -> None:
-        """Raise ConformanceError, with every failure explained, unless the connector conforms."""
+        """Raise ConformanceError, with all failures explained, unless the connector conforms."""
         if self.conforms:
             return
-        told = [self.headline, *self.stale.values(), *(verdict.explained() for verdict in self.failures)]
-        raise ConformanceError("\n\n".join(told))
+        parts = [self.headline, *self.stale.values(), *(verdict.explained() for verdict in self.failures)]
+        raise ConformanceError("\n\n".join(parts))
 
 
 def in_order(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:

@@ -1,1 +1,1 @@
-"""Floor 3: what runs on the driver.  Discovers splits, plans batches, and keeps the checkpoint."""
+"""Discovers splits, plans batches, and writes offsets: on the driver."""

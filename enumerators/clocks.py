@@ -1,4 +1,4 @@
-"""The time, as a run sees it; tests let it pass as they like."""
+"""The clocks of a run; tests replace them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["REAL_CLOCKS", "Clocks"]
 class Clocks:
     """Clocks in seconds.
 
-    monotonic: goes on evenly; common to all processes of a machine.
+    monotonic: runs evenly; common to all processes of a machine.
     wall: since the epoch; may be set.
     sleep: lets time pass.
     """

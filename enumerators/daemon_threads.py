@@ -1,4 +1,4 @@
-"""Threads that do not keep the process from ending: for requests that may hang until their deadline."""
+"""Runs functions in threads that do not keep the process from ending: requests may hang until their deadline."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _Result = TypeVar("_Result")
 
 
 class DaemonThreads(Executor):
-    """What ThreadPoolExecutor is, but that Python does not wait for its threads when the process ends.
+    """A ThreadPoolExecutor whose threads Python does not wait for when the process ends.
 
-    most: how many threads there are at most; each is started when it is needed.
+    most: the most threads; each is started when it is needed.
     name: of all of them.
     """
 
@@ -49,7 +49,7 @@ class DaemonThreads(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT002 - Executor's
-        """End the threads when they have done what was submitted, or with ``cancel_futures`` what they are at."""
+        """End the threads after all submitted calls, or with ``cancel_futures`` after the running ones."""
         with self._changed:
             self._ended = True
             while cancel_futures and self._calls:

@@ -1,4 +1,4 @@
-"""What any connector can have without an index of its own: peeks through its reader.
+"""Peeks through a connector's reader, for connectors without an index of their own.
 
 ``ReaderPeek`` makes SupportsPeek of a SplitReader; the planner bisects with it.
 """
@@ -25,8 +25,7 @@ class ReaderPeek:
     first_record: the position and event time of the first record in a batch to align by; None: it
         holds none.
 
-    ``known_extents`` is what the enumerator's ``extents`` last returned, and is set by it: peeks read
-    up to there.
+    The enumerator's ``extents`` sets ``known_extents`` to its last answer: peeks read up to these ends.
     """
 
     def __init__(self, reader: SplitReader, first_record: FirstRecord) -> None:

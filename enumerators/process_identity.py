@@ -1,7 +1,7 @@
 """Names a process so that another one of the machine can tell whether it has ended.
 
-A number alone does not do: it says nothing on another machine, after a reboot, or in another container, and
-the system gives it to another process some time after the first has ended.
+A process id alone is not enough: it means nothing on another machine, after a reboot, or in another container.  The
+system also gives it to another process some time after the first has ended.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from pathlib import Path
 __all__ = ["has_ended", "runs", "this_process"]
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_NUMBERS = Path("/proc/self/ns/pid")  # containers of one machine may share its name, never this
+_NUMBERS = Path("/proc/self/ns/pid")  # containers of one machine may share the host name, but never this
 _PROCESSES = Path("/proc")
-_START = 18  # of what stands after the state in /proc/PID/stat
-_DEAD = ("Z", "X")  # its parent has yet to ask what became of it
+_START = 18  # among the fields after the state in /proc/PID/stat
+_DEAD = ("Z", "X")  # dead; its parent has not waited for it yet
 
 
 def this_process() -> str:
-    """Return the name of this process; empty where the system does not say enough (Linux does)."""
+    """Return the name of this process; empty if the system does not tell enough (Linux does)."""
     place, begun = _place(), _running("self")
     return f"{place} {os.getpid()} {begun}" if place and begun else ""
 
 
 def has_ended(process: str) -> bool:
-    """Tell whether a process ran where this one does, and is gone; False also when that cannot be told.
+    """Tell whether a process of this machine has ended; False also when that cannot be told.
 
     process: what ``this_process`` returned there.
     """
@@ -33,7 +33,7 @@ def has_ended(process: str) -> bool:
 
 
 def runs(process: str) -> bool | None:
-    """Tell whether a process runs where this one does; None: that cannot be told.
+    """Tell whether a process runs on this machine; None: that cannot be told.
 
     process: what ``this_process`` returned there.
     """
@@ -46,9 +46,9 @@ def runs(process: str) -> bool | None:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # it is somebody else's, who may have been given the number since
-    found = _running(number)
-    return None if found is None else found == begun
+        pass  # another user's process, which may have been given the number since
+    began = _running(number)
+    return None if began is None else began == begun
 
 
 def _place() -> str:
@@ -59,7 +59,7 @@ def _place() -> str:
 
 
 def _running(number: str) -> str | None:
-    """Return when a process began, in the clock of the system; empty: it is dead; None: that cannot be seen."""
+    """Return when a process began, by the clock of the system; empty: it is dead; None: that is not visible."""
     try:
         state, *others = (_PROCESSES / number / "stat").read_bytes().rpartition(b")")[2].decode("ascii").split()
     except OSError:

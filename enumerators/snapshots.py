@@ -1,4 +1,4 @@
-"""Snapshots that come back from a checkpoint: checked once, as a whole, where they come in."""
+"""Checks snapshots from a checkpoint once, as a whole, where they come in."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["checked"]
 
 
 def checked(state: Json, shape: TypeAdapter[Any]) -> Json:
-    """Return an enumerator's snapshot as it came, what nobody knows included.
+    """Return an enumerator's snapshot unchanged, with unknown keys.
 
-    shape: the types of what is known, such as a TypedDict.
+    shape: the types of the known keys, such as a TypedDict.
 
     Raises CheckpointError, one sentence, when something is missing or of another type.
     """

@@ -55,6 +55,6 @@ rows = spark.readStream.format("tidegate_kafka").option("kafka.bootstrap.servers
 history = rows.option("startingOffsets", "earliest").option("endingOffsets", "latest").option("maxDrift", "1 hour")
 timed = history.option("includeSourceWatermark", "true").option("watermarkRows", "true").load()
 sessions = tidegate.with_source_watermark(timed).groupBy("partition")
-found = sessions.transformWithState(Sessions(), SESSION, outputMode="append", timeMode="EventTime")
-found.writeStream.format("memory").queryName("sessions").trigger(availableNow=True).start().awaitTermination()
+counts = sessions.transformWithState(Sessions(), SESSION, outputMode="append", timeMode="EventTime")
+counts.writeStream.format("memory").queryName("sessions").trigger(availableNow=True).start().awaitTermination()
 spark.table("sessions").orderBy("begin", "partition").show()

@@ -1,1 +1,1 @@
-"""What the command line does: the back-fill, the demonstration, the development server."""
+"""The commands: back-fill, demonstration, development servers and others."""

@@ -1,4 +1,4 @@
-"""From what Spark says of a failed query back to the one sentence that tells why."""
+"""Finds the error of tidegate in Spark's error of a failed query."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _RAISED = re.compile(r"tidegate\.errors\.(?P<kind>[A-Za-z]+): (?P<sentence>[^\n]
 
 
 def cause(error: BaseException) -> errors.TidegateError | None:
-    """Return the TidegateError that made Spark raise ``error``; None: it was something else.
+    """Return the TidegateError that made Spark raise ``error``; None: another cause.
 
-    It was raised in another process, so only its text, somewhere in Spark's own, is left of it.
+    It was raised in another process, so only its text within Spark's is left.
     """
-    found = _RAISED.search(str(error))
-    if found is None:
+    match = _RAISED.search(str(error))
+    if match is None:
         return None
-    kind = getattr(errors, found["kind"], None)
+    kind = getattr(errors, match["kind"], None)
     if not (isinstance(kind, type) and issubclass(kind, errors.TidegateError)):
         return None
-    return kind(found["sentence"].strip())
+    return kind(match["sentence"].strip())
 
 
 def is_lost_java(error: BaseException) -> bool:
@@ -36,7 +36,7 @@ def is_lost_java(error: BaseException) -> bool:
 
 @contextmanager
 def lost_java_forgiven() -> Iterator[None]:
-    """Let a clean-up pass that has nothing left to clean, so that it does not hide what went before."""
+    """Ignore a clean-up's error if Java is gone, so that it does not hide the first error."""
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Numbers, times and durations as people read them."""
+"""Formats numbers, times and durations for people."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["clock_time", "count", "share", "span"]
 
 
 def count(number: float) -> str:
-    """Return a whole number with its thousands set apart."""
+    """Return a whole number with separated thousands."""
     return f"{number:,.0f}"
 
 
 def share(part: int, whole: int) -> str:
-    """Return a part as a percentage that is 0 or 100 only when it is all or nothing."""
+    """Return a part as a percentage, which is 0 or 100 only for nothing or all."""
     if whole == 0 or part in {0, whole}:
         return "100 %" if part else "0 %"
     return f"{min(max(100 * part / whole, 0.1), 99.9):.1f} %"
@@ -24,7 +24,7 @@ def share(part: int, whole: int) -> str:
 def clock_time(at: datetime | int | None) -> str:
     """Return a time in UTC, or one in ms since the epoch, as date and time of day; a dash for none.
 
-    One that is out of Python's range becomes the range's limit.
+    A time out of Python's range becomes the range's limit.
     """
     if at is None:
         return "-"

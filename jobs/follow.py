@@ -1,4 +1,4 @@
-"""Following a streaming query batch by batch."""
+"""Follows a streaming query batch by batch."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _ASK_JAVA_EVERY_S = 2.0
 def follow(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Iterator[QueryProgress]:
     """Start a query and yield its batches as they are done, up to the query's end.
 
-    No other query may run in the session.  Raises what the query failed with, and ServerError if
-    Spark's Java process dies; the query is stopped when the caller goes away before its end.
+    No other query may run in the session.  Raises the error of the query, and ServerError if Spark's Java process dies.
+    If the caller ends first, the query is stopped.
     """
     from pyspark.sql.streaming.listener import (
         QueryProgressEvent,
@@ -68,7 +68,7 @@ def follow(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Iterator
 
 
 def _ask_after(query: StreamingQuery) -> None:
-    """Raise ServerError if nobody is left who could send an event."""
+    """Raise ServerError if no process is left to send events."""
     try:
         _ = query.isActive
     except Exception as error:

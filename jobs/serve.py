@@ -1,4 +1,4 @@
-"""The development servers in the foreground: Kafka and S3."""
+"""Runs the development servers in the foreground: Kafka and S3."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def serve_kafka(topics: Iterable[str], brokers: int = 1, folder: Path | None = N
     Prints the bootstrap servers to stdout, alone on the first line, when clients may connect.
     topics: each ``name`` or ``name:partitions``; created unless they are in ``folder`` already.
 
-    Raises OptionError for a malformed topic or a folder that cannot be written, ServerError when Kafka
-    cannot start or ends by itself.
+    Raises OptionError for a malformed topic or a folder that cannot be written, ServerError if Kafka cannot start or
+    ends by itself.
     """
     wanted = dict(_topic(text) for text in topics)
     server = KafkaServer(brokers=brokers, folder=folder)
@@ -41,12 +41,11 @@ def serve_kafka(topics: Iterable[str], brokers: int = 1, folder: Path | None = N
 def serve_s3(buckets: Iterable[str], folder: Path | None = None) -> None:
     """Run an S3 endpoint until SIGINT or SIGTERM; nothing is left behind.
 
-    Prints the variables by which clients find it to stdout, as lines for a shell, when they may
-    connect; the endpoint is the first.
+    Prints the variables for clients to stdout, as lines for a shell, when they may connect; the endpoint is the first.
     buckets: created unless they are in ``folder`` already.
 
-    Raises OptionError for a bucket's name that is none or a folder that cannot be written, ServerError
-    when it cannot start or ends by itself.
+    Raises OptionError for an invalid name of a bucket or a folder that cannot be written, ServerError if it cannot
+    start or ends by itself.
     """
     wanted = dict.fromkeys(buckets)
     server = S3Server(folder=folder)
@@ -68,7 +67,7 @@ def _serve(name: str, server: KafkaServer | S3Server, folder: Path | None, prepa
             for line in prepare():
                 output.print(line, soft_wrap=True, highlight=False)
             errors.print(f"{name} is ready; Ctrl-C ends it.", highlight=False)
-            # An event that nobody sets: waiting for it can be interrupted, and looks after the processes.
+            # An event that nobody sets: the wait can be interrupted, and checks the processes.
             while server.is_whole:
                 threading.Event().wait(_LOOK_AGAIN_S)
             raise ServerError(f"a process of {name} ended by itself")
@@ -77,7 +76,7 @@ def _serve(name: str, server: KafkaServer | S3Server, folder: Path | None, prepa
 
 
 def _require_writable(folder: Path | None) -> None:
-    """Make the folder that keeps the data, and see that files can be made in it."""
+    """Create the folder of the data, and check that it can be written to."""
     if folder is None:
         return
     try:
@@ -105,11 +104,11 @@ def _create_bucket(server: S3Server, name: str) -> None:
     try:
         server.create_bucket(name)
     except ParamValidationError as error:
-        raise OptionError(f"--bucket is {name!r}, which is no bucket's name") from error
+        raise OptionError(f"--bucket is {name!r}, which is not a valid name of a bucket") from error
     except ClientError as error:
         code = error.response["Error"]["Code"]
         if code == "InvalidBucketName":
-            raise OptionError(f"--bucket is {name!r}, which is no bucket's name") from error
+            raise OptionError(f"--bucket is {name!r}, which is not a valid name of a bucket") from error
         if code != "BucketAlreadyOwnedByYou":  # an earlier start with the same folder made it
             raise
 

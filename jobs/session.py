@@ -1,4 +1,4 @@
-"""A Spark session for one job: quiet, and gone with it."""
+"""A quiet Spark session for one job, which ends with it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["ends_on_signals", "spark_session"]
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.session.timeZone": "UTC",  # times are windowed and shown alike wherever the job runs
+    "spark.sql.session.timeZone": "UTC",  # times are windowed and shown in the same way on every machine
 }
 
 
@@ -33,28 +33,28 @@ def spark_session(
 ) -> Iterator[SparkSession]:
     """Start Spark, and stop it at the end.
 
-    log: the file that takes what Spark and its workers write to stderr; it is appended to.
+    log: the file to which the stderr of Spark and its workers is appended.
     settings: Spark's, on top of ours.
 
-    Raises ServerError without Java 17, or for a master that is none.  What fails inside because of
-    a TidegateError in one of Spark's processes ends as that error; what fails because Spark's Java
-    process has died, as ServerError; what fails behind an interrupt, as that KeyboardInterrupt.
+    Raises ServerError without Java 17, or for an invalid master.  An error inside that comes from a TidegateError in
+    one of Spark's processes becomes that error; one because Spark's Java process has died becomes ServerError; one
+    after an interrupt becomes that KeyboardInterrupt.
     """
     find_java()
     with _quiet_py4j():
         spark, java = _start(master, name, log, settings or {})
         try:
-            with ends_on_signals():  # Spark has put a handler of its own in the place of ours
+            with ends_on_signals():  # Spark has replaced our handler by its own
                 yield spark
         except Exception as error:
             if interrupt := _interrupted_by(error):
                 raise interrupt from None
             if is_lost_java(error) or java.poll() is not None:
                 raise ServerError(f"Spark's Java process has died; {log} may say why") from None
-            known = None if isinstance(error, TidegateError) else cause(error)
-            if known is None:
+            raised = None if isinstance(error, TidegateError) else cause(error)
+            if raised is None:
                 raise
-            raise known from None
+            raise raised from None
         finally:
             with lost_java_forgiven():
                 spark.stop()
@@ -85,7 +85,7 @@ def _start(
 
 
 def _interrupted_by(error: BaseException) -> KeyboardInterrupt | None:
-    """Return the interrupt that was on its way out when ``error`` hid it.
+    """Return the interrupt that ``error`` hides.
 
     PySpark asks Java in the ``__exit__`` of its own contexts, and Java may be gone by then.
     """
@@ -97,7 +97,7 @@ def _interrupted_by(error: BaseException) -> KeyboardInterrupt | None:
 
 @contextmanager
 def _quiet_py4j() -> Iterator[None]:
-    """Keep py4j from logging a stack where it is interrupted: by loggers of its own, and by the root's."""
+    """Keep py4j from logging a stack trace at an interrupt, by its own loggers and the root's."""
 
     def is_of_others(record: logging.LogRecord) -> bool:
         return Path(record.pathname).parent.name != "py4j"
@@ -115,7 +115,7 @@ def _quiet_py4j() -> Iterator[None]:
 
 @contextmanager
 def ends_on_signals() -> Iterator[None]:
-    """Let SIGINT and SIGTERM raise KeyboardInterrupt, also where a shell has SIGINT ignored.
+    """Let SIGINT and SIGTERM raise KeyboardInterrupt, even if the shell ignores SIGINT.
 
     Its argument is the signal.
     """

@@ -1,4 +1,4 @@
-"""The jobs as a person sees them: what happens now on stderr, what came of it on stdout."""
+"""Runs jobs for people: progress on stderr, results on stdout."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def show_backfill(arguments: BackfillArguments, out: Path, master: str) -> None:
 
 
 def show_demo(rows: int, html: Path) -> None:
-    """Run the demonstration; print its table and, as the last line, the path of the page it wrote.
+    """Run the demonstration; print its table and, as the last line, the path of its page.
 
-    Raises OptionError where the page cannot be written, before anything runs.
+    Raises OptionError if the page cannot be written, before anything runs.
     """
     writable("--html", html)
     errors = Console(stderr=True)
@@ -44,7 +44,7 @@ def show_demo(rows: int, html: Path) -> None:
 
 
 def _table(result: Demo) -> Table:
-    """Lay the runs side by side: a terminal is narrow."""
+    """Return the runs as columns: a terminal is narrow."""
     names, *figures = zip(COLUMNS, *(row(run) for run in result.runs), strict=True)
     table = Table(names[0], *(Column(name, justify="right") for name in names[1:]))
     for cells in figures:

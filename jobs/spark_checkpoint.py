@@ -1,10 +1,10 @@
-"""What Spark has stored of a source: the offsets in the checkpoint of its query, batch by batch.
+"""Reads the offsets of a source from the checkpoint of its query, batch by batch.
 
 DIR/offsets/17    the end of batch 17 for each source of the query, stored before the batch is read
 DIR/commits/17    there when the batch is written
 
-Spark keeps the last hundred or so.  An offset stands in a line of its own, after a version and Spark's own notes;
-version 2 of the file puts the source's name and a colon before it.
+Spark keeps about the last hundred.  Each offset is a line, after a version and Spark's own notes; version 2 of the file
+puts the source's name and a colon before it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class LoggedBatch:
     """One batch of a source.
 
     end: the source's offset after it.
-    is_committed: it is written; of the others there is at most one, which Spark runs again.
+    is_committed: it is written; at most one batch is not, which Spark repeats.
     """
 
     number: int
@@ -35,13 +35,13 @@ class LoggedBatch:
 
 
 class SparkCheckpoint:
-    """The checkpoint of a query, of which one source is looked at.
+    """The checkpoint of a query, for one of its sources.
 
-    folder: what ``checkpointLocation`` names; it may not be there.
-    is_wanted: tells by its offset the source that is looked at from the others of the query.
+    folder: the ``checkpointLocation``; it need not exist.
+    is_wanted: selects the source among those of the query, by its offset.
 
-    Both methods raise ConnectorError when the folder cannot be read, and CheckpointError for an offset that is of
-    another version of tidegate.
+    Both methods raise ConnectorError if the folder cannot be read, and CheckpointError for an offset of another version
+    of tidegate.
     """
 
     def __init__(self, folder: LedgerFolder, is_wanted: Callable[[Offset], bool]) -> None:
@@ -51,12 +51,12 @@ class SparkCheckpoint:
     def batches(self) -> list[LoggedBatch]:
         """Return the batches that Spark still knows, in order."""
         committed = _numbers(self._commits)
-        found = []
+        batches = []
         for number in sorted(_numbers(self._offsets)):
             end = self._end(number)
             if end is not None:
-                found.append(LoggedBatch(number, end, number in committed))
-        return found
+                batches.append(LoggedBatch(number, end, number in committed))
+        return batches
 
     def last_committed(self) -> Offset | None:
         """Return the source's offset after the last batch that is written; None: there is none."""
@@ -80,9 +80,9 @@ def _numbers(folder: LedgerFolder) -> set[int]:
 
 
 def _parsed(text: str) -> Offset | None:
-    """Return an offset of tidegate's; None: it is another source's, or says nothing yet."""
+    """Return an offset of tidegate; None: it is another source's, or the initial one."""
     try:
-        found = Offset.recognized(json.loads(text))
+        offset = Offset.recognized(json.loads(text))
     except ValueError:
         return None
-    return found if found is not None and found.source else None
+    return offset if offset is not None and offset.source else None

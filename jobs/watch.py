@@ -1,4 +1,4 @@
-"""The sources that run on this machine now, as a table in the terminal."""
+"""Shows the sources that run on this machine now, as a table in the terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rich.text import Text
 
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.folder import applications
-from tidegate.enumerators.notes.report import REPORTS
+from tidegate.enumerators.notes.progress import PROGRESS
 from tidegate.enumerators.process_identity import runs
 from tidegate.jobs.figures import clock_time, count, span
 from tidegate.sources.progress import SourceProgress
@@ -35,17 +35,17 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class LiveSource:
-    """A source of a query that runs.
+    """A source of a running query.
 
     reads: what it reads, for people.
     application: Spark's id of it.
-    planned_at: when its last plan was noted; a plan waits for the batch before it.
+    planned_at: when its last plan was noted; a plan waits for the previous batch.
     """
 
     reads: str
     application: str
     planned_at: datetime
-    said: SourceProgress
+    progress: SourceProgress
 
 
 def live_sources() -> list[LiveSource]:
@@ -53,14 +53,14 @@ def live_sources() -> list[LiveSource]:
 
     A planner that was killed leaves its note behind: one whose process is gone is left out.
     """
-    found = []
+    sources = []
     for application in applications():
-        notes = [note for _, note in application.within(REPORTS).notes()]
+        notes = [note for _, note in application.within(PROGRESS).notes()]
         for note in sorted(notes, key=lambda note: note.get("started", 0)):
             with suppress(KeyError, TypeError, ValueError):  # a note of another version of tidegate
                 if runs(note["process"]) if note["process"] else _is_used(note["pid"]):
-                    found.append(_live_source(unquote(application.path.name), note))
-    return found
+                    sources.append(_live_source(unquote(application.path.name), note))
+    return sources
 
 
 def live_table(sources: Sequence[LiveSource], now: datetime) -> RenderableType:
@@ -77,13 +77,13 @@ def live_table(sources: Sequence[LiveSource], now: datetime) -> RenderableType:
         leading=1,
     )
     for source in sources:
-        said = source.said
-        table.add_row(_name(source, now), _event_time(said), _unread(said), _splits(said, now))
+        progress = source.progress
+        table.add_row(_name(source, now), _event_time(progress), _unread(progress), _splits(progress, now))
     return table
 
 
 def show_watch(*, once: bool) -> None:
-    """Print the table, and once a second again until SIGINT or SIGTERM unless it is wanted once."""
+    """Print the table once, or every second until SIGINT or SIGTERM."""
     from tidegate.jobs.session import ends_on_signals
 
     console = Console()
@@ -95,7 +95,7 @@ def show_watch(*, once: bool) -> None:
     try:
         with ends_on_signals(), Live(_now(), console=console, auto_refresh=False) as live:
             while True:
-                threading.Event().wait(_REFRESH_S)  # nobody sets it: it can be interrupted
+                threading.Event().wait(_REFRESH_S)  # nobody sets it: a wait that can be interrupted
                 live.update(_now(), refresh=True)
     except KeyboardInterrupt:
         return
@@ -107,7 +107,7 @@ def _now() -> RenderableType:
 
 def _live_source(application: str, note: Json) -> LiveSource:
     planned_at = datetime.fromtimestamp(note["updated"] / 1000, timezone.utc)
-    return LiveSource(note["reads"], application, planned_at, SourceProgress.from_report(note["report"]))
+    return LiveSource(note["reads"], application, planned_at, SourceProgress.from_json(note["progress"]))
 
 
 def _name(source: LiveSource, now: datetime) -> Text:
@@ -115,31 +115,31 @@ def _name(source: LiveSource, now: datetime) -> Text:
     return Text(source.reads).append(f"\n{source.application}\n{ago}", style="dim")
 
 
-def _event_time(said: SourceProgress) -> Text:
+def _event_time(progress: SourceProgress) -> Text:
     lines = [
-        ("watermark", clock_time(said.watermark)),
-        ("bound", clock_time(said.bound)),
-        ("held by", said.held_by or "-"),
+        ("watermark", clock_time(progress.watermark)),
+        ("bound", clock_time(progress.bound)),
+        ("held by", progress.held_by or "-"),
     ]
     return Text("\n".join(f"{name:10}{value}" for name, value in lines))
 
 
-def _unread(said: SourceProgress) -> Text:
-    rows = f"{count(said.rows_remaining)} rows"
-    return Text(f"{rows}\n{span(said.event_time_lag)} behind" if said.rows_remaining else rows)
+def _unread(progress: SourceProgress) -> Text:
+    rows = f"{count(progress.rows_remaining)} rows"
+    return Text(f"{rows}\n{span(progress.event_time_lag)} behind" if progress.rows_remaining else rows)
 
 
-def _splits(said: SourceProgress, now: datetime) -> Text:
-    """List the states, who has been paused longest, and in red what a person should look at."""
-    cell = Text("\n".join(f"{count(number)} {state}" for state, number in said.splits.items()))
-    for split, since in sorted(said.paused.items(), key=lambda item: item[1])[:_NAMED]:
+def _splits(progress: SourceProgress, now: datetime) -> Text:
+    """List the states, the split paused longest, and in red anything that needs attention."""
+    cell = Text("\n".join(f"{count(number)} {state}" for state, number in progress.splits.items()))
+    for split, since in sorted(progress.paused.items(), key=lambda item: item[1])[:_NAMED]:
         cell.append(f"\n{split} paused for {_ago(since, now)}", style="dim")
-    if said.late_rows_total:
-        cell.append(f"\n{count(said.late_rows_total)} rows late", style="red")
-    for split in said.late_splits[:_NAMED]:
+    if progress.late_rows_total:
+        cell.append(f"\n{count(progress.late_rows_total)} rows late", style="red")
+    for split in progress.late_splits[:_NAMED]:
         cell.append(f"\n{split} is late", style="red")
-    if said.time_to_deletion:
-        split, left = min(said.time_to_deletion.items(), key=lambda item: item[1])
+    if progress.time_to_deletion:
+        split, left = min(progress.time_to_deletion.items(), key=lambda item: item[1])
         cell.append(f"\n{split} deleted in {span(left)}", style="red" if left < _SOON else "dim")
     return cell
 
@@ -149,7 +149,7 @@ def _ago(then: datetime, now: datetime) -> str:
 
 
 def _is_used(pid: int) -> bool:
-    """Tell whether a process of this user's has this id: all that can be told where processes have no other name."""
+    """Tell whether a process of this user has this id, where processes have no other name."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, PermissionError):

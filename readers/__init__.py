@@ -1,1 +1,1 @@
-"""Floor 2: what runs on the executors.  Fetches ranges of splits and decodes them to Arrow."""
+"""Fetches ranges of splits and decodes them to Arrow: on executors, and where the driver peeks."""

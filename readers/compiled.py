@@ -1,4 +1,4 @@
-"""Loops over bytes that Numba compiles."""
+"""Compiles loops over bytes with Numba."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def compiled(function: Function) -> Function:
     where that is read-only, in the user's cache folder.
     """
     try:
-        made: Any = numba.njit(cache=True, nogil=True)(function)
+        loop: Any = numba.njit(cache=True, nogil=True)(function)
     except RuntimeError:  # no folder for the cache can be written: compile in every process
-        made = numba.njit(nogil=True)(function)
-    return made  # type: ignore[no-any-return]
+        loop = numba.njit(nogil=True)(function)
+    return loop  # type: ignore[no-any-return]

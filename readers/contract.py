@@ -19,9 +19,9 @@ TimedRows: TypeAlias = Iterator[tuple[pa.RecordBatch, pa.Int64Array]]
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
-    """What one Spark task reads: ranges of one or more splits, in this order.
+    """The ranges that one Spark task reads, of one or more splits, in this order.
 
-    details: for each range what its enumerator adds (SupportsDetails); empty where it adds nothing.
+    details: of each range, by its enumerator (SupportsDetails); empty if the enumerator adds none.
     """
 
     ranges: tuple[SplitRange, ...]
@@ -39,9 +39,9 @@ class SplitReader(ABC):
     def read(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
         """Yield the records of every range of ``task``, in position order within each range.
 
-        Called once per attempt of a task.  Spark repeats a task after a failure, under speculation
-        and for every action on the same batch, so the same range must yield the same rows every
-        time, also when the process that planned it is gone.
+        Called once per attempt of a task.  Spark repeats a task after a failure, under speculation and for every action
+        on the same batch.  So the same range must yield the same rows every time, even after the process that planned
+        it has ended.
 
         Every batch has the source's schema exactly, also the last one.  A batch holds a bounded
         number of bytes, whatever the size of the range.  A position inside the range at which

@@ -1,7 +1,7 @@
-"""Decompression of a block as a whole, which takes no more memory than it is allowed.
+"""Decompresses whole blocks within a limit of memory.
 
-A few bytes may stand for gigabytes, by accident or on purpose.  So every codec writes into room of a bounded size, or
-is stopped there.  A length that a block claims is compared with the bound before it is believed.
+A few bytes may stand for gigabytes, by accident or on purpose.  So every codec writes into a buffer of bounded size, or
+is stopped at the bound.  The length that a block claims is compared with the bound first.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ __all__ = [
 Bytes: TypeAlias = "npt.NDArray[np.uint8]"
 
 DEFAULT_MOST_BYTES = 256 << 20
-_LARGEST_MOST_BYTES = 1 << 40  # more than machines have, and a number that no codec stumbles over
+_LARGEST_MOST_BYTES = 1 << 40  # more than machines have, and a number that every codec takes
 _LONGEST_NUMBER = 20  # digits
 _LEAST_ROOM = 8 << 10
-_USUAL_RATIO = 4  # most blocks become no more than so many times as large
-_GROWTH = 4  # of room that was too small: where memory is limited, room that is asked for counts as if it were used
+_USUAL_RATIO = 4  # times; most blocks grow less
+_GROWTH = 4  # times a buffer that was too small; under a limit of memory, a buffer counts as used
 _NO_ROOM = "failed to write whole buffer"  # how Rust's standard library says it
 _OUT_OF_MEMORY = (
-    "takes more memory to decode than this process may have; raise spark.executor.pyspark.memory where it is set, or "
-    "else what limits the process"
+    "takes more memory to decode than this process may have; raise spark.executor.pyspark.memory if it is set, or "
+    "the limit of the process"
 )
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_SIZE = 16
@@ -51,7 +51,7 @@ _XZ_WINDOW = 128 << 20  # twice what the highest preset takes
 
 
 def parse_most_bytes(value: Any) -> int:
-    """Read how many bytes a few compressed ones may become; raises ValueError for anything else."""
+    """Read the option's value, a number of bytes; raises ValueError for anything else."""
     text = str(value).strip()
     number = int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER else 0
     if not 0 < number <= _LARGEST_MOST_BYTES:
@@ -60,23 +60,23 @@ def parse_most_bytes(value: Any) -> int:
 
 
 class Bound(NamedTuple):
-    """The most bytes that a block may become, and the option that says so."""
+    """The most bytes that a block may decompress to, and the option that sets them."""
 
     bytes: int
     option: str
 
     def require(self, size: int) -> None:
-        """Raise CorruptDataError, a sentence that lacks its subject, for a block that becomes larger."""
+        """Raise CorruptDataError for a block that decompresses to more; the sentence lacks its subject."""
         if size > self.bytes:
             raise self.exceeded()
 
     def exceeded(self, state: str = "decompressed") -> CorruptDataError:
-        """Return what require raises; ``state``: of what it is about."""
+        """Return the error that ``require`` raises; ``state``: of its subject."""
         return CorruptDataError(f"takes more than {self.bytes} bytes {state}; if it is sound, raise {self.option}")
 
 
 class OutOfMemoryError(ConnectorError):
-    """Data that may be sound takes more memory than there is: so it is not corrupt, and never passed over."""
+    """Data takes more memory than there is.  It may be sound, so it is not corrupt, and never skipped."""
 
     def __init__(self, message: str = _OUT_OF_MEMORY) -> None:
         super().__init__(message)
@@ -84,7 +84,7 @@ class OutOfMemoryError(ConnectorError):
 
 @contextmanager
 def about(subject: str) -> Iterator[None]:
-    """Let a CorruptDataError, or an OutOfMemoryError, that lacks its subject be about this one."""
+    """Give a CorruptDataError or an OutOfMemoryError without a subject this one."""
     try:
         yield
     except (CorruptDataError, OutOfMemoryError) as problem:
@@ -92,26 +92,26 @@ def about(subject: str) -> Iterator[None]:
 
 
 def decompress(codec: str, block: memoryview, bound: Bound) -> Bytes:
-    """Return what a block becomes, as an array that cannot be written.
+    """Return the decompressed block, as a read-only array.
 
-    codec: ``gzip``, ``lz4`` (frames), ``zstd``, ``snappy`` (one raw block), ``xerial``, ``deflate`` (without a
-        header), ``bzip2`` or ``xz``.  ``xerial`` is raw blocks in the framing of snappy-java, or one without it.
+    codec: ``gzip``, ``lz4`` (frames), ``zstd``, ``snappy`` (one raw block), ``xerial``, ``deflate`` (without a header),
+        ``bzip2`` or ``xz``.  ``xerial`` is raw snappy blocks in the framing of snappy-java, or one block without it.
 
-    Raises CorruptDataError, a sentence that lacks its subject, if it is damaged or becomes larger than the bound;
-    OutOfMemoryError, which lacks it too.
+    Raises CorruptDataError if the block is damaged or larger than the bound, and OutOfMemoryError.  Both sentences lack
+    their subject.
     """
     try:
-        found = _DECOMPRESS[codec](block, bound)
+        data = _DECOMPRESS[codec](block, bound)
     except MemoryError:
         raise OutOfMemoryError from None
     except (cramjam.DecompressionError, zlib.error, lzma.LZMAError, OSError, EOFError, struct.error) as problem:
         raise CorruptDataError(f"cannot be decompressed by {codec}: {problem}") from None
-    found.flags.writeable = False  # Numba compiles anew for arrays that can be written
-    return found
+    data.flags.writeable = False  # Numba would compile again for writable arrays
+    return data
 
 
 def _by_room(into: Callable[[Any, Any], int], block: memoryview, bound: Bound) -> Bytes:
-    # The system gives memory only to the parts that are written.
+    # The system gives memory only to the parts that are written to.
     size = min(max(_LEAST_ROOM, _USUAL_RATIO * len(block)), bound.bytes)
     while True:
         room = np.empty(size, np.uint8)
@@ -126,12 +126,12 @@ def _by_room(into: Callable[[Any, Any], int], block: memoryview, bound: Bound) -
 
 
 def _by_stream(decompressor: Callable[[], Any], block: memoryview, bound: Bound) -> Bytes:
-    """Decompress one stream; what follows it is left out, as by Python's modules."""
+    """Decompress one stream; bytes after it are ignored, as by Python's modules."""
     return np.frombuffer(_stream(decompressor(), block, bound.bytes, bound), np.uint8)
 
 
 def _by_streams(decompressor: Callable[[], Any], block: memoryview, bound: Bound) -> Bytes:
-    """Decompress streams that follow each other; what is none is left out behind them, as by Python's modules."""
+    """Decompress consecutive streams; other bytes after them are ignored, as by Python's modules."""
     parts: list[bytes] = []
     left = bound.bytes
     while block or not parts:
@@ -148,12 +148,12 @@ def _by_streams(decompressor: Callable[[], Any], block: memoryview, bound: Bound
 
 
 def _stream(stream: Any, block: memoryview, left: int, bound: Bound) -> bytes:
-    found: bytes = stream.decompress(block, left + 1)
-    if len(found) > left:
+    data: bytes = stream.decompress(block, left + 1)
+    if len(data) > left:
         bound.require(bound.bytes + 1)
     if not stream.eof:
         raise EOFError("it ends too early")
-    return found
+    return data
 
 
 def _snappy(block: memoryview, bound: Bound) -> Bytes:
@@ -204,7 +204,7 @@ _LZ4_CONTENT_SIZE, _LZ4_DICTIONARY = 0x08, 0x01
 
 
 def sound_lz4_header(frame: memoryview) -> memoryview:
-    """Return an LZ4 frame with the checksum that its header should have: Kafka's first producers got it wrong."""
+    """Return an LZ4 frame with the right checksum in its header: Kafka's first producers wrote a wrong one."""
     if len(frame) <= _LZ4_MAGIC_SIZE:
         return frame
     flags = frame[_LZ4_MAGIC_SIZE]

@@ -1,4 +1,4 @@
-r"""Text as Java has it: in any encoding, with lines that end as Hadoop's do, with ``\n``, ``\r\n`` or ``\r``."""
+r"""Text as Java reads it: in any encoding, with Hadoop's line ends `` ``, ``\r `` and ``\r``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UTF_8 = "utf-8"
 def check_encoding(name: str) -> str:
     """Return Python's name of an encoding.
 
-    Raises ValueError if it is not known, or a line feed is not one byte in it.
+    Raises ValueError for an unknown encoding, and for one with a line feed of several bytes.
     """
     try:
         encoding = codecs.lookup(name).name
@@ -32,7 +32,7 @@ def is_single_byte(encoding: str) -> bool:
 
 
 def utf8(text: bytes, encoding: str) -> bytes:
-    """Return a text in UTF-8; what is no character is replaced, as by Java."""
+    """Return a text in UTF-8; invalid bytes are replaced as in Java."""
     if encoding != UTF_8:
         return text.decode(encoding, errors="replace").encode()
     if not text.isascii():
@@ -44,14 +44,14 @@ def utf8(text: bytes, encoding: str) -> bytes:
 
 
 def java_text(text: bytes) -> str:
-    """Return UTF-8 as Java's String holds it: with one replacement character where Java puts one."""
+    """Return UTF-8 as Java's String holds it, with Java's replacement characters."""
     return text.decode(errors=_JAVA)
 
 
 def _replaced(error: Any) -> tuple[str, int]:
-    """Take an encoded surrogate for one wrong character, as Java does, and not for two or three, as Python does."""
-    found: bytes = error.object[error.start : error.start + 3]
-    surrogate = re.match(b"\xed[\xa0-\xbf][\x80-\xbf]?", found)
+    """Replace an encoded surrogate by one character, as Java does; Python takes two or three."""
+    encoded: bytes = error.object[error.start : error.start + 3]
+    surrogate = re.match(b"\xed[\xa0-\xbf][\x80-\xbf]?", encoded)
     return "\ufffd", error.start + surrogate.end() if surrogate else error.end
 
 

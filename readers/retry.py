@@ -1,4 +1,4 @@
-"""Trying again: one operation, its deadline, and growing pauses between the attempts."""
+"""Retries one operation until its deadline, with growing pauses between the attempts."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ LONGEST_PAUSE_S = 2.0
 
 
 class TransientError(ConnectorError):
-    """The other side failed in a way that may heal; the one who holds the Deadline decides."""
+    """The other side failed in a way that may pass; the owner of the Deadline decides."""
 
 
 class Deadline:
     """The time that one operation has, retries included.
 
     operation: completes the sentence "cannot ..." and names the servers.
-    seconds: how long the operation may take, from now on; a function is asked anew before each attempt.
+    seconds: how long the operation may take, from now on; a function is called before each attempt.
 
-    Errors that no retry heals must not come here: let them pass.  The error at the end tells the first
-    cause, and the last one that differs: an attempt that the deadline cut short says nothing of its own.
+    Only errors that a retry may heal belong here.  The error at the end names the first cause, and the last one that
+    differs.  An attempt that the deadline cut short adds no cause.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Deadline:
 
     @property
     def remaining_s(self) -> float:
-        """Seconds left, at least a thousandth, so that it serves as a socket's time-out."""
+        """The seconds left, at least a thousandth: a socket's time-out must not be zero."""
         return max(0.001, self._seconds - self.elapsed_s)
 
     @property
@@ -72,7 +72,7 @@ class Deadline:
             self._causes.append(str(cause))
         if is_over:
             why = "; at last: ".join(self._causes)
-            # The causes are told in the sentence: a chain of tracebacks would repeat them as noise.
+            # The sentence names the causes: a chain of tracebacks would only repeat them.
             raise DeadlineError(f"cannot {self.operation} within {self._seconds:g} s: {why}") from None
         jitter = random.uniform(0.8, 1.2)  # noqa: S311 - nothing secret
         self._sleep(min(self._pause_s * jitter, self.remaining_s))

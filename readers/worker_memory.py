@@ -1,4 +1,4 @@
-"""Keeps what a Python worker has imported out of the garbage collection that follows every task.
+"""Keeps imported modules out of the garbage collection that follows every task of a Python worker.
 
 PySpark collects garbage after each task (``pyspark.daemon``), and the next one waits for it: 20 to 60 ms with
 pyarrow, pandas and numba imported.
@@ -10,15 +10,15 @@ import gc
 
 __all__ = ["TASKS", "freeze", "freeze_imports"]
 
-TASKS = 3  # the first imports most, the second may import more, the third finds all there
+TASKS = 3  # tasks: the first imports most, the second may import more, the third finds everything
 _begun = 0
 
 
 def freeze() -> None:
-    """Keep all that lives now, and no garbage, out of later collections.
+    """Keep all objects that live now, without garbage, out of later collections.
 
-    What is freed by its last reference still is; only cycles among what lives now would never be.  So this is for
-    the first tasks of a worker, not for each.
+    Objects without cycles are still freed with their last reference; cycles among these objects never are.  So only the
+    first tasks of a worker call it.
     """
     gc.collect()
     gc.freeze()

@@ -1,8 +1,8 @@
 """Kafka record batches (magic 2), encoded a whole batch at a time with NumPy.
 
-The format is that of KIP-98: a header, and records whose numbers are zigzag varints relative to it.
-One array holds one record a row and one possible byte a column, a mask tells which bytes are real,
-and selecting by the mask joins the rows.  That is some millions of records a second.
+The format is that of KIP-98: a header, and records whose numbers are zigzag varints relative to it.  One array has a
+row for each record and a column for each possible byte.  A mask marks the real bytes, and selecting by the mask joins
+the rows.  That is some millions of records a second.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The program that cleans up when the process that started it is gone.
+"""Cleans up when the process that started this program is gone.
 
 :mod:`tidegate.servers.process` runs this file by its path, with isolated Python and in a session
 of its own.  It makes a folder, prints its path, and reads lines from its standard input: ``+7``

@@ -126,7 +126,7 @@ def _produce(bootstrap_servers: str, topic: str, partition: int, batches: Iterab
 
 
 def _leader(topics: list[dict[str, Any]], partition: int) -> int:
-    for each in topics[0]["partitions"]:
-        if each["partition_index"] == partition:
-            return int(each["leader_id"])
+    for described in topics[0]["partitions"]:
+        if described["partition_index"] == partition:
+            return int(described["leader_id"])
     raise ServerError(f"Topic {topics[0]['name']} has no partition {partition}.")

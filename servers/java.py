@@ -1,4 +1,4 @@
-"""What an installed PySpark brings along for running Java programs: its Java and its jars.
+"""Finds Java and jars of an installed PySpark, for running Java programs.
 
 Nothing here imports PySpark or starts Spark.
 """
@@ -26,14 +26,14 @@ def find_java() -> str:
     Raises ServerError if there is none, or if it is older than Java 17.
     """
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=Path(home, "bin")) if home else shutil.which("java")
-    if found is None:
+    executable = shutil.which("java", path=Path(home, "bin")) if home else shutil.which("java")
+    if executable is None:
         where = f"JAVA_HOME={home} holds no bin/java" if home else "JAVA_HOME is unset and the PATH holds no java"
         raise ServerError(f"Java {OLDEST_JAVA} or newer is needed, as for Spark, but {where}.")
-    version = _major_version(found)
+    version = _major_version(executable)
     if version < OLDEST_JAVA:
-        raise ServerError(f"Java {OLDEST_JAVA} or newer is needed, as for Spark, but {found} is Java {version}.")
-    return found
+        raise ServerError(f"Java {OLDEST_JAVA} or newer is needed, as for Spark, but {executable} is Java {version}.")
+    return executable
 
 
 def java_command(temporary: Path) -> list[str]:
@@ -47,10 +47,10 @@ def java_command(temporary: Path) -> list[str]:
 @lru_cache
 def _major_version(java: str) -> int:
     banner = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    found = re.search(r'version "(?:1\.)?(\d+)', banner)
-    if found is None:
+    match = re.search(r'version "(?:1\.)?(\d+)', banner)
+    if match is None:
         raise ServerError(f"{java} does not tell its version: {banner.strip()!r}.")
-    return int(found[1])
+    return int(match[1])
 
 
 def spark_jars(*patterns: str) -> list[Path]:

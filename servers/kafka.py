@@ -205,7 +205,7 @@ def _serves(admin: KafkaAdminClient, node: int) -> bool:
 
     try:
         brokers = admin.describe_cluster()["brokers"]
-    except KafkaConnectionError:  # the client asks any broker that it knows, also one that was killed
+    except KafkaConnectionError:  # the client asks any known broker, also a killed one
         return False
     return any(broker["broker_id"] == node and not broker["is_fenced"] for broker in brokers)
 

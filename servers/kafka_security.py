@@ -37,27 +37,27 @@ class KafkaSecurity:
             "SSL": self.keystore is not None,
             "SASL_SSL": bool(self.users) and self.keystore is not None,
         }
-        found = {name: name for name, is_wanted in named.items() if is_wanted}
-        return found | ({CLIENT_CERTIFICATE: "SSL"} if self.truststore is not None else {})
+        listeners = {name: name for name, is_wanted in named.items() if is_wanted}
+        return listeners | ({CLIENT_CERTIFICATE: "SSL"} if self.truststore is not None else {})
 
     @property
     def settings(self) -> dict[str, str]:
         """The properties of a broker that has these listeners."""
-        found: dict[str, str] = {}
+        settings: dict[str, str] = {}
         if self.keystore is not None:
-            found |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self.keystore)}
+            settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self.keystore)}
         if self.truststore is not None:
-            found |= {
+            settings |= {
                 "ssl.truststore.type": "PEM",
                 "ssl.truststore.location": str(self.truststore),
                 f"listener.name.{CLIENT_CERTIFICATE.lower()}.ssl.client.auth": "required",
             }
         for listener in (name for name in self.protocols if name.startswith("SASL_")):
             prefix = f"listener.name.{listener.lower()}"
-            found[f"{prefix}.sasl.enabled.mechanisms"] = ",".join(PASSWORD_MECHANISMS)
+            settings[f"{prefix}.sasl.enabled.mechanisms"] = ",".join(PASSWORD_MECHANISMS)
             for mechanism in PASSWORD_MECHANISMS:
-                found[f"{prefix}.{mechanism.lower()}.sasl.jaas.config"] = self._jaas(mechanism)
-        return found
+                settings[f"{prefix}.{mechanism.lower()}.sasl.jaas.config"] = self._jaas(mechanism)
+        return settings
 
     @property
     def format_arguments(self) -> list[str]:

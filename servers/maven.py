@@ -1,7 +1,7 @@
 """Jars of Maven Central, resolved by the Ivy in PySpark's own jars and cached per user.
 
-Ivy is run as it is: its default resolver is Maven Central, and proxies and certificates are those
-of the user's JVM (``JAVA_TOOL_OPTIONS``).
+Ivy runs with its defaults: it resolves from Maven Central, with the proxies and certificates of the user's JVM
+(``JAVA_TOOL_OPTIONS``).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Child processes and a folder that never outlive us.
+"""Runs child processes and a folder that never outlive us.
 
-A :class:`Sandbox` ends when it is closed, when our process exits, and when it is killed with
-SIGKILL: :mod:`tidegate.servers.guard` watches.  Children run in sessions of their own, so a Ctrl-C
-in the terminal reaches us alone and the ``with`` block decides what ends, and in which order.
+A :class:`Sandbox` ends when it is closed, when our process exits, and when it is killed with SIGKILL:
+:mod:`tidegate.servers.guard` watches.  Children run in sessions of their own, so a Ctrl-C in the terminal reaches only
+us.  The ``with`` block decides the order in which they end.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Process:
                 raise ServerError(f"{self} ended with code {self.exit_code} before it was ready{self.last_lines()}")
             if time.monotonic() > deadline:
                 raise ServerError(f"{self} was not ready after {timeout_seconds:g} s{self.last_lines()}")
-            time.sleep(0.02)  # a server tells nobody that it is ready
+            time.sleep(0.02)  # a server does not report that it is ready
 
     def end(self, sig: signal.Signals = signal.SIGKILL, timeout_seconds: float = 10) -> None:
         """Send a signal to it and its children and wait for its end; if it has ended, nothing happens.

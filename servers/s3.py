@@ -51,21 +51,17 @@ class S3Server(Server):
 
     What S3Proxy does differently from S3:
 
-    - An object laid down as a file has no ``ETag``, neither listed nor asked for, and ``If-Match``
-      passes.  On Linux, ``os.setxattr(path, "user.user.content-md5", md5)`` with the 16 bytes gives
-      it one.
+    - An object laid down as a file has no ``ETag``, neither in listings nor by itself, and ``If-Match`` passes.  On
+      Linux, ``os.setxattr(path, "user.user.content-md5", md5)`` with the 16 bytes gives it one.
     - ``LastModified`` of a multipart upload is that of its completion, not of its start.
-    - Every page of a listing, also one with ``StartAfter``, reads the attributes of all files below
-      the last ``/`` of the prefix: the time grows with the square of their number.  Keys are listed
-      in the order of UTF-16, which is S3's but for characters beyond U+FFFF.  ``/`` is the only
-      delimiter; with it, empty folders are prefixes.
-    - An upload that goes on is listed as the key with a hyphen and a UUID; a kill may leave it there.
-    - A key is a path: no ``a`` besides ``a/b``, no ``/`` at the beginning, ``a//b`` and ``a/./b``
-      are ``a/b``, a part of it has at most 218 bytes in UTF-8 (laid down: 255), and a key with ``/``
-      at its end holds no bytes.  Where the disk takes names for equal that differ in case or in
-      Unicode normalisation, as on a Mac, keys are the same; on Linux they are not.
-    - A PUT holds at most 128 MiB; more needs a multipart upload.  A GET of several ranges gives the
-      whole object.
+    - Every page of a listing, also one with ``StartAfter``, reads the attributes of all files below the last ``/`` of
+      the prefix: the time grows with the square of their number.  Keys are listed in the order of UTF-16, which is
+      S3's but for characters beyond U+FFFF.  ``/`` is the only delimiter; with it, empty folders are prefixes.
+    - A running upload is listed as the key with a hyphen and a UUID; a kill may leave it there.
+    - A key is a path: no ``a`` besides ``a/b``, no ``/`` at the beginning, ``a//b`` and ``a/./b`` are ``a/b``, a part
+      of it has at most 218 bytes in UTF-8 (laid down: 255), and a key with ``/`` at its end holds no bytes.  If the
+      disk ignores case or Unicode normalisation in names, as on a Mac, such keys are the same; on Linux they are not.
+    - A PUT holds at most 128 MiB; more needs a multipart upload.  A GET of several ranges gives the whole object.
     - There are no versions, tags, notifications, policies or encryption.
 
     The jars come from Maven Central on first use, or from the folder that ``S3PROXY_LIBS`` names.
@@ -156,7 +152,7 @@ class S3Server(Server):
     def create_bucket(self, name: str) -> Path:
         """Create a bucket and return its folder.
 
-        Raises ``botocore.exceptions.ClientError`` if there is one of that name, or if it is none.
+        Raises ``botocore.exceptions.ClientError`` if the name exists already, or is not valid.
         """
         with closing(self.client()) as client:
             client.create_bucket(Bucket=name)
@@ -169,8 +165,8 @@ class S3Server(Server):
         logging.write_text(LOGGING)
         settings = sandbox.folder / "s3proxy.properties"
         settings.write_text("".join(f"{name}={value}\n" for name, value in self._settings().items()))
-        # The folder stands here since a properties file is read as Latin-1, the keys there since
-        # everyone can see a command line.
+        # The folder is here because a properties file is read as Latin-1; the keys are there because everyone can see a
+        # command line.
         options = [f"-Djclouds.filesystem.basedir={self.folder}", f"-Dlogback.configurationFile={logging}"]
         java = self._java(sandbox, *JVM_OPTIONS, *options, "-classpath", f"{libraries}/*")
         for node in nodes:

@@ -1,4 +1,4 @@
-"""What the servers have in common: how they start, are killed, come back and end.
+"""The base of the servers: starts, kills, restarts and stops them.
 
 A server is one or more Java processes, by node id, each with a port of 127.0.0.1, in one
 :class:`~tidegate.servers.process.Sandbox`.
@@ -64,8 +64,8 @@ class Server(ABC):
 
     def kill(self, node: int | None = None) -> None:
         """Kill one node, or all, with SIGKILL, as a crash would; the data stays for :meth:`restart`."""
-        for each in self.pids if node is None else [node]:
-            self._running[each].end()
+        for name in self.pids if node is None else [node]:
+            self._running[name].end()
 
     def restart(self, node: int | None = None) -> None:
         """Kill what still runs of one node, or of all, and start again: same ports, same data."""
@@ -84,7 +84,7 @@ class Server(ABC):
         running, self._running = self._running, {}
         with sandbox:
             if self._folder is not None:
-                for node in sorted(running, reverse=True):  # the first last: the others may ask it for leave
+                for node in sorted(running, reverse=True):  # the first node last: the others may need it to leave
                     running[node].end(signal.SIGTERM, self._timeout_seconds)
 
     def __enter__(self) -> Self:
@@ -122,8 +122,8 @@ class Server(ABC):
 def free_ports(count: int) -> list[int]:
     """Return free ports below the range of which the system gives ports to outgoing connections.
 
-    In that range, a client that tries to connect again while the server is down may be given the
-    server's own port, connect to itself, and keep the server from coming back.
+    In that range, a client that reconnects while the server is down may get the server's own port.  It would connect to
+    itself, and keep the server from coming back.
     """
     ports: set[int] = set()
     while len(ports) < count:

@@ -1,1 +1,1 @@
-"""Floor 4: what users register, and the one bridge to PySpark's data source API."""
+"""Sources that users register, and the one bridge to PySpark's data source API."""

@@ -1,4 +1,4 @@
-"""Tells planners how long their batches took: Spark's listener hears of it, and they do not."""
+"""Tells planners how long their batches took: only Spark's listener knows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from tidegate.enumerators.notes.folder import StateFolder
+from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.planning.pace import BATCHES, batch_note
 from tidegate.errors import ConnectorError
 from tidegate.sources.listeners import add_listener
@@ -28,14 +28,14 @@ _listening: WeakSet[SparkSession] = WeakSet()
 def listen_to_batches(spark: SparkSession, application_id: str) -> None:
     """Add the listener to a session, once: each session has queries of its own."""
     if spark not in _listening:
-        add_listener(spark, _BatchListener(StateFolder.of_application(application_id).within(BATCHES)))
+        add_listener(spark, _BatchListener(NoteFolder.of_application(application_id).within(BATCHES)))
         _listening.add(spark)
 
 
 class _BatchListener(StreamingQueryListener):
     """Leaves a note for the planner of every tidegate source of a query, after each batch."""
 
-    def __init__(self, notes: StateFolder) -> None:
+    def __init__(self, notes: NoteFolder) -> None:
         self._notes = notes
         self._planners: dict[str, set[str]] = {}
 
@@ -52,7 +52,7 @@ class _BatchListener(StreamingQueryListener):
             self._planners.setdefault(str(progress.runId), set()).add(planner)
             start, end = json_object(source.startOffset), json_object(source.endOffset)
             if start == end:
-                continue  # Spark's own batch, to let timers and windows run
+                continue  # a batch of Spark's own, for timers and windows
             try:
                 self._notes.write(planner, batch_note(end, progress.batchDuration / 1000))
             except ConnectorError as error:

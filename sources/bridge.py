@@ -1,6 +1,6 @@
 """The one bridge from a Source to PySpark's Python data source API (Spark 4.2+).
 
-What the comments below call a trap was found in Spark's code or by trying; docs/spark.md has the list.
+Traps in the comments below were found in Spark's code or by trying; docs/spark.md lists them.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from tidegate.alignment.budget import Budget
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.events.server import EventServer
-from tidegate.enumerators.notes.folder import StateFolder
+from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.group import GroupFolder
-from tidegate.enumerators.notes.report import ReportNote
+from tidegate.enumerators.notes.progress import ProgressNote
 from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
 from tidegate.enumerators.planning.generated import GeneratorFeed, said_before
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Offset
@@ -61,7 +61,7 @@ _EVERYTHING = 2**63 - 1
 
 @dataclass(frozen=True)
 class Driver:
-    """What the planner process cannot find out by itself.
+    """Facts of the driver that the planner process cannot find out by itself.
 
     cores: how many tasks run at once.
     application_id: of the Spark application.
@@ -91,7 +91,7 @@ def _of_source(schema: StructType) -> StructType:
 def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], driver: Driver) -> type[DataSource]:
     """Return a class that ``spark.dataSource.register`` takes.
 
-    Made on the fly, so that it travels to other processes by value, with all that ``build`` holds.
+    The class is created here, so that it is pickled by value, with everything that ``build`` holds.
     """
 
     class TidegateDataSource(DataSource):
@@ -123,7 +123,7 @@ class _TaskPartition(InputPartition):
 
     state: the enumerator's snapshot when it was planned.
     watermark_ms: of the source, at the end of the batch.
-    tells_watermark: it begins with a row that has nothing but the watermark.
+    tells_watermark: it begins with a row that has only the watermark.
     watching: what the source's watermark generators need; None: it has none.
     """
 
@@ -148,7 +148,7 @@ def coordinator_of(
     clocks: Clocks = REAL_CLOCKS,
     take_events: Callable[[], Collection[SourceEvent]] = tuple,
 ) -> SourceCoordinator:
-    """Return what plans a run of a source.  It opens nothing before it is asked something."""
+    """Return the coordinator of a run of a source.  It opens nothing before its first question."""
     return SourceCoordinator(
         source.connector,
         source.enumerator,
@@ -161,7 +161,7 @@ def coordinator_of(
             discovery_interval_s=source.discovery_interval.total_seconds(),
             min_tasks=source.min_partitions,
             max_trigger_delay_s=source.max_trigger_delay.total_seconds(),
-            options_digest=f"{crc32(repr(source).encode()):08x}",  # of the fields that repr() shows, so of no secret
+            options_digest=f"{crc32(repr(source).encode()):08x}",  # of the fields that repr() shows, so without secrets
         ),
         driver.cores,
         group=group,
@@ -178,7 +178,7 @@ def _group(source: Source, driver: Driver) -> GroupFolder | None:
     if strategy.group is None or strategy.max_drift_ms is None:
         return None
     return GroupFolder(
-        StateFolder.of_application(driver.application_id).within("groups", strategy.group),
+        NoteFolder.of_application(driver.application_id).within("groups", strategy.group),
         strategy.max_drift_ms,
         strategy.group_priority,
         strategy.group_members,
@@ -241,26 +241,26 @@ class _BatchReader(DataSourceReader):
 
 
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives in the planner process, and as a copy, which plans nothing, on the executors."""
+    """Lives in the planner process, and as a copy that plans nothing on the executors."""
 
     def __init__(self, source: Source, schema: StructType, driver: Driver) -> None:
         self._loaded, self._schema, self._driver = source, schema, driver
         self._planner: SourceCoordinator | None = None
         self._events: EventServer | None = None
-        self._report_note: ReportNote | None = None
+        self._progress_note: ProgressNote | None = None
 
     @cached_property
     def _source(self) -> Source:
-        # Not in the constructor: of what is raised inside streamReader() Spark would lose the message.
+        # Not in the constructor: Spark would lose the message of an error inside streamReader().
         return self._loaded.with_schema(self._schema)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        # Asked twice in one run and again until batch 0 is committed (trap): a constant, without I/O.
+        # Called twice in one run, and again until batch 0 is committed (trap): a constant, without I/O.
         return INITIAL_OFFSET
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        # Not ReadAllAvailable, so that latestOffset can tell Trigger.Once from no limit.  One limit is
-        # all that can be said here, so the source's own are applied there.
+        # Not ReadAllAvailable, so that latestOffset can tell Trigger.Once from no limit.  Only one limit can be
+        # returned here, so the source's own are applied there.
         return ReadMaxRows(_EVERYTHING)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -288,7 +288,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise ContractError(f"Spark asks for an unknown read limit: {limit!r}")
         with _in_one_sentence():
             offset = coordinator.latest_offset(start, budget, min_rows)
-        self._note().write(coordinator.report())
+        self._note().write(coordinator.source_progress())
         if self._source.include_source_watermark and _reads_past_end_of_time(start, offset):
             _LOG.warning(
                 "the last run ended with a watermark of plus infinity, and Spark's never goes back: for "
@@ -298,11 +298,11 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         with _in_one_sentence():
-            tasks = self._coordinator().tasks(start, end)
-        after = Offset.from_json(end)
-        before_ms, watermark_ms = _watermark_ms(Offset.from_json(start)), _watermark_ms(after)
-        tells = self._source.watermark_rows and watermark_ms != before_ms
-        # With a task that is there anyway, for each has its price; the tasks after it do not tell it again.
+            before, after = (Offset.from_json(offset, self._source.connector) for offset in (start, end))
+            tasks = self._coordinator().tasks_between(before, after)
+        watermark_ms = _watermark_ms(after)
+        tells = self._source.watermark_rows and watermark_ms != _watermark_ms(before)
+        # With an existing task, because each costs time; the tasks after it do not repeat it.
         return [
             _TaskPartition(
                 task,
@@ -318,14 +318,14 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _read(self._source, _as_task(partition))
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802
-        report = None if self._planner is None else self._planner.report()
-        if report is None:
+        progress = None if self._planner is None else self._planner.source_progress()
+        if progress is None:
             return None
-        return {**report, "planner": self._note().planner_id, "reads": self._source.reads}
+        return {**progress, "planner": self._note().planner_id, "reads": self._source.reads}
 
     def stop(self) -> None:
         if self._planner is not None:
-            # The connection ends first, and SIGTERM comes while the planner is closing: it would cut that short.
+            # The connection ends first, and then SIGTERM would interrupt the closing planner.
             signal.signal(signal.SIGTERM, lambda *_: None)
             self._planner.close()
             if self._events is not None:
@@ -336,14 +336,14 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         target = self._source.target_batch_duration
         if target is None:
             return None
-        notes, name = StateFolder.of_application(self._driver.application_id).within(BATCHES), self._note().planner_id
+        notes, name = NoteFolder.of_application(self._driver.application_id).within(BATCHES), self._note().planner_id
         return BatchPace(target.total_seconds(), lambda: notes.read(name))
 
-    def _note(self) -> ReportNote:
-        if self._report_note is None:
-            application = StateFolder.of_application(self._driver.application_id)
-            self._report_note = ReportNote(application, self._source.connector, self._source.reads)
-        return self._report_note
+    def _note(self) -> ProgressNote:
+        if self._progress_note is None:
+            application = NoteFolder.of_application(self._driver.application_id)
+            self._progress_note = ProgressNote(application, self._source.connector, self._source.reads)
+        return self._progress_note
 
     def _coordinator(self) -> SourceCoordinator:
         if self._planner is None:
@@ -378,7 +378,7 @@ def _watermark_ms(offset: Offset) -> int | None:
 
 
 def _reads_past_end_of_time(start: Json, end: Json) -> bool:
-    """Tell whether a batch reads anything though the watermark before it is plus infinity."""
+    """Tell whether a batch reads anything after a watermark of plus infinity."""
     before = Offset.from_json(start).progress
     return before.ended and Offset.from_json(end).progress.positions != before.positions
 

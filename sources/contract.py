@@ -1,4 +1,4 @@
-"""The contract of a source: what a user configures and a connector author writes."""
+"""The contract of a source: users configure it, and authors of connectors write it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _WATERMARK_OPTIONS = {
     "alignmentPriority": "group_priority",
     "alignmentMembers": "group_members",
 }
-# What the same would be called as fields.
+# The same names as fields.
 _STRATEGY_FIELDS = {to_snake(option) for option in _WATERMARK_OPTIONS}
 
 
@@ -50,28 +50,27 @@ class Source(BaseModel, ABC):
     watermarks: disorder, idleness and alignment; as Spark options ``maxOutOfOrderness``,
         ``idleTimeout``, ``maxDrift``, ``alignmentGroup``, ``alignmentPriority``, ``alignmentMembers``.
     alignment: ``event-time`` cuts every batch at one event time; ``none`` shares it by backlog.
-    late_splits: what becomes of a split that comes during the run, or wakes from idle, with records
-        older than the watermark: ``admit`` reads it at once, and its rows are late; ``catch-up`` lets
-        the others wait for it; ``fail`` ends the query.
-    fail_on_data_loss: whether the query ends when unread records are gone, or when a split holds others than were read
-        of it.
-    min_partitions: at least so many tasks for a batch.
-    bad_event_time: what becomes of a row whose event time is missing or unparsable, or negative where that
-        means that there is none: ``fail``
-        ends the query, with ``record-timestamp`` the row's own timestamp stands in, and with
+    late_splits: the policy for a split that comes during the run, or wakes from idle, with records older than the
+        watermark: ``admit`` reads it at once, and its rows are late; ``catch-up`` lets the others wait for it; ``fail``
+        ends the query.
+    fail_on_data_loss: whether the query ends when unread records are gone, or when a split no longer holds the records
+        that were read of it.
+    min_partitions: the least number of tasks for a batch.
+    bad_event_time: the policy for a row with a missing or unparsable event time, or a negative one if that means a
+        missing one.  ``fail`` ends the query; with ``record-timestamp`` the row's own timestamp stands in; with
         ``ignore`` the row is delivered, and planning and watermark leave it out.
     max_future_skew: an event time further ahead of the clock is in the future.
-    future_event_time: what becomes of such a row: ``ignore`` as above, ``hold`` lets its split wait
-        until the time has come, ``fail`` ends the query.
+    future_event_time: the policy for such a row: ``ignore`` as above, ``hold`` lets its split wait until the time has
+        come, ``fail`` ends the query.
     include_source_watermark: add the column ``source_watermark``: the source's watermark at the end of
         the batch, for ``tidegate.with_source_watermark``.
-    watermark_rows: where the watermark moves, add a row that has nothing but the watermark, so that
-        Spark's watermark and timers also move while no data comes.
-    target_batch_duration: let batches size themselves so that each takes about so long, on top of all
-        other limits; the first holds at most 1,000 rows.
-    max_trigger_delay: for how long a batch may be put off until there are enough rows for it.
-    discovery_interval: how often new splits are looked for.
-    log_level: of what the planner writes to the driver's stderr.
+    watermark_rows: when the watermark moves, add a row with only the watermark, so that Spark's watermark and timers
+        also move while no data comes.
+    target_batch_duration: let batches size themselves so that each takes about this time, within all other limits; the
+        first holds at most 1,000 rows.
+    max_trigger_delay: how long a batch may be put off until there are enough rows for it.
+    discovery_interval: the time between two searches for new splits.
+    log_level: of the planner's log, on the driver's stderr.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -80,7 +79,7 @@ class Source(BaseModel, ABC):
     """The connector's name; its format in Spark is ``tidegate_<connector>``."""
 
     foreign_options: ClassVar[Mapping[str, str]] = {}
-    """Options that users know from elsewhere, in lower case, and what stands for them here, as in "set subscribe"."""
+    """Options that users know from elsewhere, in lower case, with their replacement, as in "set subscribe"."""
 
     watermarks: WatermarkStrategy = WatermarkStrategy()
     alignment: Literal["event-time", "none"] = "event-time"
@@ -112,7 +111,7 @@ class Source(BaseModel, ABC):
             raise ValueError("includeSourceWatermark is set, but the source has no watermarks")
         return self
 
-    if not TYPE_CHECKING:  # type checkers see the constructor that the fields make
+    if not TYPE_CHECKING:  # type checkers see the constructor that pydantic derives from the fields
 
         def __init__(self, **fields: Any) -> None:
             if misplaced := fields.keys() & _STRATEGY_FIELDS:
@@ -131,7 +130,7 @@ class Source(BaseModel, ABC):
         fields = cls.fields_from_options({name.lower(): value for name, value in options.items()})
         source = cls.__new__(cls)
         try:
-            # What BaseModel's own constructor does; ours would name fields, not options.
+            # As BaseModel's own constructor does; ours would name fields, not options.
             cls.__pydantic_validator__.validate_python(fields, self_instance=source)
         except ValidationError as error:
             raise sentence(error, option_names(cls)) from None
@@ -141,8 +140,8 @@ class Source(BaseModel, ABC):
     def fields_from_options(cls, options: dict[str, str]) -> dict[str, Any]:
         """Return the fields that lower-cased options stand for.
 
-        A connector whose options are not one to one with its fields takes its own out of
-        ``options`` first and hands the rest to this method.
+        A connector with options that do not match its fields takes these out of ``options`` first, and passes the rest
+        to this method.
         """
         fields: dict[str, Any] = {}
         strategy = _strategy(
@@ -167,16 +166,16 @@ class Source(BaseModel, ABC):
     @property
     @abstractmethod
     def arrow_schema(self) -> pa.Schema:
-        """The columns that the reader yields; none may be called ``source_watermark``.
+        """The columns that the reader yields; none may be named ``source_watermark``.
 
-        Asked for when the source is loaded without a schema; it may look at the data then.
+        Called when the source is loaded without a schema; it may then look at the data.
         """
 
     def with_schema(self, schema: StructType) -> Self:
-        """Return the source as it yields the columns of ``schema``, of which it looks none up any more.
+        """Return the source with the columns of ``schema``, so that it does not look them up again.
 
-        schema: what ``arrow_schema`` said when the source was loaded, or what the user gave to Spark,
-            without ``source_watermark``.  The default is for sources whose columns are always the same.
+        schema: the ``arrow_schema`` when the source was loaded, or the one that the user gave to Spark, without
+            ``source_watermark``.  The default is for sources whose columns are always the same.
 
         Raises OptionError for columns that the source cannot give.
         """
@@ -190,22 +189,22 @@ class Source(BaseModel, ABC):
 
     @property
     def budget(self) -> Budget:
-        """What one batch may read unless Spark says otherwise."""
+        """The most that one batch may read, unless Spark sets a limit."""
         return Budget()
 
     @property
     def min_rows(self) -> int:
-        """How many rows there must be to read before a batch begins, or ``max_trigger_delay`` must be over."""
+        """The number of unread rows that begins a batch; without it, ``max_trigger_delay`` begins one."""
         return 0
 
     @property
     def reads(self) -> str:
-        """What is read, for people: shown by ``tidegate watch``.  Holds no secret."""
+        """The topics, the path or the like that is read, for people: ``tidegate watch`` shows it.  Holds no secret."""
         return self.connector
 
     @property
     def event_time_policy(self) -> EventTimePolicy:
-        """The decision about bad and future event times, as the options have it, for many rows at once."""
+        """The policy of the options for bad and future event times, for many rows at once."""
         return EventTimePolicy(self.bad_event_time, self.future_event_time, milliseconds(self.max_future_skew))
 
     def usable_time_ms(
@@ -218,12 +217,12 @@ class Source(BaseModel, ABC):
     ) -> int | None:
         """Return the event time that a row counts with, in ms; None: planning and watermark leave it out.
 
-        Asks ``event_time_policy`` about one row.  A time index goes by it.  A reader asks about every row, since one
+        Asks ``event_time_policy`` about one row.  A time index uses it.  A reader calls it for every row, because one
         may be refused.
 
         where: names the row, as in "orders: the row at 17", for the error.
-        record_timestamp_ms: what ``record-timestamp`` lets stand in, such as when the row was written; None: the row
-            has no such time, and is refused where it would have to stand in.
+        record_timestamp_ms: stands in with ``record-timestamp``, such as the time when the row was written; None: the
+            row has no such time, and is refused if it is needed.
         now_ms: the present, in ms since the epoch; None: by the clock of this machine.
 
         Raises CorruptDataError for a row that the options refuse.
@@ -232,11 +231,11 @@ class Source(BaseModel, ABC):
         return self.event_time_policy.time_of_row(event_time_ms, record_timestamp_ms, now_ms, where)
 
     def as_batch(self) -> Self:
-        """Return the source as a batch query reads it, where defaults differ."""
+        """Return the source with the defaults of a batch query."""
         return self
 
     def as_stream(self) -> Self:
-        """Return the source as a stream reads it.  Raises OptionError for what only a batch query can do without."""
+        """Return the source for a stream.  Raises OptionError for a missing option that only streams need."""
         return self
 
     @abstractmethod
@@ -260,7 +259,7 @@ class Source(BaseModel, ABC):
         return spark.readStream.format(register_source(spark, self)).load()
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """Return a batch DataFrame of what this source holds now."""
+        """Return a batch DataFrame of the present records of this source."""
         from tidegate.sources.single_source import register_source
 
         return spark.read.format(register_source(spark, self)).load()

@@ -1,4 +1,4 @@
-"""Listeners of a session's queries, which end before this process does."""
+"""Adds listeners to a session's queries, and removes them before this process ends."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _added: WeakKeyDictionary[SparkSession, WeakSet[StreamingQueryListener]] = WeakK
 
 
 def add_listener(spark: SparkSession, listener: StreamingQueryListener) -> None:
-    """Add a listener to a session, and take it away at the end of this process at the latest.
+    """Add a listener to a session, and remove it at the end of this process at the latest.
 
-    Spark's Java process lives a moment longer than this one, also where a script does not stop its session.
-    It would print a stack trace for every event of which it can no longer tell.
+    Spark's Java process lives a moment longer than this one, even if a script does not stop its session.  It would
+    print a stack trace for every event that it can no longer deliver.
     """
     spark.streams.addListener(listener)
-    if getattr(spark, "sparkContext", None) is not None:  # of Spark Connect the server calls nobody
+    if getattr(spark, "sparkContext", None) is not None:  # the server of Spark Connect calls nobody
         _added.setdefault(spark, WeakSet()).add(listener)
 
 
@@ -40,14 +40,14 @@ def _remove_all() -> None:
 
 
 def _remove(spark: SparkSession, java: Any, listeners: Iterable[StreamingQueryListener]) -> None:
-    # Java may be gone, or about to go: then nobody is called either, and there is nothing to say of it.
+    # Java may be gone, or about to go: then nobody is called either, and no error is needed.
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
     with suppress(Exception):
-        # What has happened by now is still told.
+        # Events until now are still delivered.
         java.sc().listenerBus().waitUntilEmpty(_UNTIL_TOLD_MS)
     for listener in listeners:
         with suppress(Exception):
             spark.streams.removeListener(listener)
     with suppress(Exception):
-        # A call that goes on ends before what it calls does.
+        # A running call ends before the objects that it uses.
         java.sc().listenerBus().waitUntilEmpty(_UNTIL_TOLD_MS)

@@ -1,4 +1,4 @@
-"""Counting rows without a usable event time, in Spark's own metrics: only executors see them all."""
+"""Counts rows without a usable event time, in Spark's own metrics: only executors see all rows."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ __all__ = ["observe_event_times"]
 def observe_event_times(rows: DataFrame, name: str = "event_times") -> DataFrame:
     """Count the rows of a source, those with a bad or future event time, and those that planning leaves out.
 
-    rows: of a tidegate source with ``includeEventTime``, as ``load`` gives it.
-    name: of the metric; each in a query needs another.
+    rows: of a tidegate source with ``includeEventTime``, as ``load`` returns it.
+    name: of the metric; unique in a query.
 
-    Every progress of a stream then has ``observedMetrics[name]`` with ``rows`` of its batch, how many of
-    them are ``bad`` or ``future``, and how many are ``ignored`` by planning and watermark: all that are
-    bad, unless the record's timestamp stands in, and all that are future, unless they are held.
-    Raises OptionError when the columns are not there.
+    Every progress of a stream then has ``observedMetrics[name]`` with the numbers of ``rows`` in its batch, of ``bad``
+    and ``future`` ones, and of those ``ignored`` by planning and watermark: all bad ones, unless the record's timestamp
+    stands in, and all future ones, unless they are held.  Raises OptionError if the columns are missing.
     """
     if not {EVENT_TIME, EVENT_TIME_FAULT} <= {*rows.columns}:
         raise OptionError(
             f"the DataFrame has no column {EVENT_TIME_FAULT!r}; set includeEventTime, and use it before others"
         )
-    # Rows that only tell the watermark have nothing else.
+    # Rows with only the watermark are null in all other columns.
     data = [f.col(f"`{column}`").isNotNull() for column in rows.columns if column != SOURCE_WATERMARK]
     is_data = reduce(or_, data)
     fault = f.col(EVENT_TIME_FAULT)

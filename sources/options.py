@@ -1,4 +1,4 @@
-"""Options as text: names, durations, and the one sentence that a wrong one gets."""
+"""Options as text: names, durations, and the error sentence for a wrong option."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _ONE_UNIT = re.compile("([0-9]{1,5}) (millisecond|second|minute|hour|day)s?")
 def parse_duration(value: Any) -> timedelta:
     """Read a duration such as "10 minutes", "1 hour 30 minutes" or "500 ms"; pass a timedelta on.
 
-    Raises ValueError for anything else, a number without a unit included.
+    Raises ValueError for anything else, also for a number without a unit.
     """
     if isinstance(value, timedelta):
         return value
     text = str(value).strip()
     if plain := _ONE_UNIT.fullmatch(text):
         return timedelta(**{f"{plain[2]}s": int(plain[1])})
-    import pandas as pd  # as slow to import as all of tidegate, so only where it has something to decide
+    import pandas as pd  # as slow to import as all of tidegate, so only if it is needed
 
     if text.replace(".", "", 1).lstrip("+-").isdecimal():
         raise ValueError("a duration needs a unit, such as '10 minutes' or '500 ms'")
@@ -50,8 +50,8 @@ def parse_duration(value: Any) -> timedelta:
         raise ValueError("expected a duration such as '10 minutes', '1 hour 30 minutes' or '500 ms'") from None
     if duration is pd.NaT:
         raise ValueError("expected a duration such as '10 minutes'")
-    found: timedelta = duration.to_pytimedelta()
-    return found
+    result: timedelta = duration.to_pytimedelta()
+    return result
 
 
 Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
@@ -93,7 +93,7 @@ def without_login(text: str) -> str:
 
 
 def _reason(complaint: ErrorDetails, field: FieldInfo | None) -> str:  # noqa: PLR0911 - one for each kind
-    """Say what is allowed, in words for who never heard of pydantic."""
+    """Return the allowed values, in words for people who do not know pydantic."""
     context = complaint.get("ctx", {})
     match complaint["type"]:
         case "value_error":
@@ -103,7 +103,7 @@ def _reason(complaint: ErrorDetails, field: FieldInfo | None) -> str:  # noqa: P
         case "int_parsing" | "int_type" | "int_from_float" | "int_parsing_size":
             return f"expected a whole number{_lower_limit(field)}"
         case "greater_than" | "greater_than_equal":
-            (limit,) = context.values()  # a text where it is none of these
+            (limit,) = context.values()  # a text that is none of these
             kind = {int: "a whole number", float: "a number"}.get(type(limit), "a duration")
             return f"expected {kind}{_lower_limit(field) or f' beyond {limit}'}"
         case "literal_error":
@@ -117,7 +117,7 @@ def _reason(complaint: ErrorDetails, field: FieldInfo | None) -> str:  # noqa: P
 
 
 def _lower_limit(field: FieldInfo | None) -> str:
-    """Return what stands in the type of a field, which may be left out."""
+    """Return the lower limit in the type of a field, as a clause; empty without one."""
     types = [] if field is None else [field, *get_args(field.annotation)]
     constraints = [each for of in types for each in getattr(of, "metadata", getattr(of, "__metadata__", ()))]
     constraints += [inner for each in constraints for inner in getattr(each, "metadata", ())]  # of a Field inside
@@ -136,12 +136,12 @@ def _limit(limit: Any) -> str:
 
 
 def _field(title: str, name: str) -> FieldInfo | None:
-    """Return a field of the model with that title, of which alone pydantic's error knows; of several, a secret one."""
-    found: list[FieldInfo] = []
+    """Return a field of the model with that title, as pydantic's error has only the title; of several, a secret one."""
+    fields: list[FieldInfo] = []
     models = [BaseModel]
     while models:
         model = models.pop()
         models += model.__subclasses__()
         if model.__name__ == title and name in model.model_fields:
-            found.append(model.model_fields[name])
-    return min(found, key=lambda field: field.repr, default=None)
+            fields.append(model.model_fields[name])
+    return min(fields, key=lambda field: field.repr, default=None)

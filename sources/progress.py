@@ -1,4 +1,4 @@
-"""What a source says of its last plan, typed: its report (``enumerators/planning/report.py``)."""
+"""The typed progress of a source after its last plan (its JSON: ``enumerators/planning/source_progress.py``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, overload
 
 from tidegate.alignment.splits import SplitId
 
-__all__ = ["GeneratedProgress", "MostBehind", "SourceProgress", "SplitDetail", "epoch_ms", "utc_time"]
+__all__ = ["GeneratedProgress", "MostBehind", "SourceProgress", "SplitDetail", "epoch_ms", "parse_utc", "utc_time"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MS = timedelta(milliseconds=1)
@@ -19,7 +19,7 @@ _LAST = datetime.max.replace(tzinfo=timezone.utc)
 
 @dataclass(frozen=True, slots=True)
 class SplitDetail:
-    """Where one split stands.
+    """The state of one split.
 
     state: ``unread``, ``reading``, ``paused``, ``caught up``, ``idle``, ``finished`` or ``removed``.
     next_event_time: of its next record, or a lower bound of it; None: none is known.
@@ -60,19 +60,19 @@ class GeneratedProgress:
 
 @dataclass(frozen=True, slots=True)
 class SourceProgress:
-    """What a source decided in its last plan.  Times are UTC; those out of Python's range become its limits.
+    """The decisions of a source's last plan.  Times are UTC; those out of Python's range become its limits.
 
-    reads: what is read, such as topics or a path, for people.
+    reads: the topics, the path or the like, for people.
     watermark: of the source, after the plan; None: there is none yet.
     bound: no record at or after it is in the batch, up to the disorder of ``inexact_splits``; None: nothing
         bounded the plan.
     low: the lowest event time that held the bound; None: nothing did.
     held_by: the split, or the member of the alignment group, that sets the bound.
-    group_bound: what the others of the group leave to this source; None: they set no bound.
+    group_bound: the bound that the others of the group set for this source; None: they set none.
     splits: how many splits are in which state, by the names of ``SplitDetail.state``.
     spread: the next event times of the slowest split, the median, and the fastest; None: none is known.
-    planned_rows: of the batch, as far as is known before it is read.  Of Kafka these are the offsets, holes among
-        them.  Of objects these are the rows, which are estimates in JSON, CSV, Avro and text.
+    planned_rows: of the batch, as far as known before it is read.  For Kafka these are offsets, with holes.  For
+        objects these are rows, which are estimates in JSON, CSV, Avro and text.
     rows_remaining: of all splits: readable, and not planned yet.
     num_files_outstanding, num_bytes_outstanding: the same in objects and their bytes; 0 for a source of no objects.
     event_time_lag: wall clock minus the oldest unread event time; 0: none is unread.
@@ -80,15 +80,16 @@ class SourceProgress:
     late_rows, late_rows_total: read behind the watermark by this plan, and by this run of the query.
     late_splits: the splits that came behind the watermark, the first ten.
     paused: since when (wall clock) splits are paused, the longest ten.
-    lookups, peeks: what the plan asked of the time index.
-    inexact_splits: how many splits were cut by probing, for their index is blind there: right up to their disorder.
-    overshoot: by how much the batch passes the bound, for chunks of objects are read whole; 0 where none does.
+    lookups, peeks: the plan's requests to the time index.
+    inexact_splits: the number of splits that were cut by probing, because their index is blind there; their cuts are
+        right up to their disorder.
+    overshoot: by how much the batch passes the bound, because chunks of objects are read whole; 0 if it does not.
     metrics: figures of the connector's own; ``tidegate_s3`` has ``approximateQueueSize`` (notifications that
         wait, where there is a queue), and of this run ``numFilesLeftOut``, with useIncrementalListing
         ``numFilesOutOfOrder``, and with cleanSource ``numFilesCleaned`` and ``numFilesNotCleaned``.
     time_to_deletion: until retention deletes unread records, where that can be told; the soonest ten.
-    unavailable_splits: that nobody can look at now, the first ten.
-    diverged_splits: that hold other records than were read of them, in this run, the first ten.
+    unavailable_splits: that cannot be looked at now, the first ten.
+    diverged_splits: that no longer hold the records that were read of them, in this run, the first ten.
     by_split: of every split; empty beyond 100 splits.
     generated: None: the source has no watermark generators.
     """
@@ -124,45 +125,45 @@ class SourceProgress:
 
     @property
     def approximate_queue_size(self) -> int | None:
-        """Notifications that wait to be read, about; None: there is no queue."""
+        """About how many notifications wait to be read; None: there is no queue."""
         return self.metrics.get("approximateQueueSize")
 
     @classmethod
-    def from_report(cls, report: Mapping[str, Any]) -> SourceProgress:
-        """Read the JSON of a report; what a newer tidegate may have added is left out."""
-        behind = report["mostBehind"]
+    def from_json(cls, data: Mapping[str, Any]) -> SourceProgress:
+        """Read the JSON; unknown keys of a newer tidegate are left out."""
+        behind = data["mostBehind"]
         return cls(
-            reads=report.get("reads", ""),
-            watermark=_time(report["watermark"]),
-            bound=_time(report["bound"]),
-            low=_time(report["low"]),
-            held_by=report["heldBy"],
-            group_bound=_time(report["groupBound"]),
-            splits=report["splits"],
-            spread=_spread(report["spread"]),
-            planned_rows=report.get("plannedRows", 0),
-            rows_remaining=report["rowsRemaining"],
-            num_files_outstanding=report.get("numFilesOutstanding", 0),
-            num_bytes_outstanding=report.get("numBytesOutstanding", 0),
-            event_time_lag=_duration(report["eventTimeLag"]),
+            reads=data.get("reads", ""),
+            watermark=_time(data["watermark"]),
+            bound=_time(data["bound"]),
+            low=_time(data["low"]),
+            held_by=data["heldBy"],
+            group_bound=_time(data["groupBound"]),
+            splits=data["splits"],
+            spread=_spread(data["spread"]),
+            planned_rows=data.get("plannedRows", 0),
+            rows_remaining=data["rowsRemaining"],
+            num_files_outstanding=data.get("numFilesOutstanding", 0),
+            num_bytes_outstanding=data.get("numBytesOutstanding", 0),
+            event_time_lag=_duration(data["eventTimeLag"]),
             most_behind=None if behind is None else MostBehind(behind[0], behind[1], _duration(behind[2])),
-            late_rows=report["lateRows"],
-            late_rows_total=report["lateRowsTotal"],
-            late_splits=tuple(report["lateSplits"]),
-            paused={split: utc_time(since_ms) for split, since_ms in report["paused"].items()},
-            lookups=report["lookups"],
-            peeks=report["peeks"],
-            inexact_splits=report["inexactSplits"],
-            overshoot=_duration(report.get("overshoot", 0)),
-            metrics=report.get("metrics", {}),
-            time_to_deletion={s: _duration(left * 1000) for s, left in report["secondsToDeletion"].items()},
-            unavailable_splits=tuple(report.get("unavailableSplits", ())),
-            diverged_splits=tuple(report.get("divergedSplits", ())),
+            late_rows=data["lateRows"],
+            late_rows_total=data["lateRowsTotal"],
+            late_splits=tuple(data["lateSplits"]),
+            paused={split: utc_time(since_ms) for split, since_ms in data["paused"].items()},
+            lookups=data["lookups"],
+            peeks=data["peeks"],
+            inexact_splits=data["inexactSplits"],
+            overshoot=_duration(data.get("overshoot", 0)),
+            metrics=data.get("metrics", {}),
+            time_to_deletion={s: _duration(left * 1000) for s, left in data["secondsToDeletion"].items()},
+            unavailable_splits=tuple(data.get("unavailableSplits", ())),
+            diverged_splits=tuple(data.get("divergedSplits", ())),
             by_split={
                 split: SplitDetail(state, _time(next_ms), rows)
-                for split, (state, next_ms, rows) in report.get("bySplit", {}).items()
+                for split, (state, next_ms, rows) in data.get("bySplit", {}).items()
             },
-            generated=_generated(report.get("generated")),
+            generated=_generated(data.get("generated")),
         )
 
 
@@ -188,6 +189,14 @@ def utc_time(time_ms: int) -> datetime:
         return _EPOCH + time_ms * _MS
     except OverflowError:
         return _FIRST if time_ms < 0 else _LAST
+
+
+def parse_utc(text: str) -> datetime:
+    """Read a time as Spark's progress writes it; one that is out of Python's range becomes its limit."""
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        return _FIRST if text.startswith("-") else _LAST
 
 
 def _time(time_ms: int | None) -> datetime | None:

@@ -1,4 +1,4 @@
-"""Spark's progress of a query, typed, with what the sources of tidegate say in it."""
+"""Spark's progress of a query, typed, with the progress of tidegate's sources in it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.sources.listeners import add_listener
-from tidegate.sources.progress import SourceProgress
+from tidegate.sources.progress import SourceProgress, parse_utc, utc_time
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,35 +24,32 @@ if TYPE_CHECKING:
 __all__ = ["QueryProgress", "SourceBatch", "json_object", "on_progress", "progress"]
 
 _LOG = logging.getLogger("tidegate.progress")
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_FIRST = datetime.min.replace(tzinfo=timezone.utc)
-_LAST = datetime.max.replace(tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceBatch:
     """The part that one source of a query has in a batch.
 
-    said: by the source, of its plan; None: the source is not of tidegate, or the batch is done again after a restart.
+    progress: the progress of the source; None: the source is not tidegate's, or the batch is repeated after a restart.
     moved: whether the batch reads anything of the source.
-    positions: of every split after the batch; none of a source that is not of tidegate.
-    state: what the enumerator notes after the batch, beyond positions; None: nothing.
+    positions: of every split after the batch; none for a source that is not tidegate's.
+    state: the enumerator's snapshot after the batch; None: none.
     """
 
-    said: SourceProgress | None
+    progress: SourceProgress | None
     moved: bool = True
     positions: Mapping[SplitId, int] = field(default_factory=dict)
     state: Json | None = None
 
     @classmethod
     def from_json(cls, source: Json) -> SourceBatch:
-        """Read what Spark's progress says of a source."""
-        report = json_object(source.get("latestOffset"))
+        """Read a source's part of Spark's progress."""
+        latest = json_object(source.get("latestOffset"))
         end = Offset.recognized(json_object(source["endOffset"])) or Offset()
-        # A planner's name: a Kafka topic of that name, in Spark's own source, has a dict there.
-        is_ours = isinstance(report.get("planner"), str)
+        # The planner's name is a text: in Spark's own source, a Kafka topic named "planner" has a dict there.
+        is_ours = isinstance(latest.get("planner"), str)
         return cls(
-            said=SourceProgress.from_report(report) if is_ours else None,
+            progress=SourceProgress.from_json(latest) if is_ours else None,
             moved=source["startOffset"] != source["endOffset"],
             positions=end.progress.positions,
             state=end.enumerator,
@@ -70,7 +67,7 @@ class QueryProgress:
     seconds: from trigger to commit.
     watermark: Spark's, by which it dropped rows in this batch; None: there was none yet, or none is needed.
     state_rows: kept by all stateful operators after the batch.
-    dropped_rows: what stateful operators count as dropped by the watermark.
+    dropped_rows: by the watermark, as stateful operators count them.
     sources: of the query, in Spark's order.
     """
 
@@ -89,21 +86,21 @@ class QueryProgress:
     @classmethod
     def parse(cls, text: str) -> QueryProgress:
         """Read the JSON of a StreamingQueryProgress."""
-        found = json.loads(text)
-        operators = found["stateOperators"]
+        entry = json.loads(text)
+        operators = entry["stateOperators"]
         return cls(
-            id=found["id"],
-            run_id=found["runId"],
-            name=found["name"],
-            began=_time(found["timestamp"]),
-            number=found["batchId"],
-            # Spark Connect has the sum nowhere.
-            rows=sum(source["numInputRows"] for source in found["sources"]),
-            seconds=found["batchDuration"] / 1000,
-            watermark=_watermark(found.get("eventTime", {}).get("watermark")),
+            id=entry["id"],
+            run_id=entry["runId"],
+            name=entry["name"],
+            began=parse_utc(entry["timestamp"]),
+            number=entry["batchId"],
+            # Spark Connect does not give the sum.
+            rows=sum(source["numInputRows"] for source in entry["sources"]),
+            seconds=entry["batchDuration"] / 1000,
+            watermark=_watermark(entry.get("eventTime", {}).get("watermark")),
             state_rows=sum(operator["numRowsTotal"] for operator in operators),
             dropped_rows=sum(operator["numRowsDroppedByWatermark"] for operator in operators),
-            sources=tuple(map(SourceBatch.from_json, found["sources"])),
+            sources=tuple(map(SourceBatch.from_json, entry["sources"])),
         )
 
     @property
@@ -112,26 +109,26 @@ class QueryProgress:
         return self.sources[0]
 
     @property
-    def said(self) -> list[SourceProgress]:
-        """What the sources of tidegate said of their plans, in Spark's order."""
-        return [source.said for source in self.sources if source.said is not None]
+    def source_progress(self) -> list[SourceProgress]:
+        """The progress of tidegate's sources, in Spark's order."""
+        return [source.progress for source in self.sources if source.progress is not None]
 
 
 def progress(query: StreamingQuery) -> list[SourceProgress]:
-    """Return what the tidegate sources of a query said in its last progress, in the order Spark has them.
+    """Return the progress of a query's tidegate sources after its last batch, in Spark's order.
 
     Empty before the first progress; other sources are left out.  The same until the next batch is done.
     """
     last = query.lastProgress
-    return [] if last is None else QueryProgress.parse(last.json).said
+    return [] if last is None else QueryProgress.parse(last.json).source_progress
 
 
 def on_progress(spark: SparkSession, callback: Callable[[str, int, list[SourceProgress]], object]) -> Listener:
     """Call a function after every batch, of all queries of the session that have a tidegate source.
 
-    callback: takes the query's name, or its id where it has none; the batch's id; and what
-        ``progress`` returns.  It is called in a thread of Spark's, one call at a time: a slow one
-        delays the next, never the query.  What it raises is logged, and ends nothing.
+    callback: takes the query's name, or its id if it has none; the batch's id; and the result of ``progress``.  It is
+        called in a thread of Spark's, one call at a time: a slow one delays the next, never the query.  Its errors are
+        logged, and end nothing.
 
     Returns the listener; ``spark.streams.removeListener`` ends the calls.
     """
@@ -143,14 +140,14 @@ def on_progress(spark: SparkSession, callback: Callable[[str, int, list[SourcePr
 
         def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
             try:
-                found = QueryProgress.parse(event.progress.json)
-                if said := found.said:
-                    callback(found.name or found.id, found.number, said)
+                entry = QueryProgress.parse(event.progress.json)
+                if source_progress := entry.source_progress:
+                    callback(entry.name or entry.id, entry.number, source_progress)
             except Exception:  # noqa: BLE001 - it is the caller's code
                 _LOG.exception("a callback of tidegate.on_progress failed")
 
         def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-            """Nothing is left to say."""
+            """Nothing to do."""
 
     listener = ProgressListener()
     add_listener(spark, listener)
@@ -158,8 +155,8 @@ def on_progress(spark: SparkSession, callback: Callable[[str, int, list[SourcePr
 
 
 def json_object(value: Any) -> Json:
-    """Return an offset or a report of tidegate's; an empty one for another source's, which may be anything."""
-    if isinstance(value, str):  # so Spark Connect has it
+    """Return an offset or a progress as a JSON object; an empty one for other values, as other sources have."""
+    if isinstance(value, str):  # as in Spark Connect
         try:
             value = json.loads(value)
         except ValueError:
@@ -168,13 +165,6 @@ def json_object(value: Any) -> Json:
 
 
 def _watermark(text: str | None) -> datetime | None:
-    """Read Spark's watermark; before any row it is the epoch, which is none."""
-    at = None if text is None else _time(text)
-    return None if at == _EPOCH else at
-
-
-def _time(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:  # beyond the years that Python has
-        return _FIRST if text.startswith("-") else _LAST
+    """Read Spark's watermark.  Before any row Spark names the epoch: there is no watermark yet."""
+    at = None if text is None else parse_utc(text)
+    return None if at == utc_time(0) else at

@@ -1,4 +1,4 @@
-"""Settings of Spark by which Python data sources run faster."""
+"""Settings of Spark that make Python data sources faster."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _hinted = False
 
 
 def session_conf(*, worker_daemon: bool = False) -> dict[str, bool | float | int | str | None]:
-    """Return settings for ``SparkSession.builder.config(map=...)`` by which Python workers answer sooner.
+    """Return settings for ``SparkSession.builder.config(map=...)`` that make Python workers answer sooner.
 
     ``spark.python.unix.domain.socket.enabled``: the rows of a small task come from Python at once.  Over TCP
     they wait 40 ms for a delayed acknowledgement.
 
-    worker_daemon: also ``spark.python.daemon.module``: a worker's collection of garbage after each task leaves out
-        what it has imported.  Readers of tidegate do that anyway; this is for pandas functions and the like.
-        The Python that workers run, such as ``spark.pyspark.python``, must have tidegate: else no task begins.
+    worker_daemon: also ``spark.python.daemon.module``: the garbage collection after each task of a worker leaves out
+        imported modules.  Readers of tidegate do that anyway; this is for pandas functions and the like.  The workers'
+        Python, such as ``spark.pyspark.python``, must have tidegate, or no task begins.
 
-    ``benchmarks/README.md`` says what each gains.  Spark reads them when executors begin, so a running session
-    cannot be given them; with a local master ``register`` sets the first one nevertheless, where Java's temporary
-    folder has a short path.  Empty on Windows, which has neither such sockets nor the daemon.
+    ``benchmarks/README.md`` has the gain of each.  Spark reads them when executors begin, so a running session cannot
+    take them.  But with a local master ``register`` sets the first one, if Java's temporary folder has a short path.
+    Empty on Windows, which has neither such sockets nor the daemon.
     """
     if sys.platform == "win32":
         return {}
@@ -41,7 +41,7 @@ def session_conf(*, worker_daemon: bool = False) -> dict[str, bool | float | int
 
 
 def use_unix_sockets(spark: SparkSession, *, is_local: bool) -> None:
-    """Set what ``session_conf`` says where it still works, and say once where it does not.
+    """Set the setting of ``session_conf`` if that still works; otherwise log a hint once.
 
     is_local: the executor is in the driver's process, and has no Python worker before the first task that needs one.
     """
@@ -61,6 +61,6 @@ def use_unix_sockets(spark: SparkSession, *, is_local: bool) -> None:
 
 
 def _socket_folder(spark: SparkSession) -> str:
-    """Return where Spark's Java makes Unix sockets, and Python workers theirs."""
+    """Return the folder of Unix sockets of Spark's Java, and that of Python workers."""
     java = spark.sparkContext._jvm.System  # type: ignore[union-attr]  # noqa: SLF001 - only Java knows
     return str(spark.conf.get(_SOCKET_FOLDER, None) or java.getProperty("java.io.tmpdir"))

@@ -1,4 +1,4 @@
-"""Makes one configured source known to a Spark session, and gets the session ready for it."""
+"""Registers one configured source with a Spark session, and prepares the session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.sources.batch_listener import listen_to_batches
 from tidegate.sources.bridge import Driver, data_source_class
 from tidegate.sources.session import use_unix_sockets
 
-if TYPE_CHECKING:  # which imports this to register itself
+if TYPE_CHECKING:  # it imports this module to register itself
     from tidegate.sources.contract import Source
 
 __all__ = ["prepare", "register_source"]
@@ -21,7 +21,7 @@ __all__ = ["prepare", "register_source"]
 def register_source(spark: SparkSession, source: Source) -> str:
     """Register one configured source under a name of its own, and return the name.
 
-    The registered class carries the source by value; nothing of it stands in an option.
+    The registered class holds the source by value, not in options.
     """
     driver = prepare(spark)
     name = f"tidegate_{source.connector}_{uuid.uuid4().hex[:12]}"
@@ -30,15 +30,15 @@ def register_source(spark: SparkSession, source: Source) -> str:
 
 
 def prepare(spark: SparkSession) -> Driver:
-    """Return what planners need to know of the session."""
+    """Return the facts of the session that planners need."""
     context = getattr(spark, "sparkContext", None)
     is_local = context is not None and str(context.master).startswith("local")
     use_unix_sockets(spark, is_local=is_local)
     if context is None:
-        # Spark Connect: the driver is another process, where no listener of ours can leave notes for planners.
+        # With Spark Connect the driver is another process, where our listener cannot leave notes for planners.
         return Driver(_parallelism(spark), str(spark.conf.get("spark.app.id")), *_address(spark))
     if is_local:
-        # Python workers would take the python3 of the PATH, which need not be this one (trap).
+        # Python workers would take the python3 of the PATH, which may be another one (trap).
         context.pythonExec = sys.executable
     application_id = str(context.applicationId)
     listen_to_batches(spark, application_id)
@@ -51,5 +51,5 @@ def _address(spark: SparkSession) -> tuple[str, str | None]:
 
 
 def _parallelism(spark: SparkSession) -> int:
-    """Return how many tasks run at once, as Spark divides a range that is told nothing else."""
+    """Return how many tasks run at once: the partitions of a range by Spark's defaults."""
     return max(1, spark.range(1 << 16).selectExpr("spark_partition_id()").distinct().count())

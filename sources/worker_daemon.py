@@ -1,6 +1,6 @@
-"""PySpark's daemon of Python workers, whose workers collect garbage after a task without looking through imports.
+"""PySpark's daemon of Python workers, with a garbage collection that leaves out imported modules.
 
-For ``spark.python.daemon.module``: so functions of users gain what readers gain, which freeze by themselves.
+For ``spark.python.daemon.module``: so functions of users become as fast as readers, which freeze imports themselves.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ended = 0
 
 
 def collect() -> None:
-    """Do what the daemon does when a task of a worker has ended, and freeze after the first ones."""
+    """Collect garbage after a worker's task as the daemon does, and freeze after the first tasks."""
     global _ended  # noqa: PLW0603 - of the worker's process
     _ended += 1
     if _ended <= TASKS:

@@ -1,1 +1,1 @@
-"""What rules are tested with: labs, queries without Spark, and the judges of what they give."""
+"""Tools of the rules: labs, queries without Spark, and judges of their rows."""

@@ -1,4 +1,4 @@
-"""Hides a time index: a planner must do without one where the index goes blind."""
+"""Hides a time index: a planner must work without one where the index is blind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Blind"]
 
 
 class Blind:
-    """A source as it is, but that its enumerators cannot look up times."""
+    """A source whose enumerators cannot look up times."""
 
     def __init__(self, source: Source) -> None:
         self._source = source

@@ -1,4 +1,4 @@
-"""Calls functions in another Python process, as a planner and executors are others than the one that came before."""
+"""Calls functions in another Python process, as planners and executors are other processes, too."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tidegate.sources.contract import Source
 
 __all__ = ["Elsewhere", "batch_of", "offset_after", "snapshot_of"]
 
-_HASH_SEED = "20260101"  # sets of texts are in another order there, most likely
-_ZONE = "Pacific/Chatham"  # where it is another time than here, most likely
+_HASH_SEED = "20260101"  # sets of texts are probably in another order there
+_ZONE = "Pacific/Chatham"  # probably another time zone than here
 _ENDING_S = 30.0  # Spark takes some
 _KEPT: list[Run] = []
 
 
 class Elsewhere:
-    """A process that does what it is told.  Ended by ``close`` or ``kill``; both may be called twice."""
+    """A process that calls functions.  Ended by ``close`` or ``kill``; both may be called twice."""
 
     def __init__(self) -> None:
         paths = os.pathsep.join(path or os.curdir for path in sys.path)
@@ -43,7 +43,7 @@ class Elsewhere:
         )
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Return what a function returns there.  Raises ConformanceError, with the stack, for what it raises."""
+        """Return a function's result there.  Raises ConformanceError, with the stack, for its error."""
         assert self._process.stdin is not None  # noqa: S101 - both are pipes
         assert self._process.stdout is not None  # noqa: S101
         question = pickle.dumps(_pickled(function, arguments))
@@ -58,14 +58,14 @@ class Elsewhere:
         return answer
 
     def kill(self) -> None:
-        """End it without a word to it (SIGKILL), and all that it started, such as Spark's Java, if it has not ended."""
+        """Kill it and all processes that it started (SIGKILL), such as Spark's Java, unless it has ended."""
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         self._hang_up()
 
     def close(self) -> None:
-        """Let it end by itself, and kill it if something keeps it, such as a thread of the connector's."""
+        """Let it end by itself, and kill it if something holds it up, such as a thread of the connector."""
         self._hang_up()
         try:
             self._process.wait(_ENDING_S)
@@ -87,14 +87,14 @@ def batch_of(open_run: OpenRun, source: Source, cores: int, start: Json, end: Js
 
 
 def offset_after(open_run: OpenRun, source: Source, cores: int, start: Json) -> Json:
-    """Plan a batch, and keep the planner as it is."""
+    """Plan a batch, and keep the planner."""
     run = open_run(source.as_stream(), Clock().clocks, cores)
     _KEPT.append(run)
     return run.latest_offset(start)
 
 
 def snapshot_of(source: Source, state: Json, positions: Positions) -> Json | None:
-    """Return the snapshot of an enumerator that was restored and has just looked."""
+    """Return the snapshot of a restored enumerator after its first discovery."""
     with closing(source.as_stream().enumerator(state)) as enumerator:
         if isinstance(enumerator, SupportsCommit):
             enumerator.commit(positions)
@@ -120,7 +120,7 @@ def _serve(questions: io.BufferedReader, answers: io.BufferedWriter) -> None:
 
 
 def _answer(question: bytes) -> bytes:
-    """Call what is asked for, and return what it returns, or the stack of what went wrong with it."""
+    """Call the function, and return its result, or the stack of its error."""
     try:
         function, arguments = pickle.loads(question)  # noqa: S301 - as above
         return bytes(cloudpickle.dumps((False, function(*arguments))))  # type: ignore[no-untyped-call]
@@ -130,6 +130,6 @@ def _answer(question: bytes) -> bytes:
 
 if __name__ == "__main__":
     with open(os.dup(0), "rb") as asked, open(os.dup(1), "wb") as answered:  # noqa: PTH123 - descriptors
-        # What a connector prints must not come between the answers.
+        # The output of a connector must not mix with the answers.
         os.dup2(2, 1)
         _serve(asked, answered)

@@ -1,4 +1,4 @@
-"""Says which rows are missing, doubled or out of order, with an arrow at the first wrong one."""
+"""Describes rows that are missing, doubled or out of order, with an arrow at the first wrong one."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _FRAMES = 6
 
 
 def counted(number: int, thing: str) -> str:
-    """Return a number of things, as people say it."""
+    """Return a number of things in words."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def listed(things: Sequence[object]) -> str:
     """Return the first few of some things, and how many more there are."""
-    named = ", ".join(_short(str(each)) for each in things[:_AROUND])
+    named = ", ".join(_short(str(thing)) for thing in things[:_AROUND])
     return named if len(things) <= _AROUND else f"{named} and {len(things) - _AROUND:,} more"
 
 
@@ -37,12 +37,12 @@ def difference(
     part: str = "split",
     wanted: str = "written",
 ) -> str | None:
-    """Compare what was delivered with what was written; None: it is the same.
+    """Compare delivered rows with written ones; None: they are the same.
 
     expected: keys of rows by the number of their split, in order.
     delivered: keys in the order in which they came; splits may be mixed.
     in_order: rows of a split must come in the order in which they were written.
-    part, wanted: what to call a split, and that its rows were written, where it is about something else.
+    part, wanted: other words for a split, and for "written".
     """
     places = {key: (number, at) for number, keys in expected.items() for at, key in enumerate(keys)}
     counts = Counter(delivered)
@@ -95,30 +95,30 @@ def ordered_difference(what: str, first: Sequence[str], second: Sequence[str]) -
 def row_difference(what: str, keys: Sequence[str], first: pa.Table, second: pa.Table) -> str | None:
     """Compare two readings that have the same keys, column by column; None: all values are the same."""
     for name in first.schema.names:
-        one, two = first.column(name), second.column(name)
-        if one.equals(two):
+        column, two = first.column(name), second.column(name)
+        if column.equals(two):
             continue
-        if one.type != two.type:
-            return f"{what}: column {name!r} is {one.type} first, then {two.type}"
-        at = next(n for n, (a, b) in enumerate(zip(one, two, strict=True)) if not a.equals(b))
+        if column.type != two.type:
+            return f"{what}: column {name!r} is {column.type} first, then {two.type}"
+        at = next(n for n, (a, b) in enumerate(zip(column, two, strict=True)) if not a.equals(b))
         return f"{what}: column {name!r} differs: row {keys[at]} has another value the second time"
     return None
 
 
 def told(error: BaseException, *callers: str) -> str:
-    """Return what an error says; of one that is not the kit's complaint also the end of its stack.
+    """Return the text of an error, with the end of its stack if it is not the kit's complaint.
 
-    callers: the files that called what raised it, and are not shown.
+    callers: the files of callers, which are not shown.
     """
     if isinstance(error, ConformanceError):
         return str(error)
-    # What no rule expected comes from the connector, so its own stack is what helps.
+    # An unexpected error comes from the connector, so its own stack helps.
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename not in callers]
     return f"{type(error).__name__}: {error}\n{''.join(traceback.format_list(frames[-_FRAMES:]))}".rstrip()
 
 
 def _in_words(first: Sequence[str], second: Sequence[str]) -> str:
-    """Return what the second reading lacks, and what it has besides."""
+    """Return the rows that the second reading lacks, and those that it adds, in words."""
     lacks, has = Counter(first) - Counter(second), Counter(second) - Counter(first)
     said = [f"{verb} {listed(list(keys))}" for verb, keys in (("lacks", lacks), ("adds", has)) if keys]
     return f"the second {' and '.join(said)}" if said else "the same rows in another order"
@@ -135,17 +135,17 @@ def _short(key: str) -> str:
 def _disordered(places: Mapping[str, tuple[int, int]], delivered: Sequence[str]) -> dict[str, str]:
     """Return the keys that come after a later one of their split, each with the latest of those."""
     furthest: dict[int, tuple[int, str]] = {}
-    found = {}
+    disordered = {}
     for key in dict.fromkeys(delivered):
         if key not in places:
             continue
         number, at = places[key]
         latest = furthest.get(number)
         if latest is not None and at < latest[0]:
-            found[key] = latest[1]
+            disordered[key] = latest[1]
         else:
             furthest[number] = (at, key)
-    return found
+    return disordered
 
 
 def _of_part(name: str, keys: Sequence[str], wrong: Mapping[str, str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a connector does while the other side fails: it ends, in time, and with an error that says so."""
+"""Runs operations while the other side fails: they must end in time, and with the right error."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tidegate.errors import ConnectorError, CorruptDataError, TidegateError
 
 __all__ = ["Attempt", "cut_off", "give_up_s"]
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 _PATIENCES = 4.5  # clients commonly give up after a minute
 
 
 def give_up_s(lab: Lab) -> float:
-    """Return within which time, in seconds, whatever asks a side that fails must have ended: 90."""
+    """Return the seconds after which an operation on a failing side must have ended: 90."""
     return _PATIENCES * lab.patience_s
 
 
 def cut_off(lab: Lab) -> Fault:
-    """Return the fault by which nothing can be reached for a while.  Raises NotApplicableError if there is none."""
+    """Return the fault that cuts the other side off for a while.  Raises NotApplicableError if there is none."""
     if lab.can(Ability.FAULT_DISCONNECT):
         return Fault.DISCONNECT
     lab.skip_without([Ability.FAULT_CRASH])
@@ -33,33 +33,33 @@ def cut_off(lab: Lab) -> Fault:
 
 
 @dataclass
-class Attempt(Generic[_Found]):
-    """Something that is done while the other side fails, in a thread of its own.
+class Attempt(Generic[_Result]):
+    """An operation in a thread of its own, while the other side fails.
 
-    what: says it in a few words, such as "planning".
-    found: what came of it; None: an error, or nothing yet.
-    error: why it failed; None: it did not.
+    what: its name in a few words, such as "planning".
+    result: of the operation; None: an error, or none yet.
+    error: of the operation; None: it did not fail.
     """
 
     lab: Lab
     what: str
-    do: Callable[[], _Found]
-    found: _Found | None = None
+    do: Callable[[], _Result]
+    result: _Result | None = None
     error: BaseException | None = None
     seconds: float = 0.0
 
-    def start(self) -> Attempt[_Found]:
+    def start(self) -> Attempt[_Result]:
         """Begin, and return at once."""
         self._thread = threading.Thread(target=self._run, name=f"conformance-{self.what}", daemon=True)
         self._thread.start()
         return self
 
     def wait(self, seconds: float) -> None:
-        """Wait until it has ended, or so long."""
+        """Wait until it has ended, or for a time."""
         self._thread.join(seconds)
 
-    def end(self) -> Attempt[_Found]:
-        """Wait until it has ended; raises ConformanceError when it does not, or ends by an error of a wrong kind."""
+    def end(self) -> Attempt[_Result]:
+        """Wait until it has ended; raises ConformanceError if it does not, or ends by an error of a wrong kind."""
         self._thread.join(give_up_s(self.lab))
         if self._thread.is_alive():
             raise self.lab.fail(f"{self.what} did not end within {give_up_s(self.lab):g} s while the other side fails")
@@ -81,7 +81,7 @@ class Attempt(Generic[_Found]):
     def _run(self) -> None:
         begun = time.monotonic()
         try:
-            self.found = self.do()
+            self.result = self.do()
         except BaseException as error:  # noqa: BLE001 - of which kind, the one who waits looks at
             self.error = error
         self.seconds = time.monotonic() - begun

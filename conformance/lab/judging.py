@@ -1,8 +1,8 @@
-"""The judge: what batches may hold, found out from the rows alone and by brute force.
+"""The judge: computes by brute force what batches may hold, from the rows alone.
 
-It shares no code with ``alignment``, or a mistake there would be made here once more.  Rows are named
-by their keys.  ``times`` holds the event time in ms of every row to align by, and of no other.
-``splits`` holds the keys of each split, in the order of their positions.
+It shares no code with ``alignment``, or it would repeat a mistake there.  Rows are named by their keys.  ``times``
+holds the event time in ms of every row to align by, and of no other.  ``splits`` holds the keys of each split, in the
+order of their positions.
 """
 
 from __future__ import annotations
@@ -44,13 +44,12 @@ def past_the_bound(
 ) -> str | None:
     """Complain about the first batch that reads a row too early; None: there is none.
 
-    A batch reads no row ``drift_ms`` or more past the oldest of those that come next in their splits,
-    but up to where an earlier one could have read.  Rows at or before the watermark are late and hold
-    nobody.
+    A batch reads no row ``drift_ms`` or more past the oldest next row of all splits, except up to the bound of an
+    earlier batch.  Rows at or before the watermark are late and hold nobody.
 
-    disorder_ms: so much further it may go, where cuts are found by probing.
+    disorder_ms: how much further it may read, if cuts are found by probing.
     since: number of the first batch that can know of a row, for rows that were written during the run.
-    catch_up: late rows hold, too, and nothing is read past them because it could be before.
+    catch_up: late rows hold, too, so the bound of an earlier batch does not count.
     """
     read: set[str] = set()
     furthest_ms = watermark = None
@@ -90,7 +89,7 @@ def _next_rows(
 
 
 def pauses(splits: Mapping[int, Sequence[str]], batches: Iterable[Batch]) -> Iterator[tuple[int, int]]:
-    """Yield number of batch and split wherever a batch reads rows, but none of a split that has unread ones."""
+    """Yield batch number and split for each batch that reads rows, but none of this split, which has unread ones."""
     unread = {split: set(keys) for split, keys in splits.items()}
     for batch in batches:
         for split, keys in unread.items():
@@ -102,9 +101,9 @@ def pauses(splits: Mapping[int, Sequence[str]], batches: Iterable[Batch]) -> Ite
 def starved(
     splits: Mapping[int, Sequence[str]], times: Mapping[str, int], batches: Iterable[Batch], patience: int
 ) -> str | None:
-    """Complain about the first split that gives nothing to ``patience`` batches in a row, while it could.
+    """Complain about the first split that gives no rows to ``patience`` batches in a row, although it could.
 
-    It could where its next row is no younger than one that the batch reads.  None: there is none.
+    It could if its next row is not younger than one that the batch reads.  None: there is none.
     """
     unread = {split: [key for key in keys if key in times] for split, keys in splits.items()}
     waiting = dict.fromkeys(splits, 0)
@@ -127,9 +126,9 @@ def late(times: Mapping[str, int], batches: Iterable[Batch]) -> str | None:
     """Complain about the first batch with rows at or before the watermark of an earlier one; None: there is none."""
     watermark = None
     for batch in batches:
-        found = [key for key in batch.keys if watermark is not None and times.get(key, watermark + 1) <= watermark]
-        if found:
-            return f"batch {batch.number} reads {_named(found)} at or before the watermark of an earlier batch"
+        late_keys = [key for key in batch.keys if watermark is not None and times.get(key, watermark + 1) <= watermark]
+        if late_keys:
+            return f"batch {batch.number} reads {_named(late_keys)} at or before the watermark of an earlier batch"
         if batch.watermark_ms is not None:
             watermark = max(batch.watermark_ms, batch.watermark_ms if watermark is None else watermark)
     return None
@@ -138,20 +137,21 @@ def late(times: Mapping[str, int], batches: Iterable[Batch]) -> str | None:
 def dropped(
     splits: Mapping[int, Sequence[str]], times: Mapping[str, int], batches: Iterable[Batch], out_of_orderness_ms: int
 ) -> str | None:
-    """Complain about the first batch of which Spark drops rows that are in order; None: there is none.
+    """Complain about the first batch with rows in order that Spark drops; None: there is none.
 
-    Spark's watermark is the greatest event time that was delivered, less a delay, here the out-of-orderness.
-    A batch loses what lies at or before the watermark of the batch before it (Spark's default), or at or
-    before its own, with ``spark.sql.streaming.statefulOperator.allowMultiple=false``.  Both are made of
-    earlier batches alone.
+    Spark's watermark is the greatest event time that was delivered, less a delay, here the out-of-orderness.  A batch
+    loses rows at or before the watermark of the previous batch (Spark's default), or at or before its own, with
+    ``spark.sql.streaming.statefulOperator.allowMultiple=false``.  Both depend on earlier batches alone.
     """
     in_order = set(_in_order(splits, times, out_of_orderness_ms))
     own_ms: int | None = None
     before_ms: int | None = None
     for batch in batches:
         for whose, watermark in (("of the batch before", before_ms), ("of the batch itself", own_ms)):
-            found = [key for key in batch.keys if watermark is not None and times.get(key, watermark + 1) <= watermark]
-            lost = [key for key in found if key in in_order]
+            dropped_keys = [
+                key for key in batch.keys if watermark is not None and times.get(key, watermark + 1) <= watermark
+            ]
+            lost = [key for key in dropped_keys if key in in_order]
             if lost and watermark is not None:
                 return (
                     f"Spark drops {_named(lost)} of batch {batch.number}: by the watermark {whose}, {lost[0]} is "
@@ -192,13 +192,13 @@ def watermark_ms(
     out_of_orderness_ms: int,
     released: Collection[int] = (),
 ) -> int | None:
-    """Return what the watermark is, once some rows are read; None: there is none.
+    """Return the watermark after some rows are read; None: there is none.
 
-    The least over the splits of min(T, next event time), or of the greatest event time where nothing
-    is unread, less the out-of-orderness and 1 ms.
+    The minimum over the splits of min(T, next event time), less the out-of-orderness and 1 ms.  For a split without
+    unread rows its greatest event time counts.
 
     cut_ms: T, at which the last batch was cut; None: at nothing.
-    released: splits that hold it no more once they are read: they are idle, or complete.
+    released: splits that no longer hold it once they are read: they are idle, or complete.
     """
     holding: list[int] = []
     others: list[int] = []
@@ -221,12 +221,12 @@ def watermarks(
     out_of_orderness_ms: int,
     released: Collection[int] = (),
 ) -> Iterator[tuple[Batch, int | None]]:
-    """Yield each batch with what the watermark must be after it, for splits that do not grow meanwhile."""
+    """Yield each batch with the watermark that must follow it, for splits that do not grow meanwhile."""
     read: set[str] = set()
     least = None
     for batch in batches:
         read.update(batch.keys)
-        found = watermark_ms(
+        watermark = watermark_ms(
             splits,
             times,
             read,
@@ -234,7 +234,7 @@ def watermarks(
             out_of_orderness_ms=out_of_orderness_ms,
             released=released,
         )
-        least = found if least is None else max(least, least if found is None else found)
+        least = watermark if least is None else max(least, least if watermark is None else watermark)
         yield batch, least
 
 

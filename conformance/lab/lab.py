@@ -1,4 +1,4 @@
-"""Where one rule is tested: a harness of its own, what was done with it, and what was seen."""
+"""The lab of one rule: a harness of its own, the steps that were done with it, and the events that were seen."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ __all__ = ["BEGIN_MS", "PATIENCE_S", "SECOND_MS", "Lab", "Split", "after", "said
 
 _Found = TypeVar("_Found")
 BEGIN_MS = 1_767_225_600_000
-"""2026-01-01 in UTC: where the event times of scenarios begin."""
+"""2026-01-01 in UTC: the begin of event times in scenarios."""
 SECOND_MS = 1_000
 PATIENCE_S = 20.0
-_POLL_S = 0.01  # what is looked at belongs to another system, which tells nobody that it has changed
+_POLL_S = 0.01  # seconds between two looks at another system, which does not report its changes
 
-# Rules wait for what they did themselves, so it is looked for at once.
+# Rules wait for their own rows, so discovery looks at once.
 _OPTIONS = {"discoveryInterval": "50 milliseconds"}
 
 
 def after(*seconds: float) -> list[int]:
-    """Return event times so many seconds after the begin of scenarios, in ms."""
-    return [BEGIN_MS + round(each * SECOND_MS) for each in seconds]
+    """Return event times, given in seconds after the begin of scenarios, in ms."""
+    return [BEGIN_MS + round(second * SECOND_MS) for second in seconds]
 
 
 def said(time_ms: int | None) -> str:
-    """Return an event time as people read it in a scenario: seconds after its begin."""
+    """Format an event time for people: seconds after the begin of a scenario."""
     return "none" if time_ms is None else f"{(time_ms - BEGIN_MS) / SECOND_MS:+.10g} s"
 
 
 class Split:
-    """A split that the kit fills, and all that was ever appended to it.
+    """A split that the kit fills, and all rows that were ever appended to it.
 
     appends: the rows of each call of the writer's ``append``.
     """
@@ -65,11 +65,11 @@ class Split:
 
     @property
     def keys(self) -> list[str]:
-        """The keys of all rows that are still there."""
+        """The keys of all rows that still exist."""
         return [row.key for row in self.rows[self.trimmed :]]
 
     def append(self, *event_times_ms: int | None, values: Sequence[str | None] | None = None) -> list[Row]:
-        """Append one row for each event time, all by one call; ``values`` are theirs, or made up."""
+        """Append one row for each event time, all by one call; without ``values`` these are made up."""
         first = len(self.rows)
         rows = [
             Row(self.number, first + n, at_ms, f"value {first + n}" if values is None else values[n])
@@ -93,7 +93,7 @@ class Split:
         self.appends.append(rows)
 
     def finish(self) -> None:
-        """Say that nothing will come any more."""
+        """Complete the split."""
         self._tell(f"split {self.number}: finish")
         self._writer.finish()
 
@@ -117,11 +117,11 @@ class Split:
 class Lab:
     """One scenario for one rule.
 
-    A rule writes rows through ``split``, reads them through ``source``, says what it sees by ``saw``,
-    and complains by ``expect`` and ``fail``.  What it opens here is closed with the lab.
+    A rule writes rows through ``split``, reads them through ``source``, reports events by ``saw``, and complains by
+    ``expect`` and ``fail``.  The lab closes everything that the rule opens here.
 
-    open_run: makes a planner; another than Spark's where the kit itself is tested.
-    patience_s: for how long, in real time, something that must come is waited for.
+    open_run: makes a planner; tests of the kit itself pass another one.
+    patience_s: how long, in real time, the lab waits for events that must come.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Lab:
         self.story.append(step)
 
     def saw(self, what: str) -> None:
-        """Witness that what the rule is about has happened; in the words of the rule's ``witness``."""
+        """Witness an event that the rule is about, in the words of the rule's ``witness``."""
         self.seen.add(what)
 
     def can(self, ability: Ability) -> bool:
@@ -148,7 +148,7 @@ class Lab:
         return ability in self.harness.abilities
 
     def fail(self, complaint: str) -> ConformanceError:
-        """Return the error that says what is wrong; to be raised."""
+        """Return the error of a failure, for the caller to raise."""
         return ConformanceError(complaint)
 
     def expect(self, truth: object, complaint: str) -> None:
@@ -162,7 +162,7 @@ class Lab:
             raise self.fail(complaint)
 
     def at_close(self, close: Callable[[], object]) -> None:
-        """Have something called when the lab is closed; the last first."""
+        """Call a function when the lab is closed; the last one first."""
         self._closers.append(close)
 
     @property
@@ -177,31 +177,31 @@ class Lab:
 
     @property
     def written(self) -> dict[int, list[str]]:
-        """The keys of all rows that are there, by the number of their split."""
+        """The keys of all existing rows, by the number of their split."""
         return {split.number: split.keys for split in self.splits}
 
     def split(self, *event_times_ms: int | None) -> Split:
         """Make a new split, with rows if there are event times; each row is appended by itself."""
         number = len(self.splits)
         self.tell(f"split {number}: create")
-        made = Split(number, self.writer(), self.tell)
-        self.splits.append(made)
+        split = Split(number, self.writer(), self.tell)
+        self.splits.append(split)
         if event_times_ms:
-            made.append_each(*event_times_ms)
-        return made
+            split.append_each(*event_times_ms)
+        return split
 
     def writer(self) -> Writer:
-        """Make a new split that belongs to no scenario."""
+        """Make a new split outside of any scenario."""
         return _made(Writer, f"{name_of(self.harness)}.create_split()", self.harness.create_split())
 
     def source(self, **options: str) -> Source:
-        """Return a source of what is written here, with more options of Spark by their names."""
+        """Return a source of the rows written here, with more options of Spark."""
         if options:
             self.tell("source: " + ", ".join(f"{name}={value}" for name, value in options.items()))
         return _made(Source, f"{name_of(self.harness)}.source()", self.harness.source({**_OPTIONS, **options}))
 
     def source_at_end(self) -> Source:
-        """Return a source that begins behind what is written here."""
+        """Return a source that begins after the rows written here."""
         options = self.harness.start_at_end
         if not options:
             raise ContractError(f"{name_of(self.harness)} has no start_at_end, but START_AT_END is not opted out of")
@@ -214,39 +214,39 @@ class Lab:
 
         state, positions: of the offset that it goes on from.
         """
-        made = source.as_stream().enumerator(state)
-        self.at_close(made.close)
-        if positions is not None and isinstance(made, SupportsCommit):
-            made.commit(positions)
-        return made
+        enumerator = source.as_stream().enumerator(state)
+        self.at_close(enumerator.close)
+        if positions is not None and isinstance(enumerator, SupportsCommit):
+            enumerator.commit(positions)
+        return enumerator
 
     def elsewhere(self) -> Elsewhere:
         """Start another process, which is killed with the lab if it still runs."""
-        made = Elsewhere()
-        self.at_close(made.kill)
-        return made
+        process = Elsewhere()
+        self.at_close(process.kill)
+        return process
 
     def peeking(self, enumerator: SplitEnumerator) -> SupportsPeek:
-        """Return the enumerator as one that can be planned with."""
+        """Return the enumerator as one with peek() and latest()."""
         if not isinstance(enumerator, SupportsPeek):
             raise self.fail(f"{type(enumerator).__name__} has no peek() and latest(), so that nothing can be planned")
         return enumerator
 
     def latest(self, peeking: SupportsPeek, ends: Positions) -> dict[SplitId, int | None]:
-        """Return for each split what a planner learns of its greatest event time before an end."""
+        """Return for each split its greatest event time before an end, as a planner finds it."""
         return TimeIndex(peeking).latest({split: Extent(min(0, end), end) for split, end in ends.items()})
 
     def restarted(self, source: Source, enumerator: SplitEnumerator, positions: Positions) -> SplitEnumerator:
-        """End the run of an enumerator, and return that of the next, which goes on from these positions."""
+        """End the run of an enumerator, and return that of the next run, which goes on from these positions."""
         self.tell("restart the enumerator")
         state = json.loads(json.dumps(enumerator.snapshot()))
         enumerator.close()
         return self.enumerator(source, state, positions)
 
     def discovered(self, enumerator: SplitEnumerator, rows: int | None = None) -> list[SplitId]:
-        """Return all splits, once what was written can be seen in them.
+        """Return all splits, once the written rows can be seen in them.
 
-        rows: how many rows must be there, where rows have positions; None: all that were written.
+        rows: the number of rows that must be visible, if rows have positions; None: all that were written.
         """
         wanted = sum(len(split.rows) - split.trimmed for split in self.splits) if rows is None else rows
 
@@ -260,20 +260,20 @@ class Lab:
         return self.until(seen, f"{wanted} rows that were written are never found by discover() and extents()")
 
     def everything(self, enumerator: SplitEnumerator, rows: int | None = None) -> list[SplitRange]:
-        """Return a range for each split that holds anything, from its begin to its end; see ``discovered``."""
+        """Return a range for each split with rows, from its begin to its end; see ``discovered``."""
         return self.ranges(enumerator.extents(self.discovered(enumerator, rows)))
 
     def ranges(self, extents: Extents) -> list[SplitRange]:
-        """Return all that extents hold."""
+        """Return the ranges of extents that are not empty."""
         return [SplitRange(s, held.begin, held.end) for s, held in sorted(extents.items()) if held.begin < held.end]
 
     def until(self, look: Callable[[], _Found | None], complaint: str | Callable[[], str]) -> _Found:
-        """Return what a look gives once it gives something; raises ConformanceError if it never does."""
+        """Return the first result of a look that is not None; raises ConformanceError if there is none in time."""
         deadline = time.monotonic() + self.patience_s
         while True:
-            found = look()
-            if found is not None:
-                return found
+            seen = look()
+            if seen is not None:
+                return seen
             if time.monotonic() > deadline:
                 said = complaint if isinstance(complaint, str) else complaint()
                 raise self.fail(f"{said} (waited {self.patience_s:g} s)")
@@ -284,31 +284,31 @@ class Lab:
     ) -> list[pa.RecordBatch]:
         """Read ranges as one task, by a reader of its own.
 
-        enumerator: whose snapshot and details go with the task.
+        enumerator: of the snapshot and the details of the task.
         """
         state = None if enumerator is None else enumerator.snapshot()
         return list(source.reader(state).read(self.task(ranges, enumerator)))
 
     def task(self, ranges: Iterable[SplitRange], enumerator: SplitEnumerator | None = None) -> ReadTask:
-        """Return a task with what the enumerator adds to it."""
+        """Return a task with the enumerator's details."""
         wanted = tuple(ranges)
         supports = enumerator if isinstance(enumerator, SupportsDetails) else None
         return ReadTask(wanted, () if supports is None else tuple(map(supports.details, wanted)))
 
     def placed(self, source: Source, enumerator: SplitEnumerator) -> dict[SplitId, dict[int, list[str]]]:
-        """Return the keys of the rows at every position of every split: what a reader gives for it alone.
+        """Return the keys of the rows at every position of every split, as a reader gives them for it alone.
 
-        A position that gives none has an empty list.  Waits until all rows can be seen.
+        A position without rows has an empty list.  Waits until all rows can be seen.
         """
         wanted = {key for keys in self.written.values() for key in keys}
 
         def seen() -> dict[SplitId, dict[int, list[str]]] | None:
-            found: dict[SplitId, dict[int, list[str]]] = {}
+            placed: dict[SplitId, dict[int, list[str]]] = {}
             for split, extent in enumerator.extents(self.discovered(enumerator)).items():
                 alone = (SplitRange(split, at, at + 1) for at in range(extent.begin, extent.end))
-                found[split] = {each.start: self.keys(self.read(source, [each], enumerator)) for each in alone}
-            keys = {key for positions in found.values() for there in positions.values() for key in there}
-            return found if wanted <= keys else None
+                placed[split] = {single.start: self.keys(self.read(source, [single], enumerator)) for single in alone}
+            keys = {key for positions in placed.values() for there in positions.values() for key in there}
+            return placed if wanted <= keys else None
 
         return self.until(seen, "not all rows are found by reading every position by itself")
 
@@ -330,18 +330,18 @@ class Lab:
                 self.expect(wrong is None, f"row {key} was written with the event time {written}, and {wrong}")
 
     def compare(self, delivered: Sequence[str], *, in_order: bool = True) -> None:
-        """Raise ConformanceError unless what was delivered is what is written."""
+        """Raise ConformanceError unless the delivered rows are the written ones."""
         self.refuse(difference(self.written, delivered, in_order=in_order))
 
     def skip_without(self, needs: Iterable[Ability]) -> None:
         """Raise NotApplicableError if the connector lacks an ability."""
-        for ability in sorted(needs, key=lambda each: each.name):
+        for ability in sorted(needs, key=lambda needed: needed.name):
             why = self.harness.abilities.lacking(ability)
             if why is not None:
                 raise NotApplicableError(f"{name_of(self.harness)} has no {ability.name}: it {why}")
 
     def close(self) -> None:
-        """Close all that was opened, the last first.  Raises, when all is closed, the first error of doing so."""
+        """Close everything that was opened, the last first.  Raises the first error after everything is closed."""
         errors: list[BaseException] = []
         while self._closers:
             try:
@@ -360,7 +360,7 @@ class Lab:
         try:
             self.close()
         except Exception:
-            if error is None:  # else that is what went wrong first
+            if error is None:  # otherwise the first error counts
                 raise
 
     def _texts(self, batches: Iterable[pa.RecordBatch], attribute: str) -> list[str | None]:
@@ -385,10 +385,10 @@ class Lab:
         return batch.column(name)
 
 
-def _made(kind: type, maker: str, made: _Found) -> _Found:
-    if not isinstance(made, kind):
-        raise ContractError(f"{maker} gives a {type(made).__name__}, which is no {kind.__name__}")
-    return made
+def _made(kind: type, maker: str, value: _Found) -> _Found:
+    if not isinstance(value, kind):
+        raise ContractError(f"{maker} gives a {type(value).__name__}, which is no {kind.__name__}")
+    return value
 
 
 def _counted(rows: Sequence[Row]) -> str:
@@ -396,7 +396,7 @@ def _counted(rows: Sequence[Row]) -> str:
 
 
 def _time_difference(wanted_ms: float | None, found_ms: float | None) -> str | None:
-    """Say how an event time that was read differs from the one that was written; None: it does not."""
+    """Describe how an event time that was read differs from the written one; None: it does not."""
     if wanted_ms == found_ms:
         return None
     if wanted_ms is None or found_ms is None:

@@ -1,4 +1,4 @@
-"""What a query of Spark holds on this machine, as Linux shows it: to see that nothing of it is left."""
+"""Finds leftovers of a Spark query on this machine, as Linux shows them: processes, threads, connections."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _ESTABLISHED = "01"
 
 @dataclass(frozen=True)
 class Held:
-    """What is held at one moment.
+    """The resources at one moment.
 
-    planners: the processes in which Spark plans streams, and all that these started.
-    threads: of this process, but for those in which Spark calls Python, which py4j keeps.
-    connections: of Spark's Python workers to others than Spark, as process and remote port.
+    planners: the processes in which Spark plans streams, and all processes that these started.
+    threads: of this process, without those of py4j in which Spark calls Python.
+    connections: of Spark's Python workers, except to Spark, as process and remote port.
     """
 
     planners: frozenset[int]
@@ -37,7 +37,7 @@ class Held:
 
     @classmethod
     def now(cls, spark: SparkSession) -> Held:
-        """Look.  Raises SkippedError where there is no /proc to look at."""
+        """Return the present resources.  Raises SkippedError without /proc."""
         if not (_PROC / "net" / "tcp").exists():
             raise SkippedError("it looks at processes as Linux shows them, in /proc")
         java = int(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr] # noqa: SLF001
@@ -49,9 +49,9 @@ class Held:
         return cls(frozenset(planners), frozenset(_threads()), frozenset(_connections(workers, java)))
 
     def since(self, before: Held, started: Collection[int]) -> list[str]:
-        """Say what is held that was not before.
+        """Describe the new resources.
 
-        started: processes that are looked for wherever they went: one that outlives its parent gets another.
+        started: processes to find under any parent: one that outlives its parent gets another.
         """
         orphans = [pid for pid in started if (_PROC / str(pid)).exists() and pid not in self.planners]
         return [
@@ -80,7 +80,7 @@ def _threads() -> Iterator[threading.Thread]:
 
 
 def _connections(pids: Collection[int], java: int) -> Iterator[tuple[int, int]]:
-    """Yield process and remote port of all connections that do not go to Java."""
+    """Yield process and remote port of all connections except those to Java."""
     ends = {}
     for name in ("tcp", "tcp6"):
         with suppress(OSError):

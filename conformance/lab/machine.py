@@ -26,7 +26,7 @@ __all__ = ["live_many_lives"]
 _MOST_LIVES = 100
 _FEWEST_LIVES = 5
 _STEPS = 25
-_SLOW_S = 0.5  # of a life, beyond which it is not shrunk: that would take minutes
+_SLOW_S = 0.5  # of a life; a longer one is not shrunk, which would take minutes
 _GAPS = st.sampled_from([0, 1, 1, 4, 5, 9, 10, 11, 40, 900])
 _ROWS = st.lists(_GAPS, min_size=1, max_size=5)
 _MOST_SPLITS = 5
@@ -34,7 +34,7 @@ _MOST_SPLITS = 5
 
 @dataclass(frozen=True)
 class _Terms:
-    """What a machine is made for; Hypothesis makes its instances without arguments."""
+    """The arguments of a machine, because Hypothesis makes its instances without any."""
 
     begin: Callable[..., Scenario]
     abilities: Abilities
@@ -147,7 +147,7 @@ class _Life(RuleBasedStateMachine):
             if self.scenario.failure is None:
                 self.scenario.end()
             else:
-                with suppress(Exception):  # what went wrong first is what is told
+                with suppress(Exception):  # the first failure counts
                     self.scenario.lab.close()
         finally:
             if self.scenario.failure is not None:
@@ -156,24 +156,23 @@ class _Life(RuleBasedStateMachine):
 
 
 def live_many_lives(lab: Lab, drifts_s: tuple[int | None, ...], seconds: float) -> None:
-    """Make up lives for about so many seconds, and tell the lab what happened in them.
+    """Make up lives for a number of seconds, and tell the lab their events.
 
     drifts_s: the max drifts that are tried.
 
-    Raises ConformanceError for the first that goes wrong, as short as it can be made where that is
-    quick, with the code that lives it again.
+    Raises ConformanceError for the first life that goes wrong, shrunk if that is quick, with the code that repeats it.
     """
     terms = _Terms(_beginner(lab.make, lab.open_run, lab.patience_s), lab.harness.abilities, drifts_s, lab.seen)
     life_s = _seconds_of_a_life(terms)
     if life_s > _SLOW_S:
-        life_s = min(life_s, _seconds_of_a_life(terms))  # the first one may have imported what all of them need
+        life_s = min(life_s, _seconds_of_a_life(terms))  # the first one may have imported modules for all
     lives = max(_FEWEST_LIVES, min(_MOST_LIVES, int(seconds / life_s)))
     lab.tell(f"live up to {lives} lives of up to {_STEPS} steps")
     phases = [Phase.generate] if life_s > _SLOW_S else [Phase.generate, Phase.shrink]
-    known: Any = type("Life", (_Life,), {"terms": terms})
+    life: Any = type("Life", (_Life,), {"terms": terms})
     try:
         run_state_machine_as_test(
-            known,
+            life,
             settings=settings(
                 max_examples=lives,
                 stateful_step_count=_STEPS,
@@ -200,7 +199,7 @@ def _beginner(make: HarnessFactory, open_run: OpenRun, patience_s: float) -> Cal
 
 
 def _seconds_of_a_life(terms: _Terms) -> float:
-    """Live a life that is not made up, which has of everything something, and return how long it took."""
+    """Live a fixed life with some of each step, and return its seconds."""
     begun = time.monotonic()
     with terms.begin(max_drift_s=terms.drifts_s[0]) as scenario:
         scenario.new_split(0, 1, 2)

@@ -1,4 +1,4 @@
-"""What plans the batches of a query that the kit runs: tidegate's coordinator, on a clock of its own."""
+"""The planner of a query that the kit runs: tidegate's coordinator, on a clock of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.sources.contract import Source
 __all__ = ["WALL_S", "Clock", "OpenRun", "Run", "open_coordinator"]
 
 WALL_S = 1_767_225_600.0 + 30 * 86_400
-"""What wall clocks of scenarios begin with, in seconds: 30 days after their first event time."""
+"""The begin of wall clocks in scenarios, in seconds: 30 days after the first event time."""
 
 
 class Clock:
@@ -26,7 +26,7 @@ class Clock:
 
     @property
     def clocks(self) -> Clocks:
-        """What a coordinator takes."""
+        """The clocks for a coordinator."""
         return Clocks(lambda: self.now_s, lambda: WALL_S + self.now_s, self.sleep)
 
     def sleep(self, seconds: float) -> None:
@@ -35,7 +35,7 @@ class Clock:
 
 
 class Run(Protocol):
-    """What a query asks of a planner; a SourceCoordinator, or one with a sin."""
+    """The contract of a planner: a SourceCoordinator, or a mutant of one."""
 
     def bound_run(self) -> None:
         """Fix the ends of this run (Trigger.AvailableNow)."""
@@ -46,11 +46,11 @@ class Run(Protocol):
     def tasks(self, start: Json, end: Json) -> list[ReadTask]:
         """Return the tasks of a batch."""
 
-    def report(self) -> Json | None:
-        """Return what the last plan decided."""
+    def source_progress(self) -> Json | None:
+        """Return the progress of the source after the last plan."""
 
     def close(self) -> None:
-        """Free what is held."""
+        """Release all resources."""
 
 
 OpenRun: TypeAlias = Callable[[Source, Clocks, int], Run]

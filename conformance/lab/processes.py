@@ -1,4 +1,4 @@
-"""Processes of this machine, as Linux shows them in /proc; on other systems there are none to be seen."""
+"""Reads the processes of this machine from Linux's /proc; other systems show none."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _PROC = Path("/proc")
 
 
 def children() -> dict[int, list[int]]:
-    """Return the children of each process that has some, but for those that have ended."""
-    found: dict[int, list[int]] = {}
+    """Return the running children of each process."""
+    by_parent: dict[int, list[int]] = {}
     for folder in _PROC.glob("[0-9]*"):
         with suppress(OSError):  # it has just ended
             state, parent = (folder / "stat").read_bytes().rpartition(b")")[2].split()[:2]
             if state != b"Z":
-                found.setdefault(int(parent), []).append(int(folder.name))
-    return found
+                by_parent.setdefault(int(parent), []).append(int(folder.name))
+    return by_parent
 
 
 def command(pid: int) -> str:

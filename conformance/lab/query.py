@@ -1,4 +1,4 @@
-"""A query without Spark: calls a coordinator exactly as Spark's MicroBatchExecution does, on a clock of its own.
+"""A query without Spark: it calls a coordinator exactly as Spark's MicroBatchExecution does, on a clock of its own.
 
 An offset is logged before its batch is read, and a batch is committed after it.  A new run reads the
 last batch that was logged and not committed again, and only then plans.
@@ -25,12 +25,12 @@ from tidegate.sources.contract import Source
 
 __all__ = ["Batch", "Query"]
 
-_PAUSE_S = 0.01  # of real time, for what a connector does beside its plans; the query's clock goes on by itself
+_PAUSE_S = 0.01  # of real time, for background work of a connector; the query has a clock of its own
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One batch that was read.
+    """A batch that was read.
 
     number: from 0.
     start, end: its offsets.
@@ -45,21 +45,21 @@ class Batch:
     @property
     def watermark_ms(self) -> int | None:
         """The source's watermark at its end."""
-        found: int | None = self.end.get("watermark")
-        return found
+        value: int | None = self.end.get("watermark")
+        return value
 
     @property
     def bound_ms(self) -> int | None:
-        """Where it was cut."""
-        found: int | None = self.end.get("bound")
-        return found
+        """The bound at which it was cut."""
+        value: int | None = self.end.get("bound")
+        return value
 
 
 @dataclass
 class Query:
     """One query with its checkpoint, started and ended again and again.
 
-    lab: where it reads, and which planner it runs.
+    lab: with the harness and the planner.
     """
 
     lab: Lab
@@ -71,7 +71,7 @@ class Query:
     run: Run | None = None
 
     def start(self, *, bounded: bool = False, source: Source | None = None) -> None:
-        """Begin a run, and read a batch again that the last one did not commit."""
+        """Begin a run, and repeat a batch that the last run did not commit."""
         if source is not None:
             self.source = source
         self.lab.tell("start the query" + (" with Trigger.AvailableNow" if bounded else ""))
@@ -84,12 +84,12 @@ class Query:
             self.commit(self.read())
 
     def crash(self) -> None:
-        """Forget the run without a word, as SIGKILL does; the checkpoint stays."""
+        """Drop the run without closing it, as SIGKILL does; the checkpoint stays."""
         self.lab.tell("kill the planner")
         self.run = None
 
     def stop(self) -> None:
-        """End the run in order."""
+        """End the run regularly."""
         self.lab.tell("stop the query")
         if self.run is not None:
             self.run.close()
@@ -97,7 +97,7 @@ class Query:
 
     @property
     def running(self) -> Run:
-        """The run that goes on."""
+        """The present run."""
         if self.run is None:
             self.start()
         assert self.run is not None  # noqa: S101 - start() has just set it
@@ -139,7 +139,7 @@ class Query:
         return batch
 
     def steps(self, most: int = 1_000, budget: Budget = UNLIMITED) -> Iterator[Batch]:
-        """Yield batches until there is nothing to do; raises ConformanceError if that never comes."""
+        """Yield batches until there is nothing to do; raises ConformanceError if they never end."""
         for _ in range(most):
             batch = self.step(budget)
             if batch is None:
@@ -153,13 +153,13 @@ class Query:
             pass
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass on the query's clock, and make the batches that come of it."""
+        """Let time pass on the query's clock, and make the batches that follow."""
         self.lab.tell(f"{seconds:g} s pass")
         self.clock.sleep(seconds)
         self.rest()
 
     def run_until(self, condition: Callable[[], object], complaint: str, *budgets: Budget) -> None:
-        """Make batches until a condition holds; raises ConformanceError when it does not, and no more rows come.
+        """Make batches until a condition holds; raises ConformanceError if no more rows come before.
 
         budgets: of the batches, in turn; none: unlimited.
         """
@@ -175,13 +175,13 @@ class Query:
                 time.sleep(_PAUSE_S)
 
     def run_until_read(self, rows: Iterable[Row], *budgets: Budget) -> None:
-        """Make batches, each with the next of the budgets, until all of some rows are there."""
+        """Make batches, each with the next of the budgets, until some rows are all delivered."""
         wanted = {row.key for row in rows}
         complaint = f"{len(wanted)} rows were written and not all delivered"
         self.run_until(lambda: wanted <= set(self.delivered), complaint, *budgets)
 
     def finish(self) -> None:
-        """Begin a bounded run (Trigger.AvailableNow) and make its batches; all that is there must come."""
+        """Begin a bounded run (Trigger.AvailableNow) and make its batches; all present rows must come."""
         self.start(bounded=True)
         self.rest()
         self.stop()
@@ -192,8 +192,8 @@ class Query:
         return [key for batch in self.batches for key in batch.keys]
 
     def missing(self) -> str | None:
-        """Say what of all that was written is not delivered, or twice, or out of order; None: nothing."""
-        # What lies in one position may be sorted by time against other positions of the split.
+        """Return a description of the written rows that are missing, doubled or out of order; None: none are."""
+        # Rows of one position may be sorted by time against other positions of the split.
         in_order = self.lab.can(Ability.ROW_POSITIONS)
         return difference(self.lab.written, self.delivered, in_order=in_order)
 
@@ -214,8 +214,8 @@ def _split_of(key: str) -> str:
 
 
 def _parsed(text: str) -> Json:
-    found: Json = json.loads(text)
-    return found
+    offset: Json = json.loads(text)
+    return offset
 
 
 def _listed(keys: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Judges how a connector says no: by an error of tidegate, in one sentence."""
+"""Judges refusals of a connector: an error of tidegate, in one sentence."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _TRACES = ("Traceback (most recent call last)", 'File "', "<object object", " ob
 def refusal(
     lab: Lab, doing: str, call: Callable[[], object], kind: type[TidegateError] = TidegateError
 ) -> TidegateError | None:
-    """Return the error with which a call says no; None: it says nothing.
+    """Return the error of a call that refuses; None: it raises nothing.
 
-    Raises ConformanceError when it raises anything else, or not one sentence.
+    Raises ConformanceError if it raises another error, or not one sentence.
     """
     try:
         call()
@@ -39,5 +39,5 @@ def expect_sentence(lab: Lab, doing: str, error: TidegateError) -> None:
     lab.expect(text.strip(), f"{doing}: raises {name} without a word")
     lab.expect("\n" not in text.strip(), f"{doing}: raises {name} with several lines instead of one sentence: {text}")
     lab.expect(len(text) <= _LONGEST, f"{doing}: raises {name} with {len(text)} characters: {text[:_LONGEST]}...")
-    found = [trace for trace in _TRACES if trace in text]
-    lab.expect(not found, f"{doing}: raises {name} with what only programmers read ({found}): {text}")
+    traces = [trace for trace in _TRACES if trace in text]
+    lab.expect(not traces, f"{doing}: raises {name} with what only programmers read ({traces}): {text}")

@@ -1,4 +1,4 @@
-"""What this process holds: threads, child processes, sockets, files; and what a call does to get at the outside."""
+"""Observes this process: its threads, child processes, sockets and files, and the outside effects of a call."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ _listeners: dict[int, list[str]] = {}  # by thread
 
 @dataclass(frozen=True)
 class Resources:
-    """What a process held at a moment, by kind: for each thing its name.
+    """The resources of a process at a moment: names by kind.
 
-    Where the system does not show children or what a descriptor is, those are left out.
+    Without support of the system, children and the kinds of descriptors are left out.
     """
 
     kinds: Mapping[str, Mapping[object, str]]
 
     @classmethod
     def now(cls) -> Resources:
-        """Look."""
+        """Return the present resources."""
         kinds: dict[str, dict[object, str]] = {
             "thread": {thread.ident: thread.name for thread in threading.enumerate()},
             "child process": {pid: command(pid) for pid in children().get(os.getpid(), ())},
@@ -62,9 +62,9 @@ class Resources:
         return cls(kinds)
 
     def beyond(self, before: Resources) -> str | None:
-        """Say of what there is more than before; None: of nothing.
+        """Return a clause on the kinds with more resources than before; None: there are none.
 
-        Counted by kind, for what a pool holds may be another one than before.
+        Counted by kind, because a pool may have replaced its resources.
         """
         grown = []
         for kind, now in self.kinds.items():
@@ -77,7 +77,7 @@ class Resources:
 
 @contextmanager
 def acts() -> Iterator[list[str]]:
-    """Note what this thread does to reach other processes or to change files, as far as Python sees it (PEP 578)."""
+    """Note this thread's actions on other processes and files, as far as Python sees them (PEP 578)."""
     _install()
     done = _listeners[threading.get_ident()] = []
     try:
@@ -88,7 +88,7 @@ def acts() -> Iterator[list[str]]:
 
 @cache
 def _install() -> None:
-    sys.addaudithook(_notice)  # there is no way to take one away
+    sys.addaudithook(_notice)  # an audit hook cannot be removed
 
 
 def _notice(event: str, arguments: tuple[Any, ...]) -> None:
@@ -99,7 +99,7 @@ def _notice(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _harmless(event: str, arguments: tuple[Any, ...]) -> bool:
-    """Tell whether a file is only read, or is what Python itself keeps of a module that is imported first now."""
+    """Tell whether a file is only read, or is Python's cache of a module that is now imported first."""
     path = arguments[0]
     opened = isinstance(path, int)  # a descriptor, of what was noticed when it was opened
     reads = event == "open" and not arguments[2] & (os.O_WRONLY | os.O_RDWR)
@@ -111,10 +111,10 @@ def _target(event: str, arguments: tuple[Any, ...]) -> str:
 
 
 def _descriptors() -> dict[int, str]:
-    found: dict[int, str] = {}
+    kinds: dict[int, str] = {}
     if _DESCRIPTORS is None:
-        return found
+        return kinds
     for name in os.listdir(_DESCRIPTORS):  # noqa: PTH208 - names alone are wanted
         with suppress(OSError):  # the one that listed them is gone by now
-            found[int(name)] = os.readlink(_DESCRIPTORS / name) if _DESCRIPTORS.parts[1] == "proc" else "descriptor"  # noqa: PTH115
-    return found
+            kinds[int(name)] = os.readlink(_DESCRIPTORS / name) if _DESCRIPTORS.parts[1] == "proc" else "descriptor"  # noqa: PTH115
+    return kinds

@@ -1,4 +1,4 @@
-"""Does something with a harness in a thread of its own, so that what hangs in a connector hangs nobody else."""
+"""Runs an action with a harness in a thread of its own, so that a hanging connector hangs nothing else."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from tidegate.conformance.lab.lab import Lab
 
 __all__ = ["Trial"]
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 _CLOSING_S = 10.0
 
 
-class Trial(threading.Thread, Generic[_Found]):
-    """Something that is done once, in a lab of its own, which is closed afterwards.
+class Trial(threading.Thread, Generic[_Result]):
+    """An action that runs once, in a lab of its own, which is closed afterwards.
 
-    lab: None as long as its harness is not made.
-    found: what came of it; None: an error, or nothing yet.
-    error: what ended it, or, when it went well or is skipped, the closing of the lab; None: nothing.
+    lab: None before its harness is made.
+    result: of the action; None: an error, or none yet.
+    error: of the action, or of the closing of the lab if the action went well or was skipped; None: none.
     """
 
-    def __init__(self, what: str, open_lab: Callable[[], Lab], do: Callable[[Lab], _Found]) -> None:
+    def __init__(self, what: str, open_lab: Callable[[], Lab], do: Callable[[Lab], _Result]) -> None:
         super().__init__(name=f"conformance-{what}", daemon=True)
         self._open_lab, self._do = open_lab, do
         self.lab: Lab | None = None
-        self.found: _Found | None = None
+        self.result: _Result | None = None
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """Do it, and close the lab."""
+        """Run the action, and close the lab."""
         try:
             self.lab = self._open_lab()
         except BaseException as error:  # noqa: BLE001 - whatever a connector raises is told
@@ -53,28 +53,28 @@ class Trial(threading.Thread, Generic[_Found]):
         self.join(deadline_s)
         if not self.is_alive():
             return None
-        told = f"it did not end within {deadline_s:g} s\n{self._stacks()}"
+        complaint = f"it did not end within {deadline_s:g} s\n{self._stacks()}"
         if self.lab is not None:
-            # Its own thread may never come to that, and it often ends what hangs; it may hang as well.
+            # Its own thread may never close it, and closing often ends a hang; it may hang as well.
             closing = threading.Thread(target=_close, args=[self.lab], name=f"{self.name}-closing", daemon=True)
             closing.start()
             closing.join(_CLOSING_S)
-        return told
+        return complaint
 
     def _try(self, lab: Lab) -> None:
-        self.found = self._do(lab)
+        self.result = self._do(lab)
 
     def _stacks(self) -> str:
         names = {thread.ident: thread.name for thread in threading.enumerate()}
-        found = []
+        stacks = []
         with suppress(RuntimeError):
             frames = sys._current_frames()  # noqa: SLF001 - documented for this very use
-            for ident in sorted(frames, key=lambda each: each != self.ident):
+            for ident in sorted(frames, key=lambda key: key != self.ident):
                 stack = "".join(traceback.format_stack(frames[ident]))
-                found.append(f"thread {names.get(ident, ident)}:\n{stack}")
-        return "\n".join(found)
+                stacks.append(f"thread {names.get(ident, ident)}:\n{stack}")
+        return "\n".join(stacks)
 
 
 def _close(lab: Lab) -> None:
-    with suppress(BaseException):  # that it hangs is what is told
+    with suppress(BaseException):  # the hang is reported
         lab.close()

@@ -1,6 +1,6 @@
-"""The reference connector: what every rule expects, as plainly as it can be said.
+"""The reference connector: the plainest code that keeps every rule.
 
-It reads rows from memory (``MemoryStore``), and is what the mutants of the kit are made from.
+It reads rows from memory (``MemoryStore``); the mutants of the kit are variants of it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class MemorySource(Source):
     """Reads a MemoryStore.
 
     address: of the store.
-    starting: whether a stream begins with what is there, or behind it.
-    deadline: how long the store may be away before it is an error.
+    starting: whether a stream begins with existing rows, or after them.
+    deadline: how long the store may be away before an error.
     """
 
     connector: ClassVar[str] = "memory"
@@ -57,7 +57,7 @@ class MemorySource(Source):
         return MemoryReader(self)
 
     def client(self) -> StoreClient:
-        """Return a new client of the store, which connects when it is first asked something."""
+        """Return a new client of the store, which connects with its first request."""
         return StoreClient(self.address, self.deadline.total_seconds())
 
     def usable_ms(self, split: SplitId, record: Record) -> int | None:
@@ -87,17 +87,17 @@ class MemoryEnumerator(SplitEnumerator):
         return splits
 
     def starts(self, splits: Collection[SplitId], *, first: bool) -> Positions:
-        """Return the first positions, or those behind what is there."""
+        """Return the first positions, or those after existing rows."""
         at_end = first and self._source.starting == "latest"
         return {split: extent.end if at_end else extent.begin for split, extent in self.extents(splits).items()}
 
     def extents(self, splits: Collection[SplitId]) -> Mapping[SplitId, Extent]:
-        """Return what there is of the splits that there are."""
-        found = self._client.ask("extents", list(splits))
-        return {split: Extent(begin, end, complete=complete) for split, (begin, end, complete) in found.items()}
+        """Return the extents of existing splits."""
+        answers = self._client.ask("extents", list(splits))
+        return {split: Extent(begin, end, complete=complete) for split, (begin, end, complete) in answers.items()}
 
     def peek(self, positions: Positions) -> Mapping[SplitId, Head | None]:
-        """Return for each split the first row that is to be aligned by."""
+        """Return for each split the first row to align by."""
         return {split: next(self._heads(split, position), None) for split, position in positions.items()}
 
     def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
@@ -105,14 +105,14 @@ class MemoryEnumerator(SplitEnumerator):
         times = {
             split: [h.event_time_ms for h in self._heads(split, 0) if h.position < end] for split, end in ends.items()
         }
-        return {split: max(found, default=None) for split, found in times.items()}
+        return {split: max(of_split, default=None) for split, of_split in times.items()}
 
     def lookup(self, event_time_ms: int, splits: Collection[SplitId]) -> Mapping[SplitId, Head | None]:
         """Return for each split the first row at or after an event time."""
         return {s: next((h for h in self._heads(s, 0) if h.event_time_ms >= event_time_ms), None) for s in splits}
 
     def snapshot(self) -> Json | None:
-        """Return which store it is."""
+        """Return the id of the store."""
         return self._state
 
     def close(self) -> None:
@@ -145,12 +145,12 @@ class MemoryReader(SplitReader):
             if self._source.fail_on_data_loss and (extent is None or extent[0] > position):
                 raise DataLossError(f"rows of {wanted.split_id} from {position} on are gone; see failOnDataLoss")
             end = min(position + _BATCH_ROWS, wanted.end)
-            found = client.ask("records", wanted.split_id, position, end, _BATCH_BYTES)
-            for record in found:
+            records = client.ask("records", wanted.split_id, position, end, _BATCH_BYTES)
+            for record in records:
                 self._source.usable_ms(wanted.split_id, record)
-            if found:
-                yield _batch([record.row for record in found])
-            position = found[-1].position + 1 if found else end
+            if records:
+                yield _batch([record.row for record in records])
+            position = records[-1].position + 1 if records else end
 
 
 def _batch(rows: Sequence[Row]) -> pa.RecordBatch:
@@ -191,7 +191,7 @@ class MemoryWriter(Writer):
 class MemoryHarness(Harness):
     """A store of its own; it can do everything.
 
-    source_class: what reads it; a mutant's, where the kit is tested.
+    source_class: of its source; a mutant in tests of the kit.
     """
 
     event_time_column = "at"

@@ -1,6 +1,6 @@
-"""Rows in the memory of this process, for the reference connector; other processes reach them by a socket.
+"""Keeps rows in the memory of this process, for the reference connector; other processes reach them by a socket.
 
-What fails is data, too: while a fault is set, every answer is late, damaged, or does not come.
+A fault is data, too: while one is set, every answer is late, damaged, or does not come.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ANSWER_S = 20.0
 
 
 class Record(NamedTuple):
-    """A row and where it stands; written_ms: when it was appended."""
+    """A row and its position; written_ms: when it was appended."""
 
     position: int
     row: Row
@@ -47,7 +47,7 @@ class _Log:
 class MemoryStore:
     """Splits of rows.  Closed by ``close``.
 
-    address: how a client finds it, from any process of this machine.
+    address: for clients in any process of this machine.
     """
 
     _OPEN: ClassVar[dict[str, MemoryStore]] = {}
@@ -64,7 +64,7 @@ class MemoryStore:
 
     @property
     def address(self) -> str:
-        """What a source is told to find this store; opens the socket when it is first asked for."""
+        """The address of this store for a source; the first access opens the socket."""
         if self._listener is None:
             self._listener = Listener(("127.0.0.1", 0), authkey=self.key.encode())
             threading.Thread(target=self._serve, name="memory-store", daemon=True).start()
@@ -81,7 +81,7 @@ class MemoryStore:
         self._OPEN.pop(self._name, None)
         if self._listener is not None:
             with suppress(OSError):
-                # An accept that waits is not woken by closing what it waits on.
+                # Closing the socket does not wake a waiting accept.
                 Client(self._listener.address, authkey=self.key.encode()).close()
             self._listener.close()
         self._disconnect()
@@ -111,7 +111,7 @@ class MemoryStore:
         """Delete the first rows."""
         with self._lock:
             log = self._logs[split]
-            positions = [each.position for each in log.entries if each is not None]
+            positions = [record.position for record in log.entries if record is not None]
             log.begin = positions[rows] if rows < len(positions) else len(log.entries)
 
     def remove(self, split: str) -> None:
@@ -121,7 +121,7 @@ class MemoryStore:
 
     @contextmanager
     def failing(self, fault: Fault) -> Iterator[None]:
-        """Answer badly, or not at all, until the context is left."""
+        """Answer with a fault until the context ends."""
         self.fault = fault
         if fault in {Fault.DISCONNECT, Fault.CRASH}:
             self._disconnect()
@@ -133,27 +133,29 @@ class MemoryStore:
     # What clients ask.
 
     def splits(self) -> list[str]:
-        """Return the splits that there are."""
+        """Return the existing splits."""
         return [name for name, log in self._logs.items() if log.begin >= 0]
 
     def extents(self, splits: Collection[str]) -> dict[str, tuple[int, int, bool]]:
-        """Return begin, end and whether it is complete, of the splits that there are."""
+        """Return begin, end and completeness of the existing splits."""
         with self._lock:
             logs = {name: self._logs[name] for name in splits if name in self._logs}
             return {n: (log.begin, len(log.entries), log.complete) for n, log in logs.items() if log.begin >= 0}
 
     def records(self, split: str, start: int, end: int | None, most_bytes: int | None = None) -> list[Record]:
-        """Return the rows of a range that there are; at least one, and then no more than have so many bytes."""
+        """Return the rows of a range up to a number of bytes, but at least one."""
         with self._lock:
             log = self._logs[split]
-            found = [each for each in log.entries[max(start, log.begin, 0) : end] if each is not None]
+            records = [record for record in log.entries[max(start, log.begin, 0) : end] if record is not None]
         if most_bytes is None:
-            return found
-        sizes = accumulate(len(each.row.value or "") for each in found)
-        return [each for n, (each, size) in enumerate(zip(found, sizes, strict=True)) if not n or size <= most_bytes]
+            return records
+        sizes = accumulate(len(record.row.value or "") for record in records)
+        return [
+            record for n, (record, size) in enumerate(zip(records, sizes, strict=True)) if not n or size <= most_bytes
+        ]
 
     def answer(self, method: str, arguments: tuple[Any, ...]) -> bytes:
-        """Return what a method says, with a checksum before it, as the fault of the moment leaves it."""
+        """Return a method's answer with a checksum before it, damaged by the present fault."""
         self._answers += 1
         if self.fault in {Fault.DISCONNECT, Fault.CRASH}:
             raise ConnectionResetError("the store is away")
@@ -168,7 +170,7 @@ class MemoryStore:
     def _disconnect(self) -> None:
         with self._lock:
             for connection in self._connections:
-                # Closed by the thread that reads it: the number of a file that another closes may be given anew.
+                # Closed by the thread that reads it: after another thread closes it, its number may be reused.
                 with socket.socket(fileno=os.dup(connection.fileno())) as same, suppress(OSError):
                     same.shutdown(socket.SHUT_RDWR)
 
@@ -182,7 +184,7 @@ class MemoryStore:
                     return
                 continue
             if self._name not in self._OPEN:
-                connection.close()  # it came to wake what waits here
+                connection.close()  # the connection only woke the accept
                 return
             with self._lock:
                 self._connections.append(connection)
@@ -201,7 +203,7 @@ class MemoryStore:
 
 
 class StoreClient:
-    """Asks a store; in the process that holds it, without a socket.  Tries again where that may help."""
+    """Asks a store, without a socket in the process that holds it.  Retries if that may help."""
 
     def __init__(self, address: str, deadline_s: float = 20.0) -> None:
         self._deadline_s = deadline_s
@@ -212,7 +214,7 @@ class StoreClient:
         self._connection: Connection | None = None
 
     def ask(self, method: str, *arguments: Any) -> Any:
-        """Return a store's answer.  Raises DeadlineError when there is none in time."""
+        """Return a store's answer.  Raises DeadlineError if there is none in time."""
         deadline = Deadline(f"reach the store at {self._host}:{self._port}", self._deadline_s)
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Reports in files: JSON for machines, one HTML page for people."""
+"""Writes reports to files: JSON for machines, one HTML page for people."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _FORMATS: Mapping[str, Callable[[Sequence[Report]], str]] = {".html": report_pag
 def report_file(option: str, text: str) -> Path:
     """Return the path of a report, and make its folder, before rules take their minutes.
 
-    Raises OptionError, which names the option, for a name of no known format and where nothing can be written.
+    Raises OptionError, which names the option, for a name of an unknown format and for a folder that cannot be written
+    to.
     """
     path = Path(text)
     if path.suffix.lower() not in _FORMATS:
@@ -36,7 +37,7 @@ def report_file(option: str, text: str) -> Path:
 def writable(option: str, path: Path) -> Path:
     """Return the path of a file, and make its folder.
 
-    Raises OptionError, which names the option, where nothing can be written.
+    Raises OptionError, which names the option, if it cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,5 +49,5 @@ def writable(option: str, path: Path) -> Path:
 
 
 def write_reports(path: Path, reports: Sequence[Report]) -> None:
-    """Write reports to a file, in the format that its name says."""
+    """Write reports to a file, in the format of its name."""
     path.write_text(_FORMATS[path.suffix.lower()](reports), encoding="utf-8")

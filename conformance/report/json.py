@@ -1,6 +1,6 @@
-"""Reports as JSON: for machines, and on their way from the processes in which pytest runs tests.
+"""Formats reports as JSON: for machines, and for the way from pytest's worker processes.
 
-Keys are stable: what is new is added, and what changes its meaning raises ``version``.
+Keys are stable: new ones are added, and a change of meaning raises ``version``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ VERSION = 1
 
 def reports_told(reports: Iterable[Report]) -> dict[str, Any]:
     """Return reports as one document."""
-    return {"version": VERSION, "tidegate": tidegate_version(), "reports": [_report_told(each) for each in reports]}
+    return {"version": VERSION, "tidegate": tidegate_version(), "reports": [_report_told(report) for report in reports]}
 
 
 def verdict_told(verdict: Verdict) -> dict[str, Any]:
@@ -50,42 +50,42 @@ def verdict_told(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def verdict_from(told: dict[str, Any]) -> Verdict:
-    """Return the verdict of which ``verdict_told`` gave the JSON.  Raises OptionError for a rule of another version."""
+def verdict_from(data: dict[str, Any]) -> Verdict:
+    """Return the verdict from its JSON.  Raises OptionError for a rule of another version."""
     return Verdict(
-        rule_named(told["rule"]),
-        Status[told["status"].upper()],
-        told["text"],
-        tuple(told["story"]),
-        told["seconds"],
-        told["connector"],
-        told["raised"],
+        rule_named(data["rule"]),
+        Status[data["status"].upper()],
+        data["text"],
+        tuple(data["story"]),
+        data["seconds"],
+        data["connector"],
+        data["raised"],
     )
 
 
-def opted_out_told(found: OptedOut) -> dict[str, Any]:
-    """Return what a connector goes without as JSON."""
+def opted_out_told(opted: OptedOut) -> dict[str, Any]:
+    """Return the abilities that a connector opts out of as JSON."""
     return {
-        "connector": found.connector,
+        "connector": opted.connector,
         "optedOut": [
             {"ability": ability.name, "why": "cannot" if why.for_ever else "does not yet", "reason": why.reason}
-            for ability, why in found.abilities.items()
+            for ability, why in opted.abilities.items()
         ],
-        "staleOptOuts": [{"ability": ability.name, "sentence": why} for ability, why in found.stale.items()],
+        "staleOptOuts": [{"ability": ability.name, "sentence": why} for ability, why in opted.stale.items()],
     }
 
 
-def opted_out_from(told: dict[str, Any]) -> OptedOut:
-    """Return that of which ``opted_out_told`` gave the JSON."""
+def opted_out_from(data: dict[str, Any]) -> OptedOut:
+    """Return the abilities that a connector opts out of from their JSON."""
     return OptedOut(
-        told["connector"],
-        {Ability[each["ability"]]: OptOut(each["reason"], each["why"] == "cannot") for each in told["optedOut"]},
-        {Ability[each["ability"]]: each["sentence"] for each in told["staleOptOuts"]},
+        data["connector"],
+        {Ability[entry["ability"]]: OptOut(entry["reason"], entry["why"] == "cannot") for entry in data["optedOut"]},
+        {Ability[entry["ability"]]: entry["sentence"] for entry in data["staleOptOuts"]},
     )
 
 
 def tidegate_version() -> str:
-    """Return which version of tidegate this is; empty where it is not installed."""
+    """Return the version of tidegate; empty if it is not installed."""
     try:
         return version("tidegate")
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Reports as one HTML page.  Pure: from reports to text."""
+"""Formats reports as one HTML page.  Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _connector(report: Report, *, alone: bool) -> str:
     parts = [] if alone else [f'<h1 class="{"kept" if report.conforms else "lost"}">{escape(report.headline)}</h1>']
     parts.append(_tiles(report))
     if report.stale:
-        parts.append(_card("Opted out of for nothing", "", [_sentence("lost", each) for each in report.stale.values()]))
+        parts.append(_card("Opted out of for nothing", "", [_sentence("lost", text) for text in report.stale.values()]))
     failures = report.failures
     if failures:
         parts.append(_card("What fails", "", [_rule(verdict, opened=True) for verdict in failures]))
@@ -71,12 +71,12 @@ def _rule(verdict: Verdict, *, opened: bool) -> str:
     )
     reason = status in {Status.SKIPPED, Status.EXEMPT}
     why = _sentence("why", verdict.text.partition("\n")[0]) if reason and not opened else ""
-    told = f"<pre>{escape(verdict.text)}</pre>" if verdict.text else ""
+    details = f"<pre>{escape(verdict.text)}</pre>" if verdict.text else ""
     if verdict.story and status is not Status.PASSED:
-        told += f"<p>What was done:</p><ol>{_items(verdict.story)}</ol>"
+        details += f"<p>What was done:</p><ol>{_items(verdict.story)}</ol>"
     return (
         f'<details class="{_class(status)}"{" open" if opened else ""}>{summary}'
-        f'<div class="told">{told}{_described(verdict)}</div></details>{why}'
+        f'<div class="told">{details}{_described(verdict)}</div></details>{why}'
     )
 
 

@@ -1,4 +1,4 @@
-"""A report in short: a line for each area, and what it goes without."""
+"""Summarizes a report: a line for each area, and notes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["area_lines", "ends", "notes"]
 
 
 def ends(verdicts: list[Verdict]) -> str:
-    """Return how many verdicts there are of each kind, as a phrase."""
+    """Return the number of verdicts of each kind, as a phrase."""
     counts = Counter(verdict.status for verdict in verdicts)
     return ", ".join(f"{counts[status]} {status.value}" for status in Status if counts[status])
 
@@ -20,11 +20,11 @@ def area_lines(report: Report) -> list[str]:
     """Return a line for each area."""
     width = max(map(len, AREAS))
     wide = max(map(len, AREAS.values()))
-    return [f"{area:<{width}}  {AREAS[area]:<{wide}}  {ends(found)}" for area, found in report.by_area.items()]
+    return [f"{area:<{width}}  {AREAS[area]:<{wide}}  {ends(verdicts)}" for area, verdicts in report.by_area.items()]
 
 
 def notes(report: Report) -> list[str]:
-    """Return a line for each rule that does not simply hold, and for each ability that there is not."""
+    """Return a line for each rule that does not simply hold, and for each missing ability."""
     lines = []
     for verdict in report:
         if verdict.status is Status.EXEMPT:

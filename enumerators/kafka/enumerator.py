@@ -6,21 +6,17 @@ import logging
 import math
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import Annotated, TypeVar
-
-from pydantic import Field, TypeAdapter
-from typing_extensions import NotRequired, TypedDict
+from typing import TypeVar
 
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
 from tidegate.enumerators.contract import Divergence, Json, SplitEnumerator
 from tidegate.enumerators.kafka.heads import HeadFinder
 from tidegate.enumerators.kafka.offsets import OffsetsSpec, resolve
+from tidegate.enumerators.kafka.snapshot import KafkaSnapshot
 from tidegate.enumerators.kafka.subscription import Subscription, find_partitions, named_topics
 from tidegate.enumerators.kafka.topics import KnownTopics
-from tidegate.enumerators.snapshots import checked
 from tidegate.errors import CheckpointError, ConnectorError, DataLossError, PositionGoneError
-from tidegate.readers.event_time.assigners import TimeUnit
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient, ListedOffset
 from tidegate.readers.kafka.cluster import UnknownPartitionError
@@ -28,34 +24,23 @@ from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig,
 from tidegate.readers.kafka.peeked import PeekedBatches
 from tidegate.readers.kafka.reader import KafkaDetails
 
-__all__ = ["KafkaEnumerator", "KafkaTimestampEnumerator", "with_detected_unit"]
+__all__ = ["KafkaEnumerator", "KafkaTimestampEnumerator"]
 
 _LOG = logging.getLogger("tidegate.planner")
 _FIRST_CONTACT_S = 5.0
 _LAST_MS = 2**63 - 1
-_UNIT = "eventTimeUnit"
 _LEADER_ELECTION_S = 2.0
 _NAMED = 5
 
 _Answer = TypeVar("_Answer")
 
 
-class _State(TypedDict):
-    cluster: NotRequired[str]
-    eventTimeUnit: NotRequired[TimeUnit]
-    topics: NotRequired[dict[str, Annotated[list[str], Field(min_length=2, max_length=2)]]]
-
-
-_SHAPE = TypeAdapter(_State)
-
-
 class KafkaEnumerator(SplitEnumerator):
-    """Enumerates the partitions of a subscription; looks at single records for their event times.
+    """Enumerates the partitions of a subscription, and peeks at records for their event times.
 
-    starting, stopping: where new queries begin and, if anywhere, end.
-    event_times: where they come from; a unit that is to be detected is asked for once.
-    state: the last run's snapshot: the cluster and the topics that the checkpoint's offsets belong to, and
-        the unit of event times that was detected.
+    starting, stopping: the starts of new queries, and their ends if they have any.
+    event_times: takes them from records; an unknown unit is detected once.
+    state: the last run's snapshot, see KafkaSnapshot.
     fail_on_data_loss: refuse to go on with another cluster, and remember partitions that are gone.
     """
 
@@ -72,14 +57,14 @@ class KafkaEnumerator(SplitEnumerator):
         event_times: RecordTimes | None = None,
         fail_on_data_loss: bool = True,
     ) -> None:
-        state = {} if state is None else checked(state, _SHAPE)
+        stored = KafkaSnapshot.from_json(state)
         self._client = KafkaClient(config)
         self._committed = config.isolation_level == "read_committed"
         self._subscription, self._starting, self._stopping = subscription, starting, stopping
-        self._cluster_id: str | None = state.get("cluster")
-        self._topics = KnownTopics(state.get("topics", {}))
-        event_times = with_detected_unit(event_times or RecordTimes(), state)
-        self._detected = event_times.unit_is_unknown or state.get(_UNIT) is not None
+        self._cluster_id = stored.cluster_id
+        self._topics = KnownTopics(stored.topics)
+        event_times = stored.with_detected_unit(event_times or RecordTimes())
+        self._detects_unit = event_times.unit_is_unknown or stored.event_time_unit is not None
         self._find_head = HeadFinder(event_times, wall_clock=self.wall_clock)
         self._peeked = PeekedBatches()
         self._clock_ahead_s = 0.0
@@ -104,11 +89,11 @@ class KafkaEnumerator(SplitEnumerator):
         return [partition.split_id for partition in self._found]
 
     def wall_clock(self) -> float:
-        """Return the cluster's time, or the driver's where the cluster does not tell."""
+        """Return the cluster's time, or the driver's if the cluster does not tell its own."""
         return time.time() + self._clock_ahead_s
 
     def details(self, wanted: SplitRange) -> KafkaDetails:
-        """Return the time by which a reader tells what is in the future, and whose records are planned."""
+        """Return the clock by which the future is judged, and the topic and the leader whose records are planned."""
         if not self._met:  # a batch that an earlier run planned
             self.discover()
         partition = TopicPartition.of(wanted.split_id)
@@ -116,7 +101,7 @@ class KafkaEnumerator(SplitEnumerator):
         return KafkaDetails(int(self.wall_clock() * 1000), topic_id, self._topics.epoch(partition))
 
     def forget(self, removed: Positions) -> Collection[SplitId]:
-        """Return the partitions that the cluster has no more, where data loss is accepted: they never come back."""
+        """Return the partitions that no longer exist, if data loss is accepted: they never come back."""
         if self._fail_on_data_loss:
             return ()
         gone = self.lost(removed)
@@ -127,7 +112,7 @@ class KafkaEnumerator(SplitEnumerator):
         return gone
 
     def lost(self, removed: Positions) -> list[SplitId]:
-        """Return the partitions that the cluster has no more; others are only not subscribed."""
+        """Return the partitions that no longer exist; others are only not subscribed."""
         partitions = _partitions(removed)
         topics = {p.topic for p in partitions}
         there = self._client.partitions(topics, expected=topics) if partitions else {}
@@ -138,7 +123,7 @@ class KafkaEnumerator(SplitEnumerator):
         spec = self._starting if first else OffsetsSpec("startingOffsets", EARLIEST)
         starts = _by_split(resolve(spec, _partitions(splits), self._client))
         if self._find_head.event_times.unit_is_unknown:
-            self.peek(starts)  # executors must know the unit, also where nothing is planned by time
+            self.peek(starts)  # executors must know the unit, even if nothing is planned by time
         return starts
 
     def stops(self, splits: Collection[SplitId]) -> Mapping[SplitId, int | None]:
@@ -154,8 +139,8 @@ class KafkaEnumerator(SplitEnumerator):
         return self._reachable_extents(splits)[0]
 
     def available_extents(self, splits: Collection[SplitId]) -> tuple[Mapping[SplitId, Extent], Mapping[SplitId, str]]:
-        """Ask as ``extents`` does, but wait for leaders only as long as electing one takes; also later, in peeks."""
-        # Who waited for a partition once need not wait for it again each time.
+        """Ask as ``extents`` does, but wait for leaders only as long as an election takes; also later, in peeks."""
+        # A partition that was waited for once need not be waited for each time.
         self._client.wait_for_leaders(0.0 if self._away else _LEADER_ELECTION_S)
         extents, away = self._reachable_extents(splits)
         if away and not extents:
@@ -165,20 +150,20 @@ class KafkaEnumerator(SplitEnumerator):
         return extents, away
 
     def validate(self, positions: Positions) -> Mapping[SplitId, Divergence]:
-        """Compare the ids of topics, and leader epochs where they have changed."""
+        """Compare the ids of topics, and leader epochs that have changed."""
         self._ask_for_topics_of([s for s, at in positions.items() if self._ends.get(s, at) < at])
         if self._topics.is_settled:
             return {}
         by_partition = {TopicPartition.of(split): position for split, position in positions.items()}
-        found = self._asked(
+        divergences = self._asked(
             lambda: self._topics.divergences(
                 by_partition, self._begins, self._client.topic_ids, self._client.epoch_ends
             )
         )
-        return {partition.split_id: divergence for partition, divergence in found.items()}
+        return {partition.split_id: divergence for partition, divergence in divergences.items()}
 
     def _ask_for_topics_of(self, shorter: Collection[SplitId]) -> None:
-        """Learn of topics that were created anew since the last look: logs that end before their positions tell."""
+        """Find topics that were recreated since the last look, as logs that end before their positions show."""
         if shorter:
             self._client.partitions({partition.topic for partition in _partitions(shorter)})
             self._topics.observe(self._leader_epochs, self._client.topic_ids)
@@ -216,12 +201,12 @@ class KafkaEnumerator(SplitEnumerator):
         failures: dict[TopicPartition, ConnectorError],
         isolation_level: IsolationLevel | None = None,
     ) -> dict[TopicPartition, ListedOffset]:
-        found, failed = self._client.reachable_offsets(partitions, point, isolation_level=isolation_level)
+        offsets, failed = self._client.reachable_offsets(partitions, point, isolation_level=isolation_level)
         failures.update(failed)
-        return found
+        return offsets
 
     def _asked(self, ask: Callable[[], _Answer]) -> _Answer:
-        """Return an answer about partitions.  Raises PositionGoneError for one that was deleted by now."""
+        """Return an answer about partitions.  Raises PositionGoneError if one was deleted by now."""
         try:
             return ask()
         except UnknownPartitionError as error:
@@ -234,24 +219,20 @@ class KafkaEnumerator(SplitEnumerator):
         return Cost(sum(rows.values()), int(sum(count * size(TopicPartition.of(s)) for s, count in rows.items())))
 
     def peek(self, positions: Positions) -> Mapping[SplitId, Head | None]:
-        """Look at the first record that counts, and that the isolation level shows, at or after each position."""
+        """Look at the first visible record that counts at or after each position."""
         at = {TopicPartition.of(split): position for split, position in positions.items()}
-        found = self._asked(lambda: self._client.peek(at, self._find_head, self._peeked, self._topics.ids))
-        return {p.split_id: Head(*seen) if seen is not None else None for p, seen in found.items()}
+        heads = self._asked(lambda: self._client.peek(at, self._find_head, self._peeked, self._topics.ids))
+        return {p.split_id: Head(*seen) if seen is not None else None for p, seen in heads.items()}
 
     def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
-        """Leave all partitions to peeks, for Kafka knows nothing of these times."""
+        """Leave all partitions to peeks, because Kafka knows nothing of these times."""
         del ends
         return {}
 
     def snapshot(self) -> Json | None:
-        """Name the cluster and the topics, for offsets mean nothing on others, and the unit that was detected."""
-        state: Json = {} if self._cluster_id is None else {"cluster": self._cluster_id}
-        if self._detected and (unit := getattr(self._find_head.event_times.assigner, "unit", None)) is not None:
-            state[_UNIT] = unit
-        if topics := self._topics.snapshot():
-            state["topics"] = topics
-        return state or None
+        """Return the cluster and the topics that the offsets belong to, and the detected unit."""
+        unit = getattr(self._find_head.event_times.assigner, "unit", None) if self._detects_unit else None
+        return KafkaSnapshot(self._cluster_id, unit, self._topics.snapshot()).to_json()
 
     def close(self) -> None:
         """Close the connections."""
@@ -273,29 +254,26 @@ class KafkaEnumerator(SplitEnumerator):
 
 
 class KafkaTimestampEnumerator(KafkaEnumerator):
-    """Knows where event times stand without reading: Kafka indexes record timestamps."""
+    """Knows the positions of event times without reading: Kafka indexes record timestamps."""
 
     def lookup(self, event_time_ms: int, splits: Collection[SplitId]) -> Mapping[SplitId, Head | None]:
         """Find the first entry at or after a time; it may be a transaction marker."""
-        # Kafka takes negative times for the log's ends, and greater ones than a Long not at all.
+        # To Kafka, negative times name the log's ends, and times beyond a Long are errors.
         time_ms = min(max(event_time_ms, 0), _LAST_MS)
         answers = self._asked(lambda: self._client.list_offsets(dict.fromkeys(_partitions(splits), time_ms)))
         return {p.split_id: Head(offset, at) if offset >= 0 else None for p, (offset, at) in answers.items()}
 
     def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
-        """Ask for the greatest timestamp; leave a partition where that is no record before the end to peeks."""
+        """Ask for the greatest timestamp; leave a partition to peeks if that is no record before the end."""
         begins = {split: self._begins.get(TopicPartition.of(split), 0) for split in ends}
         wanted = {TopicPartition.of(s): MAX_TIMESTAMP for s in ends}
         answers = self._asked(lambda: self._client.list_offsets(wanted))
-        # Kafka may also name a record that is deleted by now.
-        candidates = {s: Head(*found) for p, found in answers.items() if begins[s := p.split_id] <= found[0] < ends[s]}
+        # Kafka may also name a record that was deleted.
+        candidates = {
+            s: Head(*listed) for p, listed in answers.items() if begins[s := p.split_id] <= listed[0] < ends[s]
+        }
         seen = self.peek({s: head.position for s, head in candidates.items()}) if candidates else {}
         return {s: head.event_time_ms for s, head in candidates.items() if seen[s] == head}
-
-
-def with_detected_unit(event_times: RecordTimes, state: Json | None) -> RecordTimes:
-    """Return the event times with the unit that the snapshot ``state`` holds, where one is to be detected."""
-    return event_times.with_unit((state or {}).get(_UNIT)) if event_times.unit_is_unknown else event_times
 
 
 def _partitions(splits: Collection[SplitId]) -> list[TopicPartition]:

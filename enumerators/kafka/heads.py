@@ -1,4 +1,4 @@
-"""Finds the record of a Kafka record batch that alignment sees first."""
+"""Finds the first record of a Kafka record batch to align by."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ __all__ = ["HeadFinder"]
 _LOG = logging.getLogger("tidegate.planner")
 _EVERY_POSITION = 2**63 - 1
 _MOST_BATCH_BYTES = 2 << 20
-_SMOOTHING = 0.2  # of the newest batch in the mean size of a record
+_SMOOTHING = 0.2  # weight of the newest batch in the mean size of a record
 
 
 class HeadFinder:
-    """Finds the first record of a batch that is not left out by the event-time policy.
+    """Finds the first record of a batch that the event-time policy does not leave out.
 
-    Learns on the way: the unit of the event times, whether the broker stamps a topic's records, and
-    what a record takes.
+    Learns the unit of the event times, whether the broker stamps a topic's records, and the size of a record.
 
     event_times: with the unit, once one was detected.
     wall_clock: seconds since the epoch.
@@ -52,9 +51,9 @@ class HeadFinder:
         return self._by_rows(partition, batch, position)
 
     def bytes_per_record(self, partition: TopicPartition) -> float:
-        """Return about what a record takes in the log; that of all partitions where none was seen."""
-        known = self._bytes_per_record
-        return known.get(partition) or (sum(known.values()) / len(known) if known else 1.0)
+        """Return the mean size of a record in the log; that of all partitions if none was seen."""
+        sizes = self._bytes_per_record
+        return sizes.get(partition) or (sum(sizes.values()) / len(sizes) if sizes else 1.0)
 
     def _observe(self, partition: TopicPartition, batch: RecordBatch) -> None:
         size = len(batch.data) / (batch.last_offset - batch.base_offset + 1)
@@ -74,10 +73,10 @@ class HeadFinder:
         now_ms = self._now_ms()
         policy = self.event_times.policy
         lowest_ms, highest_ms = policy.searched(now_ms)
-        found = first_record(batch, position, lowest_ms=lowest_ms, highest_ms=highest_ms)
-        if found is not None and not policy.accepts(found[1], now_ms):
-            self.event_times.check_timestamp(partition.split_id, *found, now_ms)
-        return found
+        head = first_record(batch, position, lowest_ms=lowest_ms, highest_ms=highest_ms)
+        if head is not None and not policy.accepts(head[1], now_ms):
+            self.event_times.check_timestamp(partition.split_id, *head, now_ms)
+        return head
 
     def _by_rows(self, partition: TopicPartition, batch: RecordBatch, position: int) -> tuple[int, int] | None:
         from tidegate.readers.kafka.records.decoder import RecordDecoder
@@ -88,14 +87,14 @@ class HeadFinder:
         added = decoder.add(batch, position, _EVERY_POSITION)
         for rows in chain(added, decoder.flush()):
             self.event_times = self.event_times.with_unit(self.event_times.detect(rows))
-            if (found := self._first_usable(rows)) is not None:
-                return found
+            if (head := self._first_usable(rows)) is not None:
+                return head
         return None
 
     def _first_usable(self, rows: pa.RecordBatch) -> tuple[int, int] | None:
         start, count = 0, 1
         while start < rows.num_rows:
-            # The first row will do, but for rows that are left out.
+            # The first row counts unless it is left out.
             some = rows.slice(start, count)
             for row, at_ms in enumerate(self.event_times.times(some, self._now_ms()).to_pylist()):
                 if at_ms is not None:

@@ -1,4 +1,4 @@
-"""Where reading of Kafka partitions starts and stops: the many ways to say it, and one resolution."""
+"""Resolves the starts and stops of Kafka partitions from the options that name them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ OffsetPoint: TypeAlias = int | ByTimestamp
 class OffsetsSpec:
     """A point in every partition.
 
-    option: the option that said so, for error messages.
-    default: the point where ``by_partition`` is empty.
-    by_partition: a point for every partition there is, as in Spark's JSON options.
-    without_record: what a time past the last record means.
+    option: the name of the option, for error messages.
+    default: the point of all partitions if ``by_partition`` is empty.
+    by_partition: a point for every partition, as in Spark's JSON options.
+    without_record: the point that a time past the last record means.
     """
 
     option: str
@@ -47,7 +47,7 @@ class OffsetsSpec:
             return self.default
         if partition not in self.by_partition:
             raise OptionError(
-                f"{self.option} says nothing of partition {partition.split_id}, but it must name every partition "
+                f"{self.option} does not name partition {partition.split_id}, but it must name every partition "
                 "(-2 is its beginning, -1 its end)"
             )
         return self.by_partition[partition]
@@ -98,20 +98,20 @@ def _first_records(
 ) -> dict[TopicPartition, tuple[int | None, int]]:
     """Return for each partition the offset of its first record at or after a time, and its end.
 
-    Kafka also answers with transaction markers, which carry the wall clock: all of a transactional
-    history then seems to lie before any time.  Where the answer is no record, what follows it is
-    bisected, which is exact as far as that is in order.
+    Kafka also answers with transaction markers, which carry the wall clock: a whole transactional history then seems to
+    lie before any time.  If the answer is no record, the rest of the log is bisected, which is exact if its records are
+    in order.
     """
     if not times_ms:
         return {}
     ends = {p: offset for p, (offset, _) in client.list_offsets(dict.fromkeys(times_ms, LATEST)).items()}
     answers = {p: answer for p, answer in client.list_offsets(times_ms).items() if 0 <= answer[0] < ends[p]}
     records = client.peek({p: offset for p, (offset, _) in answers.items()}) if answers else {}
-    found: dict[TopicPartition, int | None] = dict.fromkeys(times_ms)
+    offsets: dict[TopicPartition, int | None] = dict.fromkeys(times_ms)
     searches: dict[TopicPartition, Bisection] = {}
     for partition, record in records.items():
         if record is not None and record[1] >= times_ms[partition]:
-            found[partition] = record[0]
+            offsets[partition] = record[0]
         elif record is not None:
             searches[partition] = Bisection(Head(*record), ends[partition], times_ms[partition], exact=True)
     while asked := {p: position for p, search in searches.items() if (position := search.question()) is not None}:
@@ -119,8 +119,8 @@ def _first_records(
             searches[partition].answer(asked[partition], None if seen is None else Head(*seen))
     for partition, search in searches.items():
         position, next_ms = search.result()
-        found[partition] = None if next_ms is None else position
-    return {p: (record, ends[p]) for p, record in found.items()}
+        offsets[partition] = None if next_ms is None else position
+    return {p: (record, ends[p]) for p, record in offsets.items()}
 
 
 def _existing(spec: OffsetsSpec, partition: TopicPartition, offset: int, end: int) -> int:

@@ -1,4 +1,4 @@
-"""Which Kafka partitions a source reads: by topics, by a pattern, or one by one."""
+"""Subscriptions to Kafka partitions: by topics, by a pattern, or one by one."""
 
 from __future__ import annotations
 
@@ -44,12 +44,11 @@ Subscription: TypeAlias = Subscribe | SubscribePattern | Assign
 def find_partitions(
     subscription: Subscription, client: KafkaClient, known: Collection[str] = (), *, deadline_s: float | None = None
 ) -> list[TopicPartition]:
-    """Return the partitions there are now.
+    """Return the partitions that exist now.
 
-    known: topics that were found before; one that was deleted since is left out.
+    known: topics that existed before; those that were deleted since are left out.
 
-    Raises ConnectorError when another topic or partition that is named does not exist; a pattern may
-    match nothing yet.
+    Raises ConnectorError if any other named topic or partition does not exist; a pattern may match nothing yet.
     """
     if isinstance(subscription, SubscribePattern):
         expected = [topic for topic in known if re.fullmatch(subscription.pattern, topic)]
@@ -76,7 +75,7 @@ def find_partitions(
             )
             if partition.topic not in known:
                 raise ConnectorError(sentence)
-            _LOG.warning("%s", sentence)  # the topic may have been created anew with fewer
+            _LOG.warning("%s", sentence)  # the topic may have been recreated with fewer
     return [p for p in subscription.partitions if p.partition in topics.get(p.topic, ())]
 
 
@@ -95,12 +94,12 @@ def _existing(
     named: tuple[str, ...], client: KafkaClient, known: Collection[str], deadline_s: float | None
 ) -> Mapping[str, tuple[int, ...]]:
     expected = [topic for topic in named if topic in known]
-    found = client.partitions(named, expected=expected, deadline_s=deadline_s)
+    topics = client.partitions(named, expected=expected, deadline_s=deadline_s)
     for topic in named:
-        if topic not in found and topic not in known:
+        if topic not in topics and topic not in known:
             hint = did_you_mean(topic, client.partitions())
             raise ConnectorError(f"topic {topic!r} does not exist at {client.config.bootstrap_servers}{hint}")
-    return found
+    return topics
 
 
 def _ids(partitions: tuple[int, ...]) -> str:

@@ -1,4 +1,4 @@
-"""The Kafka topics of a query's positions: a name may be given to another topic, and a log may be cut.
+"""Tracks the Kafka topics of a query's positions: another topic may take a name, and a log may be cut.
 
 A topic is its id, not its name (KIP-516).  A position is valid within the leader epoch under which it
 was planned: that leader's log held all before it (KIP-320).  Kept in the snapshot, small:
@@ -23,14 +23,14 @@ __all__ = ["KnownTopics"]
 _NO_EPOCH = -1
 
 EpochEnds: TypeAlias = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, tuple[int, int]]]
-"""For each partition and epoch: the newest epoch up to it that the log knows, and where it ends; -1: there is none."""
+"""For each partition and epoch: the newest epoch up to it that the log knows, and its end; -1: there is none."""
 
 
 class KnownTopics:
     """The ids of topics, and the leader epochs of positions.
 
     stored: as of the last run's snapshot.
-    is_settled: what was observed last is what is noted, so that no position can diverge.
+    is_settled: the last observation is noted, so no position can diverge.
     """
 
     def __init__(self, stored: Mapping[str, Collection[str]]) -> None:
@@ -47,14 +47,14 @@ class KnownTopics:
                 epochs = enumerate(_epochs(runs))
             except ValueError:
                 raise CheckpointError(
-                    f"the checkpoint is damaged: it says of topic {topic!r} {topic_id!r} and {runs!r}; "
+                    f"the checkpoint is damaged: it holds {topic_id!r} and {runs!r} for topic {topic!r}; "
                     "restore it, or start with a new checkpoint"
                 ) from None
             self._epochs.update({TopicPartition(topic, p): epoch for p, epoch in epochs if epoch != _NO_EPOCH})
 
     @property
     def names(self) -> Collection[str]:
-        """The topics that were met, also those that are gone and may come back under another id."""
+        """The known topics, also those that are gone and may come back under another id."""
         return self._ids.keys()
 
     @property
@@ -67,9 +67,9 @@ class KnownTopics:
         return self._epochs.get(partition)
 
     def observe(self, epochs: Mapping[TopicPartition, int], ids: Mapping[str, UUID]) -> None:
-        """Learn the leader epochs that there are now; of what was not met before, ids and epochs are noted.
+        """Learn the present leader epochs; ids and epochs of new topics and partitions are noted.
 
-        ids: of all topics that have one, as far as the brokers named them.
+        ids: of all topics that have one, as far as brokers named them.
         """
         if self.is_settled and self._observed == (epochs, ids):
             return
@@ -93,9 +93,9 @@ class KnownTopics:
         ids: Mapping[str, UUID],
         epoch_ends: EpochEnds,
     ) -> dict[TopicPartition, Divergence]:
-        """Return the positions that mean nothing any more, and note ids and epochs as they are now.
+        """Return the positions that have lost their meaning, and note ids and epochs as they are now.
 
-        begins: of the logs that can be looked at.
+        begins: of the available logs.
         """
         anew = {t: ids[t] for t in {p.topic for p in positions} if self._is_another(t, ids.get(t))}
         moved = {
@@ -105,14 +105,14 @@ class KnownTopics:
         }
         # It may fail, and then nothing must be noted.
         ends = epoch_ends(moved) if moved else {}
-        found: dict[TopicPartition, Divergence] = {}
+        diverged: dict[TopicPartition, Divergence] = {}
         for partition, epoch in moved.items():
             cut = self._cut(partition, epoch, positions[partition], begins[partition], ends.get(partition))
             if cut is not None:
-                found[partition] = cut
+                diverged[partition] = cut
         for partition in [p for p in positions if p.topic in anew]:
             before, now = self._ids[partition.topic], anew[partition.topic]
-            found[partition] = Divergence(
+            diverged[partition] = Divergence(
                 f"{_anew(partition.topic)}: its id was {_text(before)}, and is {_text(now)}", begins.get(partition, 0)
             )
         for topic, now in anew.items():
@@ -123,12 +123,12 @@ class KnownTopics:
         self.is_settled = all(self._epochs.get(p) == epoch for p, epoch in self._seen.items())
         if anew or moved:
             self._stored = None
-        return found
+        return diverged
 
     def forget(self, partitions: Iterable[TopicPartition], named: Collection[str]) -> None:
-        """Drop what is known of partitions that are gone, and with the last one of a topic the topic.
+        """Forget partitions that are gone, and with its last partition a topic.
 
-        named: topics that are known for ever, since the user names them: they may come back.
+        named: topics that are never forgotten, because the user names them: they may come back.
         """
         partitions = [*partitions]
         for partition in partitions:
@@ -144,7 +144,9 @@ class KnownTopics:
             epochs: dict[str, dict[int, int]] = {topic: {} for topic in self._ids}
             for (topic, partition), epoch in self._epochs.items():
                 epochs[topic][partition] = epoch
-            self._stored = {topic: [_text(self._ids[topic]), _runs(each)] for topic, each in epochs.items()}
+            self._stored = {
+                topic: [_text(self._ids[topic]), _runs(by_partition)] for topic, by_partition in epochs.items()
+            }
         return self._stored
 
     def _note(self, topic: str, topic_id: UUID | None) -> None:
@@ -159,7 +161,7 @@ class KnownTopics:
     def _cut(
         self, partition: TopicPartition, epoch: int, position: int, begin: int, newest: tuple[int, int] | None
     ) -> Divergence | None:
-        """Return what became of a position if the log that is there now does not hold all that was before it."""
+        """Return the divergence of a position if the present log does not hold all records before it."""
         now = self._seen[partition]
         if now < epoch and self._ids[partition.topic] is None:
             return Divergence(f"{_anew(partition.topic)}: its leader epoch was {epoch}, and is {now}", begin)
@@ -172,7 +174,7 @@ class KnownTopics:
 
 
 def _anew(topic: str) -> str:
-    return f"the topic {topic!r} was deleted and created anew"
+    return f"the topic {topic!r} was deleted and recreated"
 
 
 def _text(topic_id: UUID | None) -> str:
@@ -186,8 +188,8 @@ def _runs(epochs: Mapping[int, int]) -> str:
 
 
 def _epochs(runs: str) -> list[int]:
-    found: list[int] = []
+    numbers: list[int] = []
     for run in runs.split():
         epoch, times, count = run.partition("x")
-        found += [int(epoch)] * (int(count) if times else 1)
-    return found
+        numbers += [int(epoch)] * (int(count) if times else 1)
+    return numbers

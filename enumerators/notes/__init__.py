@@ -1,1 +1,1 @@
-"""Notes that the planners of one machine leave for each other: alignment groups, and what ``tidegate watch`` shows."""
+"""Notes between the planners of one machine: alignment groups, and the progress that ``tidegate watch`` shows."""

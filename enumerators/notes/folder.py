@@ -1,7 +1,7 @@
-"""A folder of this user's, in which the planners of one Spark application leave notes for each other.
+"""A private folder of this user, in which the planners of one Spark application leave notes for each other.
 
-Soft state: it lives as long as the application, and whoever finds it gone or old does without.
-Nobody else can look inside, and what is written is either there as a whole or not at all.
+This is soft state: it lives as long as the application, and a planner that finds it gone or old does without.  Other
+users cannot look inside, and a note is written as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from urllib.parse import quote
 from tidegate.enumerators.contract import Json
 from tidegate.errors import ConnectorError
 
-__all__ = ["StateFolder", "applications"]
+__all__ = ["NoteFolder", "applications"]
 
 _ATTEMPTS = 3
 _FORGOTTEN_S = 24 * 3600.0  # a planner touches its notes every few seconds
 
 
-class StateFolder:
+class NoteFolder:
     """A private folder of JSON notes; made when the first note is written."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @classmethod
-    def of_application(cls, application_id: str) -> StateFolder:
+    def of_application(cls, application_id: str) -> NoteFolder:
         """Return the folder that all planners of a Spark application share; they run on the driver's machine."""
         return cls(_root() / quote(application_id, safe=""))
 
-    def within(self, *names: str) -> StateFolder:
+    def within(self, *names: str) -> NoteFolder:
         """Return a folder inside this one."""
-        return StateFolder(self.path.joinpath(*(quote(name, safe="") for name in names)))
+        return NoteFolder(self.path.joinpath(*(quote(name, safe="") for name in names)))
 
     def write(self, name: str, note: Json) -> None:
         """Write a note, in place of an earlier one of that name.
 
-        Raises ConnectorError when the folder belongs to someone else, or nothing can be written.
+        Raises ConnectorError if the folder belongs to another user, or cannot be written to.
         """
         partial = self.path / f".{name}.{os.getpid()}"
         try:
@@ -56,7 +56,7 @@ class StateFolder:
                     _write_private(partial, json.dumps(note))
                     partial.replace(self.path / f"{name}.json")
                 except (FileNotFoundError, FileExistsError):
-                    # Someone left in between, and took the empty folder away.
+                    # Another planner left in between, and removed the empty folder.
                     if attempt == _ATTEMPTS - 1:
                         raise
                 else:
@@ -65,7 +65,7 @@ class StateFolder:
             raise ConnectorError(f"the planner cannot write to its folder {self.path}: {error}") from error
 
     def read(self, name: str) -> Json | None:
-        """Return a note; None: there is none that is this user's own."""
+        """Return a note; None: this user has none of that name."""
         return self._read(name) if _is_private() else None
 
     def notes(self) -> Iterator[tuple[str, Json]]:
@@ -75,7 +75,7 @@ class StateFolder:
                 yield path.stem, note
 
     def remove(self, name: str) -> None:
-        """Remove a note, if there is one, and folders that are empty then, but for the root of all."""
+        """Remove a note, if there is one, and folders that are then empty, but not the root."""
         if not _is_private():
             return
         (self.path / f"{name}.json").unlink(missing_ok=True)
@@ -86,7 +86,7 @@ class StateFolder:
                 folder = folder.parent
 
     def _make(self) -> None:
-        """Make the folder and those around it; ``mkdir(parents=True)`` gives a mode to the last one only."""
+        """Make the folder and its parents; ``mkdir(parents=True)`` gives a mode only to the last one."""
         for folder in (*reversed(self.path.parents), self.path):
             if _root() in folder.parents:
                 folder.mkdir(mode=0o700, exist_ok=True)
@@ -99,15 +99,15 @@ class StateFolder:
         return note
 
 
-def applications() -> list[StateFolder]:
-    """Return the folders of this user's applications on this machine; drops those forgotten for a day."""
-    found = []
+def applications() -> list[NoteFolder]:
+    """Return the folders of this user's applications on this machine; removes those that were unused for a day."""
+    folders = []
     for path in sorted(_root().glob("*")) if _is_private() else ():
         if time.time() - _last_touched(path) > _FORGOTTEN_S:
             shutil.rmtree(path, ignore_errors=True)
         else:
-            found.append(StateFolder(path))
-    return found
+            folders.append(NoteFolder(path))
+    return folders
 
 
 def _write_private(path: Path, text: str) -> None:
@@ -116,7 +116,7 @@ def _write_private(path: Path, text: str) -> None:
 
 
 def _last_touched(folder: Path) -> float:
-    """Return when something in a folder was last written; notes come and go meanwhile."""
+    """Return when a folder's content was last written; notes come and go meanwhile."""
     touched = 0.0
     for path in [folder, *folder.rglob("*")]:
         with suppress(OSError):
@@ -130,8 +130,8 @@ def _root() -> Path:
 
 def _require_private(root: Path) -> None:
     """Raise PermissionError unless the folder is this user's own, no link, and closed to all others."""
-    found = root.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+    status = root.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise PermissionError(f"{root} belongs to another user, or others may enter it")
 
 

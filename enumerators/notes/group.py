@@ -1,8 +1,8 @@
 """A source's membership of an alignment group: a note in a folder, kept alive by a thread.
 
-Every member has one note with its lowest unread event time and a lease.  A member whose lease is
-over (it was killed) holds nobody; when it comes back it takes part again (FLINK-35157,
-FLINK-40505).  The lease is renewed by a thread, for a plan comes only once per batch.
+Every member has one note with its lowest unread event time and a lease.  A member whose lease is over (it was killed)
+holds nobody; when it comes back, it takes part again (FLINK-35157, FLINK-40505).  A thread renews the lease, because a
+plan comes only once per batch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import asdict, replace
 from tidegate.alignment.group import GroupBound, Member, group_bound
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.notes.folder import StateFolder
+from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.errors import ConnectorError
 
 __all__ = ["LEASE_S", "GroupFolder"]
@@ -33,18 +33,16 @@ _MOST_PATIENCE_S = 10.0
 class GroupFolder:
     """Takes part in a group; one for each run of a source.
 
-    folder: that of the group.
+    folder: of the group.
     max_drift_ms, priority, reads: see Member.
-    expected: how many members there are to be before anyone reads, this one included; None: as many
-        as come.
-    lease_s: how long a member that is not heard of holds the others, and how long those that are
-        expected are waited for.
-    renewed_by_thread: False where someone else calls ``renew``.
+    expected: the number of members, with this one, that must be there before anyone reads; None: any.
+    lease_s: how long a silent member holds the others, and how long expected members are waited for.
+    renewed_by_thread: False: the caller calls ``renew``.
     """
 
     def __init__(
         self,
-        folder: StateFolder,
+        folder: NoteFolder,
         max_drift_ms: int,
         priority: int = 0,
         expected: int | None = None,
@@ -57,8 +55,8 @@ class GroupFolder:
         self._folder, self._expected, self._lease_s, self._clock = folder, expected, lease_s, clocks.monotonic
         self._renewed_by_thread = renewed_by_thread
         self._me = Member(uuid.uuid4().hex[:12], max_drift_ms, clocks.monotonic(), priority, reads=reads)
-        self._peers: frozenset[str] = frozenset()  # that the run's first offset names
-        self._stored: frozenset[str] = frozenset()  # that the last one does
+        self._peers: frozenset[str] = frozenset()  # members that the run's first offset names
+        self._stored: frozenset[str] = frozenset()  # members that the last offset names
         self._heard: set[str] = set()
         self._begun = self._joined = False
         self._plans = 0
@@ -70,8 +68,8 @@ class GroupFolder:
     def join(self, state: Json | None) -> None:
         """Go on as the member that the start offset names.
 
-        state: what ``snapshot`` said when that offset was made; None: the query begins, and its
-            first batch reads nothing, for nobody knows this member yet.  Called before every plan.
+        state: the ``snapshot`` in that offset; None: the query begins, and its first batch reads nothing, because
+            nobody knows this member yet.  Called before every plan.
         """
         self._plans += 1
         self._begun = state is not None
@@ -88,10 +86,10 @@ class GroupFolder:
     def bound(self, low_ms: int | None, stored_bound_ms: int | None) -> GroupBound:
         """Tell the others the lowest unread event time, and return what they allow.
 
-        In this order, so that of two members that wake at once at least one sees the other.  Called once per
-        plan, before anything is cut.
+        In this order: if two members wake at once, at least one sees the other.  Called once per plan, before anything
+        is cut.
 
-        stored_bound_ms: that of the last batch.
+        stored_bound_ms: of the last batch.
         """
         self.tell(low_ms)
         others = {member.id: member for member, _ in self._others()}
@@ -106,26 +104,26 @@ class GroupFolder:
         self.renew()
 
     def renew(self) -> None:
-        """Let the lease begin anew."""
+        """Renew the lease."""
         with self._writing:
             if not self._left.is_set():
                 note = {"member": asdict(self._me), "plans": self._plans, "renewed": self._clock()}
                 self._folder.write(self._me.id, note)
 
     def wait(self, held_by: str) -> bool:
-        """Wait for the member that holds this one; False: better plan something else meanwhile."""
+        """Wait for the member that holds this one; False: plan again without a wait."""
         return self._patience.wait(lambda: [note for note in self._others() if note[0].id == held_by])
 
     def name_of(self, member: str) -> str:
-        """Return what a member reads, and its id; the id alone of one that is not there."""
+        """Return the topics or the path of a member, and its id; only the id of an absent one."""
         return next((f"{other.reads} ({other.id})" for other, _ in self._others() if other.id == member), member)
 
     def grew(self) -> bool:
-        """Tell whether there are members whom the start offset does not name; a restart must know of them."""
+        """Tell whether there are members that the start offset does not name; a restart must know them."""
         return any(member.id not in self._stored for member, _ in self._others())
 
     def snapshot(self) -> Json:
-        """Return what ``join`` needs after a restart: who this is, and who else is to be waited for."""
+        """Return the state that ``join`` needs after a restart: this member, and those to wait for."""
         return {"id": self._me.id, "peers": sorted(member.id for member, _ in self._others())}
 
     def leave(self) -> None:
@@ -136,7 +134,7 @@ class GroupFolder:
                 self._folder.remove(self._me.id)
 
     def _missing(self, others: int) -> str | None:
-        """Return who is waited for before anything is read."""
+        """Return the member that is waited for before anything is read."""
         if not self._begun:
             return self._me.id
         if self._clock() - self._joined_at > self._lease_s:
@@ -147,28 +145,27 @@ class GroupFolder:
         return "a member that is not there yet" if self._expected else min(self._peers - self._heard, default=None)
 
     def _others(self) -> list[tuple[Member, int]]:
-        """Return the members whose lease is not over, each with how often it has planned."""
-        found = []
+        """Return the members whose lease is not over, each with the number of its plans."""
+        members = []
         for name, note in self._folder.notes():
-            # After the note was read, or a renewal would seem to lie in the future; one that does is of a
-            # machine that has been started anew since.
+            # After the note was read, or a renewal would seem to lie in the future.  A renewal in the future is from
+            # before a reboot.
             if name != self._me.id and 0 <= self._clock() - note["renewed"] <= self._lease_s:
-                found.append((Member(**note["member"]), note["plans"]))
-        return found
+                members.append((Member(**note["member"]), note["plans"]))
+        return members
 
     def _renew_for_ever(self) -> None:
         while not self._left.wait(self._lease_s / _RENEWALS_PER_LEASE):
-            with suppress(ConnectorError):  # the next plan says it, in the query
+            with suppress(ConnectorError):  # the next plan raises it, in the query
                 self.renew()
 
 
 class _Patience:
-    """Waits for another member to say something new, and never for ever.
+    """Waits for news of another member, but never for ever.
 
-    Waiting helps when the other is of another query, and never when it is of the same one, whose
-    sources Spark asks one after the other; nobody says which it is.  But one of the same query says
-    something new between two waits, so as long as that goes on, waits are short; they double while
-    nothing new is said.
+    A wait helps if the other member is of another query.  It never helps in the same query, because Spark asks its
+    sources one after the other.  A member does not know which is the case.  But one of the same query has news between
+    two waits.  So waits are short while news comes, and double while none does.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -177,7 +174,7 @@ class _Patience:
         self._seconds = _PATIENCE_S
 
     def wait(self, ask: Callable[[], object]) -> bool:
-        """Return True when ``ask`` answers something new, False when patience is over."""
+        """Return True when ``ask`` has a new answer, False when patience is over."""
         before = ask()
         self._seconds = min(2 * self._seconds, _MOST_PATIENCE_S) if before == self._last else _PATIENCE_S
         self._last = before

@@ -1,1 +1,1 @@
-"""From an enumerator to the offsets and tasks that Spark asks for, whatever the source."""
+"""Plans the offsets and tasks that Spark asks for, for any source."""

@@ -1,7 +1,7 @@
 """Packs the ranges of a batch into tasks (FLIP-27: assignSplits; here Spark schedules the tasks).
 
-Small ranges share a task, great ones are cut.  A range may be cut anywhere, because a reader gives the same rows for it
-however it is cut.  A watermark generator may need its rows in one piece.
+Small ranges share a task, large ones are cut.  A range may be cut anywhere, because the rows do not depend on cuts.
+Only a watermark generator may need its rows in one piece.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tidegate.alignment.splits import SplitRange
 
 __all__ = ["assign"]
 
-# A Spark task with a Python reader costs some 15 ms besides its rows, as much as 30,000 rows (benchmarks/README.md).
-_WAVES = 3  # uneven tasks level out, where there is enough to do for several tasks a core
+# A Spark task with a Python reader takes some 15 ms besides its rows, as much as 30,000 rows (benchmarks/README.md).
+_WAVES = 3  # with several tasks a core, uneven tasks level out
 _LARGE_TASK = 500_000  # rows
-_SMALL_TASK = 10_000  # rows; less is not worth a core of its own
-_BYTES_OF_A_ROW = 100  # greater rows count as several
+_SMALL_TASK = 10_000  # rows; fewer are not worth a core of their own
+_BYTES_OF_A_ROW = 100  # larger rows count as several
 
 
 def assign(
@@ -34,14 +34,13 @@ def assign(
 
     cores: how many tasks run at once.  A small batch is one task, a larger one a task for each core,
         a large one several.
-    min_tasks: at least so many tasks, as far as positions of their costs can be divided so (Spark:
-        ``minPartitions``).
+    min_tasks: the least number of tasks, as far as the positions can be divided (Spark: ``minPartitions``).
     divisible: whether a range may be cut.
     """
 
     def effort(piece: SplitRange) -> int:
-        found = cost({piece.split_id: piece})
-        return max(found.rows, found.bytes // _BYTES_OF_A_ROW)
+        piece_cost = cost({piece.split_id: piece})
+        return max(piece_cost.rows, piece_cost.bytes // _BYTES_OF_A_ROW)
 
     positions = sum(r.end - r.start for r in ranges)
     if not positions:
@@ -50,7 +49,8 @@ def assign(
     wanted = max(min(cores, -(-total // _SMALL_TASK)), min(cores * _WAVES, -(-total // _LARGE_TASK)), min_tasks or 1)
     wanted = min(wanted, positions)
     tasks: list[list[SplitRange]] = [[]]
-    # Each task ends as near as can be to where the running effort passes the next multiple of total / wanted.
+    # Each task ends as near as possible to the point where the running effort passes the next multiple of total /
+    # wanted.
     passed = 0
     for whole in ranges:
         rest = whole
@@ -67,7 +67,7 @@ def assign(
 
 
 def _nearest(rest: SplitRange, due: int, effort: Callable[[SplitRange], int]) -> SplitRange:
-    """Return the beginning of a range whose effort is nearest to what is due; all of it, where that is less."""
+    """Return the beginning of a range whose effort is nearest to the due one; the whole range if its effort is less."""
 
     def up_to(end: int) -> SplitRange:
         return replace(rest, end=end)

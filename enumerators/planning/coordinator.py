@@ -1,7 +1,7 @@
-"""The source coordinator: from an enumerator and a plan to the offsets that Spark asks for.
+"""The source coordinator: makes the offsets that Spark asks for, with an enumerator and plans.
 
-FLIP-27 calls it SourceCoordinator.  It lives in the planner process of a query, knows nothing of
-Spark, and holds only soft state: what was asked in this run, and what was planned last.
+FLIP-27 calls it SourceCoordinator.  It lives in the planner process of a query, and knows nothing of Spark.  It holds
+only soft state: the answers of this run, and the last plan.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tidegate.enumerators.planning.membership import Membership
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Hollow, Offset
 from tidegate.enumerators.planning.pace import BatchPace
 from tidegate.enumerators.planning.published import Published
-from tidegate.enumerators.planning.report import Reporter
+from tidegate.enumerators.planning.source_progress import ProgressReporter
 from tidegate.enumerators.planning.splits import FoundSplits, Splits
 from tidegate.errors import ContractError, PositionGoneError, UnavailableError
 from tidegate.readers.contract import ReadTask, TimedRows
@@ -37,7 +37,7 @@ from tidegate.readers.contract import ReadTask, TimedRows
 __all__ = ["CoordinatorSettings", "SourceCoordinator"]
 
 _MORE_ATTEMPTS = 4
-_LONG_STRETCH = 1000  # positions without a record to align by that a restart need not look through again
+_LONG_STRETCH = 1000  # positions without a record to align by; a restart need not search a longer stretch again
 _POLL_INTERVAL_S = 0.1  # Spark itself asks about 90 times a second while nothing comes
 
 
@@ -46,7 +46,7 @@ class CoordinatorSettings:
     """The settings that a source gives its coordinator; see the options of the same names.
 
     hold_beyond_ms: further ahead of the wall clock nothing is read.
-    options_digest: another one where any option is: what was left out may count now.
+    options_digest: changes with any option: records that were left out may count now.
     """
 
     watermarks: WatermarkStrategy
@@ -62,7 +62,7 @@ class CoordinatorSettings:
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """What is there once the source was opened."""
+    """The parts of an opened source."""
 
     enumerator: SplitEnumerator
     index: TimeIndex
@@ -73,7 +73,7 @@ class _Opened:
 class _Decision(NamedTuple):
     """A plan, and what it means for the run.
 
-    is_nothing: the offset need not change.
+    is_nothing: the plan changes nothing, so the offset need not change.
     held_by: the member of the group that keeps a bounded run from its end.
     """
 
@@ -108,7 +108,7 @@ class SourceCoordinator:
         self._source, self._open, self._settings, self._cores = source, open_enumerator, settings, cores
         self._membership = Membership(group, settings.watermarks.max_drift_ms)
         self._pace, self._clocks, self._feed = pace, clocks, feed
-        self._reporter = Reporter(source)
+        self._reporter = ProgressReporter(source)
         self._published = Published(self._reporter, clocks)
         self._opened: _Opened | None = None
         self._is_bounded = self._nothing_came = False
@@ -119,24 +119,27 @@ class SourceCoordinator:
         self._is_bounded = True
 
     def latest_offset(self, start: Json, budget: Budget = UNLIMITED, min_rows: int = 0) -> Json:
-        """Return the end of the next batch; ``start`` itself when there is nothing to do.
+        """Return the end of the next batch; ``start`` itself if there is nothing to do.
 
         min_rows: plan no batch while fewer rows can be read, but no longer than the trigger delay,
             and not in a bounded run.
         """
         for _ in range(_MORE_ATTEMPTS):
-            # Records that are deleted while a plan is made are data loss or none, as their extents say. Splits
-            # that nobody can look at any more are left out of the next plan.
+            # Records may be deleted while a plan is made: the next extents tell whether that is data loss. Splits that
+            # have become unavailable are left out of the next plan.
             with suppress(PositionGoneError, UnavailableError):
                 return self._plan_to(start, budget, min_rows)
         return self._plan_to(start, budget, min_rows)
 
     def tasks(self, start: Json, end: Json) -> list[ReadTask]:
         """Return the tasks of the batch between two offsets: the same for the same offsets."""
-        before, after = Offset.from_json(start, self._source), Offset.from_json(end, self._source)
+        return self.tasks_between(Offset.from_json(start, self._source), Offset.from_json(end, self._source))
+
+    def tasks_between(self, before: Offset, after: Offset) -> list[ReadTask]:
+        """Return what ``tasks`` returns, for offsets of this source."""
         self._membership.stored(after.group, after.progress.bound_ms)
         opened = self._open_once(after)
-        if start == end:  # its starts are of the batch before
+        if before == after:  # its starts are of the batch before
             return []
         ranges = [
             SplitRange(split, begin, position)
@@ -154,9 +157,9 @@ class SourceCoordinator:
         ranges = opened.splits.everything()
         return self._assigned(ranges, opened.enumerator), opened.enumerator.snapshot()
 
-    def report(self) -> Json | None:
+    def source_progress(self) -> Json | None:
         """Return what the last plan decided, for people and progress bars; None before the first."""
-        return self._published.report
+        return self._published.progress
 
     def close(self) -> None:
         """Close the enumerator; may be called twice."""
@@ -213,7 +216,7 @@ class SourceCoordinator:
         said = None if opened.generated is None else opened.generated.report()
         self._published.publish(planned, found, enumerator, index, self._membership.name_of(planned), said)
         put_off = not first and self._is_put_off(planned, found, min_rows)
-        # A bounded run ends with an offset that repeats, and must not while others hold it.
+        # A repeated offset ends a bounded run, which must not end while others hold it.
         self._nothing_came = put_off or (is_nothing and held_by is None)
         if self._nothing_came:
             return start
@@ -237,7 +240,7 @@ class SourceCoordinator:
         return offset
 
     def _decide(self, before: Offset, found: FoundSplits, opened: _Opened, limits: Limits, *, first: bool) -> _Decision:
-        """Plan, and plan again as long as a bounded run has nothing to do but to wait for its group."""
+        """Plan, and plan again while a bounded run can only wait for its group."""
         self._membership.join(before.group)
         index, generated = opened.index, opened.generated
         standing = find_standing(found.progress, found.extents, found.idle, index, limits, added=found.added)
@@ -255,7 +258,7 @@ class SourceCoordinator:
 
     def _is_put_off(self, planned: Plan, found: FoundSplits, min_rows: int) -> bool:
         """Tell whether a batch waits for more rows."""
-        # What only moves the watermark, or ends the source, does not wait for rows.
+        # A batch that only moves the watermark, or ends the source, does not wait for rows.
         if not planned.ranges or planned.progress.ended or found.has_forgotten or self._is_bounded:
             return False
         delay_s = self._clocks.monotonic() - self._batch_at_s

@@ -1,4 +1,4 @@
-"""What ranges of splits cost to read, as the connector counts it or by their positions."""
+"""Counts the cost of ranges, by the connector or by positions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["cost_of_rows", "cost_within"]
 
 
 def cost_of_rows(enumerator: SplitEnumerator) -> CostOf:
-    """Return what counts rows; it may leave out other units."""
+    """Return the function that counts rows; it may leave out other units."""
     if isinstance(enumerator, SupportsCost) and not enumerator.positions_are_rows:
         return enumerator.cost
     return split_rows
 
 
 def cost_within(budget: Budget, enumerator: SplitEnumerator, source: str) -> CostOf:
-    """Return what counts the units that a budget limits.
+    """Return the function that counts the units that a budget limits.
 
     source: the connector's name, for people.
 

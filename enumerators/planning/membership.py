@@ -1,7 +1,6 @@
-"""The part that a coordinator takes in an alignment group: what it tells the others, and what it asks them.
+"""The membership of a coordinator in an alignment group: tells the others its low, and asks them for a bound.
 
-A plan is pure, so all that is said to a group and heard from it is said and heard here.  A source without a group
-has a membership that says nothing.
+A plan is pure, so all exchange with a group happens here.  A source without a group has a membership that does nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Membership:
             self._group.join(stored)
 
     def bound(self, standing: Standing) -> GroupBound | None:
-        """Tell the others our low, and return what they leave us."""
+        """Tell the others our low, and return the bound that they set for us."""
         return None if self._group is None else self._group.bound(standing.low_ms, standing.before.bound_ms)
 
     def has_news(self, stored: Json | None) -> bool:
@@ -47,11 +46,11 @@ class Membership:
         return planned.held_by if paused and planned.held_by not in planned.splits else None
 
     def wait(self, held_by: str) -> bool:
-        """Wait for the member that holds us; False: better plan something else meanwhile."""
+        """Wait for the member that holds us; False: plan again without a wait."""
         return self._group is not None and self._group.wait(held_by)
 
     def name_of(self, planned: Plan) -> str | None:
-        """Return what sets the bound, for people."""
+        """Return the name of the split or the member that sets the bound, for people."""
         if self._group is None or planned.held_by is None or planned.held_by in planned.splits:
             return planned.held_by
         return self._group.name_of(planned.held_by)
@@ -61,11 +60,11 @@ class Membership:
         return None if self._group is None else self._group.snapshot()
 
     def planned(self, planned: Plan) -> None:
-        """Note what will be left after a batch whose offset is not stored yet."""
+        """Note the low after a batch whose offset is not stored yet."""
         self._has_planned, self._next_low_ms = True, planned.next_low_ms
 
     def stored(self, group: Json | None, bound_ms: int | None) -> None:
-        """Tell what is left after a batch: Spark has stored its offset, so whatever comes, it will be read.
+        """Tell the low after a batch: Spark has stored its offset, so it will be read in any case.
 
         group, bound_ms: as the offset has them.
         """
@@ -74,7 +73,7 @@ class Membership:
         if self._has_planned:
             self._group.tell(self._next_low_ms)
         else:
-            # A batch that is replayed, before the first plan of this run: nothing unread is older than this.
+            # A batch that is replayed before the first plan of this run: no unread record is older than this.
             self._group.join(group)
             self._group.tell(0 if bound_ms is None else bound_ms - self._max_drift_ms)
 

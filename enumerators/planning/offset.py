@@ -1,4 +1,4 @@
-"""The offset JSON: what Spark keeps of a source in its checkpoint.
+"""The offset JSON: the state of a source in Spark's checkpoint.
 
     {"v": 1,                         version of this layout
      "source": "kafka",              the connector that wrote it
@@ -22,7 +22,7 @@
 Keys without a value are left out and the order of keys is fixed, because for Spark an offset is
 new whenever its text is.  The first offset of a query is ``{"v": 1}`` and nothing else.
 
-``Offset`` alone knows these keys.  Only the conformance kit reads them by itself, for it judges what is written here.
+``Offset`` alone knows these keys.  Only the conformance kit reads them by itself, because it judges them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ INITIAL_OFFSET: Json = {"v": _VERSION}
 class Hollow(NamedTuple):
     """Splits with a long stretch without records to align by before their position.
 
-    begins: where the stretch of each begins.
+    begins: of the stretch of each split.
     options_digest: of the source's options: with others, the records may be some to align by.
     """
 
@@ -57,14 +57,14 @@ class Hollow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """What an offset says.  The first one of a query says nothing: ``Offset()``.
+    """An offset.  The first one of a query is empty: ``Offset()``.
 
-    source: the connector that wrote it; empty: none has yet.
+    source: the connector that wrote it; empty: none yet.
     progress: of the plan that the offset ends.
     starts: of the splits that are new in this offset, or that hold other records than before.
     enumerator: the enumerator's snapshot.
     group: the membership's snapshot.
-    waits: since the last batch that did anything else.
+    waits: for the group, since the last batch with another reason.
     generators: the snapshot of the generated watermarks.
     """
 
@@ -103,27 +103,27 @@ class Offset:
         return {key: value for key, value in offset.items() if value is not None}
 
     @classmethod
-    def recognized(cls, found: Any) -> Offset | None:
-        """Return the offset that JSON holds; None: it is that of a source which is none of tidegate's.
+    def recognized(cls, value: Any) -> Offset | None:
+        """Return the offset in some JSON; None: it belongs to a source that is not tidegate's.
 
-        Raises CheckpointError when it is one of tidegate's that cannot be read.
+        Raises CheckpointError for an offset of tidegate that cannot be read.
         """
-        is_ours = isinstance(found, dict) and "v" in found
-        if not is_ours or (found != INITIAL_OFFSET and not isinstance(found.get("source"), str)):
+        is_ours = isinstance(value, dict) and "v" in value
+        if not is_ours or (value != INITIAL_OFFSET and not isinstance(value.get("source"), str)):
             return None
-        return cls.from_json(found)
+        return cls.from_json(value)
 
     @classmethod
     def from_json(cls, offset: Mapping[str, Any], source: str | None = None) -> Offset:
         """Read an offset JSON.
 
-        source: the connector that wants to go on from it; None: it is only looked at.
+        source: the connector that goes on from it; None: any.
 
-        Raises CheckpointError when it is not one that ``source`` can go on from.
+        Raises CheckpointError if ``source`` cannot go on from it.
         """
         version = offset.get("v")
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-            raise CheckpointError(f"the checkpoint holds {_short(offset)}, which is no offset of a tidegate source")
+            raise CheckpointError(f"the checkpoint holds {_short(offset)}, which is not an offset of a tidegate source")
         if version > _VERSION:
             raise CheckpointError(
                 f"the checkpoint was written by a newer tidegate (layout {version}, this one reads up to {_VERSION}); "
@@ -159,42 +159,40 @@ class Offset:
             raise CheckpointError(f"the checkpoint holds a broken offset: {_short(offset)}") from error
 
     def start_of(self, split: SplitId, before: Offset) -> int:
-        """Return where the batch from ``before`` to this offset begins to read a split.
+        """Return the position at which the batch from ``before`` to this offset begins to read a split.
 
-        Raises CheckpointError when neither offset says so.
+        Raises CheckpointError if neither offset holds it.
         """
         position = self.starts.get(split, before.progress.positions.get(split))
         if position is None:
-            raise CheckpointError(
-                f"the checkpoint reads split {split!r} without saying from where: an offset is broken"
-            )
+            raise CheckpointError(f"the checkpoint reads split {split!r} without a start: an offset is broken")
         return position
 
 
-def _positions(found: Any) -> dict[SplitId, int]:
-    return {str(split): _int(position) for split, position in found.items()}
+def _positions(value: Any) -> dict[SplitId, int]:
+    return {str(split): _int(position) for split, position in value.items()}
 
 
-def _int(found: Any) -> int:
-    if not isinstance(found, int) or isinstance(found, bool):
-        raise TypeError(found)
-    return found
+def _int(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(value)
+    return value
 
 
-def _optional_int(found: Any) -> int | None:
-    return None if found is None else _int(found)
+def _optional_int(value: Any) -> int | None:
+    return None if value is None else _int(value)
 
 
-def _names(found: Any) -> list[SplitId]:
-    if not isinstance(found, list):
-        raise TypeError(found)
-    return list(map(str, found))
+def _names(value: Any) -> list[SplitId]:
+    if not isinstance(value, list):
+        raise TypeError(value)
+    return list(map(str, value))
 
 
-def _optional_json(found: Any) -> Json | None:
-    if not isinstance(found, dict | None):
-        raise TypeError(found)
-    return found
+def _optional_json(value: Any) -> Json | None:
+    if not isinstance(value, dict | None):
+        raise TypeError(value)
+    return value
 
 
 def _canonical(snapshot: Json | None) -> Any:

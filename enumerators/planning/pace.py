@@ -1,8 +1,7 @@
-"""Lets batches size themselves: from what the last ones took to the rows that the next may hold.
+"""Lets batches size themselves: derives the row budget of the next batch from the time of the last ones.
 
-A planner does not see how long a batch takes: Spark asks for the next offset before it commits the
-last.  Spark's query listener on the driver does, and leaves a note.  Where there is no listener, the
-time between two plans stands for it.
+A planner does not see how long a batch takes: Spark asks for the next offset before it commits the last.  Spark's query
+listener on the driver sees it, and leaves a note.  Without a listener, the time between two plans counts.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ __all__ = ["BATCHES", "BatchPace", "batch_note"]
 BATCHES = "batches"  # the folder of the notes
 _PATIENCE_S = 0.2  # a note comes some milliseconds after the batch
 _POLL_S = 0.005
-_BATCHES_KNOWN = 16  # a note may be that of an earlier batch, where the listener is slow
+_BATCHES_KNOWN = 16  # a slow listener's note may be that of an earlier batch
 
 
 def batch_note(end: Json, seconds: float) -> Json:
-    """Return what the listener writes of a finished batch.
+    """Return the listener's note of a finished batch.
 
-    end: the offset that it ended with, by which the planner knows it, and how many rows it has.
+    end: its end offset, by which the planner knows the batch and its number of rows.
     """
     return {"end": _digest(end), "seconds": seconds}
 

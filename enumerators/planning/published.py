@@ -1,4 +1,4 @@
-"""What a run publishes of each plan: the report that Spark shows in its progress."""
+"""Publishes each plan of a run: the progress of the source, which Spark shows in its own."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from tidegate.alignment.plan import Plan
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsMetrics, SupportsOvershoot
 from tidegate.enumerators.planning.costs import cost_of_rows
-from tidegate.enumerators.planning.report import Reporter
-from tidegate.enumerators.planning.retention import RetentionWatch
+from tidegate.enumerators.planning.retention import RetentionEstimate
+from tidegate.enumerators.planning.source_progress import ProgressReporter
 from tidegate.enumerators.planning.splits import FoundSplits
 
 __all__ = ["Published"]
 
 
 class Published:
-    """Collects what the report of a plan is made of.
+    """Collects the parts of the progress after a plan.
 
-    report: of the last plan; None before the first.
+    progress: after the last plan; None before the first.
     """
 
-    def __init__(self, reporter: Reporter, clocks: Clocks) -> None:
+    def __init__(self, reporter: ProgressReporter, clocks: Clocks) -> None:
         self._reporter, self._clocks = reporter, clocks
-        self._retention = RetentionWatch()
+        self._retention = RetentionEstimate()
         self._lookups = self._peeks = 0
-        self.report: Json | None = None
+        self.progress: Json | None = None
 
     def publish(
         self,
@@ -37,12 +37,12 @@ class Published:
     ) -> None:
         """Report a plan.  Called once for each.
 
-        held_by: what sets the bound, for people.
+        held_by: the split or the member that sets the bound, for people.
         generated: what watermark generators say; None: there are none.
         """
         available = {s: extent for s, extent in found.extents.items() if extent.available}
         seconds_left = self._retention.seconds_left(self._clocks.monotonic(), planned.progress.positions, available)
-        report = self._reporter.report(
+        progress = self._reporter.describe(
             planned,
             found.ends,
             int(self._clocks.wall() * 1000),
@@ -53,9 +53,9 @@ class Published:
             overshoot_ms=_overshoot_ms(enumerator, planned),
         )
         self._lookups, self._peeks = index.lookups, index.peeks
-        self.report = {**report, "heldBy": held_by}
+        self.progress = {**progress, "heldBy": held_by}
         if generated is not None:
-            self.report["generated"] = generated
+            self.progress["generated"] = generated
 
 
 def _overshoot_ms(enumerator: SplitEnumerator, planned: Plan) -> int | None:

@@ -1,4 +1,4 @@
-"""How long unread records will still be there: what is deleted behind a split that waits.
+"""Estimates how long unread records of a waiting split will still exist.
 
 Alignment pauses splits, and meanwhile the other side may delete their unread records.
 """
@@ -10,26 +10,26 @@ from collections.abc import Mapping
 
 from tidegate.alignment.splits import Extents, Positions, SplitId
 
-__all__ = ["RetentionWatch"]
+__all__ = ["RetentionEstimate"]
 
 _WINDOW_S = 600.0
 _SPACING_S = 60.0
 _LEAST_S = 1.0
 
 
-class RetentionWatch:
-    """Estimates from the way the begin of each split moved of late when it will pass the split's position.
+class RetentionEstimate:
+    """Estimates when the begin of each split passes its position, from the recent moves of the begin.
 
-    Of late is some ten minutes: deletion may begin late in a run, and then goes on in jumps.
+    Recent means some ten minutes: deletion may begin late in a run, and then goes on in jumps.
     """
 
     def __init__(self) -> None:
         self._begins: dict[SplitId, deque[tuple[float, int]]] = {}
 
     def seconds_left(self, now_s: float, positions: Positions, extents: Extents) -> Mapping[SplitId, float]:
-        """Return the time until unread records are deleted, for splits of which records were deleted of late.
+        """Return the time until unread records are deleted, for splits with recently deleted records.
 
-        now_s: on any clock that goes on.  Called once per plan.
+        now_s: of any monotonic clock.  Called once per plan.
         """
         self._begins = {s: self._begins.get(s, deque()) for s in extents}
         left = {}

@@ -1,6 +1,6 @@
-"""The splits of a run: which there are, where each begins and ends, and which of them are idle.
+"""The splits of a run: their starts and ends, and the idle ones.
 
-Soft state: what a restart needs of it stands in the offset.  Rules are numbered as in ``docs/planning.md``.
+This is soft state: the offset holds the parts that a restart needs.  Rules are numbered as in ``docs/planning.md``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tidegate.alignment.plan import Progress
 from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, SplitRange
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import SplitEnumerator, SupportsAvailability, SupportsValidation
-from tidegate.enumerators.planning.report import Reporter
+from tidegate.enumerators.planning.source_progress import ProgressReporter
 from tidegate.errors import DataLossError
 
 __all__ = ["FoundSplits", "Splits"]
@@ -20,13 +20,13 @@ __all__ = ["FoundSplits", "Splits"]
 
 @dataclass(frozen=True, slots=True)
 class FoundSplits:
-    """The splits that a plan is made of.
+    """The splits of a plan.
 
     progress: of the last offset, with the starts of new splits among its positions, and without splits that
         are gone for good.
     starts: of the splits that are new, or hold other records than before.
     extents: of all splits with a position; in a bounded run up to their targets.
-    ends: the extents' ends, or the configured ones where these come first.
+    ends: the extents' ends, or the configured ones if these come first.
     idle: the splits that have had nothing to read for the idle timeout.
     added: the splits with a start, but for those with which the query begins.
     diverged: the splits that hold other records than before.
@@ -44,12 +44,12 @@ class FoundSplits:
 
     @property
     def readable(self) -> int:
-        """How many positions are unread."""
+        """The number of unread positions."""
         return sum(max(0, end - self.progress.positions[s]) for s, end in self.ends.items())
 
 
 class Splits:
-    """Asks an enumerator for its splits, and remembers what it said in this run.
+    """Asks an enumerator for its splits, and remembers its answers in this run.
 
     looked_at_s: when it was last asked for extents.
     stops: the configured ends of all splits; None: a split has none.
@@ -58,7 +58,7 @@ class Splits:
     def __init__(
         self,
         enumerator: SplitEnumerator,
-        reporter: Reporter,
+        reporter: ProgressReporter,
         clocks: Clocks,
         *,
         discovery_interval_s: float,
@@ -71,17 +71,17 @@ class Splits:
         self._splits: dict[SplitId, None] = {}  # an ordered set
         self._discovered_at_s = self.looked_at_s = float("-inf")
         self._extents: Extents = {}
-        self._away: Mapping[SplitId, str] = {}  # why nobody can look at them now
-        self._diverged: dict[SplitId, int] = {}  # where they go on, until an offset says so
+        self._away: Mapping[SplitId, str] = {}  # the reasons why they are unavailable
+        self._diverged: dict[SplitId, int] = {}  # their next positions, until an offset holds them
         self._known_removed: Collection[SplitId] = ()
         self.stops: dict[SplitId, int | None] = {}
         self._targets: dict[SplitId, int] | None = None
 
     def find(self, before: Progress, *, first: bool, bounded: bool) -> FoundSplits:
-        """Return the splits there are now.  Called before every plan.
+        """Return the splits that exist now.  Called before every plan.
 
         first: the query begins.
-        bounded: the run ends with what there is at its first call (rule 4).
+        bounded: the run ends at the extents of its first call (rule 4).
 
         Raises DataLossError when unread records are gone, unless that is accepted (rule 7).
         """
@@ -90,32 +90,32 @@ class Splits:
             self._targets = {s: extent.end for s, extent in self._extents.items()}
         remembered = self._remembered(before.positions)
         self._find_divergences(remembered)
-        # A split of which nothing is known yet waits: its start would be stored without a position.
+        # A split without an extent waits: its start would be stored without a position.
         new = [s for s in self._splits if s in self._extents and s not in before.positions]
         starts = {**self._diverged, **self._starts(new, first=first)}
         positions = {**remembered, **starts}
-        found = {s: extent for s, extent in self._extents.items() if s in positions}
-        # Rule 7: what nobody can look at is not read.
-        found |= {
+        available = {s: extent for s, extent in self._extents.items() if s in positions}
+        # Rule 7: an unavailable split is not read.
+        available |= {
             s: Extent(positions[s], positions[s], settled=s in before.idle, available=False)
             for s in self._away
             if s in positions
         }
-        extents = {s: self._up_to_target(s, extent, positions[s]) for s, extent in found.items()}
+        extents = {s: self._up_to_target(s, extent, positions[s]) for s, extent in available.items()}
         return FoundSplits(
             progress=replace(before, positions=positions),
             starts=starts,
             extents=extents,
             ends=self._ends(extents),
-            # By what there is, not by the targets of a bounded run: only who has nothing to read is idle.
-            idle=self._timers.observe(positions, found, before.idle),
+            # By extents, not by the targets of a bounded run: only a split with nothing to read is idle.
+            idle=self._timers.observe(positions, available, before.idle),
             added=() if first else [*new, *self._diverged],
             diverged=frozenset(self._diverged),
             has_forgotten=before.positions.keys() > remembered.keys(),
         )
 
     def stored(self) -> None:
-        """Learn that the starts of the last ``find`` stand in an offset."""
+        """Learn that an offset holds the starts of the last ``find``."""
         self._diverged = {}
 
     def everything(self) -> list[SplitRange]:
@@ -127,11 +127,11 @@ class Splits:
 
     def _refresh(self, *, all_needed: bool) -> None:
         now_s = self._clock()
-        # Rule 4: a bounded run reads no split that is found after its begin.
+        # Rule 4: a bounded run reads no split that is discovered after its begin.
         if now_s - self._discovered_at_s >= self._discovery_interval_s and self._targets is None:
             splits = dict.fromkeys(sorted(self._enumerator.discover()))
             self.stops |= self._enumerator.stops([s for s in splits if s not in self.stops])
-            # Not before its end is known, for a partition may have no leader now.
+            # Not before its end is known, because a partition may have no leader now.
             self._splits, self._discovered_at_s = splits, now_s
         if isinstance(self._enumerator, SupportsAvailability) and not all_needed:
             self._extents, self._away = self._enumerator.available_extents(self._splits)
@@ -148,7 +148,7 @@ class Splits:
             self._reporter.begun(len(starts))
         else:
             self._reporter.new_splits([s for s in new if not self._extents[s].complete])
-        # A start may have been resolved a moment after the extents that it is compared with.
+        # A start may have been resolved a moment after the extents.
         self._extents = {
             s: extent if starts.get(s, extent.end) <= extent.end else replace(extent, end=starts[s])
             for s, extent in self._extents.items()
@@ -163,7 +163,7 @@ class Splits:
             removed = {s: position for s, position in removed.items() if s not in forgotten}
             if self._fail_on_data_loss and (lost := sorted(self._enumerator.lost(removed))):
                 raise DataLossError(
-                    f"split {lost[0]!r}, read up to position {removed[lost[0]]}, exists no more; "
+                    f"split {lost[0]!r}, read up to position {removed[lost[0]]}, no longer exists; "
                     "set failOnDataLoss to false to go on without it"
                 )
             positions = {s: position for s, position in positions.items() if s not in forgotten}
@@ -174,22 +174,22 @@ class Splits:
     def _find_divergences(self, positions: Positions) -> None:
         """Learn which splits hold other records now (rule 7)."""
         enumerator = self._enumerator
-        found = enumerator.validate(positions) if isinstance(enumerator, SupportsValidation) and positions else {}
-        if found and self._fail_on_data_loss:
-            split = min(found)
+        diverged = enumerator.validate(positions) if isinstance(enumerator, SupportsValidation) and positions else {}
+        if diverged and self._fail_on_data_loss:
+            split = min(diverged)
             raise DataLossError(
-                f"split {split!r} was read up to position {positions[split]}, but {found[split].reason}; start with "
-                f"a new checkpoint, or set failOnDataLoss to false to go on from position {found[split].position}"
+                f"split {split!r} was read up to position {positions[split]}, but {diverged[split].reason}; start with "
+                f"a new checkpoint, or set failOnDataLoss to false to go on from position {diverged[split].position}"
             )
-        self._reporter.diverged(found)
-        # A plan may fail after this, and the enumerator tells it only once.
-        self._diverged.update({s: divergence.position for s, divergence in found.items()})
+        self._reporter.diverged(diverged)
+        # A plan may fail after this, and the enumerator returns it only once.
+        self._diverged.update({s: divergence.position for s, divergence in diverged.items()})
         self._diverged = {s: at for s, at in self._diverged.items() if s in positions}
 
     def _up_to_target(self, split: SplitId, extent: Extent, position: int) -> Extent:
         if self._targets is None or extent.end < position:
             return extent
-        # Rule 4: a split that had no extent at the run's start, and has one now, is left to the next run.
+        # Rule 4: a split that got its first extent after the run's start is left to the next run.
         target = self._targets.get(split, extent.begin)
         return replace(extent, end=max(min(extent.end, target), position))
 
@@ -200,7 +200,7 @@ class Splits:
 
 
 class _IdleTimers:
-    """Since when each split has had nothing to read: a fact from its extent, not from rows seen."""
+    """Remembers since when each split has had nothing to read, by its extent, not by rows seen."""
 
     def __init__(self, timeout_s: float, clock: Callable[[], float]) -> None:
         self._timeout_s, self._clock = timeout_s, clock

@@ -1,8 +1,7 @@
-"""The S3 enumerator: a split is a manifest, which holds the chunks that one discovery round found.
+"""The S3 enumerator: a split is a manifest, which holds the chunks of one discovery round.
 
-A manifest's chunks stand in the order of their event times, so that its position is the number of
-chunks read, its time index a bisection, and its end its length.  It is complete from the beginning:
-once it is read, nobody need remember it.
+A manifest's chunks are in the order of their event times.  So its position is the number of chunks read, its time index
+a bisection, and its end its length.  It is complete from the beginning: once it is read, it need not be remembered.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ _LOG = logging.getLogger("tidegate.planner")
 class S3Enumerator(ManifestIndex):
     """Enumerates manifests of objects.
 
-    discovery: finds what is new.
+    discovery: finds new objects.
     ledger: keeps manifests for a restart; None: a batch query, which needs none.
     state: the last run's snapshot.
-    include_existing: read the objects that are there when the query begins.
-    clean: cleans an object that was read for good, as SourceCleaning wants it; None: they stay.
+    include_existing: read the objects that exist when the query begins.
+    clean: cleans an object that was read for good, see SourceCleaning; None: objects stay.
     options: that may not change from run to run; see ``keep_options``.
     """
 
@@ -78,7 +77,7 @@ class S3Enumerator(ManifestIndex):
         return self.live[split]
 
     def commit(self, positions: Positions) -> None:
-        """Learn which manifests there are in the stored offset, and how far each was read."""
+        """Learn the manifests in the stored offset, and how far each was read."""
         is_news, self._committed = positions != self._committed, dict(positions)
         number = self._standing.greatest_number(positions)
         self._discovery.stored(number)
@@ -88,16 +87,16 @@ class S3Enumerator(ManifestIndex):
             self._clean_what_is_read()
 
     def discover(self) -> Collection[SplitId]:
-        """Return the manifests that are not read to their end, with one of what is new.
+        """Return the manifests that are not read to their end, with a new one of new objects.
 
         The first call waits for its round, and later ones for some seconds; see BackgroundRounds.
         """
         self._restore()
         self._clean_what_is_read()
         self._standing = self._standing.without_read(self._committed)
-        found = self._rounds.found()
-        if found is not None:
-            self._take_in(found)
+        chunks = self._rounds.found()
+        if chunks is not None:
+            self._take_in(chunks)
         self._read_again()
         self._adopt(self._standing.merged(self._committed))
         if self._cleaning is not None:
@@ -107,11 +106,11 @@ class S3Enumerator(ManifestIndex):
         return list(self.live)
 
     def forget(self, removed: Positions) -> Collection[SplitId]:
-        """Return them all: a manifest goes only when it is read, or when its rest stands in another."""
+        """Return them all: a manifest vanishes only once it is read, or when its rest is in another one."""
         return removed.keys()
 
     def snapshot(self) -> Json:
-        """Return what was seen so far and what is left to clean, by the names of files, and who holds the lease."""
+        """Return the objects seen and the chunks to clean, by the names of files, and the holder of the lease."""
         if self._folder is not None:
             self._folder.remember({*self.live, *self._named()})
         now = self._standing.snapshot
@@ -122,11 +121,11 @@ class S3Enumerator(ManifestIndex):
         return now.to_json()
 
     def metrics(self) -> Mapping[str, int]:
-        """Return what became of objects besides being read, by this run."""
+        """Return the figures of discovery and cleaning in this run."""
         return {**self._discovery.metrics(), **({} if self._cleaning is None else self._cleaning.metrics())}
 
     def close(self) -> None:
-        """End the round that goes on, and let the next query have the ledger."""
+        """End the running round, and release the ledger."""
         self._discovery.stop()
         self._rounds.close()
         if self._cleaning is not None:
@@ -135,7 +134,7 @@ class S3Enumerator(ManifestIndex):
             self._folder.release()
 
     def _restore(self) -> None:
-        """Go on with the manifests and the memory that the first offset of this run names."""
+        """Restore the manifests and the memory that the first offset of this run names."""
         if self._folder is None:
             return
         self._folder.hold()
@@ -158,14 +157,14 @@ class S3Enumerator(ManifestIndex):
         else:
             self._cleaning = SourceCleaning(self._clean, self._folder.manifest, stored.clean or {})
         self._folder.remember({*self._committed, *self._named()})
-        # Not before all is restored, for whoever tries again needs it.  What is not noted anew, for now another way
-        # finds what is new, must not come back with this way.
+        # Not before all is restored, because another attempt needs it.  If another implementation finds objects now,
+        # the values that it does not note must not come back.
         kept = replace(stored, clean=None, rereads={}, between={})
         self._standing = replace(self._standing, snapshot=kept)
         self._restored = True
 
     def _take_in(self, chunks: ChunkSorter) -> None:
-        """Go on from what a round found."""
+        """Go on from the objects that a round found."""
         self._takes_existing = True
         if self._folder is None:
             self._adopt(self._standing.with_chunks(chunks))
@@ -177,7 +176,7 @@ class S3Enumerator(ManifestIndex):
         self._standing = replace(self._standing, snapshot=replace(self._standing.snapshot, between=between))
 
     def _adopt(self, step: Step) -> None:
-        """Write the files of a step, and go on from where it leads to."""
+        """Write the files of a step, and go on from its standing."""
         if self._folder is not None:
             self._folder.write(step.files)
         for split in step.standing.live.keys() - self.live.keys():
@@ -202,7 +201,7 @@ class S3Enumerator(ManifestIndex):
         self._cleaning.go_on(self.live)
 
     def _store_aside(self, chunks: ChunkSorter) -> Manifest:
-        """Store a manifest of chunks that no round found: the number stays that of the last one that did."""
+        """Store a manifest of chunks that no round found: the number stays that of the last round's."""
         manifest = Manifest.build(self._standing.snapshot.number, chunks)
         if self._folder is not None:
             self._folder.write({manifest.id: manifest.data})

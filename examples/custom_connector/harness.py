@@ -1,4 +1,4 @@
-"""The harness of the outbox: it fills the database with sqlite3 itself, around the connector."""
+"""The harness of the outbox: it fills the database by sqlite3 itself, without the connector."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class OutboxSource(Source):
     """Reads the table ``outbox``.
 
     database: path of the SQLite file.
-    starting: where a stream begins: with the oldest row there is, or behind the newest.
+    starting: whether a stream begins with the oldest row, or after the newest.
     """
 
     connector: ClassVar[str] = "outbox"
@@ -84,7 +84,7 @@ class Database:
         self._connection: sqlite3.Connection | None = None
 
     def rows(self, query: str, *parameters: Any) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a query.  Raises ConnectorError where SQLite refuses, or is busy for 20 s."""
+        """Yield the rows of a query.  Raises ConnectorError if SQLite refuses, or is busy for 20 s."""
         try:
             if self._connection is None:
                 uri = f"{self._path.absolute().as_uri()}?mode=ro"
@@ -97,8 +97,8 @@ class Database:
         """Return the extent of each shard that exists."""
         query = """SELECT coalesce((SELECT min(id) FROM outbox o WHERE o.shard = s.shard), next_id), next_id, complete
                    FROM shards s WHERE shard = ?"""
-        found = {shard: next(self.rows(query, shard), None) for shard in shards}
-        return {s: Extent(row[0], row[1], complete=bool(row[2])) for s, row in found.items() if row is not None}
+        rows = {shard: next(self.rows(query, shard), None) for shard in shards}
+        return {s: Extent(row[0], row[1], complete=bool(row[2])) for s, row in rows.items() if row is not None}
 
     def close(self) -> None:
         """Close the connection; may be called twice."""
@@ -118,7 +118,7 @@ class OutboxEnumerator(SplitEnumerator):
         return [shard for (shard,) in self._database.rows("SELECT shard FROM shards")]
 
     def starts(self, splits: Collection[SplitId], *, first: bool) -> Positions:
-        """Return where reading begins: a shard that comes later is read from its beginning."""
+        """Return the starts: a shard that comes later is read from its beginning."""
         at_end = first and self._source.starting == "latest"
         return {s: extent.end if at_end else extent.begin for s, extent in self._database.extents(splits).items()}
 

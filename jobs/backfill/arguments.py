@@ -1,4 +1,4 @@
-"""What a back-fill was asked to do, and how it becomes a source; what each connector adds is in its own module."""
+"""The arguments of a back-fill, and the source that they describe; each connector's own are in its own module."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.alignment.splits import SplitId
 from tidegate.alignment.strategy import milliseconds
 from tidegate.errors import OptionError
 from tidegate.jobs.backfill.output import Noted
-from tidegate.jobs.survey import Stretch, Survey
+from tidegate.jobs.run_extent import RunExtent, Stretch
 from tidegate.sources.contract import Source
 from tidegate.sources.options import parse_duration
 from tidegate.sources.query_progress import SourceBatch
@@ -28,13 +28,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackfillArguments(ABC):
-    """What to read, and how to cut it; a subclass for each connector says what it takes to read it.
+    """The rows to read, and the size of batches; each connector has a subclass.
 
     max_drift: the slice of event time that a batch covers.
-    begin, end: read only what has event times from the one up to the other, exclusive; of a Kafka partition, from its
-        first record at or after the one up to its first record at or after the other.  None: from the beginning, and
-        to the present end.
-    options: of the source, as Spark options, on top of what the other arguments say; they may be secret.
+    begin, end: a range of event times, the end exclusive.  A Kafka partition is read from its first record at or after
+        ``begin`` up to its first record at or after ``end``.  None: from the beginning, and to the present end.
+    options: of the source, as Spark options, besides the other arguments; they may be secret.
     """
 
     max_drift: timedelta
@@ -49,7 +48,7 @@ class BackfillArguments(ABC):
 
     @abstractmethod
     def source(self) -> Source:
-        """Return the source.  Raises OptionError for arguments that it refuses."""
+        """Return the source.  Raises OptionError for arguments that the source refuses."""
 
     def source_options(self) -> dict[str, str]:
         """Return the options of the source.  Raises OptionError for one that contradicts another argument."""
@@ -64,17 +63,17 @@ class BackfillArguments(ABC):
         names = {name.lower() for name in own}
         for name in self.options:
             if name.lower() in names:
-                raise OptionError(f"--option {name} says what the command itself says already; leave it out")
+                raise OptionError(f"--option {name} is set by the command itself; leave it out")
         return {**own, **self.options}
 
     @abstractmethod
     def _own_options(self) -> dict[str, str]:
-        """Return what the arguments say as options of the source."""
+        """Return the arguments as options of the source."""
 
     def binding(self) -> dict[str, Any]:
-        """Return, by option, what decides which rows the output holds: no later run may change it.
+        """Return by option the values that decide which rows the output holds: no later run may change them.
 
-        Addresses may change, and so may all that only decides how batches are cut.  Nothing of it is secret.
+        Addresses may change, and so may options that only affect the cuts of batches.  None of the values is secret.
         """
         return {
             "--from": None if self.begin is None else self.begin.isoformat(),
@@ -82,24 +81,24 @@ class BackfillArguments(ABC):
         }
 
     @abstractmethod
-    def survey(self, noted: Noted) -> Survey | None:
-        """Return what a run that starts now would read; None: only reading tells.
+    def run_extent(self, noted: Noted) -> RunExtent | None:
+        """Return the extent of a run that starts now; None: only reading tells.
 
-        Raises what ``tidegate.jobs.survey.survey`` raises, and OptionError for a source that is another one than
+        Raises what ``tidegate.jobs.run_extent.survey`` raises, and OptionError for a source that is another one than
         that which the notes are of.
         """
 
     def stretches(self, batch: SourceBatch, splits: Collection[SplitId]) -> dict[SplitId, Stretch]:
-        """Return what there was to read of splits that the survey did not know.
+        """Return the stretches of splits that were not known before the run.
 
-        Called after each batch for those that it was the first to read.
+        Called after each batch for the splits that it was the first to read.
         """
         del batch, splits
         return {}
 
 
 def parse_time(option: str, text: str) -> datetime:
-    """Read a time: ISO 8601, in UTC where it names no zone, or milliseconds since the epoch.
+    """Read a time: ISO 8601, in UTC without a zone, or milliseconds since the epoch.
 
     Raises OptionError, which names the option.
     """
@@ -135,9 +134,9 @@ def parse_options(option: str, texts: Iterable[str], example: str) -> dict[str, 
 
 
 def parse_properties(option: str, texts: Iterable[str]) -> dict[str, str]:
-    """Read ``key=value`` pairs; a prefix ``kafka.`` is taken off.
+    """Read ``key=value`` pairs; a prefix ``kafka.`` is removed.
 
     Raises OptionError, which never shows a value.
     """
-    found = parse_options(option, texts, "key=value, such as security.protocol=SSL")
-    return {key.removeprefix("kafka."): value for key, value in found.items()}
+    pairs = parse_options(option, texts, "key=value, such as security.protocol=SSL")
+    return {key.removeprefix("kafka."): value for key, value in pairs.items()}

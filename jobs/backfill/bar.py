@@ -1,4 +1,4 @@
-"""The progress of a run on a terminal, or as lines where there is none."""
+"""Shows the progress of a run on a terminal, or as lines without one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing_extensions import Self
 
 from tidegate.alignment.splits import SplitId
 from tidegate.jobs.backfill.standing import Standing, standing
-from tidegate.jobs.survey import Stretch
+from tidegate.jobs.run_extent import Stretch
 from tidegate.sources.query_progress import QueryProgress
 
 __all__ = ["EventTimeBar"]
@@ -27,7 +27,7 @@ _LINE_EVERY_S = 5.0
 class EventTimeBar:
     """Shows how far a run has come in event time; use it as a context manager.
 
-    stretches: what the run has to read; more of them may become known while it goes on.
+    stretches: that the run reads; more may become known during the run.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class EventTimeBar:
         self._task = self._bar.add_task("")
 
     def update(self, batch: QueryProgress) -> None:
-        """Show where the run stands after one more batch."""
+        """Show the standing of the run after one more batch."""
         self._recent.append(batch)
         self.batches += 1
         self.rows += batch.rows

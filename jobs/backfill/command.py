@@ -1,4 +1,4 @@
-"""From the options of ``tidegate backfill`` to the arguments of the one connector that they mean."""
+"""Converts the options of ``tidegate backfill`` to the arguments of one connector."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def backfill_arguments(
     path: str | None,
     of_kafka: Mapping[str, Any],
 ) -> BackfillArguments:
-    """Return what a back-fill was asked to do.
+    """Return the arguments of a back-fill.
 
     out: the folder that is written to.
     path: of objects; None: not given.
-    of_kafka: what only Kafka takes, by option; nothing, or False, for those that were not given.
+    of_kafka: options that only Kafka takes; None or False: not given.
 
-    Raises OptionError, one sentence, when neither source is named, when both are, or for a malformed option.
+    Raises OptionError, one sentence, if no source is named, or both are, or for a malformed option.
     """
     common: dict[str, Any] = {
         "max_drift": parse_span("--max-drift", max_drift),
@@ -45,27 +45,27 @@ def backfill_arguments(
         "end": None if end is None else parse_time("--to", end),
         "options": parse_options("--option", options or (), OPTION_EXAMPLE),
     }
-    given = {name: value for name, value in of_kafka.items() if value}
+    set_options = {name: value for name, value in of_kafka.items() if value}
     if path is None:
-        return _of_kafka(given, common)
-    if given:
-        name = next(iter(given))
+        return _of_kafka(set_options, common)
+    if set_options:
+        name = next(iter(set_options))
         remedy = _INSTEAD.get(name, "give one of them")
         raise OptionError(f"{name} is for Kafka, and --path for objects of S3; {remedy}")
     return S3Arguments(path=path, kept=str(Output(out).kept), **common)
 
 
-def _of_kafka(given: Mapping[str, Any], common: Mapping[str, Any]) -> KafkaArguments:
+def _of_kafka(set_options: Mapping[str, Any], common: Mapping[str, Any]) -> KafkaArguments:
     for name in ("--bootstrap-servers", "--topic"):
-        if name not in given:
+        if name not in set_options:
             raise OptionError(f"{name} is missing: give --bootstrap-servers and --topic, or --path for objects of S3")
-    file = given.get("--kafka-properties")
+    file = set_options.get("--kafka-properties")
     in_file = {} if file is None else read_properties("--kafka-properties", file)
     return KafkaArguments(
-        bootstrap_servers=given["--bootstrap-servers"],
-        topics=tuple(given["--topic"]),
-        max_rows_per_batch=given.get("--max-rows-per-batch"),
-        include_headers="--include-headers" in given,
-        kafka={**in_file, **parse_properties("--kafka", given.get("--kafka", ()))},
+        bootstrap_servers=set_options["--bootstrap-servers"],
+        topics=tuple(set_options["--topic"]),
+        max_rows_per_batch=set_options.get("--max-rows-per-batch"),
+        include_headers="--include-headers" in set_options,
+        kafka={**in_file, **parse_properties("--kafka", set_options.get("--kafka", ()))},
         **common,
     )

@@ -1,4 +1,4 @@
-"""What it takes to back-fill from Kafka."""
+"""The arguments of a back-fill from Kafka."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from tidegate.errors import CheckpointError, OptionError
 from tidegate.jobs.backfill.arguments import BackfillArguments
 from tidegate.jobs.backfill.output import Noted
-from tidegate.jobs.survey import Survey, survey
+from tidegate.jobs.run_extent import RunExtent, run_extent
 from tidegate.sources.kafka.source import KafkaSource
 
 __all__ = ["KafkaArguments"]
@@ -17,9 +17,9 @@ __all__ = ["KafkaArguments"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaArguments(BackfillArguments):
-    """Which topics to read.
+    """The topics to read.
 
-    max_rows_per_batch: a batch covers at most so many offsets; None: any number.
+    max_rows_per_batch: the most offsets of a batch; None: any number.
     kafka: properties of the client, such as security; they may be secret.
     """
 
@@ -37,7 +37,7 @@ class KafkaArguments(BackfillArguments):
         options = {
             "kafka.bootstrap.servers": self.bootstrap_servers,
             "subscribe": ",".join(self.topics),
-            # A partition that ends before --from has nothing to read, which is no error.
+            # A partition that ends before --from has nothing to read, without an error.
             "startingOffsetsByTimestampStrategy": "latest",
             "includeHeaders": str(self.include_headers),
             **{f"kafka.{name}": value for name, value in self.kafka.items()},
@@ -56,10 +56,10 @@ class KafkaArguments(BackfillArguments):
             **BackfillArguments.binding(self),  # super() and slots do not go together
         }
 
-    def survey(self, noted: Noted) -> Survey:
-        """Ask the brokers, who know at once."""
+    def run_extent(self, noted: Noted) -> RunExtent:
+        """Ask the brokers, which know at once."""
         try:
-            return survey(self.source(), noted.positions, noted.state)
+            return run_extent(self.source(), noted.positions, noted.state)
         except CheckpointError as error:
             raise OptionError(
                 f"--bootstrap-servers is {self.bootstrap_servers}, which is another Kafka cluster than the one "

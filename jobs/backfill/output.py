@@ -1,4 +1,4 @@
-"""The output folder of a back-fill, which also holds all that a later run goes on from.
+"""The output folder of a back-fill, which also holds the state that a later run goes on from.
 
 OUT/batch=0/part-....parquet     one folder per micro-batch, written anew when the batch is
 OUT/batch=1/...                  run again: no reader of Parquet ever sees a row twice
@@ -31,7 +31,7 @@ __all__ = ["Noted", "Output"]
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What earlier runs have noted; nothing, if this run is the first.
+    """The notes of earlier runs; empty for the first run.
 
     positions: after the last batch that is written.
     state: the enumerator's, such as the cluster that the positions are of.
@@ -57,14 +57,13 @@ class Output:
         self._spark = SparkCheckpoint(folder, lambda _: True)  # the only source of its query
 
     def noted(self, binding: Mapping[str, Any]) -> Noted:
-        """Return what earlier runs have noted.
+        """Return the notes of earlier runs.
 
-        binding: by option, what must be the same in every run.
+        binding: the values that must be the same in every run, by option.
 
-        Raises OptionError when the folder belongs to something else, or to a back-fill that was
-        asked for something else.
+        Raises OptionError if the folder holds something else, or a back-fill with another binding.
         """
-        if ":/" in str(self._given):  # what a Path leaves of ://
+        if ":/" in str(self._given):  # a Path turns :// into this
             raise OptionError(f"--out is {self._given}, but it must be a path that this machine can write to")
         if not self._notes.exists():
             if self.path.exists() and (not self.path.is_dir() or any(set(self.path.iterdir()) - {self._own})):
@@ -84,9 +83,9 @@ class Output:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other runs out of a folder that is a back-fill's, or from when it is claimed.
+        """Keep other runs out of a back-fill's folder, or of one that this run claims.
 
-        Raises OptionError when another run is still writing to it.
+        Raises OptionError if another run is still writing to it.
         """
         try:
             if self._own.is_dir():
@@ -98,11 +97,11 @@ class Output:
                 self._lock = None
 
     def claim(self, binding: Mapping[str, Any], state: Json | None = None) -> None:
-        """Make the folder this back-fill's; called while ``alone``.
+        """Claim the folder for this back-fill; called within ``alone``.
 
         state: the enumerator's, for later runs.
 
-        Raises OptionError when it cannot be made, or another run was quicker.
+        Raises OptionError if it cannot be created, or another run was faster.
         """
         try:
             self._own.mkdir(parents=True, exist_ok=True)
@@ -116,14 +115,14 @@ class Output:
             new.replace(self._notes)
 
     def batch(self, number: int, columns: Collection[str]) -> str:
-        """Return the folder of a batch, under a name that readers of partitions take for none of its columns."""
+        """Return the folder of a batch, with a name that readers do not take for one of its columns."""
         name = "batch"
         while name in {column.lower() for column in columns}:
             name = f"tidegate_{name}"
         return str(self.path / f"{name}={number}")
 
     def rows(self) -> int:
-        """Return how many rows all runs have written, from the footers of the files."""
+        """Return the number of rows of all runs, by the footers of the files."""
         from pyarrow import dataset
 
         if not any(self.path.glob("*batch=*")):

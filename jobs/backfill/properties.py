@@ -17,9 +17,9 @@ _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(option: str, path: Path) -> dict[str, str]:
-    """Read the properties in a file in UTF-8; of a key that comes twice the last value counts.
+    """Read the properties in a file in UTF-8; if a key comes twice, the last value counts.
 
-    A prefix ``kafka.`` is taken off.  Raises OptionError, which never shows what stands in the file.
+    A prefix ``kafka.`` is removed.  Raises OptionError, which never shows the file's content.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -29,13 +29,13 @@ def read_properties(option: str, path: Path) -> dict[str, str]:
         raise OptionError(f"{option} is {path}, which is not in UTF-8") from None
     properties = {}
     for number, line in _lines(text):
-        found = _LINE.fullmatch(line)
-        if found is None or not (found["sign"] or found["value"]):
+        match = _LINE.fullmatch(line)
+        if match is None or not (match["sign"] or match["value"]):
             raise OptionError(
                 f"{option} is {path}, whose line {number} is no property; expected key=value, such as "
                 "security.protocol=SSL"
             )
-        properties[_unescaped(found["key"]).removeprefix("kafka.")] = _unescaped(found["value"])
+        properties[_unescaped(match["key"]).removeprefix("kafka.")] = _unescaped(match["value"])
     return properties
 
 
@@ -60,6 +60,8 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 def _unescaped(text: str) -> str:
     return _ESCAPE.sub(
-        lambda found: chr(int(found["code"], 16)) if found["code"] else _LETTERS.get(found["letter"], found["letter"]),
+        lambda escape: (
+            chr(int(escape["code"], 16)) if escape["code"] else _LETTERS.get(escape["letter"], escape["letter"])
+        ),
         text,
     )

@@ -1,4 +1,4 @@
-"""The back-fill: from any source to Parquet, aligned in event time, and resumable at any moment."""
+"""Runs the back-fill: from any source to Parquet, aligned in event time, and resumable at any moment."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ __all__ = ["Summary", "backfill", "write_batches"]
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a run did.
+    """The summary of a run.
 
-    rows: written by this run; ``rows_in_all`` by all runs into this output.
+    rows: written by this run; ``rows_in_all``: by all runs into this output.
     begin_ms, end_ms: event times of the first and the last record that this run had to read; None:
         it had none.
     seconds: of reading and writing, without Spark's start.
@@ -65,10 +65,10 @@ class Summary:
 
 
 def backfill(arguments: BackfillArguments, out: Path, errors: Console, *, master: str = "local[*]") -> Summary:
-    """Write what the arguments name to ``out``, or go on where an earlier run ended.
+    """Write the source of the arguments to ``out``, or go on where an earlier run ended.
 
-    Every row is written once, however often and however hard earlier runs were ended.
-    errors: where the progress is shown.
+    Every row is written once, even if earlier runs were killed.
+    errors: the stream that shows the progress.
 
     Raises a TidegateError for wrong arguments, a source that cannot be read or is another one than
     before, or a folder that belongs to something else; KeyboardInterrupt at SIGINT and SIGTERM.
@@ -76,12 +76,12 @@ def backfill(arguments: BackfillArguments, out: Path, errors: Console, *, master
     source, output = arguments.source(), Output(out)
     with ends_on_signals(), output.alone():
         noted = output.noted(arguments.binding())
-        found = arguments.survey(noted)
-        stretches = {} if found is None else dict(found.stretches)
-        if found is not None and found.is_empty:
+        extent = arguments.run_extent(noted)
+        stretches = {} if extent is None else dict(extent.stretches)
+        if extent is not None and extent.is_empty:
             return Summary(output.path, len(stretches), 0, output.rows(), 0, 0.0)
         errors.print("Starting Spark", highlight=False)
-        output.claim(arguments.binding(), None if found is None else found.state)
+        output.claim(arguments.binding(), None if extent is None else extent.state)
         with spark_session(master, "tidegate backfill", output.log) as spark:
             begun = time.monotonic()
             bar = EventTimeBar(errors, stretches)
@@ -103,11 +103,11 @@ def backfill(arguments: BackfillArguments, out: Path, errors: Console, *, master
 
 
 def write_batches(spark: SparkSession, source: Source, output: Output) -> Iterator[QueryProgress]:
-    """Write all there is now, batch by batch, and yield each when it is written."""
+    """Write all present rows, batch by batch, and yield each batch when it is written."""
 
     def write(batch: DataFrame, number: int) -> None:
-        # Spark runs a batch again, under the same number and with the same rows, when a run ended
-        # before the batch was committed; what is left of it is then overwritten.
+        # If a run ended before a batch was committed, Spark repeats the batch, with the same number and the same rows,
+        # and overwrites its files.
         batch.write.mode("overwrite").parquet(output.batch(number, batch.columns))
 
     query = (

@@ -1,4 +1,4 @@
-"""What it takes to back-fill from objects of S3."""
+"""The arguments of a back-fill from objects of S3."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 from tidegate.jobs.backfill.arguments import BackfillArguments
 from tidegate.jobs.backfill.output import Noted
-from tidegate.jobs.survey import Stretch, Survey, survey
+from tidegate.jobs.run_extent import RunExtent, Stretch, run_extent
 from tidegate.sources.query_progress import SourceBatch
 from tidegate.sources.s3.source import S3Source
 
 __all__ = ["S3Arguments"]
 
 _STATE = "stateLocation"
-# What of the options decides which objects are read, and what of them.
+# The options that decide which objects are read, and which rows of them.
 _BINDING = ("fileFormat", "pathGlobFilter", "recursiveFileLookup", "modifiedAfter", "modifiedBefore", "columns", _STATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Arguments(BackfillArguments):
-    """Which objects to read.
+    """The objects to read.
 
     path: ``s3://bucket/prefix``.
-    kept: where what is discovered is kept, unless the options say it.
+    kept: the state location, unless the options name one.
     """
 
     path: str
@@ -42,20 +42,20 @@ class S3Arguments(BackfillArguments):
         return {"path": self.path} | ({} if self._option(_STATE) else {_STATE: self.kept})
 
     def binding(self) -> dict[str, Any]:
-        """Return also the path, and the options that say which objects are meant, and what of them."""
+        """Return also the path, and the options that decide which objects are read, and which rows of them."""
         options = {f"--option {name}": self._option(name) for name in _BINDING}
         return {"--path": self.path, **options, **BackfillArguments.binding(self)}
 
-    def survey(self, noted: Noted) -> Survey | None:
-        """List what is new, but not before the first run: all objects would be looked at twice."""
+    def run_extent(self, noted: Noted) -> RunExtent | None:
+        """List new objects, but not before the first run: all objects would be surveyed twice."""
         if noted.state is None:
             return None
-        # What a queue tells is told once, and the run itself is to hear it.
+        # A message of a queue comes once, and the run itself needs it.
         source = self.source().model_copy(update={"queue_url": None, "clean_source": "off"})
-        return survey(source, noted.positions, noted.state)
+        return run_extent(source, noted.positions, noted.state)
 
     def stretches(self, batch: SourceBatch, splits: Collection[SplitId]) -> dict[SplitId, Stretch]:
-        """Return what manifests hold."""
+        """Return the stretches of manifests."""
         if not splits or batch.state is None:
             return {}
         source = self.source()
@@ -64,7 +64,7 @@ class S3Arguments(BackfillArguments):
         return {s: _stretch(Manifest.parse(s, ledger.read(s))) for s in splits}
 
     def _option(self, name: str) -> str | None:
-        return next((value for given, value in self.options.items() if given.lower() == name.lower()), None)
+        return next((value for option, value in self.options.items() if option.lower() == name.lower()), None)
 
 
 def _stretch(manifest: Manifest) -> Stretch:

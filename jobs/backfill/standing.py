@@ -1,4 +1,4 @@
-"""How far a run has come in event time.  Pure arithmetic."""
+"""Computes how far a run has come in event time.  Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tidegate.alignment.splits import SplitId
 from tidegate.jobs.figures import clock_time, count, share, span
-from tidegate.jobs.survey import Stretch
+from tidegate.jobs.run_extent import Stretch
 from tidegate.sources.progress import epoch_ms
 from tidegate.sources.query_progress import QueryProgress
 
@@ -19,12 +19,12 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a run stands in event time.
+    """The standing of a run in event time.
 
     at_ms: no unread record is older, disorder aside; None: no event time is known.
     done_ms, left_ms: of the event time from the run's first record to its last.
     rows, rows_left: read by this run, and still to read.
-    rows_per_s: lately.
+    rows_per_s: of the last batches.
     slowest: the split that holds the others, and the event time of its next record.
     paused: the splits that wait for the slowest.
     """
@@ -50,7 +50,7 @@ class Standing:
 
     @property
     def details(self) -> str:
-        """How fast it goes, and who waits for whom."""
+        """Its speed, and the splits that wait for others."""
         parts = [f"{count(self.rows)} rows", f"{count(self.rows_per_s)} rows/s"]
         if self.slowest is not None:
             parts.append(f"slowest {self.slowest[0]} at {clock_time(self.slowest[1])}")
@@ -61,10 +61,10 @@ class Standing:
 
 
 def standing(stretches: Mapping[SplitId, Stretch], recent: Sequence[QueryProgress], rows: int) -> Standing:
-    """Return where a run stands.
+    """Return the standing of a run.
 
-    stretches: what there was to read, as far as it is known.
-    recent: the last batches it has done, over which its speed is taken.
+    stretches: of all splits that the run reads, as far as they are known.
+    recent: the last batches, which give its speed.
     rows: read by all its batches.
     """
     begin_ms = min((s.begin_ms for s in stretches.values() if s.begin_ms is not None), default=None)
@@ -72,7 +72,7 @@ def standing(stretches: Mapping[SplitId, Stretch], recent: Sequence[QueryProgres
     whole_ms = 0 if begin_ms is None or end_ms is None else max(0, end_ms - begin_ms)
     seconds = sum(batch.seconds for batch in recent)
     rows_per_s = sum(batch.rows for batch in recent) / seconds if seconds else 0.0
-    last = next((said for batch in reversed(recent) if (said := batch.source.said) is not None), None)
+    last = next((progress for batch in reversed(recent) if (progress := batch.source.progress) is not None), None)
     if last is None:
         return Standing(begin_ms, 0, whole_ms, rows, sum(stretch.rows for stretch in stretches.values()), rows_per_s)
     if begin_ms is None or end_ms is None:
@@ -85,7 +85,7 @@ def standing(stretches: Mapping[SplitId, Stretch], recent: Sequence[QueryProgres
     slowest = min(unread, default=None)
     if slowest is not None:
         at_ms = slowest[0]
-    elif last.rows_remaining and last.bound is not None:  # too many splits to be told of each
+    elif last.rows_remaining and last.bound is not None:  # too many splits to list each
         at_ms = epoch_ms(last.bound)
     else:
         at_ms = end_ms

@@ -1,4 +1,4 @@
-"""What ``tidegate conformance`` was asked for, and its answer: verdicts as they come on stderr, the rest on stdout."""
+"""Runs ``tidegate conformance``: prints verdicts on stderr as they come, the rest on stdout."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ _STATUS_WIDTH = max(len(status.value) for status in Status)
 def check_conformance(
     name: str, *, tiers: Sequence[str], rules: Sequence[str], exempt: Sequence[str], reports: Sequence[str]
 ) -> bool:
-    """Check a connector, show what becomes of each rule, and return whether it conforms.
+    """Check a connector, show the verdict of each rule, and return whether it conforms.
 
     name: of its harness, as MODULE:NAME.
-    tiers, rules: names and ids of the only ones that are wanted; none: all.
+    tiers, rules: check only these, by name and id; none: all.
     exempt: rules that are known to fail, as ID=REASON.
     reports: files to write, too.
 
-    Raises OptionError, one sentence, for what is not there and for what contradicts itself.
+    Raises OptionError, one sentence, for names that do not exist and for contradictory arguments.
     """
     wanted = _wanted(tiers, rules)
     exemptions = parse_options("--exempt", exempt, _EXEMPTION)
     files = [report_file("--report", text) for text in reports]
     harness = harness_named(name)
-    # Rules do what a planner warns of; a logger without any handler would write that between the verdicts.
+    # Rules provoke warnings of planners; a logger without a handler would write them between the verdicts.
     logging.getLogger("tidegate").addHandler(logging.NullHandler())
     live = _Live(wanted)
     with live.status:
-        report = check_connector(harness, only=[each.id for each in wanted], exempt=exemptions, on_verdict=live.tell)
+        report = check_connector(harness, only=[rule.id for rule in wanted], exempt=exemptions, on_verdict=live.tell)
     _show(report)
     for file in files:
         write_reports(file, [report])
@@ -59,19 +59,19 @@ def check_conformance(
 
 
 def list_rules(tiers: Sequence[str], rules: Sequence[str]) -> None:
-    """Print the rules of some tiers, or some rules, by area and number, each with its level and tier."""
-    wanted = sorted(_wanted(tiers, rules), key=lambda each: each.order)
+    """Print some tiers or some rules, by area and number, each with its level and tier."""
+    wanted = sorted(_wanted(tiers, rules), key=lambda rule: rule.order)
     output = _output()
     for area in AREAS:
-        of_area = [each for each in wanted if each.area == area]
+        of_area = [rule for rule in wanted if rule.area == area]
         if of_area:
             output.print(f"{area}: {AREAS[area]}", style="bold")
-        for each in of_area:
-            output.print(f"  {each.id:<9} {each.level.name:<7} {each.tier.name.lower():<9} {each.title}")
+        for rule in of_area:
+            output.print(f"  {rule.id:<9} {rule.level.name:<7} {rule.tier.name.lower():<9} {rule.title}")
 
 
 class _Live:
-    """Shows on stderr what is checked now, and what became of it."""
+    """Shows the present rule and its verdict on stderr."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._left = [f"{rule.id} {rule.title}" for rule in reversed(rules)]
@@ -100,10 +100,10 @@ def _output() -> Console:
 
 
 def _wanted(tiers: Iterable[str], rules: Iterable[str]) -> list[Rule]:
-    """Return the rules that are asked for, as they are checked.  Raises OptionError when there are none."""
+    """Return the wanted rules, in the order of checks.  Raises OptionError if there are none."""
     of_tiers = rules_of([tier_named("--tier", name) for name in tiers] or Tier)
-    named = {rule_named(each).id for each in rules}
-    found = [each for each in of_tiers if not named or each.id in named]
-    if not found:
+    named = {rule_named(rule_id).id for rule_id in rules}
+    chosen = [rule for rule in of_tiers if not named or rule.id in named]
+    if not chosen:
         raise OptionError("there is nothing to check: --tier and --rule leave no rule")
-    return found
+    return chosen

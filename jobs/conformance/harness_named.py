@@ -1,4 +1,4 @@
-"""Finds a harness by the name that stands on the command line, as MODULE:NAME."""
+"""Finds a harness by its name on the command line, MODULE:NAME."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["harness_named"]
 
 
 def harness_named(name: str) -> HarnessFactory:
-    """Import what a name says; modules of the current folder are found, too.
+    """Import the named harness, also from the current folder.
 
-    Raises OptionError, one sentence with the nearest name, for a module or an attribute that there is
-    not, for a module that fails while it is imported, and for what is no harness.
+    Raises OptionError, one sentence with the nearest name, for a missing module or attribute.  Also raises it for a
+    module that fails on import, and for an object that is no harness.
     """
     module_name, colon, attribute = name.partition(":")
     if not (module_name and colon and attribute):
@@ -48,20 +48,20 @@ def _module(name: str) -> ModuleType:
 
 
 def _failed(name: str, error: Exception) -> str:
-    """Say where in the author's code the import failed."""
+    """Return a sentence with the place in the author's code where the import failed."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     file, line = (error.filename, error.lineno) if isinstance(error, SyntaxError) else (last.filename, last.lineno)
     return f"importing {name!r} fails: {type(error).__name__} in {file}, line {line}: {error}"
 
 
 def _siblings(name: str) -> list[str]:
-    """Return the modules beside one that there is not: of its package, or of the current folder."""
+    """Return the modules beside a missing one: of its package, or of the current folder."""
     package, dot, _ = name.rpartition(".")
     path = getattr(sys.modules[package], "__path__", []) if dot else [str(Path.cwd())]  # a module has none
-    return [package + dot + each.name for each in pkgutil.iter_modules(path)]
+    return [package + dot + module.name for module in pkgutil.iter_modules(path)]
 
 
 def _harnesses(module: ModuleType) -> Iterator[str]:
-    for name, found in vars(module).items():
-        if isinstance(found, type) and issubclass(found, Harness) and found is not Harness:
+    for name, value in vars(module).items():
+        if isinstance(value, type) and issubclass(value, Harness) and value is not Harness:
             yield name

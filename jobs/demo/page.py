@@ -78,7 +78,7 @@ def page(demo: Demo) -> str:
 
 
 def traced(demo: Demo, run: CountRun) -> Trace:
-    """Return what the picture of a run shows: of the watermarks only Spark's, which rows are lost by."""
+    """Return the trace in the picture of a run: of the watermarks only Spark's, which loses rows."""
     (source,) = source_runs(run.batches)
     return replace(trace(source.batches, demo.history), source_watermark=())
 

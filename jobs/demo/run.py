@@ -17,8 +17,8 @@ from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.errors import OptionError
 from tidegate.jobs.demo.windowed_count import CountRun, count_by_window
 from tidegate.jobs.figures import count
+from tidegate.jobs.run_extent import Stretch, run_extent
 from tidegate.jobs.session import ends_on_signals, spark_session
-from tidegate.jobs.survey import Stretch, survey
 from tidegate.servers import KafkaServer, write_history
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.query_progress import QueryProgress
@@ -46,7 +46,7 @@ class Demo:
 
 
 def skewed_history(rows: int) -> list[NDArray[np.int64]]:
-    """Return the event times, in ms, of each partition of a topic of so many rows.
+    """Return the event times, in ms, of each partition of a topic with this number of rows.
 
     Three partitions hold 24 hours; the last was added late and holds the last 2 of them.
     """
@@ -63,7 +63,7 @@ def skewed_history(rows: int) -> list[NDArray[np.int64]]:
 def run_demo(rows: int, say: Callable[[str], None], *, master: str = "local[*]") -> Demo:
     """Start a Kafka, load it, and count its rows by window, unaligned and aligned.
 
-    say: takes a short sentence on what happens now.
+    say: takes a short sentence on the present step.
 
     Raises ServerError when Kafka or Java cannot be started.
     """
@@ -82,7 +82,7 @@ def run_demo(rows: int, say: Callable[[str], None], *, master: str = "local[*]")
             say("Starting Spark")
             with spark_session(master, "tidegate demo", work / "spark.log", settings) as spark:
                 unaligned, aligned = _sources(kafka.bootstrap_servers, rows)
-                # Warms up what both runs use, so that neither pays for it.
+                # Warms up the code of both runs, so that neither pays for it.
                 rows_in = aligned.read(spark).count()
                 runs = tuple(
                     count_by_window(
@@ -99,7 +99,7 @@ def run_demo(rows: int, say: Callable[[str], None], *, master: str = "local[*]")
                         ("aligned", aligned, "1 minute"),
                     )
                 )
-                return Demo(survey(aligned).stretches, runs)
+                return Demo(run_extent(aligned).stretches, runs)
 
 
 def _sources(bootstrap_servers: str, rows: int) -> tuple[KafkaSource, KafkaSource]:
@@ -121,5 +121,5 @@ def _sources(bootstrap_servers: str, rows: int) -> tuple[KafkaSource, KafkaSourc
 
 
 def _sentence(name: str, batch: QueryProgress, rows: int) -> str:
-    left = sum(said.rows_remaining for said in batch.said)
+    left = sum(progress.rows_remaining for progress in batch.source_progress)
     return f"Counting {name}: batch {batch.number}, {count(rows - left)} of {count(rows)} rows read"

@@ -21,13 +21,13 @@ _WINDOW = "5 minutes"
 
 @dataclass(frozen=True, slots=True)
 class CountRun:
-    """What became of every row of one run.
+    """The account of every row of one run.
 
-    name: how tables and pictures call it.
-    rows_in: what the topic holds.
+    name: in tables and pictures.
+    rows_in: of the topic.
     counted: rows in windows that were emitted.
     open: rows in windows that still wait in Spark's state for the watermark to pass.
-    batches: all of Spark's, also those that read nothing.
+    batches: all batches of Spark, also those that read nothing.
     seconds: wall-clock time from start to end.
     """
 
@@ -40,7 +40,7 @@ class CountRun:
 
     @property
     def lost(self) -> int:
-        """Rows that are neither counted nor waiting."""
+        """The rows that are neither counted nor waiting."""
         return self.rows_in - self.counted - self.open
 
     @property

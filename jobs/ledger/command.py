@@ -20,13 +20,13 @@ _NO_PATH = "s3://not-given"
 
 
 def run_show(location: str, *, checkpoint: str | None, options: Sequence[str], as_json: bool) -> None:
-    """Print what a state location knows.
+    """Print the ledger of the query in a state location.
 
-    location: what the query calls ``stateLocation``.
-    checkpoint: Spark's checkpoint folder of the query; None: nothing is told of what is read.
+    location: the query's option ``stateLocation``.
+    checkpoint: Spark's checkpoint folder of the query; None: chunks that were read are unknown.
     options: of the source, as NAME=VALUE.
 
-    Raises OptionError, one sentence, for what contradicts itself or names nothing; so do the others.
+    Raises OptionError, one sentence, for contradictory arguments and for names that do not exist; so do the others.
     """
     source, _ = _source(location, options)
     show_ledger(open_query_ledger(source, checkpoint), as_json=as_json)
@@ -36,7 +36,7 @@ def run_why(location: str, wanted: str, *, checkpoint: str | None, options: Sequ
     """Print why objects were or were not read.
 
     wanted: a key, or a glob of keys.
-    options: with the path among them, the bucket is looked into, too.
+    options: if they have the path, the bucket is looked into, too.
     """
     source, has_path = _source(location, options)
     ledger = open_query_ledger(source, checkpoint)
@@ -54,18 +54,18 @@ def run_reread(
     options: Sequence[str],
     as_json: bool,
 ) -> None:
-    """Ask the query to read something again, and print what that is.
+    """Ask the query to read chunks again, and print the request.
 
     objects: a key, or a glob of keys; None: all of the path.
-    begin, end: only chunks with event times from the one up to the other.
-    batches: such as ``7`` or ``3-5``, instead of all these.
+    begin, end: only chunks with event times in this range.
+    batches: such as ``7`` or ``3-5``, instead of the other arguments.
     """
     source, has_path = _source(location, options)
     by_object = objects or begin or end
     if by_object and batches:
-        raise OptionError("--batches goes with none of GLOB, --from and --to")
+        raise OptionError("--batches cannot be combined with GLOB, --from or --to")
     if not by_object and not batches:
-        raise OptionError("nothing is named that is to be read again: give GLOB, --from and --to, or --batches")
+        raise OptionError("nothing to read again is named: give GLOB, --from and --to, or --batches")
     if by_object and not has_path:
         raise OptionError("to read objects again, --option path=s3://... is needed, and the query's other options")
     ledger = open_query_ledger(source, checkpoint)
@@ -79,18 +79,18 @@ def run_reread(
 
 
 def run_queries(location: str, *, options: Sequence[str], as_json: bool) -> None:
-    """Print which queries keep something in a state location."""
+    """Print the queries with files in a state location."""
     source, _ = _source(location, options)
     show_queries(list_queries(source), forgotten=False, as_json=as_json)
 
 
 def run_forget(location: str, query: str, *, options: Sequence[str], as_json: bool) -> None:
-    """Delete what a query keeps in a state location, and print what that was."""
+    """Delete a query's files in a state location, and print the query."""
     source, _ = _source(location, options)
     show_queries([forget_query(source, query)], forgotten=True, as_json=as_json)
 
 
 def _source(location: str, options: Sequence[str]) -> tuple[S3Source, bool]:
-    """Return the source whose state location is asked about, and whether its path is given."""
-    given = {name.lower(): value for name, value in parse_options("--option", options, OPTION_EXAMPLE).items()}
-    return S3Source.from_options({"path": _NO_PATH, **given, "statelocation": location}), "path" in given
+    """Return the source with the state location, and whether its path is given."""
+    set_options = {name.lower(): value for name, value in parse_options("--option", options, OPTION_EXAMPLE).items()}
+    return S3Source.from_options({"path": _NO_PATH, **set_options, "statelocation": location}), "path" in set_options

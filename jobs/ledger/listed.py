@@ -1,4 +1,4 @@
-"""The objects that a person names by a key or a glob, as they are in the bucket now."""
+"""Lists the objects that a key or a glob names, as they are in the bucket now."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Wanted:
 
     @property
     def prefix(self) -> str:
-        """What all the keys begin with."""
+        """The prefix of all the keys."""
         special = _SPECIAL.search(self.pattern)
         return self.pattern if special is None else self.pattern[: special.start()]
 
@@ -42,25 +42,25 @@ class Wanted:
         return self.prefix != self.pattern
 
     def has(self, key: str) -> bool:
-        """Tell whether a key is meant."""
+        """Tell whether a key matches."""
         return key == self.pattern or (self.is_glob and fnmatch.fnmatchcase(key, self.pattern))
 
 
 def listed(source: S3Source, wanted: Wanted) -> list[S3Object]:
-    """Return the objects of the source's bucket that are meant, whether they are data or not, in the order of keys.
+    """Return the wanted objects of the source's bucket, data or not, in the order of keys.
 
-    Raises OptionError when another bucket is named; what the listing raises.
+    Raises OptionError if another bucket is named, and the errors of the listing.
     """
     if "://" in wanted.text and not wanted.text.partition("://")[2].startswith(f"{source.bucket}/"):
         raise OptionError(f"{wanted.text!r} is not in the bucket {source.bucket!r}, of the path {source.path}")
     client = source.connection.client()
     request = {"Bucket": source.bucket, "Prefix": wanted.prefix}
-    found = []
+    objects = []
     while True:
         target = f"s3://{source.bucket}/{wanted.prefix}"
         answer = ask_s3(lambda: client.list_objects_v2(**request), "list", target, source.connection.patience_s)
-        found += [s3_object(e["Key"], e["Size"], e) for e in answer.get("Contents", ()) if wanted.has(e["Key"])]
-        # The key itself is the first of those that begin with it.
+        objects += [s3_object(e["Key"], e["Size"], e) for e in answer.get("Contents", ()) if wanted.has(e["Key"])]
+        # The key itself is the first key with this prefix.
         if not answer.get("IsTruncated") or not wanted.is_glob:
-            return found
+            return objects
         request["ContinuationToken"] = answer["NextContinuationToken"]

@@ -1,4 +1,4 @@
-"""What a state location knows of its query, read beside it: no lease is needed, and only ``forget_query`` writes."""
+"""Reads a query's state location beside the query: without a lease, and only ``forget_query`` writes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = ["KeptQuery", "LeaseNote", "QueryLedger", "forget_query", "list_querie
 
 @dataclass(frozen=True, slots=True)
 class LeaseNote:
-    """Who holds the state location, as the lease says.
+    """The holder of the state location, by the lease.
 
     owner: the query.  place: the process.
-    state: ``held`` is also said of a lease that ended by itself where its process cannot be asked after.
+    state: a lease that ended by itself is also ``held`` if its process cannot be checked.
     """
 
     owner: str
@@ -38,9 +38,9 @@ class LeaseNote:
 
 @dataclass(frozen=True, slots=True)
 class KeptQuery:
-    """A query that keeps something in a state location.
+    """A query with files in a state location.
 
-    lease: of the one that used it last; None: it was another one.
+    lease: if it was the last one to use the location; None: another query was.
     """
 
     owner: str
@@ -51,9 +51,9 @@ class KeptQuery:
 class QueryLedger:
     """The manifests and the memory of one query.
 
-    location: how people name it.
+    location: its name for people.
     ledger: the query's part.
-    batches: of Spark's checkpoint, in order; None: no checkpoint is looked at.
+    batches: of Spark's checkpoint, in order; None: no checkpoint was given.
     """
 
     def __init__(self, location: str, lease: LeaseNote, ledger: Ledger, batches: list[LoggedBatch] | None) -> None:
@@ -61,7 +61,7 @@ class QueryLedger:
 
     @cached_property
     def manifests(self) -> dict[SplitId, Manifest]:
-        """The manifests that are kept, in order: the live ones, and for an hour or so those that are finished."""
+        """The kept manifests, in order: the live ones, and for about an hour finished ones."""
         names = [name for name in self.ledger.names() if name[:1].isdecimal()]
         return {name: Manifest.parse(name, self.ledger.read(name)) for name in names}
 
@@ -78,7 +78,7 @@ class QueryLedger:
 
     @cached_property
     def state(self) -> S3Snapshot | None:
-        """What the enumerator noted after the last batch; None: there is no batch."""
+        """The enumerator's snapshot after the last batch; None: there is no batch."""
         return _snapshot(self.batches[-1].end) if self.batches else None
 
     def batch_of(self, split: SplitId, position: int) -> LoggedBatch | None:
@@ -87,19 +87,19 @@ class QueryLedger:
         return next((batch for batch, read in positions if read.get(split, 0) > position), None)
 
     def last_batch_of(self, split: SplitId) -> LoggedBatch | None:
-        """Return the last known batch that read of a manifest."""
+        """Return the last known batch that read chunks of a manifest."""
         before: Mapping[SplitId, int] = {}
-        found = None
+        last = None
         for batch in self.batches or ():
             positions = batch.end.progress.positions
             if positions.get(split, 0) > before.get(split, 0):
-                found = batch
+                last = batch
             before = positions
-        return found
+        return last
 
     @cached_property
     def seen(self) -> SeenObjects | None:
-        """What the query remembers of objects; None: without a checkpoint nobody says what of it counts."""
+        """The objects that the query remembers; None: without a checkpoint this is unknown."""
         if self.state is None or self.state.seen is None:
             return None
         return SeenObjects.restored(self.state.seen, self.ledger.read, None)
@@ -107,9 +107,9 @@ class QueryLedger:
     @cached_property
     def left_out(self) -> LeftOut:
         """The objects that were noted as left out."""
-        found = LeftOut()
-        found.restore(self.ledger.noted(LEFT_OUT) or b"")
-        return found
+        notes = LeftOut()
+        notes.restore(self.ledger.noted(LEFT_OUT) or b"")
+        return notes
 
     @cached_property
     def requests(self) -> dict[str, int]:
@@ -119,10 +119,10 @@ class QueryLedger:
 
 
 def open_query_ledger(source: S3Source, checkpoint: str | None) -> QueryLedger:
-    """Return what a state location knows.
+    """Return the ledger of the query in a state location.
 
-    source: with the state location, and the options by which it is reached.
-    checkpoint: Spark's checkpoint folder of the query, a path or ``s3://bucket/prefix``; None: none is looked at.
+    source: with the state location, and the options of its connection.
+    checkpoint: Spark's checkpoint folder of the query, a path or ``s3://bucket/prefix``; None: not given.
 
     Raises OptionError when no query has used the location, or the checkpoint is not of the one that uses it;
     ConnectorError when one of them cannot be read.
@@ -144,22 +144,22 @@ def open_query_ledger(source: S3Source, checkpoint: str | None) -> QueryLedger:
 
 
 def list_queries(source: S3Source) -> list[KeptQuery]:
-    """Return the queries that keep something in a state location, the one that was last written to first.
+    """Return the queries with files in a state location, the last written first.
 
     Raises OptionError when no query has used the location, ConnectorError when it cannot be read.
     """
     whole = Ledger(str(source.state_location), source.connection)
     lease = _lease(whole)
-    found = [KeptQuery(owner, lease if owner == lease.owner else None, k) for owner, k in whole.queries().items()]
-    return sorted(found, key=lambda each: -(each.kept.written_s or 0))
+    queries = [KeptQuery(owner, lease if owner == lease.owner else None, k) for owner, k in whole.queries().items()]
+    return sorted(queries, key=lambda query: -(query.kept.written_s or 0))
 
 
 def forget_query(source: S3Source, owner: str) -> KeptQuery:
-    """Delete what a query keeps in a state location, and return what that was.
+    """Delete a query's files in a state location, and return the query.
 
-    Raises OptionError when it keeps nothing there, ConnectorError while it is running.
+    Raises OptionError if it has no files there, ConnectorError while it is running.
     """
-    queries = {each.owner: each for each in list_queries(source)}
+    queries = {query.owner: query for query in list_queries(source)}
     if owner not in queries:
         raise OptionError(
             f"no query {owner!r} keeps anything in {source.state_location}{did_you_mean(owner, queries)}; "
@@ -172,7 +172,7 @@ def forget_query(source: S3Source, owner: str) -> KeptQuery:
 def _lease(whole: Ledger) -> LeaseNote:
     note = whole.lease().read()
     if note is None:
-        raise OptionError(f"{whole.address} is no state location that a query has used: it has no lease")
+        raise OptionError(f"{whole.address} is not a state location that a query has used: it has no lease")
     ended = "released" if note.released else "its process has ended" if has_ended(note.process) else "held"
     return LeaseNote(note.owner, note.place, ended)
 

@@ -1,4 +1,4 @@
-"""Asking a query to read objects, or batches, again."""
+"""Asks a query to read objects or batches again."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _BATCHES = re.compile(r"(\d+)(?:-(\d+))?")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a query was asked to read again.
+    """A request to read chunks again.
 
     request: its name.
-    chunk: what it holds, as one manifest.
-    waiting: objects, or parts of them, that were left out, for the query has yet to read them.
+    chunk: the chunks, as one manifest.
+    waiting: chunks that were left out, because the query has yet to read them.
     """
 
     request: str
@@ -44,38 +44,41 @@ class Asked:
 def reread_objects(
     ledger: QueryLedger, source: S3Source, wanted: Wanted, begin: datetime | None = None, end: datetime | None = None
 ) -> Asked:
-    """Ask for the objects that are meant, as they are now: those that the query has found before.
+    """Request the wanted objects as they are now, if the query has found them before.
 
-    begin, end: only chunks with event times from the one up to the other, exclusive.
+    begin, end: only chunks with event times in this range, the end exclusive.
 
-    Raises OptionError when there are none, and when the query cleans what it reads.
+    Raises OptionError if there are none, or if the query cleans objects.
     """
     _refuse_cleaned(ledger)
     seen = ledger.seen
     if seen is None:
         raise OptionError("to read objects again, --checkpoint has to hold a batch that says which were found")
     rules = source.listing_rules
-    candidates = [found for found in listed(source, wanted) if found.key.startswith(rules.prefix)]
-    candidates = [found for found in candidates if rules.takes(found)]
-    new = {found.key for found in seen.sift(candidates)[0]}
-    known = [found for found in candidates if found.key not in new]
+    candidates = [obj for obj in listed(source, wanted) if obj.key.startswith(rules.prefix)]
+    candidates = [obj for obj in candidates if rules.takes(obj)]
+    new = {obj.key for obj in seen.sift(candidates)[0]}
+    known_objects = [obj for obj in candidates if obj.key not in new]
     times = {"starting_timestamp": begin, "ending_timestamp": end}
     timed = source.model_copy(update={name: epoch_ms(time) for name, time in times.items() if time is not None})
-    found = Manifest.build(0, timed.discovery(lambda: (page for page in [known])).round())
+    manifest = Manifest.build(0, timed.discovery(lambda: (page for page in [known_objects])).round())
     waiting = _waiting(ledger, wanted)
-    chunks = found.chunks(0, len(found))
+    chunks = manifest.chunks(0, len(manifest))
     chunks = chunks.filter(pa.array([chunk not in waiting for chunk in _keys(chunks)], pa.bool_()))
     if not chunks.num_rows:
-        detail = "what is meant has yet to be read" if len(found) else "none that was found before, and holds such rows"
+        detail = (
+            "these objects have yet to be read"
+            if len(manifest)
+            else "no such object was found before, or none holds such rows"
+        )
         raise OptionError(f"there is nothing to read again of {wanted.text!r}: {detail}")
-    return _ask(ledger, chunks, len(found) - chunks.num_rows)
+    return _ask(ledger, chunks, len(manifest) - chunks.num_rows)
 
 
 def reread_batches(ledger: QueryLedger, batches: str) -> Asked:
-    """Ask for what some batches have read, such as ``7`` or ``3-5``: the same versions of the same objects.
+    """Request the chunks of some batches, such as ``7`` or ``3-5``: the same versions of the same objects.
 
-    Raises OptionError when Spark, or the state location, no longer knows one of them, and when the query cleans
-    what it reads.
+    Raises OptionError if Spark or the state location no longer knows one of them, or if the query cleans objects.
     """
     _refuse_cleaned(ledger)
     named = _BATCHES.fullmatch(batches.strip())
@@ -87,9 +90,9 @@ def reread_batches(ledger: QueryLedger, batches: str) -> Asked:
     parts = []
     for number in range(first, last + 1):
         if number not in ends or number - 1 not in ends:
-            known = sorted(number for number in ends if number >= 0 and number - 1 in ends)
-            told = f"it knows {known[0]} to {known[-1]}" if known else "it knows none"
-            raise OptionError(f"batch {number} is none that is written and that Spark still knows; {told}")
+            numbers = sorted(number for number in ends if number >= 0 and number - 1 in ends)
+            hint = f"it knows {numbers[0]} to {numbers[-1]}" if numbers else "it knows none"
+            raise OptionError(f"batch {number} is none that is written and that Spark still knows; {hint}")
         parts += _of_batch(ledger, number, ends[number - 1], ends[number])
     if not parts:
         raise OptionError(f"the batches {batches} have read nothing")
@@ -98,7 +101,7 @@ def reread_batches(ledger: QueryLedger, batches: str) -> Asked:
 
 def _refuse_cleaned(ledger: QueryLedger) -> None:
     if ledger.state is not None and ledger.state.clean is not None:
-        raise OptionError("the query cleans what it has read (cleanSource), so that nothing can be read again")
+        raise OptionError("the query cleans objects that it has read (cleanSource), so they cannot be read again")
 
 
 def _of_batch(ledger: QueryLedger, number: int, before: Offset, after: Offset) -> list[pa.RecordBatch]:
@@ -128,7 +131,7 @@ def _ask(ledger: QueryLedger, chunks: pa.Table | pa.RecordBatch, waiting: int = 
 
 
 def _waiting(ledger: QueryLedger, wanted: Wanted) -> set[tuple[S3Object, int]]:
-    """Return the chunks that are meant and that the query has yet to read."""
+    """Return the wanted chunks that the query has yet to read."""
     return {
         (chunk.source, chunk.start)
         for split, read in ledger.planned.items()
@@ -139,5 +142,5 @@ def _waiting(ledger: QueryLedger, wanted: Wanted) -> set[tuple[S3Object, int]]:
 
 
 def _keys(chunks: pa.RecordBatch) -> list[tuple[S3Object, int]]:
-    found = (Chunk(*fields) for fields in zip(*chunks.to_pydict().values(), strict=True))
-    return [(chunk.source, chunk.start) for chunk in found]
+    pieces = (Chunk(*fields) for fields in zip(*chunks.to_pydict().values(), strict=True))
+    return [(chunk.source, chunk.start) for chunk in pieces]

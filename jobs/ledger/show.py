@@ -1,4 +1,4 @@
-"""The ledger of a query as a person sees it, or a machine."""
+"""Prints the ledger of a query, for people or as JSON."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ from tidegate.jobs.ledger.why import Why
 
 __all__ = ["show_asked", "show_ledger", "show_queries", "show_why"]
 
-_OBJECTS = 100  # that a person is shown
+_OBJECTS = 100  # that people are shown
 
 
 def show_ledger(ledger: QueryLedger, *, as_json: bool) -> None:
-    """Print who uses the location, the manifests, and what is remembered."""
-    told = _told(ledger)
+    """Print the user of the location, the manifests, and the remembered objects."""
+    shown = _told(ledger)
     if as_json:
-        _print_json(told)
+        _print_json(shown)
         return
-    lines = [*_lines(told), *(line for each in told["manifests"] for line in _manifest_lines(ledger, each))]
+    lines = [*_lines(shown), *(line for manifest in shown["manifests"] for line in _manifest_lines(ledger, manifest))]
     width = max(len(name) for name, _ in lines)
     console = _console()
     for name, value in lines:
         console.print(f"{name:<{width}}  {value}")
 
 
-def show_why(found: Sequence[Why], *, as_json: bool) -> None:
-    """Print what is known of objects."""
+def show_why(answers: Sequence[Why], *, as_json: bool) -> None:
+    """Print the findings about objects."""
     if as_json:
-        _print_json([{"key": each.key, "findings": [_finding(f) for f in each.findings]} for each in found])
+        _print_json([{"key": answer.key, "findings": [_finding(f) for f in answer.findings]} for answer in answers])
         return
     console = _console()
-    if not found:
+    if not answers:
         console.print("No such object is known.")
-    for each in found[:_OBJECTS]:
-        console.print(each.key, style="bold")
-        for finding in each.findings:
+    for answer in answers[:_OBJECTS]:
+        console.print(answer.key, style="bold")
+        for finding in answer.findings:
             console.print(f"  {finding.state}: {finding.sentence}")
-    if len(found) > _OBJECTS:
-        console.print(f"and {count(len(found) - _OBJECTS)} more; --json gives them all")
+    if len(answers) > _OBJECTS:
+        console.print(f"and {count(len(answers) - _OBJECTS)} more; --json prints them all")
 
 
 def show_asked(asked: Asked, *, as_json: bool) -> None:
-    """Print what is read again."""
+    """Print the request to read again."""
     cost = asked.chunks.cost(0, len(asked.chunks))
-    told: dict[str, Any] = {
+    shown: dict[str, Any] = {
         "request": asked.request,
         "chunks": len(asked.chunks),
         "bytes": cost.bytes,
@@ -59,39 +59,39 @@ def show_asked(asked: Asked, *, as_json: bool) -> None:
         **_times(asked.chunks),
     }
     if as_json:
-        _print_json(told)
+        _print_json(shown)
         return
     console = _console()
     console.print(
-        f"{count(told['chunks'])} chunks, {count(cost.bytes)} bytes, {_span(told)}: the next discovery round of the "
+        f"{count(shown['chunks'])} chunks, {count(cost.bytes)} bytes, {_span(shown)}: the next discovery round of the "
         f"query reads them once more ({asked.request})"
     )
     if asked.waiting:
-        console.print(f"{count(asked.waiting)} chunks are not asked for: the query has yet to read them")
+        console.print(f"{count(asked.waiting)} chunks are left out: the query has yet to read them")
 
 
-def show_queries(found: Sequence[KeptQuery], *, forgotten: bool, as_json: bool) -> None:
-    """Print how much queries keep in a state location, or kept, if they are forgotten."""
-    told: list[dict[str, Any]] = [
+def show_queries(queries: Sequence[KeptQuery], *, forgotten: bool, as_json: bool) -> None:
+    """Print the size of queries' files in a state location, also of forgotten queries."""
+    shown: list[dict[str, Any]] = [
         {
-            "query": each.owner,
-            "lease": None if each.lease is None else each.lease.state,
-            "written": None if each.kept.written_s is None else int(each.kept.written_s * 1000),
-            "files": each.kept.files,
-            "bytes": each.kept.bytes,
+            "query": query.owner,
+            "lease": None if query.lease is None else query.lease.state,
+            "written": None if query.kept.written_s is None else int(query.kept.written_s * 1000),
+            "files": query.kept.files,
+            "bytes": query.kept.bytes,
         }
-        for each in found
+        for query in queries
     ]
     if as_json:
-        _print_json(told)
+        _print_json(shown)
         return
     console = _console()
-    if not told:
+    if not shown:
         console.print("no query keeps anything here")
-    for each in told:
-        used = "" if each["lease"] is None else f", has used it last: {each['lease']}"
-        size = f"{count(each['files'])} files, {count(each['bytes'])} bytes, written on {clock_time(each['written'])}"
-        console.print(f"{each['query']}  {size}{used}{'; deleted' if forgotten else ''}")
+    for row in shown:
+        used = "" if row["lease"] is None else f", has used it last: {row['lease']}"
+        size = f"{count(row['files'])} files, {count(row['bytes'])} bytes, written on {clock_time(row['written'])}"
+        console.print(f"{row['query']}  {size}{used}{'; deleted' if forgotten else ''}")
 
 
 def _told(ledger: QueryLedger) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _told(ledger: QueryLedger) -> dict[str, Any]:
         "watermark": None if progress is None else progress.watermark_ms,
         "objectsRemembered": None if seen is None else len(seen),
         "rememberedSince": None if seen is None else seen.horizon_ms,
-        "leftOut": dict(Counter(each.reason for each in ledger.left_out.objects())),
+        "leftOut": dict(Counter(note.reason for note in ledger.left_out.objects())),
         "rereads": ledger.requests,
         "manifests": [_manifest(ledger, split) for split in ledger.manifests],
     }
@@ -135,26 +135,26 @@ def _times(manifest: Any) -> dict[str, int | None]:
     return {"begin": None if head is None else head.event_time_ms, "end": manifest.latest(len(manifest))}
 
 
-def _lines(told: dict[str, Any]) -> list[tuple[str, str]]:
+def _lines(shown: dict[str, Any]) -> list[tuple[str, str]]:
     lines = [
-        ("state location", told["stateLocation"]),
-        ("query", told["query"]),
-        ("lease", f"{told['lease']}, {told['process']}"),
+        ("state location", shown["stateLocation"]),
+        ("query", shown["query"]),
+        ("lease", f"{shown['lease']}, {shown['process']}"),
     ]
-    if told["batch"] is not None:
+    if shown["batch"] is not None:
         lines += [
-            ("last batch", f"{told['batch']}, {'written' if told['batchIsWritten'] else 'not written yet'}"),
-            ("bound", clock_time(told["bound"])),
-            ("watermark", clock_time(told["watermark"])),
+            ("last batch", f"{shown['batch']}, {'written' if shown['batchIsWritten'] else 'not written yet'}"),
+            ("bound", clock_time(shown["bound"])),
+            ("watermark", clock_time(shown["watermark"])),
         ]
-    if told["objectsRemembered"] is not None:
-        since = told["rememberedSince"]
+    if shown["objectsRemembered"] is not None:
+        since = shown["rememberedSince"]
         all_that = "all that were found" if since is None else f"modified since {clock_time(since)}"
-        lines.append(("remembered", f"{count(told['objectsRemembered'])} objects, {all_that}"))
-    if told["leftOut"]:
-        lines.append(("left out", ", ".join(f"{count(n)} {reason}" for reason, n in told["leftOut"].items())))
-    if told["rereads"]:
-        lines.append(("to read again", f"{count(sum(told['rereads'].values()))} chunks, as was asked for"))
+        lines.append(("remembered", f"{count(shown['objectsRemembered'])} objects, {all_that}"))
+    if shown["leftOut"]:
+        lines.append(("left out", ", ".join(f"{count(n)} {reason}" for reason, n in shown["leftOut"].items())))
+    if shown["rereads"]:
+        lines.append(("to read again", f"{count(sum(shown['rereads'].values()))} chunks, as was asked for"))
     return lines
 
 
@@ -167,32 +167,32 @@ def _manifest_lines(ledger: QueryLedger, manifest: dict[str, Any]) -> list[tuple
 def _reading(manifest: dict[str, Any]) -> str:
     last = "" if manifest["batch"] is None else f", last by batch {manifest['batch']}"
     if manifest["planned"] is None:
-        return f"all that batches know of is read{last}" if last else "no batch that Spark still knows names it"
+        return f"all chunks that batches know are read{last}" if last else "no batch that Spark still knows names it"
     done = manifest["read"] or 0
     planned = f", {count(manifest['planned'])} planned" if manifest["planned"] > done else ""
     return f"{count(done)} chunks read{planned}{last}"
 
 
-def _span(told: dict[str, Any]) -> str:
-    return "no event time" if told["begin"] is None else f"{clock_time(told['begin'])} to {clock_time(told['end'])}"
+def _span(shown: dict[str, Any]) -> str:
+    return "no event time" if shown["begin"] is None else f"{clock_time(shown['begin'])} to {clock_time(shown['end'])}"
 
 
 def _finding(finding: Any) -> dict[str, Any]:
-    told: dict[str, Any] = {"state": finding.state, "sentence": finding.sentence}
+    shown: dict[str, Any] = {"state": finding.state, "sentence": finding.sentence}
     if finding.chunk is not None:
-        told |= {
+        shown |= {
             **finding.chunk._asdict(),
             "manifest": finding.manifest,
             "position": finding.position,
             "batch": finding.batch,
         }
-        del told["key"]
-    return told
+        del shown["key"]
+    return shown
 
 
 def _console() -> Console:
     return Console(soft_wrap=True, highlight=False, markup=False)
 
 
-def _print_json(told: Any) -> None:
-    print(json.dumps(told, indent=1))  # noqa: T201 - for machines, as it is
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=1))  # noqa: T201 - for machines, as it is

@@ -1,4 +1,4 @@
-"""Why an object was or was not read."""
+"""Explains why an object was or was not read."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _OF_NOTES = {
 
 
 class Finding(NamedTuple):
-    """One thing that is known of an object.
+    """A finding about an object.
 
-    chunk: of which it is known; None: it is of the whole object.
-    manifest, position: where the chunk stands.  batch: that read it, or is about to.
+    chunk: that it is about; None: the whole object.
+    manifest, position: of the chunk.  batch: that read it, or will read it next.
     """
 
     state: State
@@ -47,16 +47,16 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """What is known of an object, at least one thing."""
+    """The findings about an object, at least one."""
 
     key: str
     findings: tuple[Finding, ...]
 
 
 def why(ledger: QueryLedger, source: S3Source | None, wanted: Wanted) -> list[Why]:
-    """Return what is known of the objects that are meant, in the order of their keys.
+    """Return the findings about the wanted objects, in the order of their keys.
 
-    source: with the path and the options of the query, to look into the bucket; None: it is not looked into.
+    source: with the path and the options of the query, to look into the bucket; None: do not look into it.
     """
     chunks: dict[str, list[tuple[SplitId, int, Chunk]]] = {}
     for split in ledger.manifests:
@@ -64,15 +64,15 @@ def why(ledger: QueryLedger, source: S3Source | None, wanted: Wanted) -> list[Wh
             chunks.setdefault(chunk.key, []).append((split, position, chunk))
     noted: dict[str, list[LeftOutObject]] = {}
     for left_out in ledger.left_out.objects():
-        if wanted.has(left_out.found.key):
-            noted.setdefault(left_out.found.key, []).append(left_out)
-    present = {} if source is None else {found.key: found for found in listed(source, wanted)}
+        if wanted.has(left_out.obj.key):
+            noted.setdefault(left_out.obj.key, []).append(left_out)
+    present = {} if source is None else {obj.key: obj for obj in listed(source, wanted)}
     keys = {*chunks, *noted, *present, *(() if wanted.is_glob else (wanted.pattern,))}
     return [
         Why(
             key,
             (
-                *(_of_chunk(ledger, *each) for each in chunks.get(key, ())),
+                *(_of_chunk(ledger, *place) for place in chunks.get(key, ())),
                 *_of_object(ledger, source, key, present.get(key), chunks.get(key, ()), noted.get(key, ())),
             ),
         )
@@ -81,7 +81,7 @@ def why(ledger: QueryLedger, source: S3Source | None, wanted: Wanted) -> list[Wh
 
 
 def find_chunks(ledger: QueryLedger, split: SplitId, wanted: Wanted) -> Iterator[tuple[int, Chunk]]:
-    """Yield the chunks of the objects that are meant, with their positions in a manifest."""
+    """Yield the chunks of the wanted objects, with their positions in a manifest."""
     begin = 0
     for batch in compressed_batches(ledger.manifests[split].data):
         near = batch.append_column("position", pa.array(range(begin, begin + batch.num_rows))).filter(
@@ -97,13 +97,13 @@ def _of_chunk(ledger: QueryLedger, split: SplitId, position: int, chunk: Chunk) 
     times = "no event time" if chunk.min_ms is None else f"event times from {_clock(chunk.min_ms)}"
     place = f"position {position} of manifest {split}, with {times}"
     if ledger.batches is None:
-        return Finding("found", f"stands at {place}; give --checkpoint to know if it is read", chunk, split, position)
+        return Finding("found", f"it is at {place}; give --checkpoint to know if it is read", chunk, split, position)
     batch = ledger.batch_of(split, position)
     if batch is None:
         if split in ledger.planned:
             at = f"it waits at {place}; the query has read {count(ledger.planned[split])} of its chunks"
             return Finding("waiting", at, chunk, split, position)
-        said = f"stands at {place}, which no batch names that Spark still knows"
+        said = f"it is at {place}, which no batch names that Spark still knows"
         return Finding("found", said, chunk, split, position)
     if not batch.is_committed:
         said = f"batch {batch.number} reads it, and is not written yet: {place}"
@@ -121,8 +121,8 @@ def _of_object(
     chunks: Sequence[tuple[SplitId, int, Chunk]],
     noted: Sequence[LeftOutObject],
 ) -> Iterator[Finding]:
-    for each in noted:
-        yield Finding("left out", f"left out on {_clock(each.at_ms)}: {_OF_NOTES[each.reason]}")
+    for note in noted:
+        yield Finding("left out", f"left out on {_clock(note.at_ms)}: {_OF_NOTES[note.reason]}")
     if source is None:
         if not chunks and not noted:
             yield _of_memory(ledger, key)
@@ -135,9 +135,9 @@ def _of_object(
         yield Finding("left out", f"its key does not begin with {prefix!r}, the path of the query")
         return
     if (objection := source.listing_rules.objection(present)) is not None:
-        yield Finding("left out", f"left out, for {objection}")
+        yield Finding("left out", f"left out, because {objection}")
         return
-    if present in [*(chunk.source for _, _, chunk in chunks), *(each.found for each in noted)]:
+    if present in [*(chunk.source for _, _, chunk in chunks), *(note.obj for note in noted)]:
         return
     if chunks:
         yield Finding("overwritten", f"it was overwritten since, on {_clock(present.modified_ms)}: {_then(source)}")
@@ -146,7 +146,7 @@ def _of_object(
 
 
 def _of_present(ledger: QueryLedger, source: S3Source, present: S3Object) -> Finding:
-    """Say what is known of an object of which no chunk is kept."""
+    """Return the finding about an object without a kept chunk."""
     seen = ledger.seen
     if seen is None:
         return Finding("unknown", "no manifest that is kept holds it; give --checkpoint to know if it was found before")
@@ -178,7 +178,7 @@ def _of_memory(ledger: QueryLedger, key: str) -> Finding:
 
 
 def _then(source: S3Source) -> str:
-    return f"{_next_round(source)} finds it anew" if source.allow_overwrites else "allowOverwrites is false"
+    return f"{_next_round(source)} finds it again" if source.allow_overwrites else "allowOverwrites is false"
 
 
 def _next_round(source: S3Source) -> str:

@@ -1,4 +1,4 @@
-"""The event-time axis of a picture: where its ticks are, and what they say.  Pure."""
+"""The event-time axis of a picture: the places and the labels of its ticks.  Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Axis:
 
 
 def hours_since(begin_ms: int, end_ms: int) -> Axis:
-    """Return an axis of whole hours since its beginning, for a history whose dates say nothing."""
+    """Return an axis of whole hours since its beginning, for a history with meaningless dates."""
     hours = max(1, -(-(end_ms - begin_ms) // _HOUR_MS))
     return Axis(
         "event time since the first row",
@@ -44,7 +44,7 @@ def hours_since(begin_ms: int, end_ms: int) -> Axis:
 
 
 def utc_times(begin_ms: int, end_ms: int) -> Axis:
-    """Return an axis of dates and times of day in UTC, with as much of them as its ticks need."""
+    """Return an axis of dates and times of day in UTC, with the parts that its ticks need."""
     end_ms = max(end_ms, begin_ms + _SECOND_MS)
     step_ms = next((step for step in _STEPS_MS if (end_ms - begin_ms) / step <= _MOST_TICKS), _STEPS_MS[-1])
     times = range(-(-begin_ms // step_ms) * step_ms, end_ms + 1, step_ms)

@@ -1,4 +1,4 @@
-"""A picture of a run in SVG: how large it is, where its batches lie, and its frame.
+"""The canvas of a picture in SVG: its size, the places of its batches, and its frame.
 
 Colours are left to the page: every mark has a class.
 """
@@ -24,7 +24,7 @@ class Canvas:
 
     batches: their numbers.
     height: with the frame.
-    labels: of the vertical axis, for which room is left.
+    labels: of the vertical axis, which need space.
     """
 
     batches: Sequence[int]
@@ -33,16 +33,16 @@ class Canvas:
 
     @property
     def left(self) -> float:
-        """Where the first batch begins."""
+        """The begin of the first batch."""
         return round(max([_LEAST_LEFT, *(_TITLE_LEFT + _LETTER * len(label) for label in self.labels)]))
 
     @property
     def bottom(self) -> int:
-        """Where the lowest value lies."""
+        """The place of the lowest value."""
         return self.height - _BOTTOM
 
     def x(self, batch: float) -> float:
-        """Return where a batch begins, counted from 0; the last one ends where the next would begin."""
+        """Return the begin of a batch, counted from 0; the last one ends where the next would begin."""
         return round(self.left + batch * (_WIDTH - self.left - _RIGHT) / max(1, len(self.batches)), 1)
 
     def y(self, share: float) -> float:
@@ -72,7 +72,7 @@ class Canvas:
         return self.batches[batch] if batch < len(self.batches) else (self.batches[-1] + 1 if self.batches else 0)
 
     def svg(self, marks: Iterable[str], description: str) -> str:
-        """Return the element; ``description`` is for those who cannot see it."""
+        """Return the element; ``description`` is for people who cannot see it."""
         return (
             f'<svg viewBox="0 0 {_WIDTH} {self.height}" role="img" aria-label="{escape(description)}">\n'
             + "\n".join(mark for mark in marks if mark)

@@ -1,4 +1,4 @@
-"""A run as a picture: the event time that every split reached, batch by batch, in SVG.
+"""Draws a run in SVG: the event time that every split reached, batch by batch.
 
 Pure: from a Trace to text.  Every mark has a class: ``split-0`` and so on in the order of names,
 ``pause-0`` ..., ``band``, ``slowest``, ``median``, ``fastest``, ``bound``, ``watermark``,
@@ -19,13 +19,13 @@ __all__ = ["chart"]
 
 _HEIGHT = 400
 _THINNEST, _THICKER, _THICKEST = 2.0, 2.6, 10.0
-_NOTED_SHARE = 0.25  # of the batches: a shorter pause leaves no room for its note
+_NOTED_SHARE = 0.25  # of the batches: a shorter pause has no space for its note
 _LONG_SHARE = 0.65
 
 
 @dataclass(frozen=True, slots=True)
 class _Picture:
-    """Where batches and event times lie."""
+    """The places of batches and event times."""
 
     canvas: Canvas
     axis: Axis
@@ -46,9 +46,9 @@ class _Picture:
 def chart(run: Trace, axis: Axis, description: str, late_label: Sequence[str] = ()) -> str:
     """Return an SVG element of 560 by 400 units, which scales to its container.
 
-    axis: of event time; what lies beyond is drawn at its ends.
-    description: for those who cannot see it.
-    late_label: lines written where splits ran below the watermark; without any, no such place is marked.
+    axis: of event time; values beyond it are drawn at its ends.
+    description: for people who cannot see it.
+    late_label: lines at the places where splits ran below the watermark; empty: such places are not marked.
     """
     picture = _Picture(Canvas(run.batches, _HEIGHT, [label for _, label in axis.ticks]), axis)
     marks = [
@@ -76,7 +76,7 @@ def _splits(picture: _Picture, run: Trace) -> Iterator[str]:
 
 
 def _area(picture: _Picture, band: Band | None) -> Iterator[str]:
-    """Fill what lies between the slowest split and the fastest."""
+    """Fill the area between the slowest split and the fastest."""
     if band is not None:
         outline = [*picture.points(band.slowest), *reversed(picture.points(band.fastest))]
         yield f'<polygon class="band" points="{" ".join(outline)}"/>'
@@ -89,7 +89,7 @@ def _envelope(picture: _Picture, band: Band | None) -> Iterator[str]:
 
 
 def _stairs(picture: _Picture, times: Sequence[int | None], name: str) -> str:
-    """Draw what holds for a whole batch each."""
+    """Draw values that hold for a whole batch each."""
     path, joined = "", False
     for batch, time_ms in enumerate(times):
         if time_ms is None:
@@ -135,7 +135,7 @@ def _spans(batches: frozenset[int]) -> Iterator[tuple[int, int]]:
 
 
 def _late(picture: _Picture, run: Trace, label: Sequence[str]) -> Iterator[str]:
-    """Fill what lies between the watermark and the slowest split below it: rows read there are dropped."""
+    """Fill the area between the watermark and the slowest split below it: rows read there are dropped."""
     pieces, widest, at = "", 0.0, (0.0, 0.0)
     for batch, watermark_ms in enumerate(run.watermark):
         begin_ms = min((t for times in run.reached.values() if (t := times[batch]) is not None), default=None)

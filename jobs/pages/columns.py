@@ -1,4 +1,4 @@
-"""Batches as columns: one height for each batch of a run, in SVG.  Pure."""
+"""Draws batches as columns in SVG: one height for each batch of a run.  Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["columns"]
 _HEIGHT = 210
 _MOST_TICKS = 4
 _STEPS = [digit * 10.0**power for power in range(-3, 18) for digit in (1, 2, 5)]
-_WIDEST = "10,000,000"  # one for all, so that pictures below each other have their batches in line
+_WIDEST = "10,000,000"  # the same for all, so that the batches of pictures below each other are aligned
 _GAP = 0.12  # of a column's width
 _LEAST_PX = 1.0
 
@@ -24,8 +24,8 @@ def columns(
     """Return an SVG element of 560 by 210 units, which scales to its container.
 
     batches: their numbers; ``heights`` has one for each, at least 0; between ints are no ticks.
-    description: for those who cannot see it.
-    marked: which of them, counted from 0, have the class ``marked`` instead of ``column``.
+    description: for people who cannot see it.
+    marked: the batches, counted from 0, with the class ``marked`` instead of ``column``.
     """
     top, step = _scale(max(heights, default=0), least=1 if all(isinstance(height, int) for height in heights) else 0)
     ticks = [(number * step, _figure(number * step)) for number in range(round(top / step) + 1)]
@@ -43,7 +43,7 @@ def _paths(canvas: Canvas, shares: Sequence[float], marked: frozenset[int]) -> I
     for batch, share in enumerate(shares):
         if share:
             left, right = canvas.x(batch + _GAP / 2), canvas.x(batch + 1 - _GAP / 2)
-            top = min(canvas.y(share), canvas.bottom - _LEAST_PX)  # what is there must show
+            top = min(canvas.y(share), canvas.bottom - _LEAST_PX)  # a value above 0 must be visible
             pieces["marked" if batch in marked else "column"] += (
                 f"M{left} {canvas.bottom}V{top}H{right}V{canvas.bottom}Z"
             )

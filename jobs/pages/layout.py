@@ -1,4 +1,4 @@
-"""What pages with charts and a table are made of.  Pure: from pieces of HTML to a page."""
+"""The layout of pages with charts and a table.  Pure: from pieces of HTML to a page."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def layout(
     rows: Iterable[str],
     footer: str,
 ) -> str:
-    """Return a page that needs no other file and no network, light or dark as its reader's system is.
+    """Return a page that needs no other file and no network, light or dark as the reader's system.
 
     title, headline, introduction, columns: text.
     figures, legend_html, rows, footer: HTML.
@@ -51,12 +51,12 @@ def layout(
 
 
 def figure(heading: str, text: str, html: str) -> str:
-    """Return a card: a heading, a sentence, and below them what it is about."""
+    """Return a card: a heading, a sentence, and the content below them."""
     return f'<article class="run"><h2>{escape(heading)}</h2><p>{escape(text)}</p>{html}</article>'
 
 
 def legend(entries: Iterable[str]) -> str:
-    """Return what the marks of a picture mean."""
+    """Return the legend of a picture."""
     return "\n".join(['<ul class="legend">', *entries, "</ul>"])
 
 
@@ -80,7 +80,7 @@ def _entry(mark: str, text: str) -> str:
 
 
 def table_row(cells: Sequence[str], classes: Mapping[int, str]) -> str:
-    """Return a row of the table; ``classes`` holds those of some cells, counted from 0."""
+    """Return a row of the table; ``classes``: of some cells, counted from 0."""
     html = (
         f'<td class="{classes[i]}">{escape(cell)}</td>' if i in classes else f"<td>{escape(cell)}</td>"
         for i, cell in enumerate(cells)

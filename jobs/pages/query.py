@@ -1,4 +1,4 @@
-"""A query's run as one HTML page: of each source, its splits over event time, and its batches.  Pure."""
+"""Makes an HTML page of a query's run: the splits of each source over event time, and its batches.  Pure."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ COLUMNS = (
 def query_page(progresses: Sequence[QueryProgress], kept: int, *, ended: bool) -> str | None:
     """Return the page, which needs no other file and no network; None: no tidegate source has planned a batch yet.
 
-    progresses: all that Spark has kept of one run of the query, the oldest first.
-    kept: what Spark's setting KEPT says.
-    ended: whether the query runs no more.
+    progresses: that Spark has kept of one run of the query, the oldest first.
+    kept: the value of Spark's setting KEPT.
+    ended: whether the query has ended.
     """
     runs = source_runs(progresses)
     if not runs:
@@ -65,11 +65,11 @@ def query_page(progresses: Sequence[QueryProgress], kept: int, *, ended: bool) -
 
 
 def _missing(first: QueryProgress, entries: int, kept: int) -> str:
-    """Say what came before the first entry, if anything did."""
+    """Return a sentence on the batches before the first entry, if there are any."""
     number = first.number
     if not number:
         return ""
-    if entries < kept - 1:  # Spark keeps one fewer than it is told
+    if entries < kept - 1:  # Spark keeps one fewer than set
         return f" The query went on from a checkpoint: earlier runs, up to batch {number - 1}, are not shown."
     return (
         f" The beginning is missing: Spark keeps the last {count(entries)} entries of a query's progress; "
@@ -88,7 +88,7 @@ def _cards(run: SourceRun, *, ended: bool) -> tuple[str, str]:
 
 
 def _splits(last: SourceProgress, *, ended: bool) -> str:
-    """Say in which states the splits are, or were in the last plan, and what holds those with unread rows."""
+    """Return a sentence on the states of the splits in the last plan, and on the holder of unread ones."""
     splits = f"{count(sum(last.splits.values()))} splits"
     states = ", ".join(f"{count(number)} {state}" for state, number in last.splits.items())
     if ended:
@@ -117,13 +117,13 @@ def _keys(run: SourceRun, shown: Trace) -> list[str]:
 
 def _batches(run: SourceRun, shown: Trace) -> str:
     rows, seconds = [batch.rows for batch in run.batches], [batch.query.seconds for batch in run.batches]
-    late = {index for index, batch in enumerate(run.batches) if batch.said.late_rows}
+    late = {index for index, batch in enumerate(run.batches) if batch.progress.late_rows}
     pictures = [
         columns(shown.batches, rows, "rows", f"{run.name}: rows of each batch.", late),
         columns(shown.batches, seconds, "seconds", f"{run.name}: seconds that each batch took."),
     ]
-    if shown.band is not None:  # where splits are lines, their pauses show
-        paused = [batch.said.splits.get("paused", 0) for batch in run.batches]
+    if shown.band is not None:  # the lines of splits show their pauses
+        paused = [batch.progress.splits.get("paused", 0) for batch in run.batches]
         pictures.append(columns(shown.batches, paused, "paused splits", f"{run.name}: splits that each batch paused."))
     if late:
         pictures.append(legend([key("marked", "batch with late rows")]))
@@ -149,7 +149,7 @@ def _row(run: SourceRun) -> tuple[str, ...]:
         clock_time(last.watermark),
         clock_time(last.bound),
         count(_late(run)),
-        f"{sum(batch.said.lookups for batch in run.batches) / batches:.1f}" if batches else "-",
+        f"{sum(batch.progress.lookups for batch in run.batches) / batches:.1f}" if batches else "-",
     )
 
 

@@ -19,14 +19,13 @@ __all__ = ["report"]
 def report(query: StreamingQuery, path: str | PathLike[str]) -> Path:
     """Write an HTML page about a query with tidegate sources, running or ended, and return its absolute path.
 
-    It shows, batch by batch, which event time the splits reached, bound and watermarks, and how
-    large the batches were and how long they took.  The file needs no other file and no network.
-    Spark keeps the last 100 batches of a run unless ``spark.sql.streaming.numRecentProgressUpdates``
-    says otherwise; the page tells when the beginning is missing.
+    It shows, batch by batch, the event time that splits reached, the bound and the watermarks, and the size and the
+    time of each batch.  The file needs no other file and no network.  Spark keeps the last 100 batches of a run
+    (``spark.sql.streaming.numRecentProgressUpdates``); the page tells if the beginning is missing.
 
-    path: of the file; it is overwritten, and folders are made where they are missing.
+    path: of the file; it is overwritten, and missing folders are created.
 
-    Raises OptionError when no tidegate source of the query has planned a batch yet.
+    Raises OptionError if no tidegate source of the query has planned a batch yet.
     """
     from pyspark.sql import SparkSession
 

@@ -1,4 +1,4 @@
-"""From Spark's progress of a query to the run of each of its sources.  Pure."""
+"""Splits Spark's progress of a query into runs of its sources.  Pure."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ __all__ = ["PlannedBatch", "SourceRun", "source_runs"]
 class PlannedBatch(NamedTuple):
     """One batch of a query, as one of its sources planned it.
 
-    rows: of this source, as they were planned.
+    rows: of this source, as planned.
     """
 
     query: QueryProgress
-    said: SourceProgress
+    progress: SourceProgress
     rows: int
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRun:
-    """What Spark kept of one source of a query.
+    """The progress that Spark kept of one source of a query.
 
-    name: of what is read.
-    batches: those in which the query read something, from this source or another.
-    last: what the source said last.
+    name: of the topics or the path.
+    batches: in which the query read something, from this source or another.
+    last: the last progress of the source.
     """
 
     name: str
@@ -44,15 +44,15 @@ def source_runs(progresses: Sequence[QueryProgress]) -> list[SourceRun]:
     """
     batches: dict[int, list[PlannedBatch]] = {}
     last: dict[int, SourceProgress] = {}
-    for progress in progresses:
+    for entry in progresses:
         planned = {
-            # Spark's own count of rows tells what the sink made of them: nothing, or all of it twice.
-            index: PlannedBatch(progress, source.said, source.said.planned_rows if source.moved else 0)
-            for index, source in enumerate(progress.sources)
-            if source.said is not None
+            # Spark's own count depends on the sink, which may skip rows or read them twice.
+            index: PlannedBatch(entry, source.progress, source.progress.planned_rows if source.moved else 0)
+            for index, source in enumerate(entry.sources)
+            if source.progress is not None
         }
-        last |= {index: batch.said for index, batch in planned.items()}
+        last |= {index: batch.progress for index, batch in planned.items()}
         if any(batch.rows for batch in planned.values()):
             for index, batch in planned.items():
                 batches.setdefault(index, []).append(batch)
-    return [SourceRun(said.reads, tuple(batches.get(index, ())), said) for index, said in sorted(last.items())]
+    return [SourceRun(shown.reads, tuple(batches.get(index, ())), shown) for index, shown in sorted(last.items())]

@@ -1,8 +1,8 @@
-"""The trace of a run: where every split stood in event time after every batch.  Pure.
+"""The trace of a run: the event time that every split reached after every batch.  Pure.
 
-A report tells of each split the event time of its next record.  Of one that is read to its end
-that is none: it is taken to stand where it was last seen, or at the source's watermark, whichever
-is later.  Both are lower bounds.  Where its history is known, it stands at its last record.
+A progress has the event time of each split's next record.  A split that is read to its end has none: it counts as being
+at its last known time, or at the source's watermark, whichever is later.  Both are lower bounds.  If its history is
+known, it is at its last record.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from statistics import median_low
 from tidegate.alignment.splits import SplitId
 from tidegate.jobs.pages.axis import Axis, utc_times
 from tidegate.jobs.pages.runs import PlannedBatch
-from tidegate.jobs.survey import Stretch
+from tidegate.jobs.run_extent import Stretch
 from tidegate.sources.progress import SplitDetail, epoch_ms
 
 __all__ = ["Band", "Trace", "trace", "with_axis"]
@@ -29,7 +29,7 @@ _PARTITION = re.compile(r"-\d+$")
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Between which event times the splits stood, where there are too many to draw each.
+    """The range of the splits' event times, if there are too many to draw each.
 
     slowest, median, fastest: n + 1 times, before the first batch and after each; None: not known.
     """
@@ -45,7 +45,7 @@ class Trace:
 
     batches: their numbers.
     reached: for each split n + 1 times: before the first batch and after each; None: not known yet.
-    bound, watermark: n times: what each batch was planned by, and filtered by in Spark; None: there was none.
+    bound, watermark: n times: of the plan of each batch, and of its filter in Spark; None: there was none.
     paused: for each split the batches, counted from 0, during which it was paused.
     source_watermark: n times, after the plan of each batch, or nothing.
     band: instead of ``reached``; None: the splits are few.
@@ -61,35 +61,35 @@ class Trace:
 
 
 def trace(batches: Sequence[PlannedBatch], history: Mapping[SplitId, Stretch] | None = None) -> Trace:
-    """Return the trace of at least one batch; splits of which no event time is known are left out.
+    """Return the trace of at least one batch; splits without a known event time are left out.
 
     Up to 12 splits are lines, more are a band.
-    history: what there was to read of every split, in the order of their lines; None: only reports tell.
+    history: the stretch of every split, in the order of their lines; None: only progress is known.
     """
-    known = {} if history is None else history
-    splits = known or sorted({s for batch in batches for s in batch.said.by_split}, key=_order)
-    each = {split: _reached(split, batches, known.get(split)) for split in splits}
-    reached = {split: times for split, times in each.items() if times[-1] is not None}
+    stretches = {} if history is None else history
+    splits = stretches or sorted({s for batch in batches for s in batch.progress.by_split}, key=_order)
+    by_split = {split: _reached(split, batches, stretches.get(split)) for split in splits}
+    reached = {split: times for split, times in by_split.items() if times[-1] is not None}
     band = None
-    if not all(batch.said.by_split for batch in batches):
+    if not all(batch.progress.by_split for batch in batches):
         reached, band = {}, _spreads(batches)
     elif len(reached) > _MOST_LINES:
         reached, band = {}, _band(list(reached.values()))
     return Trace(
         [batch.query.number for batch in batches],
         reached,
-        bound=[epoch_ms(batch.said.bound) for batch in batches],
+        bound=[epoch_ms(batch.progress.bound) for batch in batches],
         watermark=[epoch_ms(batch.query.watermark) for batch in batches],
         paused={s: frozenset(i for i, b in enumerate(batches) if _state(b, s) == _PAUSED) for s in reached},
-        source_watermark=[epoch_ms(batch.said.watermark) for batch in batches],
+        source_watermark=[epoch_ms(batch.progress.watermark) for batch in batches],
         band=band,
     )
 
 
 def with_axis(run: Trace) -> tuple[Trace, Axis | None]:
-    """Return what a picture of a run shows, and its axis; None: no event time is known.
+    """Return the trace in a picture of a run, and its axis; None: no event time is known.
 
-    Bounds and watermarks far from all splits are left out, for they would make the picture flat.
+    Bounds and watermarks far from all splits are left out, because they would make the picture flat.
     """
     lines = [*run.reached.values(), *([run.band.slowest, run.band.fastest] if run.band is not None else [])]
     reached = [at_ms for times in lines for at_ms in times if at_ms is not None]
@@ -110,20 +110,20 @@ def with_axis(run: Trace) -> tuple[Trace, Axis | None]:
 
 
 def _reached(split: SplitId, batches: Sequence[PlannedBatch], history: Stretch | None) -> list[int | None]:
-    """Return where a split stood before the first batch, of which there is at least one, and after each."""
-    first = batches[0].said
+    """Return the event time of a split before the first batch, and after each; there is at least one."""
+    first = batches[0].progress
     times = [_before(first.by_split.get(split), epoch_ms(first.low)) if history is None else history.begin_ms]
     for batch in batches:
-        detail = batch.said.by_split.get(split)
+        detail = batch.progress.by_split.get(split)
         if history is not None and detail is not None and detail.next_event_time is None:
             times.append(history.end_ms)
         else:
-            times.append(_after(times[-1], detail, epoch_ms(batch.said.watermark)))
+            times.append(_after(times[-1], detail, epoch_ms(batch.progress.watermark)))
     return times
 
 
 def _before(detail: SplitDetail | None, low_ms: int | None) -> int | None:
-    """Return where a split stood before a batch: at the batch's low at least, if the batch reads it."""
+    """Return the event time of a split before a batch: at least the batch's low, if the batch reads it."""
     if detail is None or detail.state not in {"reading", "unread", _PAUSED}:
         return None
     return low_ms if detail.state == "reading" and low_ms is not None else epoch_ms(detail.next_event_time)
@@ -149,14 +149,14 @@ def _band(reached: Sequence[Sequence[int | None]]) -> Band:
 
 
 def _spreads(batches: Sequence[PlannedBatch]) -> Band:
-    """Return between which event times the splits stood, by what each plan says of all of them."""
-    # The low of the first batch tells where the slowest stood before it; of the others nothing does.
-    first = next((batch.said.spread for batch in batches if batch.said.spread is not None), None)
-    before: tuple[datetime | None, ...] = (batches[0].said.low, first and first[1], first and first[2])
+    """Return the range of the splits' event times, by the spread of each plan."""
+    # The low of the first batch is the time of the slowest split before it; those of the others are unknown.
+    first = next((batch.progress.spread for batch in batches if batch.progress.spread is not None), None)
+    before: tuple[datetime | None, ...] = (batches[0].progress.low, first and first[1], first and first[2])
     slowest, median, fastest = ([epoch_ms(at)] for at in before)
     for batch in batches:
-        # When all is read, no split has a next event time: all stand at the watermark at least.
-        spread = batch.said.spread or (batch.said.watermark,) * 3
+        # When all is read, no split has a next event time: all are at least at the watermark.
+        spread = batch.progress.spread or (batch.progress.watermark,) * 3
         for line, at in zip((slowest, median, fastest), spread, strict=True):
             line.append(epoch_ms(at))
     return Band(slowest, median, fastest)
@@ -167,11 +167,11 @@ def _within(axis: Axis, times: Sequence[int | None]) -> list[int | None]:
 
 
 def _state(batch: PlannedBatch, split: SplitId) -> str | None:
-    detail = batch.said.by_split.get(split)
+    detail = batch.progress.by_split.get(split)
     return None if detail is None else detail.state
 
 
 def _order(split: SplitId) -> tuple[str, int]:
-    """Let partition 2 come before partition 10."""
+    """Return a key that sorts partition 2 before partition 10."""
     number = _PARTITION.search(split)
     return (split, 0) if number is None else (split[: number.start()], int(number[0][1:]))

@@ -1,1 +1,1 @@
-"""Arrow batches as Spark expects them, whatever they were decoded from."""
+"""Arrow batches as Spark expects them, from any decoder."""

@@ -1,4 +1,4 @@
-"""Making rows what Spark expects: the schema that a file's becomes, and batches of exactly that schema.
+"""Converts schemas to those that Spark expects, and batches to exactly such a schema.
 
 Both follow what Spark's own Parquet reader does (ParquetSchemaConverter, ParquetVectorUpdaterFactory):
 every column is nullable, unsigned integers become the next wider type, a timestamp with a zone is an
@@ -73,21 +73,20 @@ def spark_schema(schema: pa.Schema) -> pa.Schema:
 
     PySpark's ``from_arrow_schema`` takes it.  Metadata is left out.
 
-    Raises OptionError, which names the column, for a type that Spark cannot hold (time, duration,
-    float16, decimals beyond 38 digits, unions) and for two columns that differ in case only, which are
-    one to Spark.
+    Raises OptionError, which names the column, for a type that Spark cannot hold (time, duration, float16, decimals
+    beyond 38 digits, unions).  Also raises it for two columns that differ only in case, which are one to Spark.
     """
     check_levels(schema)
     return pa.schema(_spark_fields(schema, ""))
 
 
 def check_levels(schema: pa.Schema) -> None:
-    """Raise OptionError for a column that is nested more deeply than Arrow's messages, by which Spark gets rows."""
+    """Raise OptionError for a column that is nested more deeply than Arrow's messages can be."""
     for field in schema:
         level, inner = 0, [field.type]
         while inner:
             level += 1
-            inner = [each for kind in inner for each in _inner_types(kind)]
+            inner = [inner_type for kind in inner for inner_type in _inner_types(kind)]
         if level > MOST_LEVELS:
             raise OptionError(
                 f"the column {field.name!r} is nested {level} levels deep, and Spark is given at most {MOST_LEVELS}: "
@@ -104,14 +103,14 @@ def _inner_types(kind: pa.DataType) -> list[pa.DataType]:
 
 
 def inferred_schema(samples: Sequence[S3Object], schema_of: Callable[[S3Object], pa.Schema], bucket: str) -> pa.Schema:
-    """Return the columns that the samples have, in Spark's types; those of later samples follow.
+    """Return the columns of the samples, in Spark's types; those of later samples come last.
 
     schema_of: reads the columns of an object that is not empty.
 
-    Raises OptionError when no sample holds bytes, when two disagree on a type, and for a type that
-    Spark cannot hold; what ``schema_of`` raises.
+    Raises OptionError when no sample holds bytes, when two disagree on a type, and for a type that Spark cannot hold.
+    Errors of ``schema_of`` pass.
     """
-    schemas = [spark_schema(schema_of(found)) for found in samples if found.size]
+    schemas = [spark_schema(schema_of(sample)) for sample in samples if sample.size]
     if not schemas:
         raise OptionError(f"no object of s3://{bucket} holds bytes to infer a schema from; give a schema")
     try:
@@ -153,10 +152,9 @@ def _spark_type(kind: pa.DataType, path: str) -> pa.DataType:
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the rows of ``batch`` as a batch of exactly ``schema``.
 
-    Columns, and the fields of structs, go by name: the very name, else the only one that differs in
-    case alone.  What is missing is null, surplus is dropped.  Types are cast where no value changes
-    by it; but what is smaller than a microsecond is rounded down, and a timestamp without a zone is taken
-    for UTC, as Spark does.
+    Columns, and the fields of structs, go by name: the exact name, else the only one that differs in case alone.
+    Missing columns are null, surplus ones are dropped.  Types are cast if no value changes.  Yet parts of a microsecond
+    are rounded down, and a timestamp without a zone is UTC, as in Spark.
 
     Raises CorruptDataError, which names the column and both types, for a value that does not fit, and
     for a null where ``schema`` allows none.
@@ -176,9 +174,9 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def conform_each(batch: pa.RecordBatch, schema: pa.Schema) -> tuple[pa.RecordBatch, dict[str, NDArray[np.bool_]]]:
-    """Return what ``conform`` does, with null for values that do not fit, and by column which rows these are in.
+    """Return the batch of ``conform``, with null for values that do not fit, and the rows of these by column.
 
-    A value of a nested type is null as a whole.  Nulls are let through, whatever ``schema`` says.
+    A value of a nested type is null as a whole.  Nulls pass, whatever ``schema`` allows.
 
     Raises CorruptDataError if it is not clear which column is meant.
     """
@@ -221,7 +219,7 @@ def _may_fit(values: pa.Array, wanted: pa.DataType) -> bool:
 
 
 def surely_fits(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Tell whether ``conform`` takes any value of the one type into the other, up to times of the year 292,000."""
+    """Tell whether ``conform`` converts any value of the one type to the other, up to times of the year 292,000."""
     given = plain_type(given)
     if kinds.is_struct(given) and kinds.is_struct(wanted):
         names = [field.name for field in given]
@@ -236,14 +234,14 @@ def surely_fits(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def surplus_of(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the columns of ``batch`` that ``schema`` lacks, and of nested ones what is lacking there."""
+    """Return the columns of ``batch`` that ``schema`` lacks, and the fields that it lacks of nested columns."""
     given = plain_type(pa.struct(list(batch.schema)))
     left = _surplus_type(given, pa.struct(list(schema)))
     return conform(batch, pa.schema([] if left is None else list(left)))
 
 
 def _surplus_type(given: pa.DataType, wanted: pa.DataType) -> pa.DataType | None:
-    """Return what of a type another one does not take; None: nothing, or the types are not of one kind."""
+    """Return the part of a type that another one lacks; None: none, or the types are of different kinds."""
     given = plain_type(given)
     if kinds.is_struct(given) and kinds.is_struct(wanted):
         names = [field.name for field in given]
@@ -264,21 +262,21 @@ def _surplus_type(given: pa.DataType, wanted: pa.DataType) -> pa.DataType | None
 
 
 def position_of(name: str, names: Sequence[str]) -> int | None:
-    """Return where ``name`` is among ``names``: itself, else the only one that differs in case alone; or None.
+    """Return the index of ``name`` in ``names``, else of the only one that differs in case alone; or None.
 
     Raises CorruptDataError if several could be meant.
     """
     for same in (str, str.lower):
-        found = [index for index, other in enumerate(names) if same(other) == same(name)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise CorruptDataError(f"{len(found)} columns are called {name!r}")
+        indices = [index for index, other in enumerate(names) if same(other) == same(name)]
+        if len(indices) == 1:
+            return indices[0]
+        if indices:
+            raise CorruptDataError(f"{len(indices)} columns are called {name!r}")
     return None
 
 
 def plain(values: pa.Array) -> pa.Array:
-    """Return an array without what Arrow wraps around values: dictionaries, runs and extension types."""
+    """Return an array without Arrow's wrappers of values: dictionaries, runs and extension types."""
     while (kind := values.type) != plain_type(kind):
         if isinstance(kind, pa.BaseExtensionType):
             values = values.storage
@@ -299,9 +297,9 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def retyped(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return an array as one of another type whose values lie in memory alike: texts are bytes, maps are lists.
+    """Return an array as another type with the same layout in memory: texts are bytes, maps are lists.
 
-    ``view`` and ``cast`` do so, too, but give nulls within lists the length of the outer array.
+    ``view`` and ``cast`` do the same, but give nulls within lists the length of the outer array.
     """
     return pa.array(_Retyped(values, kind))
 
@@ -312,7 +310,7 @@ class _Retyped:
     kind: pa.DataType
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
-        """See Arrow's PyCapsule interface: of an array, what its type is and where its values are."""
+        """Return the type and the values of the array; see Arrow's PyCapsule interface."""
         del requested_schema
         _, values = self.values.__arrow_c_array__()
         return self.kind.__arrow_c_schema__(), values
@@ -339,12 +337,12 @@ def _converted(values: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
         return pa.MapArray.from_arrays(offsets_of(values), keys, items, type=wanted, mask=mask_of(values))
     if (kinds.is_list(wanted) or kinds.is_large_list(wanted)) and any(is_kind(given) for is_kind in _LISTS):
         elements = _converted(values.flatten(), wanted.value_type, f"{path}.element")
-        made = pa.ListArray if kinds.is_list(wanted) else pa.LargeListArray
-        return made.from_arrays(offsets_of(values), elements, type=wanted, mask=mask_of(values))
+        list_type = pa.ListArray if kinds.is_list(wanted) else pa.LargeListArray
+        return list_type.from_arrays(offsets_of(values), elements, type=wanted, mask=mask_of(values))
     try:
         return _cast(values, wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        # Of a value, or of a type that Arrow casts to no such one; its own sentence may show the value.
+        # Arrow's own sentence may show the value.
         sentence = f"the column {path!r} is of the type {given}, and not every value of it is a {wanted}"
         raise CorruptDataError(sentence) from None
 
@@ -360,14 +358,14 @@ def _struct(values: pa.StructArray, wanted: pa.StructType, path: str) -> pa.Arra
 
 
 def offsets_of(values: pa.Array) -> pa.Array:
-    """Return offsets into ``values.flatten()``, which leaves out what slices and nulls hide."""
+    """Return offsets into ``values.flatten()``, which leaves out values hidden by slices and nulls."""
     lengths = pc.list_value_length(values).fill_null(0).to_numpy(zero_copy_only=False)
     width = np.int64 if kinds.is_large_list(values.type) else np.int32
     return pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(width))
 
 
 def mask_of(values: pa.Array) -> pa.BooleanArray | None:
-    """Return which values are null, as Arrow's constructors take it; None: no one is."""
+    """Return the mask of nulls for Arrow's constructors; None: there are no nulls."""
     return values.is_null() if values.null_count else None
 
 
@@ -382,7 +380,7 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if kinds.is_temporal(given) and (kinds.is_integer(wanted) or kinds.is_floating(wanted)):
         raise pa.ArrowTypeError("a number has no unit")
     if kinds.is_timestamp(given) and kinds.is_date32(wanted):
-        # In UTC, where Arrow takes the day of the zone, whatever the time of day.
+        # In UTC; Arrow takes the day of the zone, whatever the time of day.
         numbers = values.view(pa.int64())
         if (numbers.fill_null(0).to_numpy() % _PER_DAY[given.unit]).any():
             raise pa.ArrowInvalid("a date has no time of day")
@@ -391,23 +389,23 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
         return decimals(values, wanted)
     # From decimals Arrow rounds the last place wrongly; as a text, a double is the shortest decimal that it stands for.
     by_text = kinds.is_decimal(given) and kinds.is_floating(wanted)
-    made = (values.cast(pa.string()) if by_text else values).cast(wanted)
+    result = (values.cast(pa.string()) if by_text else values).cast(wanted)
     if by_text or _may_round(given, wanted):
-        back = (made.cast(pa.string()) if by_text else made).cast(given)
+        back = (result.cast(pa.string()) if by_text else result).cast(given)
         if not _is_same(back, values):
             raise pa.ArrowInvalid("it would be rounded")
-    return made
+    return result
 
 
 def _may_round(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Tell whether Arrow rounds such numbers without a word."""
+    """Tell whether Arrow rounds such numbers silently."""
     if kinds.is_floating(given):
         return any(is_kind(wanted) for is_kind in (kinds.is_boolean, kinds.is_float32, kinds.is_decimal))
     return bool(kinds.is_integer(given) and kinds.is_boolean(wanted))
 
 
-def _is_same(made: pa.Array, values: pa.Array) -> bool:
-    same = pc.equal(made, values)
+def _is_same(result: pa.Array, values: pa.Array) -> bool:
+    same = pc.equal(result, values)
     if kinds.is_floating(values.type):
-        same = pc.or_(same, pc.and_(pc.is_nan(made), pc.is_nan(values)))
+        same = pc.or_(same, pc.and_(pc.is_nan(result), pc.is_nan(values)))
     return bool(pc.all(same, min_count=0).as_py())

@@ -1,4 +1,4 @@
-"""Small batches made into fewer: each one costs, however small it is."""
+"""Merges small batches: each one costs, however small it is."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 __all__ = ["ENOUGH_BYTES", "merged"]
 
-ENOUGH_BYTES = 1 << 20  # of a batch; the way to Spark costs each one some 0.3 ms
+ENOUGH_BYTES = 1 << 20  # of a batch; handing one to Spark takes some 0.3 ms
 
 
 def merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

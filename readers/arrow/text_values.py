@@ -1,4 +1,4 @@
-"""Texts as Spark casts them to the values of columns (Spark: DateTimeUtils, Decimal); None for what is none.
+"""Casts texts to the values of columns as Spark does (DateTimeUtils, Decimal); None for texts without a value.
 
 A time without a zone is UTC.  Values are as Arrow takes them for the type.
 """
@@ -31,7 +31,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 _CYCLE_YEARS, _CYCLE = 400, timedelta(days=146_097)  # after which the calendar is the same again
 _DECIMAL = re.compile("[+-]?(?:[0-9]+(?:[.][0-9]*)?|[.][0-9]+)(?:[eE][+-]?0*[0-9]{1,4})?")
-# What Spark takes as a date or a time beyond ISO 8601.  A time of day alone, which is one of today, is left out.
+# The dates and times that Spark takes beyond ISO 8601.  A time of day alone, which means today, is left out.
 _DATE = re.compile("([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?")
 _TIME = re.compile(
     "(?P<year>[0-9]{4})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T]"
@@ -53,7 +53,7 @@ def decimal_of(text: str, kind: pa.DataType) -> Decimal | None:
 
 
 def decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast texts to decimals; raises ArrowInvalid where one is none, or would be rounded."""
+    """Cast texts to decimals; raises ArrowInvalid for a text that is no decimal, or would be rounded."""
     are_long = pc.match_substring_regex(texts, LONG_FRACTION)
     if pc.any(are_long).as_py():
         pairs = zip(texts.to_pylist(), are_long.to_pylist(), strict=True)
@@ -73,11 +73,11 @@ def _shortened(text: str) -> str:
 
 
 def date_of(text: str) -> int | None:
-    """Return a date in days since the epoch; month and day may be left out, and a time behind it does not matter."""
-    found = _DATE.fullmatch(text.strip())
-    if found is None:
+    """Return a date in days since the epoch; month and day may be missing, and a time after the date is ignored."""
+    match = _DATE.fullmatch(text.strip())
+    if match is None:
         return None
-    year, month, day = (int(part or 1) for part in found.groups())
+    year, month, day = (int(part or 1) for part in match.groups())
     try:
         return (date(year or _CYCLE_YEARS, month, day) - _EPOCH.date() - _before(year)).days
     except ValueError:
@@ -85,7 +85,7 @@ def date_of(text: str) -> int | None:
 
 
 def _before(year: int) -> timedelta:
-    """Return how long before the year that stands in for it a year is: Python has no year 0."""
+    """Return how long a year is before the year that stands in for it: Python has no year 0."""
     return timedelta(0) if year else _CYCLE
 
 
@@ -94,27 +94,27 @@ def timestamp_of(text: str, *, has_zone: bool) -> int | None:
 
     has_zone: whether it is an instant; else it must not name a zone.
     """
-    found = _TIME.fullmatch(text.strip())
-    if found is None or (found["zone"] and not has_zone):
+    match = _TIME.fullmatch(text.strip())
+    if match is None or (match["zone"] and not has_zone):
         return None
-    year, month, day = (int(found[part] or 1) for part in ("year", "month", "day"))
+    year, month, day = (int(match[part] or 1) for part in ("year", "month", "day"))
     hour, minute, second, offset_hour, offset_minute = (
-        int(found[part] or 0) for part in ("hour", "minute", "second", "offset_hour", "offset_minute")
+        int(match[part] or 0) for part in ("hour", "minute", "second", "offset_hour", "offset_minute")
     )
-    microsecond = int((found["fraction"] or "")[:6].ljust(6, "0"))
+    microsecond = int((match["fraction"] or "")[:6].ljust(6, "0"))
     try:
-        zone = ZoneInfo(found["region"]) if found["region"] else timezone.utc
+        zone = ZoneInfo(match["region"]) if match["region"] else timezone.utc
         local = datetime(year or _CYCLE_YEARS, month, day, hour, minute, second, microsecond, zone)
     except (ValueError, LookupError, OSError):  # no such time; no such zone
         return None
-    offset = timedelta(hours=offset_hour, minutes=offset_minute) * (-1 if found["sign"] == "-" else 1)
+    offset = timedelta(hours=offset_hour, minutes=offset_minute) * (-1 if match["sign"] == "-" else 1)
     return (local - _EPOCH - offset - _before(year)) // _MICROSECOND
 
 
 def timestamps(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
     """Parse a whole column of ISO 8601 at once.
 
-    Raises ArrowInvalid for anything else, and where only some have a zone.
+    Raises ArrowInvalid for anything else, and if only some texts have a zone.
     """
     zones = [None] if kind.tz is None else ["UTC", None]
     for unit in ("us", "ns"):
@@ -129,4 +129,4 @@ def timestamps(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
                 whole = numbers.fill_null(0).to_numpy() // 1000
                 times = pa.array(whole, mask=numbers.is_null().to_numpy(zero_copy_only=False)).view(pa.timestamp("us"))
             return times.view(pa.int64()).view(pa.timestamp("us", kind.tz)).cast(kind)
-    raise pa.ArrowInvalid("these are not all times, or some have a zone and some have none")
+    raise pa.ArrowInvalid("not all values are times, or only some have a zone")

@@ -1,8 +1,7 @@
 """Takes the event times of Kafka records from their timestamps, headers or values.
 
-A timestamp assigner (Flink: TimestampAssigner) takes a whole batch and returns its times.  What it
-cannot read is null, and what Kafka calls "no timestamp" is -1.  The policy decides about both, so an assigner never
-fails because of data.
+A timestamp assigner (Flink: TimestampAssigner) takes a whole batch and returns its times.  A value that it cannot read
+is null, and Kafka's "no timestamp" is -1.  The policy decides about both, so an assigner never fails because of data.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class RecordTimestamp:
 
 
 class _UnitAssigner(ABC):
-    """What header and JSON times share: the unit, declared or detected once by the driver, then fixed."""
+    """The base of header and JSON times: their unit is declared, or detected once by the driver, and then fixed."""
 
     __slots__ = ()
     unit: TimeUnit | None
@@ -79,7 +78,7 @@ class _UnitAssigner(ABC):
 
     @abstractmethod
     def _values(self, batch: pa.RecordBatch) -> Iterable[object]:
-        """Return what stands where the event time should be, row by row."""
+        """Return the value in the place of the event time, row by row."""
 
     def _fixed_unit(self) -> TimeUnit:
         if self.unit is None:
@@ -103,7 +102,7 @@ class HeaderTimestamp(_UnitAssigner):
     def __post_init__(self) -> None:
         if not self.name:
             raise ValueError("expected the name of a header, such as header:created-at")
-        _UnitAssigner.__post_init__(self)  # super() does not know the class that slots made anew
+        _UnitAssigner.__post_init__(self)  # super() does not know the class that dataclass(slots=True) creates
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
         """Return the times in milliseconds, rounded down; null where the header is missing or no time.
@@ -122,10 +121,10 @@ class HeaderTimestamp(_UnitAssigner):
     def _texts(self, batch: pa.RecordBatch) -> pa.BinaryArray:
         headers = batch.column("headers")
         pairs = headers.flatten()
-        found = np.flatnonzero(pc.equal(pc.struct_field(pairs, "key"), self.name))
+        places = np.flatnonzero(pc.equal(pc.struct_field(pairs, "key"), self.name))
         last = np.full(batch.num_rows, -1)
         # Where a row comes up repeatedly, NumPy keeps its last value.
-        last[pc.list_parent_indices(headers).to_numpy()[found]] = found
+        last[pc.list_parent_indices(headers).to_numpy()[places]] = places
         return pc.struct_field(pairs, "value").take(pa.array(last, mask=last < 0))
 
 
@@ -133,7 +132,7 @@ class HeaderTimestamp(_UnitAssigner):
 class JsonTimestamp(_UnitAssigner):
     """A field of the record's value, which is JSON in UTF-8.
 
-    pointer: where the field is (RFC 6901), such as "/order/created" or "/events/0/at"; "" is the whole value.
+    pointer: to the field (RFC 6901), such as "/order/created" or "/events/0/at"; "" is the whole value.
     unit: the unit of its number or text, "iso8601", or None: not known yet.
 
     JSON is taken strictly: NaN or a number beyond a double anywhere makes a whole value unparsable.
@@ -194,7 +193,7 @@ def assigner_of(option: str, unit: TimeUnit | None) -> RecordTimestamp | HeaderT
     """Return the assigner that the option ``eventTime`` names.
 
     option: "timestamp", "header:NAME", or "json:" and a JSON pointer into the value.
-    unit: what was declared; None: the driver detects it.  "timestamp" takes no unit.
+    unit: the declared one; None: the driver detects it.  "timestamp" takes no unit.
 
     Raises ValueError, one sentence, for anything else.
     """

@@ -1,4 +1,4 @@
-"""The event times that a column holds, in milliseconds since the epoch, rounded down."""
+"""Reads the event times of a column, in milliseconds since the epoch, rounded down."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def check_time_type(column: str, kind: pa.DataType, unit: TimeUnit | None) -> No
         return
     if kinds.is_integer(kind) or kinds.is_floating(kind):
         if unit is None or unit == "iso8601":
-            given = "is not given" if unit is None else f"is {unit!r}"
-            raise OptionError(f"eventTimeUnit {given}, but the column {column!r} of type {kind} needs s, ms or us")
+            clause = "is not given" if unit is None else f"is {unit!r}"
+            raise OptionError(f"eventTimeUnit {clause}, but the column {column!r} of type {kind} needs s, ms or us")
         return
     if _is_text(kind):
         if unit is None:
@@ -50,8 +50,8 @@ def check_time_type(column: str, kind: pa.DataType, unit: TimeUnit | None) -> No
 def check_time_width(column: str, kind: pa.DataType, unit: TimeUnit | None) -> None:
     """Raise OptionError, which names the column, if numbers of this type are too small or too coarse for event times.
 
-    What an object holds may have such a type.  A column that it is read into may not: there other times would be null,
-    or rounded by a minute.
+    A column of an object may have such a type.  A column of the schema may not: other times would become null there, or
+    be rounded by a minute.
     """
     is_integer = kinds.is_integer(kind)
     if (is_integer or kinds.is_floating(kind)) and unit is not None:
@@ -64,7 +64,7 @@ def check_time_width(column: str, kind: pa.DataType, unit: TimeUnit | None) -> N
 
 
 def times_ms(values: pa.Array, unit: TimeUnit | None) -> pa.Int64Array:
-    """Return the times of ``values`` in milliseconds, rounded down; null for what is missing or no time.
+    """Return the times of ``values`` in milliseconds, rounded down; null for a missing value or no time.
 
     A timestamp without a zone is UTC.  A number counts from the epoch; see text_times for texts.
 

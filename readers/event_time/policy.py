@@ -78,12 +78,12 @@ class RefusedRow(NamedTuple):
     """The first row that a policy refuses.
 
     row: its index in the arrays that were judged.
-    found: says what it has, and continues a sentence that begins with the row's name.
-    reason: says what is wrong with that, and which option would let the row pass.
+    finding: names its time or the lack of one, and continues a sentence that begins with the row's name.
+    reason: names the fault, and the option that would let the row pass.
     """
 
     row: int
-    found: str
+    finding: str
     reason: str
 
     def error(self, where: str, origin: str = "") -> CorruptDataError:
@@ -92,7 +92,7 @@ class RefusedRow(NamedTuple):
         where: names the row, as in "orders: the row at 17".
         origin: continues "has no usable event time", as in " from the header 'at'".
         """
-        return CorruptDataError(f"{where} {self.found}{origin}{self.reason}")
+        return CorruptDataError(f"{where} {self.finding}{origin}{self.reason}")
 
 
 class JudgedTimes(NamedTuple):
@@ -127,7 +127,7 @@ class EventTimePolicy:
 
     @property
     def refuses_rows(self) -> bool:
-        """Whether every row must be looked at, for one may fail the query."""
+        """Whether every row must be looked at, because one may fail the query."""
         return self.bad != "ignore" or self.future == "fail"
 
     @property
@@ -139,8 +139,12 @@ class EventTimePolicy:
         """Tell whether a row's own time counts as it is, whatever might stand in; see ``judge`` for others."""
         return self.earliest_ms <= own_ms <= (LARGEST_MS if self.future == "hold" else self._horizon_ms(now_ms))
 
+    def accepts_all(self, own: Times, now_ms: int) -> bool:
+        """Tell whether the own times of all rows count as they are."""
+        return not len(own) or (self.accepts(own.min(), now_ms) and self.accepts(own.max(), now_ms))
+
     def searched(self, now_ms: int) -> tuple[int, int]:
-        """Return the lowest and the highest time, inclusive, outside of which rows are left out without a word.
+        """Return the lowest and the highest time, inclusive; rows outside are silently left out.
 
         A search for the first row that counts may skip these rows, and has to judge the one that it finds.  Times that
         are too large for Spark must have been refused before.
@@ -149,13 +153,13 @@ class EventTimePolicy:
         return self.earliest_ms if self.bad == "ignore" else NO_TIME, highest_ms
 
     def judge(self, own: Times, stand_in: Times | None, now_ms: int) -> JudgedTimes:
-        """Return the times that rows count with, and what is wrong with those of others.
+        """Return the times that rows count with, and the rows whose own times have a fault.
 
         own: in ms since the epoch, NO_TIME where there is none.
         stand_in: the times that ``record-timestamp`` takes, of the same rows; None: the rows have none.
         now_ms: the present, in ms since the epoch.
         """
-        if not len(own) or (self.accepts(own.min(), now_ms) and self.accepts(own.max(), now_ms)):
+        if self.accepts_all(own, now_ms):
             nothing = np.zeros(len(own), np.bool_)
             return JudgedTimes(own, nothing, nothing, None)
         times, bad, _, refused = self.without_bad(own, stand_in)
@@ -240,5 +244,5 @@ def _from_the_future(row: int, time_ms: int) -> RefusedRow:
 def _row(time_ms: int | None) -> Times:
     if time_ms is None:
         return np.array([NO_TIME], np.int64)
-    # Whatever an int64 does not hold is too large, or negative.
+    # A time beyond an int64 is too large, or negative, in any case.
     return np.array([min(max(time_ms, LEAST_MS), 2**63 - 1)], np.int64)

@@ -1,4 +1,4 @@
-"""A range of event times that is to be read: which chunks can hold rows of it, and which rows are in it."""
+"""Selects the chunks and the rows of a range of event times."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class EventTimeRange:
         return TimeRange(low, high) if low <= high else None
 
     def narrowed(self, times: TimeRange) -> TimeRange:
-        """Return what the times of some rows of a chunk tell of others in it that lie in the range."""
+        """Narrow the times of some rows of a chunk to the range."""
         high = times.max_ms if self.end_ms is None else min(times.max_ms, self.end_ms - 1)
         low = times.min_ms if self.start_ms is None else max(times.min_ms, self.start_ms)
         return TimeRange(min(low, high), high)
@@ -67,9 +67,9 @@ class TimeColumn(NamedTuple):
     """The event-time column as it is read.
 
     field: the column among those that are read.
-    names: of the column, and of the fields that lead from there to the times.
+    names: of the column, and of the fields that lead to the times.
     type: of their values.
-    unit: what these count; None: the type says it.
+    unit: of the values; None: the type has one.
     """
 
     field: pa.Field
@@ -78,7 +78,7 @@ class TimeColumn(NamedTuple):
     unit: TimeUnit | None
 
     def times(self, values: pa.Array) -> pa.Int64Array:
-        """Return the times of values of the type, in ms since the epoch; null for what is no time."""
+        """Return the times of values of the type, in ms since the epoch; null for values that are no time."""
         return times_ms(values, self.unit)
 
 
@@ -86,10 +86,10 @@ class TimeColumn(NamedTuple):
 class RowTimes:
     """Keeps the rows whose event times lie in a range.
 
-    column: that holds them, a dotted path for a nested one.
+    column: of the times, a dotted path for a nested one.
     unit: of a column of numbers or texts; texts without one are ISO 8601.
-    policy: says whether LastModified stands in for rows without a usable time, which else lie in no range.
-    parsed: units of what the format itself reads into a column of timestamps or dates, which then has its own.
+    policy: tells whether LastModified stands in for rows without a usable time; otherwise these are in no range.
+    parsed: the units that the format itself reads into timestamps or dates; such a column has a unit of its own.
     """
 
     wanted: EventTimeRange
@@ -110,15 +110,15 @@ class RowTimes:
         return TimeColumn(fields[0], tuple(field.name for field in fields), kind, self._unit_of(kind))
 
     def check(self, schema: pa.Schema) -> None:
-        """Raise OptionError unless the schema has the column, as one that holds the times of now."""
-        found = self.column_of(schema)
-        if found is None:
+        """Raise OptionError unless the schema has the column, with a type that holds times of today."""
+        column = self.column_of(schema)
+        if column is None:
             raise OptionError(
                 f"startingTimestamp or endingTimestamp is set, so the column {self.column!r} has to be among the "
                 "columns that are read"
             )
-        check_time_type(self.column, found.type, found.unit)
-        check_time_width(self.column, found.type, self.unit)
+        check_time_type(self.column, column.type, column.unit)
+        check_time_width(self.column, column.type, self.unit)
 
     def kept(self, batch: pa.RecordBatch, modified_ms: int) -> pa.RecordBatch:
         """Return the rows that lie in the range.

@@ -1,7 +1,7 @@
 """Judges the event times of Kafka records, by the batch, and names the record that is refused.
 
-One decision for both sides: the planner's peeks leave out what the executors deliver without an
-event time, and both refuse the same.
+One decision for both sides: the planner's peeks skip the records that executors deliver without an event time, and both
+refuse the same records.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ __all__ = ["RecordTimes"]
 class RecordTimes:
     """Takes event times from records.
 
-    assigner: where they come from.
-    policy: decides about those that are bad or in the future; the record's own timestamp is what stands in.
+    assigner: takes them from the records.
+    policy: decides about those that are bad or in the future; the record's own timestamp stands in.
     """
 
     assigner: TimestampAssigner = field(default_factory=RecordTimestamp)
@@ -71,20 +71,23 @@ class RecordTimes:
         return self.judge(batch, now_ms)[0]
 
     def judge(self, batch: pa.RecordBatch, now_ms: int) -> tuple[pa.Int64Array, pa.StringArray]:
-        """Return the times, and for each row what is wrong with its own: BAD, FUTURE, or null for nothing.
+        """Return the times, and for each row the fault of its own time: BAD, FUTURE, or null for none.
 
         Raises CorruptDataError for the first row that the policy refuses; it never shows the record.  Raises
         ContractError if the assigner returns anything but an int64 per row; what the assigner itself raises passes.
         """
-        # Where not one usable time was ever seen, these are bad, whatever the unit.
+        # Without one usable time so far, these are bad in any unit.
         rows = batch.num_rows
-        found = pa.nulls(rows, pa.int64()) if self.unit_is_unknown else _checked(self.assigner(batch), rows, self._name)
-        own = int64_times(found)
+        assigned = (
+            pa.nulls(rows, pa.int64()) if self.unit_is_unknown else _checked(self.assigner(batch), rows, self._name)
+        )
+        own = int64_times(assigned)
+        # Decoding the timestamps that stand in costs as much as decoding the times themselves.
+        if self.policy.accepts_all(own, now_ms):
+            return assigned, pa.nulls(rows, pa.string())
         judged = self.policy.judge(own, self._stand_in(batch, own), now_ms)
         if judged.refused is not None:
             raise judged.refused.error(_place(batch, judged.refused.row), self._origin)
-        if judged.times is own:
-            return found, pa.nulls(rows, pa.string())
         return pa.array(judged.times, mask=judged.times == NO_TIME), pc.if_else(
             judged.bad, BAD, pc.if_else(judged.future, FUTURE, pa.scalar(None, pa.string()))
         )
@@ -100,7 +103,7 @@ class RecordTimes:
 
     @property
     def _name(self) -> str:
-        # The repr of a stranger, such as a functools.partial, may show what is secret.
+        # The repr of an unknown callable, such as a functools.partial, may show a secret.
         if isinstance(self.assigner, RecordTimestamp | HeaderTimestamp | JsonTimestamp):
             return repr(self.assigner)
         return getattr(self.assigner, "__qualname__", type(self.assigner).__qualname__)
@@ -110,20 +113,20 @@ class RecordTimes:
         return f" from {self._name}"
 
 
-def _checked(found: object, rows: int, name: str) -> pa.Int64Array:
+def _checked(assigned: object, rows: int, name: str) -> pa.Int64Array:
     wanted = f"expected an int64 array of NumPy or pyarrow with one time for each of {rows} rows"
     complaint = f"the timestamp assigner {name} returned"
-    if isinstance(found, np.ndarray):
-        if found.dtype != np.int64 or found.ndim != 1:
-            raise ContractError(f"{complaint} an array of {found.dtype} with {found.ndim} dimensions; {wanted}")
-        found = pa.array(found)
-    if not isinstance(found, pa.Array):
-        raise ContractError(f"{complaint} a {type(found).__qualname__}; {wanted}")
-    if found.type != pa.int64():
-        raise ContractError(f"{complaint} an array of {found.type}; {wanted}")
-    if len(found) != rows:
-        raise ContractError(f"{complaint} {len(found)} times; {wanted}")
-    return found
+    if isinstance(assigned, np.ndarray):
+        if assigned.dtype != np.int64 or assigned.ndim != 1:
+            raise ContractError(f"{complaint} an array of {assigned.dtype} with {assigned.ndim} dimensions; {wanted}")
+        assigned = pa.array(assigned)
+    if not isinstance(assigned, pa.Array):
+        raise ContractError(f"{complaint} a {type(assigned).__qualname__}; {wanted}")
+    if assigned.type != pa.int64():
+        raise ContractError(f"{complaint} an array of {assigned.type}; {wanted}")
+    if len(assigned) != rows:
+        raise ContractError(f"{complaint} {len(assigned)} times; {wanted}")
+    return assigned
 
 
 def _place(batch: pa.RecordBatch, row: int) -> str:

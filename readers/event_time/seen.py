@@ -23,7 +23,7 @@ Fit: TypeAlias = Callable[[pa.RecordBatch, int], pa.RecordBatch]
 
 
 def path_of(column: str, fields: Sequence[pa.Field]) -> list[int] | None:
-    """Return where a dotted path leads among columns, then among the fields of structs; None: nowhere.
+    """Return the indices that a dotted path leads to, of a column and then of struct fields; None: it leads nowhere.
 
     A column that is called like the whole path comes first.
     """
@@ -41,7 +41,7 @@ def path_of(column: str, fields: Sequence[pa.Field]) -> list[int] | None:
 
 
 class TimeTally:
-    """What is known of the times of the rows that were seen."""
+    """Gathers the times of the rows that were seen."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -55,22 +55,22 @@ class TimeTally:
         self.rows_without_time += times.null_count
         if times.null_count < len(times):
             seen = pc.min_max(times).as_py()
-            known = self.times or TimeRange(seen["min"], seen["max"])
-            self.times = TimeRange(min(known.min_ms, seen["min"]), max(known.max_ms, seen["max"]))
+            before = self.times or TimeRange(seen["min"], seen["max"])
+            self.times = TimeRange(min(before.min_ms, seen["min"]), max(before.max_ms, seen["max"]))
 
     def survey(self, start: int, end: int, rows: int | None = None) -> ChunkSurvey:
-        """Return what was seen as that of a chunk; rows: of the whole chunk, if not all were seen."""
-        found = ChunkSurvey(
+        """Return the survey of a chunk with these rows; rows: of the whole chunk, if not all were seen."""
+        survey = ChunkSurvey(
             start, end, self.rows, self.times, self.rows_without_time, malformed_rows=self.malformed_rows
         )
-        return found if rows is None else replace(found, rows=rows, exact=False)
+        return survey if rows is None else replace(survey, rows=rows, exact=False)
 
 
 class SeenTimes(TimeTally):
-    """What is known of the times of a column in the rows that were seen.
+    """Gathers the times of a column in the rows that were seen.
 
     column: a dotted path.  unit: of numbers and texts.
-    fit: makes of rows, and of where they are from, those that are read; None: they are taken as they are.
+    fit: converts rows, by their place, to those that are read; None: they are taken as they are.
     """
 
     def __init__(self, column: str, unit: TimeUnit | None, fit: Fit | None = None) -> None:
@@ -82,7 +82,7 @@ class SeenTimes(TimeTally):
 
         offset: of the bytes in the object that they are from.
 
-        Raises OptionError unless the column holds times by its unit; where it is missing no row has one.
+        Raises OptionError unless the column holds times by its unit.  Without the column no row has a time.
         """
         if self._fit is not None:
             rows = batch.num_rows
@@ -101,11 +101,11 @@ class SeenTimes(TimeTally):
 
 
 def look_at_ends(start: int, end: int, saw: Callable[[int, int], bool]) -> bool:
-    """Look at the first and the last bytes of a range, so far that records begin in what was looked at.
+    """Look at the first and the last bytes of a range, until records begin in the bytes that were looked at.
 
     saw: looks at what begins in a range of bytes, and tells whether anything does.  The ranges do not overlap.
 
-    Returns whether that was all of the range.
+    Returns whether the whole range was looked at.
     """
     looked, head = start, min(start + PROBE_BYTES, end)
     while not saw(looked, head) and head < end:

@@ -1,4 +1,4 @@
-"""Numbers and texts as milliseconds since the epoch: exact, rounded down, null for what is no time.
+"""Converts numbers and texts to milliseconds since the epoch: exact, rounded down, null for values that are no time.
 
 A number is a time only in one unit, so the unit is fixed beforehand and never guessed row by row.
 Whole columns are converted at once; no value raises, and none wraps.
@@ -42,9 +42,9 @@ def detect_unit(values: Iterable[object]) -> TimeUnit | None:
     """Return the unit of the first usable value, or None if there is none.
 
     A text that looks like ISO 8601 has the unit "iso8601".  A number, or a text that is one, is
-    judged by its size: below 1e11 it counts seconds (to the year 5138), from there on and below
-    1e14 milliseconds, from there on and below 1e17 microseconds (both 1973 to 5138).  Anything
-    else is passed over: zero and less, larger numbers, NaN, booleans, other texts and objects.
+    judged by its size: below 1e11 it counts seconds (to the year 5138), from there on and below 1e14 milliseconds, from
+        there on and below 1e17 microseconds (both 1973 to 5138).  Anything else is skipped: zero and less, larger
+        numbers, NaN, booleans, other texts and objects.
     """
     for value in values:
         number = value
@@ -60,7 +60,7 @@ def detect_unit(values: Iterable[object]) -> TimeUnit | None:
 
 
 def value_times(values: Sequence[object], unit: TimeUnit) -> pa.Int64Array:
-    """Return the times of ``values``, as JSON has them, in milliseconds; null for what is no time.
+    """Return the times of JSON values in milliseconds; null for values that are no time.
 
     Numbers are int or float; a float stands for its shortest decimal, so that 1700000000.123 s
     has 123 ms.  Texts: see text_times.
@@ -77,7 +77,7 @@ def value_times(values: Sequence[object], unit: TimeUnit) -> pa.Int64Array:
 
 
 def text_times(texts: pa.Array, unit: TimeUnit) -> pa.Int64Array:
-    """Return the times of an array of string or binary in milliseconds; null for what is no time.
+    """Return the times of an array of string or binary in milliseconds; null for values that are no time.
 
     Epoch units take decimal numbers, also with a fraction or an exponent.  ISO 8601 is taken in
     its extended format: a date, or date, "T" or a blank, and hours and minutes, with or without
@@ -107,8 +107,8 @@ def _number_times(numbers: pa.Array, unit: TimeUnit) -> pa.Int64Array:
     usable = np.asarray(numbers.is_valid()) & (given > -limit) & (given < limit)  # false for NaN
     given = np.where(usable, given, 0)
     if unit == "s":
-        # Neither the product nor the quotient is exact, but the quotient is the double nearest to
-        # the decimal, so comparing it with the given one tells on which side of it that lies.
+        # Neither the product nor the quotient is exact, but the quotient is the double nearest to the decimal, so a
+        # comparison tells on which side of it the given number lies.
         times = np.rint(given * 1000)
         times -= times / 1000 > given
     else:
@@ -121,10 +121,10 @@ def _iso8601_times(texts: pa.Array) -> pa.Int64Array:
 
     def number(name: str) -> npt.NDArray[np.int64]:
         digits = pc.struct_field(fields, name).cast(pa.string())
-        # A part that is left out is an empty text; a fraction's digits count from the left.
+        # A missing part is an empty text; a fraction's digits count from the left.
         padded = pc.utf8_rpad(digits, 3, "0") if name == "fraction" else pc.utf8_lpad(digits, 1, "0")
-        found: npt.NDArray[np.int64] = padded.cast(pa.int64()).fill_null(0).to_numpy()
-        return found
+        numbers: npt.NDArray[np.int64] = padded.cast(pa.int64()).fill_null(0).to_numpy()
+        return numbers
 
     months = ((number("year") - 1970) * 12 + number("month") - 1).astype("datetime64[M]")
     days = months.astype("datetime64[D]") + (number("day") - 1)

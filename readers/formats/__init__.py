@@ -1,1 +1,1 @@
-"""Formats of objects: executors read by them, and the driver surveys.  Here is their registry, and what they share."""
+"""Formats of objects, for reads on executors and surveys on the driver: their registry, and the code they share."""

@@ -1,4 +1,4 @@
-"""Where bad records are written: files of a folder or of a bucket, named after the chunk that they are from."""
+"""Writes bad records to files of a folder or a bucket, named after the chunk that they are from."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class BadRecordFiles:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is not written yet; raises what ``add`` raises."""
+        """Write the records that are not written yet; raises the errors of ``add``."""
         if self._lines:
             name, data = f"{self._name}-{self._written}.json", bytes(self._lines)
             place = s3_address(f"{self._location}/{name}")
@@ -79,7 +79,7 @@ def _folder(location: str) -> Path:
 
 
 def _write(folder: Path, name: str, data: bytes) -> None:
-    """Write a file as a whole: whoever looks sees all of it or none."""
+    """Write a file as a whole: others see all of it or none."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle, unfinished = tempfile.mkstemp(prefix=".", dir=folder)

@@ -1,12 +1,11 @@
-"""What becomes of records that cannot be read, or do not fit their columns: one policy for all formats.
+"""The policy for records that cannot be read, or do not fit their columns: one for all formats.
 
-A record is *malformed* if nothing can be read from it, such as a line that is no JSON.  It is a *misfit*
-if one of its values is not of its column's type.  Both are *bad*.  What is read beside the columns of the
-schema is *surplus*.
+A record is *malformed* if nothing can be read from it, such as a line that is no JSON.  It is a *misfit* if one of its
+values is not of its column's type.  Both are *bad*.  Values beside the columns of the schema are *surplus*.
 
-Modes are Spark's, which takes PERMISSIVE unless told otherwise; here FAILFAST is the default, for nothing may
-turn null or vanish without a word.  Rescued data and bad records' paths are as in Databricks' readers:
-what is rescued makes no record bad, so with a rescued-data column only malformed ones are.
+Modes are Spark's.  Spark's default is PERMISSIVE; here it is FAILFAST, because no value may silently turn null or
+vanish.  Rescued data and the path of bad records are as in Databricks' readers: rescued values make no record bad, so
+with a rescued-data column only malformed records are bad.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ Mode: TypeAlias = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
 
 @dataclass(frozen=True, slots=True)
 class BadRecordPolicy:
-    """What becomes of bad records, and of surplus; picklable.
+    """The policy for bad records and for surplus; picklable.
 
-    mode: FAILFAST ends the query at the first bad record; DROPMALFORMED leaves bad records out; PERMISSIVE
-        makes null what cannot be read of them, and keeps the rest.
+    mode: FAILFAST ends the query at the first bad record; DROPMALFORMED leaves bad records out; PERMISSIVE makes the
+        values that cannot be read null, and keeps the rest.
     corrupt_column: with PERMISSIVE, the column that holds the text of a bad record, null for others, if the
         schema has it.
-    rescued_column: holds as a JSON object what does not fit the schema, by column, and the object's
-        address as ``_file_path``; null where all fits.  None: surplus is left out.
+    rescued_column: holds a JSON object of the values that do not fit the schema, by column, and the object's address as
+        ``_file_path``; null if all values fit.  None: surplus is left out.
     path: a folder, or ``s3://bucket/prefix``: bad records are written there and left out, whatever the mode.
     """
 
@@ -69,13 +68,13 @@ class BadRecordPolicy:
 
     @property
     def of_survey(self) -> BadRecordPolicy:
-        """What becomes of records of which only the event time is looked at: the same rows, and nothing is written."""
+        """The policy for records of which only the event time is read: the same rows, but nothing is written."""
         return BadRecordPolicy("PERMISSIVE" if self.keeps_misfits else "FAILFAST" if self.fails else "DROPMALFORMED")
 
     def data_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the columns of a schema that a format takes from the data: all but the two of this policy.
+        """Return the columns of a schema that come from the data: all but the two of this policy.
 
-        Raises OptionError if one of these two is no string.
+        Raises OptionError if one of these two is not a string.
         """
         own = {self.corrupt_column, self.rescued_column}
         if own.isdisjoint(schema.names):
@@ -86,9 +85,9 @@ class BadRecordPolicy:
         return pa.schema([field for field in schema if field.name not in own])
 
     def of_chunk(self, store: ObjectStore, chunk: Chunk, schema: pa.Schema, *, record: str = "line") -> ChunkRecords:
-        """Return what a format reads a chunk with, as batches of ``schema``; a context manager around the reading.
+        """Return the ChunkRecords with which a format reads a chunk as batches of ``schema``; a context manager.
 
-        record: what errors call a record.
+        record: the name of a record in errors.
         """
         return ChunkRecords(self, store, chunk, schema, record)
 
@@ -101,11 +100,11 @@ class ChunkRecords:
     """The records of one chunk, on their way into batches.
 
     data_schema: the columns that the format itself fills.
-    rescues: whether the format has to tell surplus, and what does not fit.
+    rescues: whether the format has to report surplus, and values that do not fit.
 
-    A format makes batches of ``data_schema`` and hands each to :meth:`batch`.  Where all its records are good
-    that is all; where some may be bad it tells them, one after the other, to a BatchRecords first.  What goes
-    to ``path`` is written at the latest when the context ends, also by a CorruptDataError.
+    A format makes batches of ``data_schema`` and passes each to :meth:`batch`.  If some records may be bad, it first
+    passes all records of the batch, one after the other, to a BatchRecords.  Records for ``path`` are written at the
+    latest when the context ends, even by a CorruptDataError.
     """
 
     def __init__(
@@ -123,19 +122,19 @@ class ChunkRecords:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        # After a CorruptDataError the rest of the object may be skipped, and what came before it counts.
+        # After a CorruptDataError the rest of the object may be skipped, but the records before it count.
         if self.files is not None and (error is None or isinstance(error, CorruptDataError)):
             self.files.flush()
 
     def begin_batch(self) -> BatchRecords:
-        """Return what takes the records of the next batch."""
+        """Return the BatchRecords of the next batch."""
         return BatchRecords(self)
 
     def batch(self, values: pa.RecordBatch, records: BatchRecords | None = None) -> pa.RecordBatch:
         """Return a batch of the schema.
 
-        values: of ``data_schema``, but for what may be null; a row for each record that is kept.
-        records: that took them; None: all are good.
+        values: of ``data_schema``, but any may be null; a row for each record that is kept.
+        records: of the batch; None: all are good.
 
         Raises CorruptDataError for a null where the schema allows none.
         """
@@ -152,7 +151,7 @@ class ChunkRecords:
 
 
 class BatchRecords:
-    """The records of one batch, told one after the other.
+    """The records of one batch, taken one after the other.
 
     corrupt, rescued: the texts of the policy's columns, by row.
     """
@@ -164,7 +163,7 @@ class BatchRecords:
         self.rescued: dict[int, str] = {}
 
     def good(self, rows: int = 1) -> None:
-        """Take records of which there is nothing to say."""
+        """Take good records."""
         self._rows += rows
 
     def take(
@@ -176,20 +175,20 @@ class BatchRecords:
         rescued: Mapping[str, str] | None = None,
         malformed: bool = False,
     ) -> bool:
-        """Take the next record, and tell whether it is kept: whether the batch is to have a row for it.
+        """Take the next record, and tell whether it is kept: whether the batch has a row for it.
 
-        offset: of its first byte in the object, or in what the object holds decompressed.
-        record: its bytes, or what else shows it best.
-        reason: why it is bad, to be read after "the line", without what it holds; None: it is good.
+        offset: of its first byte in the object, decompressed.
+        record: its bytes, or its best representation.
+        reason: the fault, as a clause after "the line", without the record's content; None: it is good.
         rescued: JSON texts by column, of surplus and of values that do not fit; looked at if ``rescues``.
-        malformed: nothing could be read from it, so its row is null; else only what does not fit is.
+        malformed: nothing could be read from it, so its row is null; otherwise only values that do not fit are.
 
-        Raises CorruptDataError, which names the object and the offset, where the policy is FAILFAST.
+        Raises CorruptDataError, which names the object and the offset, with FAILFAST.
         """
         chunk, policy = self._chunk, self._chunk.policy
         if chunk.rescues and rescued:
-            told = {**rescued, FILE_PATH: _text(chunk.address)}
-            self.rescued[self._rows] = "{" + ",".join(f"{_text(name)}:{text}" for name, text in told.items()) + "}"
+            fields = {**rescued, FILE_PATH: _text(chunk.address)}
+            self.rescued[self._rows] = "{" + ",".join(f"{_text(name)}:{text}" for name, text in fields.items()) + "}"
         if reason is not None and (malformed or not chunk.rescues):
             if chunk.files is not None:
                 chunk.files.add(offset, f"the {chunk.record} {reason}", record)

@@ -1,4 +1,4 @@
-"""What every format of an object does with errors of decoding: they name the object."""
+"""Lets errors of decoding name the object, for every format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["decoding"]
 def decoding(address: str, format_name: str) -> Iterator[None]:
     """Let errors of decoding name the object at an address.
 
-    Raises CorruptDataError for one, and for what Arrow raises; OutOfMemoryError for one; other errors pass.
+    Raises CorruptDataError for one, and for errors of Arrow; OutOfMemoryError for one; other errors pass.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Objects that hold lines, plain or compressed: their blocks, and how they are surveyed."""
+"""Objects that hold lines, plain or compressed: reads their blocks, and surveys them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate.readers.s3.store import ObjectStore
 
 __all__ = ["LineObject", "Look", "SeenLines", "survey_lines"]
 
-WHOLE_BYTES = 256 << 10  # so much is looked at whole
+WHOLE_BYTES = 256 << 10  # bytes; smaller objects are looked at whole
 ROW_BYTES = 256  # of a line that nobody has looked at
 ROW_BYTES_COMPRESSED = 32
 
@@ -26,17 +26,17 @@ ROW_BYTES_COMPRESSED = 32
 class LineObject:
     """An object that holds lines.
 
-    whole: its bytes, where they are at hand already.
+    whole: its bytes, if they were fetched already.
     """
 
     store: ObjectStore
-    found: S3Object
+    obj: S3Object
     whole: bytes | None = None
 
     @property
     def name(self) -> str:
-        """How errors name it."""
-        return self.store.address(self.found.key)
+        """Its name in errors."""
+        return self.store.address(self.obj.key)
 
     @property
     def codec(self) -> str | None:
@@ -44,36 +44,36 @@ class LineObject:
         return compression_of(self.name)
 
     def fetched(self) -> LineObject:
-        """Return it with all its bytes, which one request gives."""
-        return replace(self, whole=self.store.fetch(self.found, 0, self.found.size))
+        """Return it with all its bytes, from one request."""
+        return replace(self, whole=self.store.fetch(self.obj, 0, self.obj.size))
 
     def fetch(self, start: int, end: int) -> bytes:
         """Return the bytes of a range."""
-        return self.store.fetch(self.found, start, end) if self.whole is None else self.whole[start:end]
+        return self.store.fetch(self.obj, start, end) if self.whole is None else self.whole[start:end]
 
     def blocks(self, start: int, end: int, block_bytes: int, line_end: bytes = b"\n") -> Iterator[LineBlock]:
         """Yield the lines that begin in a range, about ``block_bytes`` at a time; of a compressed one, all."""
         if self.codec is not None:
             return stream_blocks(self.name, self.pieces(block_bytes), line_end=line_end)
-        size = self.found.size
+        size = self.obj.size
         return range_blocks(self.name, self.fetch, size, start, end, block_bytes=block_bytes, line_end=line_end)
 
     def pieces(self, block_bytes: int) -> Iterator[bytes]:
-        """Yield all that it holds, decompressed, at most ``block_bytes`` at a time."""
+        """Yield its decompressed content, at most ``block_bytes`` at a time."""
         codec = self.codec
         if codec is not None:
-            yield from decompressed(self.name, self.fetch, self.found.size, codec, block_bytes=block_bytes)
+            yield from decompressed(self.name, self.fetch, self.obj.size, codec, block_bytes=block_bytes)
             return
-        for start in range(0, self.found.size, block_bytes):
-            yield self.fetch(start, min(start + block_bytes, self.found.size))
+        for start in range(0, self.obj.size, block_bytes):
+            yield self.fetch(start, min(start + block_bytes, self.obj.size))
 
 
 class SeenLines(NamedTuple):
     """Some lines that were looked at.
 
     bytes: of all of them.
-    times: of the rows that they are, in ms since the epoch; null for none.
-    malformed: how many rows more there are, of which no time is expected.
+    times: of their rows, in ms since the epoch; null for none.
+    malformed: the number of further rows, which need no time.
     """
 
     bytes: int
@@ -86,7 +86,7 @@ Look: TypeAlias = Callable[[LineObject, int, int], Iterator[SeenLines]]
 
 
 class _Seen(TimeTally):
-    """What was seen of an object."""
+    """The part of an object that was seen."""
 
     def __init__(self, item: LineObject, look: Look) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class _Seen(TimeTally):
         self.bytes = 0
 
     def saw(self, start: int, end: int) -> bool:
-        """Look at a range, and tell whether rows begin there."""
+        """Look at a range, and tell whether rows begin in it."""
         before = self.rows
         for lines in self._look(self._item, start, end):
             self.add_times(lines.times)
@@ -105,18 +105,17 @@ class _Seen(TimeTally):
 
 
 def survey_lines(item: LineObject, look: Look | None, chunk_bytes: int, *, splits: bool = True) -> list[ChunkSurvey]:
-    """Cut an object into even chunks of at most ``chunk_bytes``; compressed ones, and unless it ``splits``, into one.
+    """Cut an object into even chunks of at most ``chunk_bytes``, or into one if it is compressed or not to be split.
 
     Objects up to 256 KiB are looked at whole, in one request, and so are those that are not cut, of any
-    size: rows and times are exact then.  Of other chunks the lines that begin in the first and in the last
-    64 KiB are looked at, or the first and the last line where these are longer: the times are right
-    unless a line between is earlier or later than all of these, so always when lines are in order of time.
-    Rows are estimated by the mean length of these lines.
+    size: rows and times are exact then.  In other chunks, lines that begin in the first and in the last 64 KiB are
+        looked at, or the first and the last line if these are longer: the times are right unless a line between is
+        earlier or later than all of these, so always when lines are in order of time.  Rows are estimated by the mean
+        length of these lines.
 
-    look: None: times are not asked for; nothing is requested, and rows are estimated at 256 bytes each,
-        or 32 compressed.
+    look: None: times are not wanted; nothing is requested, and rows are estimated at 256 bytes each, or 32 compressed.
     """
-    size = item.found.size
+    size = item.obj.size
     if size == 0:
         return []
     splits = splits and item.codec is None

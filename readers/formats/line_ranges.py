@@ -1,4 +1,4 @@
-r"""The lines of an object: of a range of its bytes, or of what it holds compressed.
+r"""Reads the lines of an object: of a range of its bytes, or of its decompressed content.
 
 A line belongs to the range that holds its first byte (Hadoop: LineRecordReader), so ranges that
 cover an object without gaps give each line once.  Lines end with ``\n``, before which a ``\r`` may
@@ -42,7 +42,7 @@ _UNREADABLE = (".snappy", ".deflate", ".xz")
 
 
 class LineBlock(NamedTuple):
-    """Some whole lines, one after the other, and where the first one begins."""
+    """Consecutive whole lines, and the offset of the first one."""
 
     offset: int
     data: bytes
@@ -57,7 +57,7 @@ def range_blocks(
     A block is longer only to hold one line as a whole.  Asks for ``block_bytes`` and a little more
     at once, so a range up to that size usually takes one request.
 
-    Raises CorruptDataError for a line of more than 256 MiB; what ``fetch`` raises passes.
+    Raises CorruptDataError for a line of more than 256 MiB; errors of ``fetch`` pass.
     """
     unfinished: list[bytes] = []
     offset = start
@@ -82,7 +82,7 @@ def range_blocks(
 
 
 def _pieces(fetch: Fetch, size: int, start: int, end: int, block_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the object from the byte before ``start`` to its end, which few will want to see."""
+    """Yield the object from the byte before ``start`` to its end; few callers read all of it."""
     look_ahead = min(_LOOK_AHEAD, block_bytes)
     at = max(start - 1, 0)
     while at < size:
@@ -96,7 +96,7 @@ def _pieces(fetch: Fetch, size: int, start: int, end: int, block_bytes: int) -> 
 def _from_first_line(
     pieces: Iterator[tuple[int, bytes]], start: int, end: int, line_end: bytes
 ) -> Iterator[tuple[int, bytes]]:
-    """Leave out what is before the first line that begins in ``[start, end)``; with none, all."""
+    """Leave out the bytes before the first line that begins in ``[start, end)``; without such a line, all bytes."""
     if start > 0:
         # The byte before the start is the first that may end a line.
         for at, piece in pieces:
@@ -112,7 +112,7 @@ def _from_first_line(
 def stream_blocks(name: str, pieces: Iterable[bytes], *, line_end: bytes = b"\n") -> Iterator[LineBlock]:
     """Yield all lines of a text that comes in pieces, about a piece at a time.
 
-    Raises CorruptDataError for a line of more than 256 MiB; what ``pieces`` raises passes.
+    Raises CorruptDataError for a line of more than 256 MiB; errors of ``pieces`` pass.
     """
     offset = 0
     unfinished: list[bytes] = []
@@ -140,7 +140,7 @@ def fetched_ahead(blocks: Iterator[T]) -> Iterator[T]:
 
 
 def lines_of(block: LineBlock) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines that are not blank, each with where it begins."""
+    """Yield the lines that are not blank, each with its offset."""
     offset = block.offset
     for line in block.data.split(b"\n"):
         text = line.strip(_BLANK)
@@ -150,7 +150,7 @@ def lines_of(block: LineBlock) -> Iterator[tuple[int, bytes]]:
 
 
 def compression_of(name: str) -> str | None:
-    """Return Arrow's name of the codec that the suffix of an object's name says; None: it is not compressed.
+    """Return Arrow's name of the codec of an object, by the suffix of its name; None: it is not compressed.
 
     Raises CorruptDataError for a suffix of a compression that cannot be read.
     """
@@ -164,10 +164,10 @@ def compression_of(name: str) -> str | None:
 
 
 def decompressed(name: str, fetch: Fetch, size: int, codec: str, *, block_bytes: int) -> Iterator[bytes]:
-    """Yield what a compressed object holds, ``block_bytes`` at a time, also of several members or frames.
+    """Yield the decompressed content of an object, ``block_bytes`` at a time, also of several members or frames.
 
-    Asks for at most ``block_bytes`` at once.  Raises CorruptDataError for what cannot be
-    decompressed; what ``fetch`` raises passes.
+    Asks for at most ``block_bytes`` at once.  Raises CorruptDataError for data that cannot be decompressed; errors of
+    ``fetch`` pass.
     """
     with pa.PythonFile(_Requests(fetch, size, block_bytes), "r") as raw, pa.CompressedInputStream(raw, codec) as text:
         while True:
@@ -181,7 +181,7 @@ def decompressed(name: str, fetch: Fetch, size: int, codec: str, *, block_bytes:
 
 
 class _Requests(io.RawIOBase):
-    """An object as a file that is read once, in few requests."""
+    """An object as a file that is read once, by few requests."""
 
     def __init__(self, fetch: Fetch, size: int, request_bytes: int) -> None:
         super().__init__()
@@ -195,13 +195,13 @@ class _Requests(io.RawIOBase):
         return True
 
     def read(self, count: int = -1) -> bytes:
-        found = self._waiting.read(count)
-        if not found and self._at < self._size:
+        piece = self._waiting.read(count)
+        if not piece and self._at < self._size:
             end = min(self._at + self._request_bytes, self._size)
             self._waiting = io.BytesIO(self._fetch(self._at, end))
             self._at = end
-            found = self._waiting.read(count)
-        return found
+            piece = self._waiting.read(count)
+        return piece
 
 
 def _block(offset: int, data: bytes) -> LineBlock:

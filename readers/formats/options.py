@@ -36,11 +36,10 @@ class EncodingOptions(BaseModel):
 
 
 class DecompressionOptions(BaseModel):
-    """Of formats that decompress something as a whole.
+    """Of formats that decompress blocks or objects as a whole.
 
-    max_decompressed_bytes: the most that a block of avro, or an object that is one row of text, takes decompressed.
-        Also the most that a row of avro takes as objects.  Decoding an object of parquet or orc takes at most so
-        much memory beyond 768 MiB.
+    max_decompressed_bytes: the most bytes of a decompressed block of avro, or of an object that is one row of text.
+        Also the most memory of a row of avro as objects, and of decoding an object of parquet or orc beyond 768 MiB.
     """
 
     max_decompressed_bytes: MostBytes = DEFAULT_MOST_BYTES
@@ -50,11 +49,10 @@ class RecordOptions(BaseModel):
     """Of formats whose records have columns.
 
     event_time_unit: of an event-time column of numbers or text: ``s``, ``ms``, ``us`` or ``iso8601``.
-    mode: what becomes of records that cannot be read or do not fit: ``FAILFAST``, ``PERMISSIVE`` or
-        ``DROPMALFORMED``.
+    mode: the policy for records that cannot be read or do not fit: ``FAILFAST``, ``PERMISSIVE`` or ``DROPMALFORMED``.
     column_name_of_corrupt_record: holds the text of such a record, if it is permitted and the schema has
         the column.
-    rescued_data_column: holds what does not fit the columns, as JSON.
+    rescued_data_column: holds the values that do not fit the columns, as JSON.
     bad_records_path: a folder, or ``s3://bucket/prefix``, to which bad records are written and not read.
     """
 
@@ -66,10 +64,10 @@ class RecordOptions(BaseModel):
 
     @model_validator(mode="after")
     def _consistent_records(self) -> Self:
-        given = self.model_fields_set
-        if self.bad_records_path is not None and "mode" in given and self.mode != "DROPMALFORMED":
+        set_fields = self.model_fields_set
+        if self.bad_records_path is not None and "mode" in set_fields and self.mode != "DROPMALFORMED":
             raise ValueError(f"badRecordsPath is set, which leaves bad records out, but mode is {self.mode!r}")
-        if "column_name_of_corrupt_record" in given and not self.bad_record_policy.keeps_corrupt:
+        if "column_name_of_corrupt_record" in set_fields and not self.bad_record_policy.keeps_corrupt:
             raise ValueError("columnNameOfCorruptRecord is set, which needs mode 'PERMISSIVE' and no badRecordsPath")
         if self.rescued_data_column in (self.column_name_of_corrupt_record, METADATA.name):
             raise ValueError(f"rescuedDataColumn is {self.rescued_data_column!r}, which is another column's name")
@@ -84,4 +82,4 @@ class RecordOptions(BaseModel):
 
 
 class TypedOptions(RecordOptions, DecompressionOptions):
-    """Of formats whose objects say the types of their columns."""
+    """Of formats whose objects declare the types of their columns."""

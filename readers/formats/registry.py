@@ -1,4 +1,4 @@
-"""The formats there are.  A new one is a folder here, with a factory that stands in this list."""
+"""The registry of formats.  A new format is a folder here, with a factory in this list."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FACTORIES: Mapping[str, FormatFactory[Any]] = {factory.name: factory for factory
 
 
 class FormatOptions(TypedOptions, CsvOptions, TextOptions, RecordOptions):
-    """The options of all formats: a query that reads by one of them may set those of this one."""
+    """The options of all formats; a query may set those of its format."""
 
 
 def formats_with(option: str) -> list[str]:

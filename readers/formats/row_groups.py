@@ -1,4 +1,4 @@
-"""What formats share whose objects are groups of rows, each read as a whole: Parquet's row groups, ORC's stripes."""
+"""Groups of rows that are read as a whole, for the formats that have them: Parquet's row groups, ORC's stripes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ __all__ = [
 ]
 
 BATCH_BYTES = 8 << 20
-"""A batch holds no more, unless a single row does."""
+"""The most bytes of a batch, unless a single row is larger."""
 
 CHUNK_BYTES = 64 << 20
-MOST_ROWS = 16_384  # decoded at once: dictionaries of texts may hide how large a row is
+MOST_ROWS = 16_384  # decoded at once; a dictionary of texts may hide the size of a row
 HELD_BYTES = 64 << 20  # a row group up to this is fetched before it is decoded, a larger one meanwhile
 ESTIMATED_ROW_BYTES = 64
-HOLE_BYTES = 256 << 10  # rather fetched than asked around
+HOLE_BYTES = 256 << 10  # a smaller gap is fetched with the ranges around it
 
 
 class RowGroup(NamedTuple):
@@ -44,12 +44,12 @@ class RowGroup(NamedTuple):
     rows: int
 
 
-def unseen_surveys(found: S3Object, column: str | None, chunk_bytes: int) -> list[ChunkSurvey] | None:
-    """Return the chunks of an object that need not be looked at for an event-time column; None: it has to be."""
-    if not found.size:
+def unseen_surveys(obj: S3Object, column: str | None, chunk_bytes: int) -> list[ChunkSurvey] | None:
+    """Return the chunks of an object that needs no look for an event-time column; None: it needs one."""
+    if not obj.size:
         return []
-    if column is None and found.size <= chunk_bytes:
-        return [ChunkSurvey(0, found.size, max(1, found.size // ESTIMATED_ROW_BYTES), None)]
+    if column is None and obj.size <= chunk_bytes:
+        return [ChunkSurvey(0, obj.size, max(1, obj.size // ESTIMATED_ROW_BYTES), None)]
     return None
 
 
@@ -58,17 +58,17 @@ def surveys_of(
 ) -> list[ChunkSurvey]:
     """Return the chunks of an object of ``size`` bytes: neighbouring groups while they stay within ``chunk_bytes``.
 
-    times: of each group, with how many of its rows have none.
+    times: of each group, with the number of its rows without a time.
     """
     ends = [*(group.start for group in groups), size][1:]
     surveys: list[ChunkSurvey] = []
     for group, end, (span, untimed) in zip(groups, ends, times, strict=True):
         last = surveys[-1] if surveys else None
-        # Row groups that overlap start at one byte, so they cannot be parted.
+        # Row groups that overlap start at one byte, so they cannot be split.
         if last is not None and (end - last.start <= chunk_bytes or group.start == last.start):
-            spans = [each for each in (last.times, span) if each is not None]
+            spans = [part for part in (last.times, span) if part is not None]
             merged = (
-                TimeRange(min(each.min_ms for each in spans), max(each.max_ms for each in spans)) if spans else None
+                TimeRange(min(part.min_ms for part in spans), max(part.max_ms for part in spans)) if spans else None
             )
             surveys[-1] = ChunkSurvey(last.start, end, last.rows + group.rows, merged, last.rows_without_time + untimed)
         else:
@@ -89,7 +89,7 @@ def merged_ranges(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def within_bounds(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield a batch in parts of at most BATCH_BYTES each, or of one row."""
-    # What its buffers take is counted sooner, and at least as much.
+    # The size of its buffers is faster to count, and at least as large.
     if batch.num_rows <= 1 or batch.get_total_buffer_size() <= BATCH_BYTES or batch.nbytes <= BATCH_BYTES:
         yield batch
         return

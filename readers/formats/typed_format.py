@@ -1,4 +1,4 @@
-"""What formats share whose objects say the types of their columns: Parquet, ORC and Avro."""
+"""The base of formats whose objects declare the types of their columns: Parquet, ORC and Avro."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = ["TypedFormat"]
 class TypedFormat(ObjectFormat):
     """Objects whose columns have types of their own, perhaps others than those that they are read into.
 
-    store: where they are.
+    store: of the objects.
     unit: of an event-time column of numbers or texts.
     chunk_bytes: how large a chunk may be; at least 1.
-    bad_records: what becomes of rows with values that are not of their columns' types.
-    read_times: how the event-time column is read, where rows are told apart by that: then a survey has the times
-        of the rows that ``read`` yields.  None: it need not be read.
+    bad_records: the policy for rows with values that are not of their columns' types.
+    read_times: the event-time column as it is read, if rows are selected by it: a survey then has the times of the rows
+        that ``read`` yields.  None: it need not be read.
     """
 
     store: ObjectStore
@@ -41,25 +41,25 @@ class TypedFormat(ObjectFormat):
 
     @property
     def time_unit(self) -> TimeUnit | None:
-        """What event times count."""
+        """The unit of event times."""
         return self.unit if self.read_times is None else self.read_times.unit
 
     def time_place(self, column: str, fields: Sequence[pa.Field]) -> int | None:
-        """Return which of an object's columns is to be looked at for event times; None: none of them."""
+        """Return the place of the event-time column in an object; None: it is not there."""
         if self.read_times is not None:
             return position_of(self.read_times.field.name, [field.name for field in fields])
         path = path_of(column, fields)
         return None if path is None else path[0]
 
     def may_misfit(self, kind: pa.DataType) -> bool:
-        """Tell whether rows may have other times once a column of such a type is read, so that each is looked at."""
+        """Tell whether reading a column of this type may change times, so that each row has to be looked at."""
         return self.read_times is not None and not surely_fits(kind, self.read_times.field.type)
 
-    def seen_times(self, found: S3Object, column: str) -> SeenTimes:
-        """Return what takes the times of rows of an object."""
+    def seen_times(self, obj: S3Object, column: str) -> SeenTimes:
+        """Return the SeenTimes of the rows of an object."""
         times = self.read_times
         if times is None:
             return SeenTimes(column, self.unit)
-        chunk = Chunk(*found, 0, found.size, 0, None, None)
+        chunk = Chunk(*obj, 0, obj.size, 0, None, None)
         records = self.bad_records.of_survey.of_chunk(self.store, chunk, pa.schema([times.field]), record="row")
         return SeenTimes(column, times.unit, functools.partial(fitted, records))

@@ -1,4 +1,4 @@
-"""Rows of formats that have types of their own, as batches of a schema under the policy for bad records."""
+"""Fits the rows of typed formats to a schema, under the policy for bad records."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["fitted"]
 
 
 def fitted(records: ChunkRecords, batch: pa.RecordBatch, offset: int) -> pa.RecordBatch:
-    """Return the rows of a batch as one of the chunk's schema; columns go by name, as ``conform`` says.
+    """Return the rows of a batch as a batch of the chunk's schema; columns go by name, as in ``conform``.
 
-    batch: all the columns that the schema names, and where surplus is rescued also the others.
+    batch: with all columns that the schema names, and the others if surplus is rescued.
     offset: of the bytes in the object that the rows are from.
 
     A row with a value that does not fit its column is a bad record; it is shown as a JSON object.
 
-    Raises CorruptDataError, which names the column and both types, where that ends the query.
+    Raises CorruptDataError, which names the column and both types, if the record ends the query.
     """
     schema = records.data_schema
     if not records.rescues:
@@ -37,25 +37,25 @@ def fitted(records: ChunkRecords, batch: pa.RecordBatch, offset: int) -> pa.Reco
     if not misfits and not (surplus and surplus.num_columns):
         return records.batch(values)
     taken = {name.lower() for name in schema.names}
-    told = records.begin_batch()
+    batch_records = records.begin_batch()
     rests = [{}] * batch.num_rows if surplus is None else surplus.to_pylist()
     kept = []
     for row, rest in enumerate(rests):
         bad = [name for name, misses in misfits.items() if misses[row]]
         reason = f"has no {schema.field(bad[0]).type} in {bad[0]!r}" if bad else None
         if records.rescues:
-            # Of a column that is read, an empty list lacks nothing.
+            # An empty list in a column that is read lacks nothing.
             rescued = {
                 name: _text(value)
                 for name, value in rest.items()
                 if not (_is_nothing(value) if name.lower() in taken else value is None)
             }
             rescued |= {name: _text(_value(batch, name, row)) for name in bad}
-            kept.append(told.take(offset, b"", reason, rescued=rescued))
+            kept.append(batch_records.take(offset, b"", reason, rescued=rescued))
         else:
             shown = _text(batch.slice(row, 1).to_pylist()[0]) if bad else ""
-            kept.append(told.take(offset, shown.encode(), reason))
-    return records.batch(values if all(kept) else values.filter(pa.array(kept)), told)
+            kept.append(batch_records.take(offset, shown.encode(), reason))
+    return records.batch(values if all(kept) else values.filter(pa.array(kept)), batch_records)
 
 
 def _value(batch: pa.RecordBatch, name: str, row: int) -> Any:
@@ -67,13 +67,13 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> str:
-    """Return what JSON has no type for as a text."""
+    """Return values that JSON has no type for as texts."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
 def _is_nothing(value: Any) -> bool:
-    """Tell whether there is no value in it, however deep."""
+    """Tell whether there is no value in it, at any depth."""
     inner = value.values() if isinstance(value, dict) else value
     return value is None or (isinstance(value, dict | list) and all(map(_is_nothing, inner)))

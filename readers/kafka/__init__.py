@@ -1,1 +1,1 @@
-"""Kafka: the split reader of executors, and the client by which the driver asks, too."""
+"""Kafka: the split reader of executors, and the client, which the driver uses, too."""

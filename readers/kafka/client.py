@@ -1,4 +1,4 @@
-"""Asking a Kafka cluster: which partitions there are, where records stand, and the records themselves."""
+"""Asks a Kafka cluster for its partitions, for the positions of records, and for records."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ FindHead: TypeAlias = "Callable[[TopicPartition, RecordBatch, int], tuple[int, i
 
 FEW_BYTES = 64 << 10
 CLOCK_S = 2.0
-ISOLATION_SINCE = 2  # the versions of the list-offsets request that brought these
+ISOLATION_SINCE = 2  # the versions of the list-offsets request that added these
 SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8}
 UNSUPPORTED = kafka_errors.UnsupportedVersionError.errno
 CONSUMER = -1  # as a replica id
 
 
 class ListedOffset(NamedTuple):
-    """A leader's word on a place in its log; -1 stands for what there is not, or what an old broker does not say.
+    """A leader's answer about a place in its log; -1 stands for a value that is missing or not told by an old broker.
 
-    leader_epoch: of the record; of the leader, where the end of the log was asked for.
+    leader_epoch: of the record; of the leader, if the question was for the end of the log.
     """
 
     offset: int
@@ -58,10 +58,10 @@ class ListedOffset(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """What a peek saw: the head if there was one, else where to look next, if there may be more.
+    """The result of a peek: the head if there was one, else the position to look at next, if there may be more.
 
-    unproven_end: the broker sent nothing, although the visible records end there; None: it sent
-        something, or there is nothing to send.
+    unproven_end: the end of the visible records, though the broker sent none up to it; None: it sent records, or there
+        are none to send.
     """
 
     position: int
@@ -73,10 +73,10 @@ class _Look(NamedTuple):
 class KafkaClient:
     """Talks to the brokers of one cluster; not for several threads.
 
-    Opens nothing before the first call, has no threads, and keeps one connection for each broker
-    until :meth:`close`.  Every call is repeated until ``config.deadline_s`` while brokers restart
-    or leaders move; then it raises DeadlineError.  Raises ConnectorError at once when a repetition
-    cannot help: authentication, authorization, a topic that does not exist.
+    Opens nothing before the first call, has no threads, and keeps one connection for each broker until :meth:`close`.
+    Every call is repeated until ``config.deadline_s`` while brokers restart or leaders move; then it raises
+    DeadlineError.  Raises ConnectorError at once if a repetition cannot help: authentication, authorization, a topic
+    that does not exist.
     """
 
     def __init__(self, config: KafkaConnectionConfig) -> None:
@@ -94,9 +94,9 @@ class KafkaClient:
         return self._cluster.topic_ids
 
     def wait_for_leaders(self, seconds: float) -> None:
-        """Set how long calls wait for a leader that is away while the cluster answers, then UnavailableError is raised.
+        """Set how long calls wait for a missing leader while the cluster answers; then they raise UnavailableError.
 
-        At first that is until their deadline.
+        Without this call they wait until their deadline.
         """
         self._cluster.patience_s = seconds
 
@@ -111,14 +111,14 @@ class KafkaClient:
         expected: Collection[str] = (),
         deadline_s: float | None = None,
     ) -> dict[str, tuple[int, ...]]:
-        """Return the partitions of each topic, asked anew from a broker.
+        """Return the partitions of each topic, as a broker knows them now.
 
         None stands for all topics but Kafka's internal ones.  A topic that does not exist is absent
         from the answer, and is not created.  ``deadline_s`` replaces the config's, for a short
         first contact.
 
-        expected: topics that were there before.  One that is unknown now is asked for again until it is certain that
-            it was deleted.  For a broker that has just started does not know it yet.
+        expected: topics that existed before.  If one is unknown now, the broker is asked until it is certain that the
+            topic was deleted: a broker that has just started does not know it yet.
         """
         response = self._cluster.metadata(topics, self._cluster.deadline("list partitions", deadline_s), expected)
         certain = self._cluster.deadline("list partitions")
@@ -126,7 +126,7 @@ class KafkaClient:
             certain.pause(doubt)
             response = self._cluster.metadata(topics, certain, expected)
         return {
-            topic.name: tuple(sorted(each.partition_index for each in topic.partitions))
+            topic.name: tuple(sorted(partition.partition_index for partition in topic.partitions))
             for topic in response.topics
             if topic.partitions and not (topics is None and topic.is_internal)
         }
@@ -134,21 +134,19 @@ class KafkaClient:
     def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], *, isolation_level: IsolationLevel | None = None
     ) -> dict[TopicPartition, tuple[int, int]]:
-        """Return offset and timestamp of the record that each timestamp asks for.
+        """Return offset and timestamp of the record that each timestamp names.
 
-        Milliseconds since the epoch ask for the first record at or after that time, MAX_TIMESTAMP
-        for the one with the greatest; the offset is -1 if there is none.  EARLIEST asks for the
-        first position that still exists, LATEST for the position after the last visible record,
-        EARLIEST_LOCAL for the first position on the broker's own disks, older ones being in tiered
-        storage; their timestamps are -1.  ``isolation_level`` replaces the config's: LATEST is the
-        high watermark under ``read_uncommitted`` and the last stable offset under
-        ``read_committed``.
+        Milliseconds since the epoch ask for the first record at or after that time, MAX_TIMESTAMP for the one with the
+        greatest; the offset is -1 if there is none.  EARLIEST asks for the first position that still exists, and LATEST
+        for the position after the last visible record.  EARLIEST_LOCAL asks for the first position on the broker's own
+        disks; older ones are in tiered storage; their timestamps are -1.  ``isolation_level`` replaces the config's:
+        LATEST is the high watermark under ``read_uncommitted`` and the last stable offset under ``read_committed``.
 
         Brokers before Kafka 3.0 do not know of MAX_TIMESTAMP, and those before 3.4 not of
         EARLIEST_LOCAL: for these, all offsets are then -1, and nothing is sent to the old broker.
         """
-        found = self._listed_offsets(timestamps, isolation_level)
-        return {partition: (each.offset, each.timestamp_ms) for partition, each in found.items()}
+        listed = self._listed_offsets(timestamps, isolation_level)
+        return {partition: (offset.offset, offset.timestamp_ms) for partition, offset in listed.items()}
 
     def reachable_offsets(
         self, partitions: Collection[TopicPartition], point: int, *, isolation_level: IsolationLevel | None = None
@@ -161,7 +159,7 @@ class KafkaClient:
         return self._list_offsets(dict.fromkeys(partitions, point), isolation_level).reached()
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
-        """Return for each partition the newest epoch up to a leader epoch that its log knows, and where that ends.
+        """Return for each partition the newest epoch up to a leader epoch that its log knows, and its end.
 
         Before that end the log is as the leader of the epoch had it (KIP-101, KIP-320).  Both are -1
         where the log knows no such epoch; empty where a broker is too old to tell (before Kafka 2.1).
@@ -176,16 +174,17 @@ class KafkaClient:
                     topic_type.OffsetForLeaderPartition(partition=partition, leader_epoch=epoch)
                 )
             return OffsetForLeaderEpochRequest(
-                replica_id=CONSUMER, topics=[topic_type(topic=name, partitions=each) for name, each in topics.items()]
+                replica_id=CONSUMER,
+                topics=[topic_type(topic=name, partitions=partitions) for name, partitions in topics.items()],
             )
 
         def read(sent: Any, frame: memoryview) -> Iterator[tuple[TopicPartition, int, tuple[int, int]]]:
             for topic in decode_response(sent, frame).topics:
-                for each in topic.partitions:
+                for answer in topic.partitions:
                     yield (
-                        TopicPartition(topic.topic, each.partition),
-                        each.error_code,
-                        (each.leader_epoch, each.end_offset),
+                        TopicPartition(topic.topic, answer.partition),
+                        answer.error_code,
+                        (answer.leader_epoch, answer.end_offset),
                     )
 
         try:
@@ -201,9 +200,9 @@ class KafkaClient:
         try:
             return self._list_offsets(timestamps, isolation_level).result()
         except BrokerTooOldError:
-            known = {each: at for each, at in timestamps.items() if at not in SINCE}
+            plain = {partition: at for partition, at in timestamps.items() if at not in SINCE}
             unknown = ListedOffset(-1, -1, -1)
-            return {**dict.fromkeys(timestamps, unknown), **self._list_offsets(known, isolation_level).result()}
+            return {**dict.fromkeys(timestamps, unknown), **self._list_offsets(plain, isolation_level).result()}
 
     def _list_offsets(
         self, timestamps: Mapping[TopicPartition, int], isolation_level: IsolationLevel | None
@@ -221,22 +220,22 @@ class KafkaClient:
                 )
             return ListOffsetsRequest(
                 isolation_level=isolation,
-                topics=[topic_type(name=name, partitions=each) for name, each in topics.items()],
-                min_version=max(SINCE.get(each, ISOLATION_SINCE) for each in timestamps.values()),
+                topics=[topic_type(name=name, partitions=partitions) for name, partitions in topics.items()],
+                min_version=max(SINCE.get(timestamp, ISOLATION_SINCE) for timestamp in timestamps.values()),
             )
 
         def read(sent: Any, frame: memoryview) -> Iterator[tuple[TopicPartition, int, ListedOffset]]:
             for topic in decode_response(sent, frame).topics:
-                for each in topic.partitions:
-                    partition = TopicPartition(topic.name, each.partition_index)
-                    # A new broker says so of a special timestamp while the cluster is being upgraded.
-                    unknown = each.error_code == UNSUPPORTED and timestamps[partition] in SINCE
+                for answer in topic.partitions:
+                    partition = TopicPartition(topic.name, answer.partition_index)
+                    # A new broker answers so to a special timestamp while the cluster is being upgraded.
+                    unknown = answer.error_code == UNSUPPORTED and timestamps[partition] in SINCE
                     yield (
                         partition,
-                        NO_ERROR if unknown else each.error_code,
+                        NO_ERROR if unknown else answer.error_code,
                         ListedOffset(-1, -1, -1)
                         if unknown
-                        else ListedOffset(each.offset, each.timestamp, each.leader_epoch),
+                        else ListedOffset(answer.offset, answer.timestamp, answer.leader_epoch),
                     )
 
         return LeaderCall(self._cluster, "list offsets", timestamps, request, read)
@@ -254,8 +253,8 @@ class KafkaClient:
     ) -> LeaderCall[FetchedPartition | None]:
         """Send a fetch of the record batches from ``position`` on; the call's result waits for them.
 
-        topic_id: of the topic that is meant; its result raises PositionGoneError where another one has
-            taken its place.  None, and brokers before Kafka 3.1, take any topic of that name.
+        topic_id: of the topic; its result raises PositionGoneError if another topic has taken its place.  None, and
+            brokers before Kafka 3.1, take any topic of that name.
 
         Asks for at most ``useful_bytes`` within the config's limits, yet at least one whole batch
         comes.  The answer is None if the position is out of range.  Its records are valid until
@@ -269,14 +268,14 @@ class KafkaClient:
     def fetch_jointly(
         self, positions: Mapping[TopicPartition, int], useful_bytes: int, topic_ids: Mapping[str, UUID | None]
     ) -> dict[TopicPartition, FetchedPartition]:
-        """Fetch record batches of many partitions, by one request for each broker, as ``fetch`` does of one.
+        """Fetch record batches of many partitions as ``fetch`` does, by one request for each broker.
 
-        Returns those of which a whole batch came at least: a response may have no room for all.  Their records
-        stay valid.
+        Returns the partitions with at least one whole batch: a response may be too small for all.  Their records stay
+        valid.
         """
         partition_bytes = max(FEW_BYTES, min(useful_bytes, self.config.max_partition_fetch_bytes))
-        found, _ = self._fetch(positions, _kept, topic_ids, partition_bytes).reached()
-        return {partition: each for partition, each in found.items() if each is not None}
+        fetched, _ = self._fetch(positions, _kept, topic_ids, partition_bytes).reached()
+        return {partition: part for partition, part in fetched.items() if part is not None}
 
     def peek(
         self,
@@ -289,14 +288,13 @@ class KafkaClient:
 
         find: returns them for the first record of a batch that counts; the default takes every
             record, by its timestamp.
-        peeked: batches that need not be asked for; those that come are kept there.
-        topic_ids: of the topics that are meant, as in ``fetch``.
+        peeked: batches that need no request; new batches are kept there.
+        topic_ids: of the topics, as in ``fetch``.
 
-        None says that there is none up to the end, which is the last stable offset under
-        ``read_committed``.  Reads little: 64 KiB of each partition, one request per broker, then
-        on from there where these hold only control records, aborted transactions or holes.
-        Raises PositionGoneError if a position is not within its log, or another topic has taken its topic's place.
-        Raises DeadlineError if the broker goes on sending nothing from where there may be records.
+        None: there is none up to the end, which is the last stable offset under ``read_committed``.  Reads little: 64
+        KiB of each partition, one request per broker.  Goes on from there if these hold only control records, aborted
+        transactions or holes.  Raises PositionGoneError if a position is not within its log, or another topic has taken
+        its topic's place.  Raises DeadlineError if the broker keeps sending nothing where there may be records.
         """
         heads: dict[TopicPartition, tuple[int, int] | None] = {}
         find = find or _first_by_timestamp
@@ -329,10 +327,9 @@ class KafkaClient:
     def is_hole(self, partition: TopicPartition, position: int, end: int, topic_id: UUID | None = None) -> bool:
         """Tell whether an empty answer from ``position``, below the visible ``end``, proves that no record is between.
 
-        Compaction may leave such a hole where nothing visible follows it: before an open
-        transaction, or before a segment to which nothing has been written.  But a broker also
-        answers with nothing while its tiered storage does not answer (KIP-1018), and then the
-        records are still there.  Two things tell them apart:
+        Compaction may leave such a hole where nothing visible follows it: before an open transaction, or before a
+        segment to which nothing has been written.  But a broker also sends nothing while its tiered storage does not
+        answer (KIP-1018), and then the records still exist.  Two things tell them apart:
 
         - A batch from ``end`` on, be it of an open transaction: the first one at or after
           ``position`` always comes, whatever its size, so nothing is before it.
@@ -340,7 +337,7 @@ class KafkaClient:
           position only grows, so it was there when the empty answer was given, too.
         """
         ((local, _),) = self.list_offsets({partition: EARLIEST_LOCAL}).values()
-        # Asked last: should the leader have changed after the empty answer, then this is the new one's.
+        # Asked last: if the leader has changed after the empty answer, this is the position of the new one.
         config = replace(self.config, isolation_level="read_uncommitted")
         call = self._fetch({partition: position}, _first_offset, {partition.topic: topic_id}, config=config)
         first = call.result()[partition]
@@ -355,7 +352,7 @@ class KafkaClient:
         )
 
     def reading(self, partition: TopicPartition, end: int) -> Deadline:
-        """Return the time that a broker has to send what it should have."""
+        """Return the deadline of a broker for records that it should have."""
         operation = f"read {partition.split_id} up to {end} from Kafka at {self.config.bootstrap_servers}"
         return Deadline(operation, self.config.deadline_s)
 
@@ -391,7 +388,7 @@ class KafkaClient:
             if batches:
                 return _Look(batches[-1].last_offset + 1, None, more=True)
             end = fetched.end(self.config.isolation_level)
-            # Among others a partition may come away with no bytes; alone it gets one batch at least.
+            # In a fetch of several, a partition may get no bytes; alone it gets at least one batch.
             alone = len(positions) == 1
             return _Look(position, None, more=position < end, unproven_end=end if alone and position < end else None)
 
@@ -402,7 +399,7 @@ class KafkaClient:
                 raise PositionGoneError(
                     f"position {position} of {partition.split_id} does not exist: its log reaches from {begin} to {end}"
                 )
-        return {partition: each for partition, each in looks.items() if each is not None}
+        return {partition: answer for partition, answer in looks.items() if answer is not None}
 
     def _fetch(
         self,
@@ -420,9 +417,9 @@ class KafkaClient:
 
 
 def _kept(_: TopicPartition, fetched: FetchedPartition | None) -> FetchedPartition | None:
-    """Return what was fetched with a copy of its records: the connection's next response takes the place of this one.
+    """Return the fetched partition with a copy of its records: the connection's next response overwrites them.
 
-    There is a next one before all is fetched, where a leader has moved.  None: no whole batch came.
+    If a leader has moved, a next response comes before all is fetched.  None: no whole batch came.
     """
     if fetched is None or not holds_a_batch(fetched.records):
         return None

@@ -1,4 +1,4 @@
-"""A Kafka cluster as one client sees it: its brokers, who leads what, and asking the leaders."""
+"""The view that one client has of a Kafka cluster: its brokers, the leaders of partitions, and requests to leaders."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ NO_TOPIC_ID = UUID(int=0)
 
 
 class UnknownPartitionError(ConnectorError):
-    """The cluster has no such partition, and has had time enough to learn of it."""
+    """The cluster has no such partition, and has had enough time to learn of it."""
 
 
 class KafkaCluster:
-    """The connections to the brokers, one for each, and what is known of the partitions' leaders.
+    """The connections to the brokers, one for each, and the known leaders of partitions.
 
     cluster_id, topic_ids: as the brokers last named them; empty where they have no such ids (before 0.10.1, 2.8).
-    patience_s: how long a call waits for partitions that have no leader that answers, while the cluster does.
+    patience_s: how long a call waits for partitions without an answering leader, while the cluster answers.
     """
 
     def __init__(self, config: KafkaConnectionConfig) -> None:
@@ -69,7 +69,7 @@ class KafkaCluster:
     def connection(self, address: str, timeout_s: float) -> BrokerConnection:
         """Return the connection to a broker, opened if need be.
 
-        A refusal is remembered until :meth:`close`: a login that is tried again and again may be locked out.
+        A refusal is remembered until :meth:`close`: repeated attempts may lock a login out.
         """
         connection = self._connections.get(address)
         if connection is None or connection.is_closed:
@@ -95,37 +95,37 @@ class KafkaCluster:
     def leaders(
         self, partitions: Iterable[TopicPartition], deadline: Deadline
     ) -> tuple[dict[str, list[TopicPartition]], dict[TopicPartition, ConnectorError]]:
-        """Return for each broker which of these partitions it leads, and why the others have no leader.
+        """Return for each broker the partitions that it leads, and why the others have no leader.
 
         An UnknownPartitionError says that a partition is gone for good, a TransientError that it may come.
         """
         partitions = list(partitions)
         if not self._leaders.keys() >= set(partitions):
-            self._refresh_leaders({each.topic for each in partitions}, deadline)
+            self._refresh_leaders({partition.topic for partition in partitions}, deadline)
             self._absences.observe(partitions, self._leaders)
         led: dict[str, list[TopicPartition]] = {}
         failures: dict[TopicPartition, ConnectorError] = {}
-        for each in partitions:
-            leader = self._leaders.get(each)
+        for partition in partitions:
+            leader = self._leaders.get(partition)
             if leader is not None:
-                led.setdefault(leader, []).append(each)
-            elif each in self._leaders:
-                failures[each] = TransientError(f"the Kafka partition {each.split_id} has no leader")
-            elif self._absences.is_over(each):
-                failures[each] = UnknownPartitionError(f"Kafka knows no partition {each.split_id}")
+                led.setdefault(leader, []).append(partition)
+            elif partition in self._leaders:
+                failures[partition] = TransientError(f"the Kafka partition {partition.split_id} has no leader")
+            elif self._absences.is_over(partition):
+                failures[partition] = UnknownPartitionError(f"Kafka knows no partition {partition.split_id}")
             else:
-                failures[each] = TransientError(f"Kafka knows no partition {each.split_id}")
+                failures[partition] = TransientError(f"Kafka knows no partition {partition.split_id}")
         return led, failures
 
     def forget_leaders(self, partitions: Iterable[TopicPartition]) -> None:
-        """Ask for the leaders of these partitions anew before the next attempt."""
-        for each in partitions:
-            self._leaders.pop(each, None)
+        """Ask for the leaders of these partitions again before the next attempt."""
+        for partition in partitions:
+            self._leaders.pop(partition, None)
 
     def metadata(self, topics: Collection[str] | None, deadline: Deadline, expected: Collection[str] = ()) -> Any:
-        """Ask any broker, those first to which there is a connection; never create a topic.
+        """Ask any broker, connected ones first; never create a topic.
 
-        expected: topics of which ``doubt`` is to be asked, besides ``topics``.
+        expected: topics for ``doubt``, besides ``topics``.
         """
         request_topics = (
             None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
@@ -139,27 +139,27 @@ class KafkaCluster:
                 except TransientError as error:
                     cause = error
                     continue
-                known = [topic for topic in response.topics if topic.error_code != UNKNOWN_TOPIC]
-                failures = (_failure(topic.error_code, f"topic {topic.name}") for topic in known)
+                existing = [topic for topic in response.topics if topic.error_code != UNKNOWN_TOPIC]
+                failures = (_failure(topic.error_code, f"topic {topic.name}") for topic in existing)
                 failure = next(filter(None, failures), None)
                 if failure is None:
-                    self._learn(response, known, {*(topics or ()), *expected})
+                    self._learn(response, existing, {*(topics or ()), *expected})
                     return response
                 cause = failure
             deadline.pause(cause)
 
     def doubt(self, topics: Iterable[str]) -> TransientError | None:
-        """Return which of the topics is unknown, as of the last metadata, and may only not be known yet."""
+        """Return which of the topics is unknown by the last metadata, but may become known."""
         for topic in topics:
             if self._absences.is_there(topic) and not self._absences.is_over(topic):
                 return TransientError(f"Kafka knows no topic {topic}")
         return None
 
     def clock_ms(self, deadline: Deadline) -> int | None:
-        """Return the wall clock of the cluster's controller in ms; None: nobody tells.
+        """Return the wall clock of the cluster's controller in ms; None: no broker tells it.
 
-        No request asks for the time.  But the leader of the metadata quorum says of itself that it is
-        caught up now (KIP-836, since Kafka 3.3; needs the right to describe the cluster).
+        Kafka has no request for the time.  But the leader of the metadata quorum reports that it is caught up now
+        (KIP-836, since Kafka 3.3; needs the right to describe the cluster).
         """
         partition = DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
         topic = DescribeQuorumRequest.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
@@ -167,9 +167,9 @@ class KafkaCluster:
             request = DescribeQuorumRequest(topics=[topic], min_version=1)
             with suppress(TransientError, ConnectorError):
                 response = self._ask(address, request, self.request_timeout_s(deadline))
-                for found in (each for topic in response.topics for each in topic.partitions):
-                    voters = {each.replica_id: each.last_caught_up_timestamp for each in found.current_voters}
-                    at_ms: int = voters.get(found.leader_id, -1) if found.error_code == NO_ERROR else -1
+                for quorum in (partition for topic in response.topics for partition in topic.partitions):
+                    voters = {voter.replica_id: voter.last_caught_up_timestamp for voter in quorum.current_voters}
+                    at_ms: int = voters.get(quorum.leader_id, -1) if quorum.error_code == NO_ERROR else -1
                     return at_ms if at_ms > 0 else None
         return None
 
@@ -181,32 +181,32 @@ class KafkaCluster:
         self._refusal = None
 
     def _addresses(self) -> list[str]:
-        """Return whom to ask: connections, brokers, bootstrap servers, and last who did not answer when last asked."""
-        bootstrap = [each.strip() for each in self._config.bootstrap_servers.split(",")]
+        """Return the addresses to ask: connections, brokers, bootstrap servers, and last those that did not answer."""
+        bootstrap = [address.strip() for address in self._config.bootstrap_servers.split(",")]
         random.shuffle(bootstrap)
-        known = dict.fromkeys([*self._connections, *self._brokers, *bootstrap])
-        return sorted(known, key=self._away.__contains__)
+        addresses = dict.fromkeys([*self._connections, *self._brokers, *bootstrap])
+        return sorted(addresses, key=self._away.__contains__)
 
     def _failed(self, address: str) -> None:
         self._connections.pop(address, None)
         self._away.add(address)
         self._absences.begin_anew()
 
-    def _learn(self, response: Any, known: Collection[Any], asked: Collection[str]) -> None:
+    def _learn(self, response: Any, existing: Collection[Any], asked: Collection[str]) -> None:
         self.cluster_id = response.cluster_id
-        self._brokers = [_address(each.host, each.port) for each in response.brokers]
-        names = {topic.name for topic in known}
+        self._brokers = [_address(broker.host, broker.port) for broker in response.brokers]
+        names = {topic.name for topic in existing}
         self._absences.observe(asked, names)
         for topic in [*self.topic_ids.keys() & (set(asked) - names)]:
             del self.topic_ids[topic]
-        self.topic_ids.update({topic.name: topic.topic_id for topic in known if _has_id(topic)})
+        self.topic_ids.update({topic.name: topic.topic_id for topic in existing if _has_id(topic)})
 
     def _refresh_leaders(self, topics: Collection[str], deadline: Deadline) -> None:
         response = self.metadata(topics, deadline)
-        addresses = {each.node_id: _address(each.host, each.port) for each in response.brokers}
+        addresses = {broker.node_id: _address(broker.host, broker.port) for broker in response.brokers}
         for topic in response.topics:
-            for each in topic.partitions:
-                self._leaders[TopicPartition(topic.name, each.partition_index)] = addresses.get(each.leader_id)
+            for state in topic.partitions:
+                self._leaders[TopicPartition(topic.name, state.partition_index)] = addresses.get(state.leader_id)
 
     def _ask(self, address: str, request: Any, timeout_s: float) -> Any:
         connection = self.connection(address, timeout_s)
@@ -219,10 +219,10 @@ class KafkaCluster:
 
 
 class _Absences:
-    """Since when partitions and topics have been unknown to the brokers.
+    """Remembers since when the brokers have not known partitions and topics.
 
-    A broker that has just started does not know them yet, nor others one that was just created.  So they are gone only
-    after a while, which is longer after a broker was away.
+    A broker that has just started does not know them yet, and other brokers do not know a new one.  So they count as
+    gone only after a while, and later if a broker was away.
     """
 
     def __init__(self, longest_s: float) -> None:
@@ -231,17 +231,17 @@ class _Absences:
         self._begun_at = -math.inf
 
     def begin_anew(self) -> None:
-        """Learn that a broker was away."""
+        """Start all waits again, because a broker was away."""
         self._since.clear()
         self._begun_at = time.monotonic()
 
     def observe(self, asked: Iterable[Hashable], known: Collection[Hashable]) -> None:
         now = time.monotonic()
-        for each in asked:
-            if each in known:
-                self._since.pop(each, None)
+        for wanted in asked:
+            if wanted in known:
+                self._since.pop(wanted, None)
             else:
-                self._since.setdefault(each, now)
+                self._since.setdefault(wanted, now)
 
     def is_there(self, asked: Hashable) -> bool:
         return asked in self._since
@@ -288,8 +288,8 @@ class LeaderCall(Generic[Answer]):
         if failures:
             cause = next((e for e in failures.values() if isinstance(e, UnknownPartitionError)), None)
             kind = UnavailableError if cause is None else UnknownPartitionError
-            told = cause or next(iter(failures.values()))
-            raise kind(f"cannot {self._cluster.deadline(self._purpose).operation}: {told}")
+            failure = cause or next(iter(failures.values()))
+            raise kind(f"cannot {self._cluster.deadline(self._purpose).operation}: {failure}")
         return answers
 
     def reached(self) -> tuple[dict[TopicPartition, Answer], dict[TopicPartition, ConnectorError]]:
@@ -347,9 +347,9 @@ class LeaderCall(Generic[Answer]):
 
 
 def _failure(error_code: int, subject: str) -> TransientError | None:
-    """Return what stands in the way of an answer, if anything.
+    """Return the error that prevents an answer, if there is one.
 
-    Raises ConnectorError if it will stay in the way.
+    Raises ConnectorError if it will not pass.
     """
     if error_code == NO_ERROR:
         return None

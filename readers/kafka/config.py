@@ -1,4 +1,4 @@
-"""What it takes to talk to a Kafka cluster, and how its partitions are named as splits."""
+"""The configuration of connections to a Kafka cluster, and the names of its partitions as splits."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class KafkaConnectionConfig:
     """How to reach a cluster and how to read from it; picklable, the same on the driver and the executors.
 
     bootstrap_servers: ``host:port``, several separated by commas.
-    properties: what kafka-python's connections take under kafka-python's names (``security_protocol``,
-        ``sasl_mechanism``, ``ssl_cafile``, ``client_id``, ``request_timeout_ms`` ...).  They hold
-        secrets, so neither ``repr`` nor any error shows them.
-    isolation_level: whether records of open and of aborted transactions are seen.
+    properties: the settings of kafka-python's connections under its names (``security_protocol``, ``sasl_mechanism``,
+        ``ssl_cafile``, ``client_id``, ``request_timeout_ms`` ...).  They hold secrets, so neither ``repr`` nor any
+        error shows them.
+    isolation_level: whether records of open and of aborted transactions are visible.
     check_crcs: verify the checksum of every record batch.
-    max_decompressed_bytes: what one record batch may take in memory once it is decompressed.
+    max_decompressed_bytes: the most that one decompressed record batch may take in memory.
     fetch_max_bytes: bytes of one fetch response; a single larger record batch still comes whole.
     max_partition_fetch_bytes: the same limit for each partition in the response.
     fetch_max_wait_ms: how long the broker may hold a fetch back while it has nothing to send.

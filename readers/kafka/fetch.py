@@ -1,9 +1,8 @@
 """Kafka's fetch request, and its response without a copy of the records.
 
-Versions 4 to 10 name topics by name; brokers since 0.11 speak one of them, and Kafka 4 still speaks
-all.  Version 13 (Kafka 3.1) names them by id (KIP-516), so that a topic that was created anew answers with an error,
-not with its records.  Version 12 brought lengths and counts of variable size (KIP-482).  The layout is that of
-``FetchResponse.json`` in Apache Kafka.
+Versions 4 to 10 name topics by name; brokers since 0.11 speak one of them, and Kafka 4 still speaks all.  Version 13
+(Kafka 3.1) names them by id (KIP-516), so that a recreated topic answers with an error, not with its records.  Version
+12 brought lengths and counts of variable size (KIP-482).  The layout is that of ``FetchResponse.json`` in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ NEWEST_VERSION_BY_NAME = 10
 NEWEST_VERSION = 13
 LOG_START_SINCE = 5
 SESSIONS_SINCE = 7
-PREFERRED_REPLICA_SINCE = 11  # for who names a rack, which we do not
+PREFERRED_REPLICA_SINCE = 11  # for clients that name a rack, which we do not
 VARIABLE_SIZES_SINCE = 12
 TOPIC_IDS_SINCE = 13
 NO_SESSION = -1
@@ -66,7 +65,7 @@ def fetch_request(
 ) -> Any:
     """Return the request for the records of each partition from its position on, outside any session.
 
-    topic_ids: of all topics, to be asked for by these; of fewer, all are asked for by name.
+    topic_ids: of all topics, to name them by these; if one is missing, all are named by their names.
     """
     topics: dict[str, list[Any]] = {}
     for (topic, partition), position in positions.items():
@@ -83,8 +82,8 @@ def fetch_request(
         isolation_level=ISOLATION_LEVELS[config.isolation_level],
         session_epoch=NO_SESSION,
         topics=[
-            FetchRequest.FetchTopic(topic=topic, topic_id=topic_ids.get(topic, UUID(int=0)), partitions=each)
-            for topic, each in topics.items()
+            FetchRequest.FetchTopic(topic=topic, topic_id=topic_ids.get(topic, UUID(int=0)), partitions=partitions)
+            for topic, partitions in topics.items()
         ],
         max_version=NEWEST_VERSION if by_id else NEWEST_VERSION_BY_NAME,
     )
@@ -109,7 +108,7 @@ def read_fetch_response(
     for _ in range(reader.size(">i")):
         topic = names.get(bytes(reader.bytes(16))) if version >= TOPIC_IDS_SINCE else reader.string()
         if topic is None:
-            raise CorruptDataError("a broker answered a fetch with a topic id that was not asked for")
+            raise CorruptDataError("a broker answered a fetch with a topic id that was not requested")
         for _ in range(reader.size(">i")):
             partition, error_code, high_watermark, last_stable_offset = reader.take(">ihqq")
             if version >= LOG_START_SINCE:

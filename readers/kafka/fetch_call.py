@@ -1,4 +1,4 @@
-"""One fetch of record batches: sent to the leaders of its partitions, repeated where they move, and checked."""
+"""Sends one fetch of record batches to the leaders of its partitions, again if they move, and checks the answer."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def fetch_call(
 ) -> LeaderCall[Answer]:
     """Send a fetch from ``positions`` on; the call's result waits for the answers.
 
-    use: makes the answer for a partition out of what came, or of None if its position is out of range.
-    topic_ids: of the topics that are meant, as far as they are known.
+    use: makes the answer for a partition from its part of the response, or from None if its position is out of range.
+    topic_ids: of the topics, as far as they are known.
     partition_bytes: the most for one partition, but at least one whole batch comes.
 
-    The result raises PositionGoneError where another topic has taken its topic's place.
+    The result raises PositionGoneError if another topic has taken its topic's place.
     """
     topics = {partition.topic for partition in positions}
     known_ids = {topic: topic_id for topic in topics if (topic_id := topic_ids.get(topic)) is not None}
@@ -48,19 +48,19 @@ def fetch_call(
 
     def request(asked: Iterable[TopicPartition]) -> Any:
         for topic in refused:
-            # A leader may only not know yet of a topic that was just created.
+            # A leader may not know a new topic yet.
             if cluster.topic_ids.get(topic) not in {None, known_ids[topic]}:
-                raise PositionGoneError(f"the Kafka topic {topic!r} was deleted and created anew")
-        wanted = {each: positions[each] for each in asked}
+                raise PositionGoneError(f"the Kafka topic {topic!r} was deleted and recreated")
+        wanted = {partition: positions[partition] for partition in asked}
         return fetch_request(config, wanted, partition_bytes, max_wait_ms, known_ids)
 
     def read(sent: Any, frame: memoryview) -> Iterator[tuple[TopicPartition, int, Answer]]:
         for partition, error_code, fetched in read_fetch_response(frame, sent.API_VERSION, known_ids):
             if partition not in positions:
-                raise CorruptDataError(f"a fetch response names {partition.split_id}, which nobody asked for")
-            known = NO_ERROR if error_code == OUT_OF_RANGE else error_code
+                raise CorruptDataError(f"a fetch response names {partition.split_id}, which was not requested")
+            error = NO_ERROR if error_code == OUT_OF_RANGE else error_code
             if error_code in OTHER_TOPIC:
                 refused.add(partition.topic)
-            yield partition, known, use(partition, None if error_code else fetched)
+            yield partition, error, use(partition, None if error_code else fetched)
 
     return LeaderCall(cluster, "fetch records", positions, request, read)

@@ -1,4 +1,4 @@
-"""Small ranges of many partitions, fetched by one request for each broker instead of one for each range."""
+"""Fetches small ranges of many partitions by one request for each broker instead of one for each range."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ __all__ = ["FIRST_GUESS_BYTES_PER_RECORD", "MARGIN", "JointFetch"]
 
 FIRST_GUESS_BYTES_PER_RECORD = 1000.0
 MARGIN = 1.1
-_SMALL = 1 / 4  # of what a fetch may bring; larger ranges are fetched one by one
+_SMALL = 1 / 4  # of the size of a fetch; larger ranges are fetched one by one
 
 
 class JointFetch:
-    """Fetches the beginnings of the ranges of one task, those that are small together with the next ones.
+    """Fetches the beginnings of a task's ranges, small ones together with the next ones.
 
-    topic_ids: of the topics that are meant, for each range.
+    topic_ids: of the topics, for each range.
 
-    What it brings saves requests and decides nothing: for a range that it does not know the reader asks itself.
-    It holds the bytes of one fetch (``fetch_max_bytes``).
+    It only saves requests: for any other range the reader sends its own.  It holds the bytes of one fetch
+    (``fetch_max_bytes``).
     """
 
     def __init__(self, client: KafkaClient, ranges: Sequence[SplitRange], topic_ids: Sequence[UUID | None]) -> None:
         self._client = client
-        self._ranges = [(TopicPartition.of(each.split_id), each.start, each.end) for each in ranges]
+        self._ranges = [(TopicPartition.of(part.split_id), part.start, part.end) for part in ranges]
         self._topic_ids = topic_ids
         self._bytes_per_record = FIRST_GUESS_BYTES_PER_RECORD
         self._asked_up_to = 0
         self._fetched: dict[TopicPartition, FetchedPartition] = {}
 
     def take(self, number: int) -> FetchedPartition | None:
-        """Return what was fetched from the beginning of a range; None: nothing was.  Called for each range in turn."""
+        """Return the fetched beginning of a range; None: it was not fetched.  Called for each range in turn."""
         if number >= self._asked_up_to:
             self._ask_from(number)
         return self._fetched.pop(self._ranges[number][0], None)
 
     def _ask_from(self, number: int) -> None:
-        """Fetch the range and those behind it that are small, too, as many as one response has room for."""
+        """Fetch the range and the small ones after it, as many as fit into one response."""
         all_bytes = self._client.config.fetch_max_bytes
         room = min(self._client.config.max_partition_fetch_bytes, all_bytes)
         positions: dict[TopicPartition, int] = {}
@@ -59,7 +59,7 @@ class JointFetch:
             needed = (end - start) * self._bytes_per_record
             if needed > min(left, room * _SMALL) or partition in positions:
                 break
-            # A broker keeps to all_bytes by itself, but knows nothing of the others.
+            # Each broker keeps to all_bytes by itself, but knows nothing of the other brokers.
             if (len(positions) + 1) * max(most, needed, FEW_BYTES) > all_bytes:
                 break
             positions[partition], topic_ids[partition.topic] = start, self._topic_ids[place]
@@ -71,5 +71,5 @@ class JointFetch:
             self._fetched = self._client.fetch_jointly(positions, int(most), topic_ids)
         except PositionGoneError:  # of one topic, and the others know nothing of it
             return
-        if size := sum(len(each.records) for each in self._fetched.values()):
+        if size := sum(len(part.records) for part in self._fetched.values()):
             self._bytes_per_record = MARGIN * size / records

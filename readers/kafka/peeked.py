@@ -1,4 +1,4 @@
-"""The record batches that peeks brought along, and where peeks found nothing."""
+"""Remembers the record batches of peeks, and the positions where peeks found nothing."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MOST_BYTES = 64 << 20
 
 
 class PeekedBatches:
-    """Keeps record batches, so that a search that closes in on a record asks the broker no more.
+    """Keeps record batches, so that a search needs no more requests when it is close to a record.
 
-    A peek asks for one record and gets some 64 KiB of them.  What is kept may be deleted in the
-    log meanwhile, so it is to be forgotten before every plan.
+    A peek asks for one record and gets some 64 KiB of them.  The log may delete them meanwhile, so forget them before
+    every plan.
 
-    most_bytes: once so many are kept, no more are.
+    most_bytes: the most that is kept.
     """
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
@@ -54,7 +54,7 @@ class PeekedBatches:
         self._nothing_from[partition] = min(position, self._nothing_from.get(partition, position))
 
     def is_nothing(self, partition: TopicPartition, position: int) -> bool:
-        """Tell whether it is known that there is nothing from a position on."""
+        """Tell whether a search is known to have found nothing from a position on."""
         return position >= self._nothing_from.get(partition, position + 1)
 
     def forget(self) -> None:

@@ -1,4 +1,4 @@
-"""Clients that wait, with their open connections, for the next task of a worker process."""
+"""Keeps clients with their open connections for the next task of a worker process."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ class ClientPool:
         from tidegate.readers.kafka.client import KafkaClient
 
         if self._process_id != os.getpid():
-            # Spark forks its workers: this process must not talk through its parent's sockets.
+            # Spark forks its workers: this process must not use its parent's sockets.
             inherited = self._idle
             self._begin()
             for client in inherited:
                 client.close()
         with self._lock:
-            found = next((each for each in self._idle if each.config == config), None)
-            if found is not None:
-                self._idle.remove(found)
-        return found or KafkaClient(config)
+            pooled = next((idle for idle in self._idle if idle.config == config), None)
+            if pooled is not None:
+                self._idle.remove(pooled)
+        return pooled or KafkaClient(config)
 
     def _return(self, client: KafkaClient) -> None:
         with self._lock:

@@ -1,4 +1,4 @@
-"""The Kafka split reader: exact ranges of partitions as Arrow batches, the next fetch under way."""
+"""Reads exact ranges of Kafka partitions as Arrow batches, with the next fetch under way."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ log = logging.getLogger(__name__)
 
 
 class KafkaDetails(NamedTuple):
-    """The facts that a reader needs, and that a range does not tell.
+    """The facts that a reader needs besides a range.
 
     now_ms: the time by which the policy tells what is in the future, in ms since the epoch.
     topic_id: of the topic whose records are planned; None: of any that has its name.
-    leader_epoch: the leader's when the range was planned: what was written later is not in it; None: unknown.
+    leader_epoch: of the leader when the range was planned; the range holds no records of later ones; None: unknown.
     """
 
     now_ms: int
@@ -54,18 +54,18 @@ class KafkaSplitReader(SplitReader):
     include_headers: also deliver the column ``headers``.
     fail_on_data_loss: raise DataLossError when records of a range have been deleted; otherwise warn
         and go on with the first record that still exists.
-    event_times: looks at every row where the policy refuses rows; None: no row has an event time.
+    event_times: looks at every row if the policy refuses rows; None: no row has an event time.
     include_event_time: also deliver the columns ``event_time``, null where planning left the row out, and
-        ``event_time_fault``, what is wrong with the row's own.
+        ``event_time_fault``, the fault of the row's own time.
     max_batch_bytes: the greatest size of an Arrow batch, below 2 GiB; a larger record comes alone.
 
     The details of a task are KafkaDetails; without them the time is that of this machine.
 
-    Whatever the size of a range, a task holds two fetch responses.  One has at most ``max_partition_fetch_bytes``.
-    The other is of small ranges that are fetched together (``fetch_max_bytes``).  The task also holds one decompressed
-    record batch and two Arrow batches: the one that is filled and the one that the consumer still has.  The next
-    response waits in the kernel.  Only a record batch or a record that is larger than these sizes takes more, as much
-    as itself.  Decompressed, a batch is at most ``max_decompressed_bytes``.
+    Whatever the size of a range, a task holds two fetch responses.  One has at most ``max_partition_fetch_bytes``.  The
+    other holds small ranges that are fetched together (``fetch_max_bytes``).  The task also holds one decompressed
+    record batch and two Arrow batches: one is being filled, and the consumer still has the other.  The next response
+    waits in the kernel.  Only a record batch or a record that is larger than these sizes takes more, as much as itself.
+    Decompressed, a batch is at most ``max_decompressed_bytes``.
     """
 
     def __init__(
@@ -100,8 +100,8 @@ class KafkaSplitReader(SplitReader):
         with idle_clients.lend(self._config) as client:
             all_details = task.details or (KafkaDetails(int(time.time() * 1000)),) * len(task.ranges)
             beginnings = JointFetch(client, task.ranges, [details.topic_id for details in all_details])
-            for number, (each, details) in enumerate(zip(task.ranges, all_details, strict=True)):
-                for batch in self._read_range(client, each, details, beginnings.take(number)):
+            for number, (split_range, details) in enumerate(zip(task.ranges, all_details, strict=True)):
+                for batch in self._read_range(client, split_range, details, beginnings.take(number)):
                     yield batch, details
 
     def _judged(self, batch: pa.RecordBatch, now_ms: int) -> tuple[pa.RecordBatch, pa.Int64Array]:
@@ -138,7 +138,7 @@ class KafkaSplitReader(SplitReader):
         details: KafkaDetails,
         beginning: FetchedPartition | None,
     ) -> Iterator[tuple[int, RecordBatch]]:
-        """Yield the visible batches that may hold records of the range, each with where its records count from.
+        """Yield the visible batches that may hold records of the range, each with the first position that counts in it.
 
         A batch is valid until the next one is asked for.
         """
@@ -148,7 +148,7 @@ class KafkaSplitReader(SplitReader):
         call = None
 
         def fetch() -> LeaderCall[FetchedPartition | None]:
-            # What a response holds past the end of the range is sent for nothing.
+            # Records past the end of the range are sent for nothing.
             useful_bytes = int((wanted.end - position) * bytes_per_record)
             return client.fetch(partition, position, useful_bytes, details.topic_id)
 
@@ -167,7 +167,7 @@ class KafkaSplitReader(SplitReader):
                 end = fetched.end(self._config.isolation_level)
                 if end >= wanted.end and client.is_hole(partition, position, wanted.end, details.topic_id):
                     return
-                # After a restart, the end may lag behind what it was when the range was planned.
+                # After a restart, the end may lag behind the one that was planned with.
                 deadline = deadline or client.reading(partition, wanted.end)
                 seen = f"the broker sends nothing from {position} on" if end >= wanted.end else f"it ends at {end}"
                 deadline.pause(TransientError(seen))
@@ -178,17 +178,17 @@ class KafkaSplitReader(SplitReader):
                 raise CorruptDataError(f"a fetch at offset {first} brought only earlier records")
             bytes_per_record = MARGIN * len(fetched.records) / (position - first)
             if position < wanted.end:
-                # It is on its way while these batches are decoded and their rows are taken.
+                # The next fetch is on its way while these batches are decoded and consumed.
                 call = fetch()
             for batch in visible_batches(batches, fetched.aborted):
                 _check_epoch(batch, wanted, details)
                 yield first, batch
 
     def _first_left(self, client: KafkaClient, partition: TopicPartition, position: int, end: int) -> int:
-        """Return where to go on from a position that a broker says is out of range, at most ``end``."""
+        """Return the position to go on from, at most ``end``, if a broker calls a position out of range."""
         log_start, log_end = client.log_range(partition)
         if log_start <= position <= log_end:
-            return position  # a leader that was just elected may not know yet what there is
+            return position  # a new leader may not know its log yet
         self._lose(
             f"records {position} to {end} of {partition.split_id} are wanted, "
             f"but its log reaches from {log_start} to {log_end}"
@@ -199,16 +199,16 @@ class KafkaSplitReader(SplitReader):
         """Raise DataLossError, or warn."""
         if self._fail_on_data_loss:
             raise DataLossError(f"{sentence} (failOnDataLoss)") from None
-        log.warning("%s; what is gone is skipped", sentence)
+        log.warning("%s; the missing records are skipped", sentence)
 
 
 def _check_epoch(batch: RecordBatch, wanted: SplitRange, details: KafkaDetails) -> None:
-    """Raise PositionGoneError for a batch of a later leader, which took the place of one that was planned."""
-    planned, found = details.leader_epoch, batch.leader_epoch
-    if planned is None or found is None or batch.base_offset >= wanted.end:
+    """Raise PositionGoneError for a batch of a later leader, which replaced the one that was planned."""
+    planned, actual = details.leader_epoch, batch.leader_epoch
+    if planned is None or actual is None or batch.base_offset >= wanted.end:
         return
-    if found > planned:
+    if actual > planned:
         raise PositionGoneError(
-            f"from {batch.base_offset} on the log is of leader epoch {found}, and was planned under {planned}: "
+            f"from {batch.base_offset} on the log is of leader epoch {actual}, and was planned under {planned}: "
             "a leader was elected that did not have them"
         )

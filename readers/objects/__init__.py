@@ -1,1 +1,1 @@
-"""What objects are, and the columns that are not in their bytes, for driver and executors."""
+"""Objects, and the columns that are not in their bytes, for the driver and the executors."""

@@ -1,4 +1,4 @@
-"""The column ``_metadata``: which object, and which part of it, a row is from."""
+"""The column ``_metadata``: the object and the block that a row is from."""
 
 from __future__ import annotations
 

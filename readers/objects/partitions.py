@@ -1,4 +1,4 @@
-"""Columns whose values stand in the key of an object, in folders such as ``country=DE/day=2026-01-31``.
+"""Reads columns from the key of an object, from folders such as ``country=DE/day=2026-01-31``.
 
 Names, values and types are those that Spark's file source finds (Spark: PartitioningUtils).  But escapes such
 as ``%C3%A9`` are taken for UTF-8, as Arrow writes them, where Spark itself escapes ASCII only; and a column
@@ -36,29 +36,29 @@ _TIMESTAMP = pa.timestamp("us", "UTC")
 
 
 def partition_texts(key: str, prefix: str) -> dict[str, str | None]:
-    """Return what the folders of a key say below a prefix, by column, in their order; None for null.
+    """Return the values in the folders of a key below a prefix, by column, in their order; None for null.
 
-    As Spark, from the last folder upwards: others below the last ``column=value`` are passed over, and the
-    first one above it that is none ends the search.
+    As Spark does, from the last folder upwards: folders below the last ``column=value`` are skipped, and the first
+    other folder above it ends the search.
     """
-    found: list[tuple[str, str | None]] = []
+    texts: list[tuple[str, str | None]] = []
     for folder in reversed(key[len(prefix) :].split("/")[:-1]):
         name, _, value = folder.partition("=")
         if name and value:
-            found.append((unquote(name), None if value == NULL_VALUE else unquote(value)))
-        elif found:
+            texts.append((unquote(name), None if value == NULL_VALUE else unquote(value)))
+        elif texts:
             break
-    return dict(reversed(found))
+    return dict(reversed(texts))
 
 
-def partition_fields(found: Iterable[dict[str, str | None]], *, typed: bool) -> list[pa.Field]:
-    """Return the columns of what partition_texts found in some keys, in the order in which they first come.
+def partition_fields(folders: Iterable[dict[str, str | None]], *, typed: bool) -> list[pa.Field]:
+    """Return the columns of some keys, in the order in which they first occur.
 
     typed: infer types as Spark does: int, long, decimal without a fraction, double, timestamp, date, else
         string; False: all are strings.
     """
     columns: dict[str, set[str | None]] = {}
-    for texts in found:
+    for texts in folders:
         for name, text in texts.items():
             columns.setdefault(name, set()).add(text)
     return [
@@ -72,7 +72,7 @@ def partition_scalar(text: str | None, field: pa.Field, address: str) -> pa.Scal
 
     address: of the object, for errors.
 
-    Raises CorruptDataError where it is none of the column's type: the column has to be a string then.
+    Raises CorruptDataError for a value that is not of the column's type: the column has to be a string then.
     """
     try:
         value = None if text is None else _value(text, field.type)
@@ -131,7 +131,7 @@ def _fits(text: str, kind: pa.DataType) -> bool:
 
 
 def _value(text: str, kind: pa.DataType) -> Any:  # noqa: C901, PLR0911 - one branch a type
-    """Return a value as Arrow takes it (Spark: castPartValueToDesiredType); raises MisfitError where it is none."""
+    """Return a value as Arrow takes it (Spark: castPartValueToDesiredType); raises MisfitError if it does not fit."""
     if kinds.is_string(kind) or kinds.is_large_string(kind):
         return text
     if kinds.is_signed_integer(kind):

@@ -1,10 +1,9 @@
-"""The values that the S3 connector is made of: objects, the chunks they are cut into, and their formats.
+"""The values of the S3 connector: objects, the chunks they are cut into, and their formats.
 
-A *chunk* is a range of bytes of one version of an object.  It is read whole, by one task, and its
-event-time range was found when it was discovered.  What belongs to a chunk is decided by where it
-begins (Hadoop: input splits): a line belongs to the chunk that holds its first byte, a Parquet row
-group to the one that holds the first byte of its first page.  So the chunks of an object that cover
-it without gaps give each row exactly once, whatever the format.
+A *chunk* is a range of bytes of one version of an object.  It is read whole, by one task, and its event-time range was
+found when it was discovered.  The chunk of a row is the one in which it begins (Hadoop: input splits): a line belongs
+to the chunk that holds its first byte, a Parquet row group to the one that holds the first byte of its first page.  So
+the chunks of an object that cover it without gaps give each row exactly once, whatever the format.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ class TimeRange(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """A range of bytes of an object, and what is known of the rows in it.
+    """A range of bytes of an object, and the rows and event times in it.
 
     start, end: the bytes, end exclusive.
-    rows: exact where the format says it, else an estimate of at least 1; 0 for an empty object.
+    rows: exact if the format stores it, else an estimate of at least 1; 0 for an empty object.
     min_ms, max_ms: of its event times; None: none of its rows has one to align by.
     """
 
@@ -77,16 +76,17 @@ CHUNK_SCHEMA = pa.schema(
         pa.field("max_ms", pa.int64()),
     ]
 )
-"""The fields of a Chunk as columns: how manifests hold many."""
+"""The fields of a Chunk as columns, as manifests hold many chunks."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkSurvey:
     """One chunk of an object, as its format describes it.
 
-    times: of the event-time column; None: no row has one, or no column was asked for.
-    rows_without_time: how many rows have no usable time, as far as is known.
-    malformed_rows: how many more have none, for nothing can be read of them (see BadRecordPolicy), as far as is known.
+    times: of the event-time column; None: no row has one, or there is no such column.
+    rows_without_time: the number of rows without a usable time, as far as is known.
+    malformed_rows: the number of further rows without one, because they are malformed (see BadRecordPolicy), as far as
+        is known.
     exact: whether all rows were looked at, or counted by statistics; else some may be earlier or later, or
         without a time.
     """
@@ -101,17 +101,17 @@ class ChunkSurvey:
 
 
 class ObjectFormat(ABC):
-    """What the bytes of an object mean.  Picklable; made on the driver and on executors alike."""
+    """Cuts and decodes the objects of one format.  Picklable; made on the driver and on executors."""
 
     @abstractmethod
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
-        """Return the columns that the samples have.  Called once, by the driver, when the source is loaded.
+        """Return the columns of the samples.  Called once, by the driver, when the source is loaded.
 
         Raises CorruptDataError for a sample that is not of this format.
         """
 
     @abstractmethod
-    def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
+    def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
         """Cut an object into chunks that cover it without gaps, in order; none for an empty object.
 
         column: the event-time column, a dotted path for a nested one; None: times are not asked
@@ -124,10 +124,10 @@ class ObjectFormat(ABC):
         """
 
     def survey_together(self, founds: Sequence[S3Object], column: str | None) -> list[list[ChunkSurvey]] | None:
-        """Return what ``survey`` returns of each of a few objects, where at once that is cheaper.
+        """Return what ``survey`` returns for each of a few objects, if one call for all is cheaper.
 
-        None: survey each by itself.  Called on the driver.  Raises what ``survey`` raises, which then ``survey`` is to
-        tell, of each.
+        None: survey each by itself.  Called on the driver.  Raises what ``survey`` raises; the caller then surveys each
+        object, to learn which one fails.
         """
         del founds, column
         return None
@@ -141,10 +141,10 @@ class ObjectFormat(ABC):
         """
 
     def read_together(self, chunks: Sequence[Chunk], schema: pa.Schema) -> list[pa.RecordBatch] | None:
-        """Return what ``read`` yields for some small chunks, one after the other, where at once that is cheaper.
+        """Return what ``read`` yields for some small chunks, one after the other, if one call for all is cheaper.
 
-        None: read each by itself, also because one of them cannot be read like this; nothing was told or
-        written of it.  Called on executors.  Raises what ``survey`` raises, which then ``read`` is to tell.
+        None: read each by itself, perhaps because one of them cannot be read like this; nothing was logged or written
+        yet.  Called on executors.  Raises what ``survey`` raises; the caller then reads each, to learn which one fails.
         """
         del chunks, schema
         return None

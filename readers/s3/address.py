@@ -1,4 +1,4 @@
-"""Addresses of objects and of folders in buckets: what ``path``, ``stateLocation`` and their like may be."""
+"""Addresses of objects and of folders in buckets, as ``path`` and ``stateLocation`` take them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class S3Address(NamedTuple):
     """A place in S3; its text is ``s3://bucket/key``.
 
     bucket: empty where the address names none.
-    key: without ``/`` before it; of an object, or what the keys in a folder begin with.
+    key: without a leading ``/``; of an object, or the prefix of the keys in a folder.
     """
 
     bucket: str
@@ -24,8 +24,8 @@ class S3Address(NamedTuple):
 
 
 def s3_address(text: str) -> S3Address | None:
-    """Return what an address says; None: it is no address of S3, but perhaps a path or a URL."""
-    # A key may hold what would be a query in a URL.
+    """Parse an address; None: it is no address of S3, but perhaps a path or a URL."""
+    # A key may hold a ``?``, which would begin a query in a URL.
     scheme, separator, rest = text.partition("://")
     if not separator or scheme.lower() not in _SCHEMES:
         return None

@@ -1,4 +1,4 @@
-"""What it takes to reach an S3 endpoint."""
+"""The configuration of a connection to an S3 endpoint, and its clients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 __all__ = ["S3ConnectionConfig", "time_of"]
 
-ATTEMPTS = 3  # boto3's own, for one request; whoever has a Deadline tries on
+ATTEMPTS = 3  # boto3's own, for one request; the owner of a Deadline tries on
 FIRST_CONTACT_S = 10.0
 MOST_CONNECTIONS = 64  # boto3's 10 would make the threads that survey objects wait for each other
 
@@ -24,8 +24,8 @@ class S3ConnectionConfig:
 
     endpoint: a URL, for anything but AWS; None: AWS itself, or what boto3's usual variables name.
     region: None: by boto3's usual chain.
-    access_key, secret_key, session_token: None: by boto3's usual chain, on each machine anew, which is
-        better: nothing secret travels then.  Neither ``repr`` nor any error shows them.
+    access_key, secret_key, session_token: None: by boto3's usual chain, on each machine, which is better: no secret
+        travels then.  Neither ``repr`` nor any error shows them.
     anonymous: sign nothing.
     role: the ARN of a role to assume; None: none.
     deadline_s: seconds for one operation, retries included; see ``patience_s``.
@@ -41,9 +41,9 @@ class S3ConnectionConfig:
     deadline_s: float = 60
 
     def patience_s(self) -> float:
-        """Return the seconds of an operation by what is known now: few, until the endpoint has answered once.
+        """Return the deadline of an operation in seconds: short until the endpoint has answered once.
 
-        Until then its address, or the network, is more likely wrong than the endpoint away for a while.
+        Before the first answer, a wrong address or network is more likely than an endpoint that is away for a while.
         """
         return self.deadline_s if self._place in _ANSWERED else min(self.deadline_s, FIRST_CONTACT_S)
 
@@ -63,8 +63,8 @@ class S3ConnectionConfig:
         path-style for any endpoint but AWS.  The credentials of a role, and those that the usual
         chain gives for a time, are renewed.
 
-        Raises botocore's errors, such as PartialCredentialsError or ProfileNotFound; nothing is
-        sent yet, but for what finding credentials takes.
+        Raises botocore's errors, such as PartialCredentialsError or ProfileNotFound.  Sends nothing yet, except to find
+        credentials.
         """
         return self._shared_client("s3")
 
@@ -73,9 +73,9 @@ class S3ConnectionConfig:
         return self._shared_client("sqs")
 
     def credentials(self) -> Any:
-        """Return botocore's credentials, which the client has, too; None: there are none.
+        """Return botocore's credentials, those of the client; None: there are none.
 
-        Asked for before every request: they may be renewed.
+        Called before every request: credentials may be renewed.
         """
         process_id = os.getpid()
         with _creation(process_id):
@@ -127,7 +127,7 @@ def _new_client(config: S3ConnectionConfig, service: str) -> Any:
                 # A checksum covers whole objects only, and we ask for ranges.
                 response_checksum_validation="when_required",
                 request_checksum_calculation="when_required",
-                # Else URLs would be signed by the old version where that is still taken.
+                # Otherwise botocore signs URLs by the old version where endpoints still take it.
                 signature_version=UNSIGNED if config.anonymous else "s3v4",
             )
         )
@@ -151,7 +151,7 @@ def _note_answer(config: S3ConnectionConfig, response_dict: Any = None, **_: Any
 
 @functools.cache
 def _session(config: S3ConnectionConfig, _process_id: int) -> Any:
-    """Return this process's session of botocore whose credentials are those that ``config`` says."""
+    """Return this process's session of botocore with the credentials of ``config``."""
     from botocore.credentials import AssumeRoleCredentialFetcher, CredentialResolver
 
     session = _new_session()
@@ -176,7 +176,7 @@ def _new_session() -> Any:
 
 
 def time_of(value: Any) -> datetime:
-    """Return a time of an answer as botocore does, but sooner if it is as S3 lists them: 2026-01-31T12:00:00.000Z."""
+    """Parse a time as botocore does, but faster if it has the form of S3's listings: 2026-01-31T12:00:00.000Z."""
     from botocore.utils import parse_timestamp
 
     if isinstance(value, str) and value.endswith("Z"):
@@ -189,10 +189,10 @@ def time_of(value: Any) -> datetime:
 def _found_credentials(session: Any) -> Any:
     from botocore.exceptions import NoCredentialsError
 
-    found = session.get_credentials()
-    if found is None:
+    credentials = session.get_credentials()
+    if credentials is None:
         raise NoCredentialsError
-    return found
+    return credentials
 
 
 def _assumed_role(fetcher: Any) -> Any:

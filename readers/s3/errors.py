@@ -1,4 +1,4 @@
-"""What errors of requests to S3 mean."""
+"""Translates errors of requests to S3."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidegate.readers.retry import TransientError
 
 __all__ = ["OVERWRITTEN", "s3_error"]
 
-_QUERY = re.compile(r"\?[^\s\"']*")  # of a signed URL: it holds what a request is let in by
+_QUERY = re.compile(r"\?[^\s\"']*")  # of a signed URL: it holds the signature
 
 OVERWRITTEN = "was overwritten"
 _DELETED = "was deleted"
@@ -31,7 +31,7 @@ _LOOK_AT = {
     "AuthorizationHeaderMalformed": "region",
     "PermanentRedirect": "region",
 }
-"""The option by which an endpoint refuses us."""
+"""The option that explains a refusal of the endpoint."""
 _PASSING = {
     "RequestTimeout",
     "RequestTimeTooSkewed",
@@ -43,10 +43,10 @@ _PASSING = {
 
 
 def s3_error(problem: Exception, target: str) -> TidegateError:
-    """Return what an error of a request means: TransientError, ObjectGoneError, OptionError or ConnectorError.
+    """Return tidegate's error for one of a request: TransientError, ObjectGoneError, OptionError or ConnectorError.
 
     problem: botocore's, or an OSError.
-    target: what was asked for, such as ``s3://bucket/key``.
+    target: of the request, such as ``s3://bucket/key``.
     """
     from botocore import exceptions
 
@@ -63,7 +63,7 @@ def s3_error(problem: Exception, target: str) -> TidegateError:
         return TransientError(sentence)
     if isinstance(problem, exceptions.ParamValidationError):
         return OptionError(f"{target} names no object of S3: {' '.join(sentence.split())}")
-    return ConnectorError(f"cannot ask for {target}: {sentence}")
+    return ConnectorError(f"cannot request {target}: {sentence}")
 
 
 def _refusal(response: Any, target: str) -> TidegateError:

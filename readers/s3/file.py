@@ -1,4 +1,4 @@
-"""An object as a file, for readers that jump: ranges are fetched ahead by threads, or when they are read."""
+"""An object as a file with random access: threads fetch ranges ahead, or a read fetches them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class ObjectFile(io.RawIOBase):
     """The bytes of one version of an object.  Close it, since it may have threads.
 
     size: of the object.
-    fetch: returns the bytes from a start to an end, exclusive; by threads, too.  What it raises, reading raises.
-    part_bytes: no more are asked for at once when they are fetched ahead.
+    fetch: returns the bytes from a start to an end, exclusive; threads call it, too.  Reading raises its errors.
+    part_bytes: the most bytes of one request when ranges are fetched ahead.
     """
 
     def __init__(self, size: int, fetch: Callable[[int, int], bytes], part_bytes: int) -> None:
@@ -29,9 +29,9 @@ class ObjectFile(io.RawIOBase):
         self._threads: ThreadPoolExecutor | None = None
 
     def hold(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """Fetch these ranges now, in this order, and keep them; drop what was held and is not among them.
+        """Fetch these ranges now, in this order, and keep them; drop other ranges that were held.
 
-        Returns at once: reading waits for what it needs.
+        Returns at once: reading waits for the ranges that it needs.
         """
         parts = [
             (begin, min(begin + self._part_bytes, end))

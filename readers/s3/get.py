@@ -1,8 +1,8 @@
-"""GET of a range of an object by obstore, without boto3's own, whose Python takes 0.6 ms of CPU a request.
+"""Sends the GET of a range of an object by obstore: boto3's Python takes 0.6 ms of CPU a request.
 
-The client says once where a bucket is and which certificates count, and its credentials sign; obstore (object_store
-of Rust) signs and sends, outside of Python's lock.  It gives an object's bytes or nothing: whatever
-else there is to an answer, the client finds out by asking itself.
+boto3's client names the bucket's address, the certificates and the credentials.  obstore (Rust's object_store) signs
+and sends, outside of Python's lock.  It returns an object's bytes or nothing: for any other answer the client sends the
+request again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["get_range"]
 
-# obstore asks again five minutes before; botocore renews what ends within ten.
+# obstore asks again five minutes before the end; botocore renews credentials that end within ten.
 _CREDENTIALS_FOR = timedelta(minutes=6)
 
 
@@ -31,20 +31,20 @@ def get_range(
 ) -> Iterator[bytes] | None:
     """Send one GET for the bytes of a version of an object, and return them in parts.
 
-    span: from where to where, exclusive; not empty.
+    span: start and end, exclusive; not empty.
     version: its size and its ETag; an empty one is not compared.
     part_bytes: the least that a part has, but for the last.
 
-    Returns None where they are not there to be had, for whatever reason: ask with the client's own then, which knows
-    what errors mean, and follows a bucket to its region.  An answer that breaks off just ends.
-    Raises botocore's errors where there are no credentials, or no such address.
+    Returns None if the bytes cannot be had, for any reason.  Then send the client's own request, which explains errors,
+    and follows a bucket to its region.  An answer that breaks off just ends.  Raises botocore's errors if there are no
+    credentials, or no such address.
     """
     import obstore
     from obstore.exceptions import BaseError
 
     process_id = os.getpid()
     if _first_process() != process_id:
-        return None  # the threads that it needs stayed in the parent
+        return None  # a fork does not copy the threads that it needs
     store = _store(config, bucket)
     size, etag = version
     options: GetOptions = {"range": span, "if_match": f'"{etag}"'} if etag else {"range": span}
@@ -52,9 +52,9 @@ def get_range(
         answer = obstore.get(store, key, options=options)
     except (BaseError, OSError, ValueError):
         return None
-    found = answer.meta
+    meta = answer.meta
     # To obstore "/key/" is "key".
-    if found["path"] != key or found["size"] != size or (etag and (found["e_tag"] or "").strip('"') != etag):
+    if meta["path"] != key or meta["size"] != size or (etag and (meta["e_tag"] or "").strip('"') != etag):
         return None
     config.note_answer()
     return _parts(answer, part_bytes, span[1] - span[0])

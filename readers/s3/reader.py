@@ -1,4 +1,4 @@
-"""Reads the chunks of manifests: the S3 connector's half on the executors."""
+"""Reads the chunks of manifests, on executors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LOG = logging.getLogger("tidegate.reader")
 class S3SplitReader(SplitReader):
     """Reads the chunks that the details of a task name, one after the other.
 
-    store: where the objects are; those that are small are fetched ahead.
+    store: of the objects; small ones are fetched ahead.
     schema: of the batches.  A column that the folders of a key below ``prefix`` name is taken from there, not
         from the data.
     metadata: take the column ``_metadata`` from the chunk.
@@ -76,7 +76,7 @@ class S3SplitReader(SplitReader):
             if batches is not None:
                 yield from batches
                 continue
-            # Some objects were asked for in vain, so they are again, but once in a task.
+            # Some objects were requested in vain and are requested again, but only once in a task.
             together = together and len(group) == 1
             for chunk in group:
                 yield from self._read(chunk, constants)
@@ -103,19 +103,19 @@ class S3SplitReader(SplitReader):
             _LOG.warning("left out: %s", error)
 
     def _constants(self, chunk: Chunk) -> dict[str, pa.Scalar]:
-        """Return the columns that all rows of a chunk have in common, which no format sees."""
-        found: dict[str, pa.Scalar] = {}
+        """Return the columns that are constant in a chunk; formats do not see them."""
+        constants: dict[str, pa.Scalar] = {}
         address, names = self.store.address(chunk.key), self.schema.names
         for name, text in partition_texts(chunk.key, self.prefix).items():
             index = position_of(name, names)
             if index is not None:
-                found[names[index]] = partition_scalar(text, self.schema.field(index), address)
+                constants[names[index]] = partition_scalar(text, self.schema.field(index), address)
         if self.metadata:
-            found[METADATA.name] = metadata_scalar(chunk, address)
-        return found
+            constants[METADATA.name] = metadata_scalar(chunk, address)
+        return constants
 
     def _data_schema(self, constants: Mapping[str, pa.Scalar]) -> pa.Schema:
-        return pa.schema([each for each in self.schema if each.name not in constants]) if constants else self.schema
+        return pa.schema([field for field in self.schema if field.name not in constants]) if constants else self.schema
 
     def _completed(self, batch: pa.RecordBatch, constants: Mapping[str, pa.Scalar]) -> pa.RecordBatch:
         if not constants:

@@ -1,4 +1,4 @@
-"""One request of boto3's client, tried until a deadline."""
+"""Retries a request of boto3's client until a deadline."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ask_s3(
     operation, target: complete the sentence "cannot ..."; the target is such as ``s3://bucket/key``.
     seconds: for this request, retries included, as Deadline takes them.
 
-    Raises what ``s3_error`` makes of an error, DeadlineError in place of a TransientError that does not pass.
+    Raises the errors of ``s3_error``, but DeadlineError for a TransientError that does not pass.
     """
     from botocore.exceptions import BotoCoreError, ClientError
 

@@ -1,4 +1,4 @@
-"""Reading objects of a bucket: ranges of one version of each, retried until a deadline."""
+"""Reads ranges of one version of an object in a bucket, and retries until a deadline."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ SMALL_BYTES = 8 << 20
 """Objects up to this size are fetched whole, by one request; it is also the size of a part of larger ones."""
 
 TAIL_BYTES = 64 << 10
-"""As much is read at first of the end of a larger object, where its format says there what it holds: mostly enough."""
+"""The first read at the end of a larger object, if its format has a footer: mostly enough."""
 
 AHEAD_BYTES = 4 * SMALL_BYTES
 AHEAD_THREADS = 8
-LEAST_S = 0.001  # what a Deadline has when it is over
-STEP_BYTES = 256 << 10  # after so many bytes of a slow body the deadline is looked at
+LEAST_S = 0.001  # the rest of a Deadline that is over
+STEP_BYTES = 256 << 10  # bytes of a slow body between two looks at the deadline
 
 
 def s3_object(key: str, size: int, answer: Any) -> S3Object:
-    """Return an object as boto3 describes it, in a listing or by itself: the same."""
-    # By itself an object has whole seconds; some endpoints list milliseconds.
+    """Return an object from boto3's description, in a listing or of a single request: both give the same."""
+    # A single request gives whole seconds; some endpoints list milliseconds.
     return S3Object(key, size, answer.get("ETag", "").strip('"'), int(answer["LastModified"].timestamp()) * 1000)
 
 
@@ -54,13 +54,13 @@ class ObjectStore:
         return ObjectStore, (self.config, self.bucket)
 
     def address(self, key: str) -> str:
-        """Return how errors name an object: ``s3://bucket/key``."""
+        """Return the name of an object in errors: ``s3://bucket/key``."""
         return f"s3://{self.bucket}/{key}"
 
     def find(self, key: str) -> S3Object | None:
-        """Return an object as it is now; None: there is none.  It is what a listing of S3 shows.
+        """Return the current version of an object, as a listing shows it; None: there is none.
 
-        An endpoint that lists LastModified in milliseconds gives it here in whole seconds.
+        LastModified is in whole seconds here, even if the endpoint lists milliseconds.
 
         Raises what :meth:`fetch` raises.
         """
@@ -74,8 +74,8 @@ class ObjectStore:
             return None
         return s3_object(key, answer["ContentLength"], answer)
 
-    def fetch(self, found: S3Object, start: int, end: int) -> bytes:
-        """Return the bytes of an object from ``start`` to ``end``, exclusive, by one request; all of them.
+    def fetch(self, obj: S3Object, start: int, end: int) -> bytes:
+        """Return all bytes of an object from ``start`` to ``end``, exclusive, by one request.
 
         Raises ObjectGoneError when the object is no longer the one that was found: it was deleted, or
         its ETag, or its size, is another.  Where the endpoint gives no ETag, only the size tells.
@@ -84,8 +84,8 @@ class ObjectStore:
         deadline ends by its own time-outs, within less than as long again.
         """
         ahead = self._ahead
-        data = None if ahead is None else ahead.take(found, start, end)
-        return self._fetch(found, start, end) if data is None else data
+        data = None if ahead is None else ahead.take(obj, start, end)
+        return self._fetch(obj, start, end) if data is None else data
 
     def write(self, place: S3Address, data: bytes) -> None:
         """Write an object, of any bucket, by one request: bad records.
@@ -99,20 +99,20 @@ class ObjectStore:
             self.config.patience_s,
         )
 
-    def open(self, found: S3Object) -> pa.NativeFile:
+    def open(self, obj: S3Object) -> pa.NativeFile:
         """Return an object as a file that is read by ranges, each pinned to the version that was found.
 
-        It asks for nothing yet, and keeps one part of SMALL_BYTES.  Reading raises what :meth:`fetch` raises.
+        It sends no request yet, and keeps one part of SMALL_BYTES.  Reading raises what :meth:`fetch` raises.
         """
-        raw = ObjectFile(found.size, functools.partial(self.fetch, found), SMALL_BYTES)
+        raw = ObjectFile(obj.size, functools.partial(self.fetch, obj), SMALL_BYTES)
         return pa.PythonFile(io.BufferedReader(raw, SMALL_BYTES), mode="r")
 
     @contextmanager
     def reading_ahead(self, chunks: Sequence[Chunk]) -> Iterator[None]:
-        """Fetch the small objects among the chunks, which are read next and in this order, before they are asked for.
+        """Fetch the small objects among the chunks ahead; the chunks are read next, in this order.
 
-        Threads fetch them, at most AHEAD_BYTES that nobody has taken yet; :meth:`fetch` then finds
-        them there.  What is asked for out of order is fetched at once.  One at a time on a store.
+        Threads fetch at most AHEAD_BYTES that nobody has taken yet, and :meth:`fetch` takes them from there.  An object
+        out of order is fetched at once.  A store takes one such call at a time.
         """
         wanted = list(dict.fromkeys(chunk.source for chunk in chunks if 0 < chunk.size <= SMALL_BYTES))
         if len(wanted) < 2:
@@ -125,47 +125,48 @@ class ObjectStore:
             finally:
                 self._ahead = None
 
-    def _fetch(self, found: S3Object, start: int, end: int) -> bytes:
+    def _fetch(self, obj: S3Object, start: int, end: int) -> bytes:
         if start >= end:
             return b""
-        target = self.address(found.key)
+        target = self.address(obj.key)
         deadline = Deadline(f"read {target}", self.config.patience_s)
         while True:
             try:
-                return self._ask(found, start, end, deadline)
+                return self._ask(obj, start, end, deadline)
             except TransientError as problem:  # noqa: PERF203 - a request takes far longer
                 deadline.pause(problem)
 
-    def _ask(self, found: S3Object, start: int, end: int, deadline: Deadline) -> bytes:
+    def _ask(self, obj: S3Object, start: int, end: int, deadline: Deadline) -> bytes:
         from botocore.exceptions import BotoCoreError, ClientError
 
-        target = self.address(found.key)
-        pinned = {"IfMatch": f'"{found.etag}"'} if found.etag else {}
+        target = self.address(obj.key)
+        pinned = {"IfMatch": f'"{obj.etag}"'} if obj.etag else {}
         try:
             client = self.config.client()
-            version = found.size, found.etag
-            parts = get_range(self.config, self.bucket, found.key, (start, end), version, STEP_BYTES)
+            version = obj.size, obj.etag
+            parts = get_range(self.config, self.bucket, obj.key, (start, end), version, STEP_BYTES)
             if parts is not None:
                 return _whole(parts, end - start, deadline)
-            answer = client.get_object(Bucket=self.bucket, Key=found.key, Range=f"bytes={start}-{end - 1}", **pinned)
+            answer = client.get_object(Bucket=self.bucket, Key=obj.key, Range=f"bytes={start}-{end - 1}", **pinned)
             with closing(answer["Body"]) as body:
-                self._check(found, answer, start)
+                self._check(obj, answer, start)
                 return _whole(iter(lambda: body.read(STEP_BYTES), b""), end - start, deadline)
         except (BotoCoreError, ClientError, OSError) as problem:
-            # An OSError is of a file of certificates or credentials; passed on, it would seem to be one of decoding.
+            # An OSError comes from a file of certificates or credentials; passed on, it would look like an error of
+            # decoding.
             raise s3_error(problem, target) from None
 
-    def _check(self, found: S3Object, answer: Any, start: int) -> None:
-        target = self.address(found.key)
+    def _check(self, obj: S3Object, answer: Any, start: int) -> None:
+        target = self.address(obj.key)
         # An endpoint that takes a range for the whole object may answer without one, and without a length.
         length = answer.get("ContentLength")
         whole = f"bytes 0-/{'*' if length is None else length}"
         span, _, size = answer.get("ContentRange", whole).rpartition("/")
         etag = answer.get("ETag", "").strip('"')
-        if size not in {"*", str(found.size)} or (found.etag and etag != found.etag):
+        if size not in {"*", str(obj.size)} or (obj.etag and etag != obj.etag):
             raise ObjectGoneError(f"{target} {OVERWRITTEN} after it was found", overwritten=True)
         if not span.startswith(f"bytes {start}-"):
-            raise ConnectorError(f"the endpoint gave {target} from another byte on than {start}")
+            raise ConnectorError(f"the endpoint sent {target} from another byte than {start}")
 
 
 def _whole(body: Iterator[bytes], length: int, deadline: Deadline) -> bytes:
@@ -177,12 +178,12 @@ def _whole(body: Iterator[bytes], length: int, deadline: Deadline) -> bytes:
         if not left:
             return parts[0] if len(parts) == 1 else b"".join(parts)
         if deadline.remaining_s <= LEAST_S:
-            raise TransientError(f"the answer still lacked {left} of {length} bytes")
+            raise TransientError(f"the answer lacked {left} of {length} bytes")
     raise TransientError(f"the answer ended {left} bytes too early")
 
 
 class _Ahead:
-    """Objects that threads fetch in the order in which they will be asked for."""
+    """Objects that threads fetch in the order in which they will be read."""
 
     def __init__(self, store: ObjectStore, wanted: Sequence[S3Object]) -> None:
         self._store = store
@@ -195,18 +196,18 @@ class _Ahead:
         self._threads = ThreadPoolExecutor(AHEAD_THREADS, "tidegate-read-ahead")
         self._fill()
 
-    def take(self, found: S3Object, start: int, end: int) -> bytes | None:
-        """Return a range of an object that is ahead, or of the one taken last; None if it is neither."""
+    def take(self, obj: S3Object, start: int, end: int) -> bytes | None:
+        """Return a range of an object that was fetched ahead, or was taken last; None for others."""
         with self._lock:
-            if self._taken is None or self._taken[0] != found:
-                if found not in self._fetched:
+            if self._taken is None or self._taken[0] != obj:
+                if obj not in self._fetched:
                     return None
-                self._taken = found, self._fetched.pop(found)
-                self._bytes -= found.size
+                self._taken = obj, self._fetched.pop(obj)
+                self._bytes -= obj.size
                 self._fill()
             future = self._taken[1]
         data = future.result()
-        return data if (start, end) == (0, found.size) else data[start:end]
+        return data if (start, end) == (0, obj.size) else data[start:end]
 
     def close(self) -> None:
         """Drop what nobody took; waits for the requests that are under way."""
@@ -214,7 +215,7 @@ class _Ahead:
 
     def _fill(self) -> None:
         while self._next is not None and (not self._fetched or self._bytes + self._next.size <= AHEAD_BYTES):
-            found = self._next
-            self._fetched[found] = self._threads.submit(self._store._fetch, found, 0, found.size)  # noqa: SLF001
-            self._bytes += found.size
+            obj = self._next
+            self._fetched[obj] = self._threads.submit(self._store._fetch, obj, 0, obj.size)  # noqa: SLF001
+            self._bytes += obj.size
             self._next = next(self._wanted, None)

@@ -38,7 +38,7 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _whole(value: Any, least: int) -> int:
-    """Return a number that may be written as text; no other thing that int() would take for one."""
+    """Return a number, also as text; refuse other values that int() would take for one."""
     if isinstance(value, str):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
@@ -83,7 +83,7 @@ def _time(value: Any) -> Any:
 
 
 def _since_1970(value: int | datetime) -> int | datetime:
-    # Kafka takes -1 and -2 for the ends of the log, and has no records before 1970.
+    # To Kafka, -1 and -2 are the ends of the log, and it has no records before 1970.
     if (value if isinstance(value, int) else milliseconds(value - _EPOCH)) < 0:
         raise ValueError("expected a time in milliseconds since 1970, or a datetime after it")
     return value
@@ -122,7 +122,7 @@ Partitions: TypeAlias = Annotated[dict[str, Sequence[int]], BeforeValidator(_ass
 
 
 def names_point(offsets: Offsets | None, point: Literal["earliest", "latest"]) -> bool:
-    """Tell whether the offsets say ``point``, for all partitions or for one of them."""
+    """Tell whether the offsets name ``point``, for all partitions or for one of them."""
     if offsets is None or isinstance(offsets, str):
         return offsets == point
     number = EARLIEST if point == "earliest" else LATEST
@@ -132,7 +132,7 @@ def names_point(offsets: Offsets | None, point: Literal["earliest", "latest"]) -
 def offsets_spec(
     which: Literal["starting", "ending"], offsets: Offsets | None, timestamp: Timestamp | None, by: Timestamps | None
 ) -> OffsetsSpec | None:
-    """Return the one point that was set of three; None: none was."""
+    """Return the point of the one option of three that was set; None: none was."""
     if timestamp is not None:
         since_epoch = timestamp if isinstance(timestamp, int) else milliseconds(timestamp - _EPOCH)
         return OffsetsSpec(f"{which}Timestamp", ByTimestamp(since_epoch))

@@ -1,4 +1,4 @@
-"""The ``kafka.*`` options: names as Kafka's Java client has them, values as our reader takes them."""
+"""The ``kafka.*`` options: under the names of Kafka's Java client, with values for our reader."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate.readers.kafka.wire.frames import LARGEST_FRAME
 __all__ = ["connection_config"]
 
 _LARGEST_PORT = 65_535
-_LISTENER = re.compile("^[A-Z0-9_]+://")  # as brokers tell it; a URL such as http://broker:9092 is no server
+_LISTENER = re.compile("^[A-Z0-9_]+://")  # as brokers advertise it; a URL such as http://broker:9092 is no server
 _PROXIES = ("http", "socks5", "socks5h")
 _LOGIN = re.compile(r"^([A-Za-z0-9_+.-]+://)?.*@", re.DOTALL)
 _FRAME_BEYOND_RECORDS = 512  # as librdkafka has it
@@ -52,7 +52,7 @@ def _either(names: Sequence[str]) -> str:
 
 
 def _proxy_url(text: str) -> str:
-    # kafka-python shows the whole address, password included, where it cannot read it.
+    # kafka-python shows the whole address with the password if it cannot read it.
     expected = f"expected {_either(_PROXIES)}, such as socks5://proxy:1080 or socks5://user:password@proxy:1080"
     try:
         url = urlsplit(text)
@@ -96,7 +96,7 @@ _CONNECTING: dict[str, Callable[[str], Any]] = {
     "receive.message.max.bytes": _natural,
 }
 
-# What users of the Java client are used to, and what stands for it here.
+# Properties of the Java client, with their replacements.
 _OF_JAVA_ONLY = {
     "sasl.jaas.config": "set kafka.sasl.plain.username and kafka.sasl.plain.password",
     "ssl.truststore.location": "set kafka.ssl.cafile to a PEM file",
@@ -105,8 +105,8 @@ _OF_JAVA_ONLY = {
     "ssl.keystore.password": "set kafka.ssl.certfile and kafka.ssl.keyfile to PEM files",
     "ssl.key.password": "set kafka.ssl.password",
     "ssl.endpoint.identification.algorithm": "set kafka.ssl.check.hostname",
-    "group.id": "positions stand in Spark's checkpoint, and no consumer group takes part",
-    "enable.auto.commit": "positions stand in Spark's checkpoint",
+    "group.id": "positions are in Spark's checkpoint, and there is no consumer group",
+    "enable.auto.commit": "positions are in Spark's checkpoint",
     "auto.offset.reset": "set startingOffsets",
     "max.poll.records": "set maxOffsetsPerTrigger",
     "key.deserializer": "keys are binary; cast them in Spark",
@@ -115,13 +115,12 @@ _OF_JAVA_ONLY = {
 
 
 def connection_config(bootstrap_servers: str, properties: Mapping[str, Any]) -> KafkaConnectionConfig:
-    """Return how to connect and read.
+    """Return the configuration of the connection and of reading.
 
-    bootstrap_servers: ``host:port``, several separated by commas; the port is 9092 where it is missing.
+    bootstrap_servers: ``host:port``, several separated by commas; the default port is 9092.
     properties: by Kafka's names without the prefix ``kafka.``.
 
-    Raises OptionError for the first one that is unknown, malformed or missing; of the properties it
-    never shows a value.
+    Raises OptionError for the first one that is unknown, malformed or missing; it never shows a value of a property.
     """
     servers = _servers(bootstrap_servers)
     reading: dict[str, Any] = {}
@@ -156,8 +155,10 @@ def known() -> list[str]:
 
 def _servers(text: str) -> str:
     """Return the servers as kafka-python reads them, without blanks and the name of a listener before ``://``."""
-    given = [each.strip() for each in text.split(",") if each.strip()]
-    wrong = text if not given else next((each for each in given if not _is_server(_LISTENER.sub("", each))), None)
+    servers = [server.strip() for server in text.split(",") if server.strip()]
+    wrong = (
+        text if not servers else next((server for server in servers if not _is_server(_LISTENER.sub("", server))), None)
+    )
     if wrong is not None:
         has_login = "@" in text  # a password may hold a comma: then no part may be shown that is before the last @
         shown = _LOGIN.sub(r"\1", text) if has_login else wrong
@@ -166,14 +167,14 @@ def _servers(text: str) -> str:
             f"the option 'kafka.bootstrap.servers' is {shown!r}: expected host:port, such as "
             f"broker:9092 or [::1]:9092, several separated by commas; the port is a number up to {_LARGEST_PORT}{hint}"
         )
-    return ",".join(_LISTENER.sub("", each) for each in given)
+    return ",".join(_LISTENER.sub("", server) for server in servers)
 
 
 def _is_server(text: str) -> bool:
-    found = re.fullmatch(r"(?:\[(?P<address>[^\]]+)\]|(?P<name>[^\s:/@\[\]]+))(?::(?P<port>[0-9]+))?", text)
-    if found is None:
+    match = re.fullmatch(r"(?:\[(?P<address>[^\]]+)\]|(?P<name>[^\s:/@\[\]]+))(?::(?P<port>[0-9]+))?", text)
+    if match is None:
         return _is_ipv6(text)
-    return (found["name"] is not None or _is_ipv6(found["address"])) and 0 < int(found["port"] or 1) <= _LARGEST_PORT
+    return (match["name"] is not None or _is_ipv6(match["address"])) and 0 < int(match["port"] or 1) <= _LARGEST_PORT
 
 
 def _is_ipv6(text: str) -> bool:
@@ -185,26 +186,26 @@ def _is_ipv6(text: str) -> bool:
 
 
 def _check_protocol(connecting: Mapping[str, Any]) -> None:
-    """Raise OptionError for a connection in clear of which the options show that none was meant."""
+    """Raise OptionError for an unencrypted connection with options that need an encrypted one."""
     protocol = connecting.get("security_protocol")
     for prefix, is_heeded, expected in (
         ("sasl_", protocol in ("SASL_SSL", "SASL_PLAINTEXT"), "SASL_SSL or SASL_PLAINTEXT"),
         ("ssl_", protocol in ("SSL", "SASL_SSL"), "SSL or SASL_SSL"),
     ):
-        given = next((name for name in connecting if name.startswith(prefix)), None)
-        if given is not None and not is_heeded:
-            state = "missing" if protocol is None else f"{protocol}, which makes no use of it"
+        option = next((name for name in connecting if name.startswith(prefix)), None)
+        if option is not None and not is_heeded:
+            state = "missing" if protocol is None else f"{protocol}, which does not use it"
             raise OptionError(
-                f"the option 'kafka.{given.replace('_', '.')}' is given, but 'kafka.security.protocol' is {state}: "
+                f"the option 'kafka.{option.replace('_', '.')}' is given, but 'kafka.security.protocol' is {state}: "
                 f"expected {expected}"
             )
 
 
 def _check_certificate(connecting: Mapping[str, Any]) -> None:
-    given = next((name for name in ("ssl_keyfile", "ssl_password") if name in connecting), None)
-    if given is not None and "ssl_certfile" not in connecting:
+    option = next((name for name in ("ssl_keyfile", "ssl_password") if name in connecting), None)
+    if option is not None and "ssl_certfile" not in connecting:
         raise OptionError(
-            f"the option 'kafka.{given.replace('_', '.')}' is given, but 'kafka.ssl.certfile' is missing: "
+            f"the option 'kafka.{option.replace('_', '.')}' is given, but 'kafka.ssl.certfile' is missing: "
             "a key is of use with its certificate only"
         )
 

@@ -14,10 +14,11 @@ from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
 from tidegate.enumerators.contract import Json, SplitEnumerator
-from tidegate.enumerators.kafka.enumerator import KafkaEnumerator, KafkaTimestampEnumerator, with_detected_unit
+from tidegate.enumerators.kafka.enumerator import KafkaEnumerator, KafkaTimestampEnumerator
 from tidegate.enumerators.kafka.offsets import OffsetsSpec
+from tidegate.enumerators.kafka.snapshot import KafkaSnapshot
 from tidegate.enumerators.kafka.subscription import Assign, Subscribe, SubscribePattern, Subscription
-from tidegate.enumerators.planning.report import first_names
+from tidegate.enumerators.planning.source_progress import first_names
 from tidegate.errors import OptionError
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.assigners import TimestampAssigner, TimeUnit, assigner_of
@@ -43,7 +44,7 @@ from tidegate.sources.options import option_names
 __all__ = ["KafkaSource"]
 
 _PREFIX = "kafka."
-_TRIED_AGAIN = "set kafka.default.api.timeout.ms, for which a request is tried again"
+_TRIED_AGAIN = "set kafka.default.api.timeout.ms, the time in which a request is repeated"
 _SUBSCRIBE = "set subscribe, subscribePattern or assign"
 
 
@@ -75,28 +76,27 @@ class KafkaSource(Source):
         "read_committed"}``; the options ``kafka.*``.
     subscribe, subscribe_pattern, assign: exactly one of them: topics, a regular expression that
         whole topic names match, or partitions by topic.
-    starting_offsets: ``earliest``, ``latest``, or an offset for every partition (-2 earliest, -1
-        latest).  Default: ``latest`` for streams, ``earliest`` for batch.  Only new queries heed
-        it; partitions that appear later are read from their earliest offset.
+    starting_offsets: ``earliest``, ``latest``, or an offset for every partition (-2 earliest, -1 latest).  Default:
+        ``latest`` for streams, ``earliest`` for batch.  Only for new queries; partitions that appear later are read
+        from their earliest offset.
     starting_timestamp: begin at the first record at or after this time, in ms or as a datetime.
     starting_offsets_by_timestamp: the same, per partition.
-    starting_offsets_by_timestamp_strategy: what a starting time past the last record means.
-    ending_offsets, ending_timestamp, ending_offsets_by_timestamp: where to stop, exclusive; resolved
-        once per run.  A stream without them never ends.
-    event_time: where event times come from: ``timestamp``, the record's own; ``header:NAME``;
-        ``json:/pointer/into/value`` (RFC 6901); or, in Python, any function from a RecordBatch with
-        these columns to an int64 array of milliseconds.
-    event_time_unit: of a header or JSON field: ``s``, ``ms``, ``us`` or ``iso8601``.  Default: detected
-        by the first one, then fixed.
-    watermark_from: take the watermark of each partition from its records: ``header:NAME`` or ``json:/pointer``.  Each
-        is a time as detect_unit knows it; no record at or before it comes any more.  Streams only.
+    starting_offsets_by_timestamp_strategy: the meaning of a starting time past the last record.
+    ending_offsets, ending_timestamp, ending_offsets_by_timestamp: the ends, exclusive; resolved once per run.  A stream
+        without them never ends.
+    event_time: the origin of event times: ``timestamp``, the record's own; ``header:NAME``;
+        ``json:/pointer/into/value`` (RFC 6901); or, in Python, any function from a RecordBatch with these columns to an
+        int64 array of milliseconds.
+    event_time_unit: of a header or JSON field: ``s``, ``ms``, ``us`` or ``iso8601``.  Default: detected from the first
+        one, then fixed.
+    watermark_from: the origin of each partition's watermark in its records: ``header:NAME`` or ``json:/pointer``.
+        A value is ISO 8601, or a number that shows its unit by its size.  Streams only.
     max_offsets_per_trigger: the most offsets that one batch covers.
-    max_bytes_per_trigger: about the most bytes, as they lie in Kafka, by the mean size of a record.
-    min_offsets_per_trigger: put a batch off until there are so many, but no longer than
-        ``max_trigger_delay``.
+    max_bytes_per_trigger: about the most bytes, as stored in Kafka, by the mean size of a record.
+    min_offsets_per_trigger: put a batch off until there are so many offsets, for ``max_trigger_delay`` at most.
     include_headers: add the column ``headers``.
-    include_event_time: add the columns ``event_time``: what planning used, null where it left the row
-        out; and ``event_time_fault``: ``bad`` or ``future`` where the row's own was, else null.
+    include_event_time: add the columns ``event_time``, the time that planning used, null if it left the row out; and
+        ``event_time_fault``: ``bad`` or ``future`` if the row's own time was, else null.
     """
 
     connector: ClassVar[str] = "kafka"
@@ -104,7 +104,7 @@ class KafkaSource(Source):
         "topic": _SUBSCRIBE,
         "topics": _SUBSCRIBE,
         "path": f"{_SUBSCRIBE}, and load without a path",
-        "groupidprefix": "positions stand in Spark's checkpoint, and no consumer group takes part",
+        "groupidprefix": "positions are in Spark's checkpoint, and there is no consumer group",
         "kafkaconsumer.polltimeoutms": _TRIED_AGAIN,
         "fetchoffset.numretries": _TRIED_AGAIN,
         "fetchoffset.retryintervalms": _TRIED_AGAIN,
@@ -182,10 +182,10 @@ class KafkaSource(Source):
 
     def _only_one(self, *fields: str, required: bool = False) -> None:
         names = option_names(type(self))
-        given = [names[field] for field in fields if getattr(self, field) is not None]
-        if len(given) > 1:
-            raise ValueError(f"the options {' and '.join(given)} exclude each other; set one of them")
-        if required and not given:
+        set_options = [names[field] for field in fields if getattr(self, field) is not None]
+        if len(set_options) > 1:
+            raise ValueError(f"the options {' and '.join(set_options)} exclude each other; set one of them")
+        if required and not set_options:
             raise ValueError(f"one of the options {', '.join(names[field] for field in fields)} must be set")
 
     @property
@@ -205,20 +205,20 @@ class KafkaSource(Source):
 
     @property
     def reads(self) -> str:
-        """The topics, of many the first few, and the servers."""
+        """The topics, or the first few of many, and the servers."""
         topics = self.subscribe_pattern or first_names(self.subscribe or self.assign or ())
         return f"{topics} at {self.bootstrap_servers}"
 
     def as_batch(self) -> Self:
-        """Begin at the earliest offsets unless told otherwise, as Spark's own batch source does."""
+        """Begin at the earliest offsets by default, as Spark's own batch source does."""
         if names_point(self.starting_offsets, "latest"):
             raise OptionError(
                 "startingOffsets says latest (-1), from where a batch query would read nothing; set earliest or offsets"
             )
-        given = (self.starting_offsets, self.starting_timestamp, self.starting_offsets_by_timestamp)
+        starts = (self.starting_offsets, self.starting_timestamp, self.starting_offsets_by_timestamp)
         return (
             self
-            if any(start is not None for start in given)
+            if any(start is not None for start in starts)
             else self.model_copy(update={"starting_offsets": "earliest"})
         )
 
@@ -254,13 +254,13 @@ class KafkaSource(Source):
             connection_config(self.bootstrap_servers, self.kafka),
             include_headers=self.include_headers,
             fail_on_data_loss=self.fail_on_data_loss,
-            event_times=with_detected_unit(self.event_times, state),
+            event_times=KafkaSnapshot.from_json(state).with_detected_unit(self.event_times),
             include_event_time=self.include_event_time,
         )
 
     @property
     def event_times(self) -> RecordTimes:
-        """Where event times come from, and what becomes of rows without a usable one."""
+        """The origin of event times, and the policy for rows without a usable one."""
         if isinstance(self.event_time, str):
             assigner: TimestampAssigner = assigner_of(self.event_time, self.event_time_unit)
         else:

@@ -1,4 +1,4 @@
-"""The options by which a bucket is reached."""
+"""The options for the connection to a bucket."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["S3ConnectionOptions"]
 
 
 def _endpoint(value: Any) -> Any:
-    found = urlsplit(str(value))
-    if value is not None and (found.scheme not in {"https", "http"} or not found.hostname):
+    url = urlsplit(str(value))
+    if value is not None and (url.scheme not in {"https", "http"} or not url.hostname):
         raise ValueError("expected a URL, such as http://localhost:9000")
     return value
 
 
 class S3ConnectionOptions(BaseModel):
-    """How to reach the bucket.
+    """The connection to the bucket.
 
     endpoint: a URL, for anything but AWS.
-    region, access_key, secret_key, session_token: by default as boto3 finds them, on each machine
-        anew, so that nothing secret travels.
+    region, access_key, secret_key, session_token: by default as boto3 finds them, on each machine, so that no secret
+        travels.
     anonymous: sign nothing.
     role_arn: a role to assume.
     """

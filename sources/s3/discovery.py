@@ -1,4 +1,4 @@
-"""The options that say which objects are found, and what is remembered of them."""
+"""The options for the objects that are found, and for the memory of them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["S3DiscoveryOptions", "epoch_ms", "is_listed", "parse_time"]
 
 
 def _path(value: Any) -> Any:
-    found = s3_address(str(value))
-    if found is None or not found.bucket:
+    address = s3_address(str(value))
+    if address is None or not address.bucket:
         raise ValueError("expected a path such as s3://bucket/prefix")
-    return str(found)
+    return str(address)
 
 
 def parse_time(value: Any) -> Any:
-    """Read a time as Spark does: ISO 8601, in UTC where it names no zone."""
+    """Read a time as Spark does: ISO 8601, in UTC without a zone."""
     if isinstance(value, datetime):
         return value
     try:
@@ -36,17 +36,17 @@ def parse_time(value: Any) -> Any:
 
 
 def _queue_url(value: Any) -> Any:
-    found = urlsplit(str(value))
-    if found.scheme not in {"https", "http"} or not found.hostname or not found.path.strip("/"):
+    url = urlsplit(str(value))
+    if url.scheme not in {"https", "http"} or not url.hostname or not url.path.strip("/"):
         raise ValueError("expected the URL of a queue, such as https://sqs.eu-west-1.amazonaws.com/123456789012/name")
-    if "@" in found.netloc:
-        raise ValueError("a user or a password in the URL is not heeded; give accessKey and secretKey")
+    if "@" in url.netloc:
+        raise ValueError("a user or a password in the URL is not used; give accessKey and secretKey")
     return value
 
 
 def _sure(value: Any) -> Any:
     if isinstance(value, str) and value.lower() == "auto":
-        raise ValueError("expected true or false: whether keys rise with time is not guessed")
+        raise ValueError("expected true or false: tidegate does not guess whether keys rise with time")
     return value
 
 
@@ -64,24 +64,24 @@ Time: TypeAlias = Annotated[datetime, BeforeValidator(parse_time)]
 
 
 class S3DiscoveryOptions(BaseModel):
-    """Which objects are read, and where it is noted which were found.
+    """The objects to read, and the place that remembers those that were found.
 
     path: ``s3://bucket/prefix``: all objects below it.
-    state_location: a folder, or ``s3://bucket/prefix``, for what was discovered; a stream needs one
-        of its own, and keeps it as long as its checkpoint.
-    path_glob_filter: which names, such as ``*.parquet``.
+    state_location: a folder, or ``s3://bucket/prefix``, for the objects that were discovered; a stream needs one of its
+        own, and keeps it as long as its checkpoint.
+    path_glob_filter: the names to read, such as ``*.parquet``.
     recursive_file_lookup: look into all folders, not only into those of partitions (``key=value``).
     modified_after, modified_before: leave out objects by LastModified; exclusive.
-    include_existing_files: read what is there when the query begins.
-    allow_overwrites: read an object again that was overwritten, and skip the version that waited to be read.
+    include_existing_files: read the objects that exist when the query begins.
+    allow_overwrites: read an overwritten object again, and skip a version that waited to be read.
     max_file_age: how much older than the newest one an object may be and still be found; not when
         the query begins.
-    queue_url: a queue of SQS that S3 tells what is new; listed is then only when the query begins, and
-        once per backfill_interval, if it is given.
-    use_incremental_listing: list only what comes after the keys that are known, for keys rise with time, and all
-        once per backfill_interval, an hour unless it is given.
-    clean_source: what becomes of an object when all of it is read and committed: ``off`` leaves it, ``archive``
-        moves it to source_archive_dir, under its own key, ``delete`` deletes it.
+    queue_url: an SQS queue with S3's notifications of new objects; objects are then listed only when the query begins,
+        and once per backfill_interval, if it is given.
+    use_incremental_listing: list only keys after the known ones, because keys rise with time; list all once per
+        backfill_interval, by default an hour.
+    clean_source: for objects that are read and committed as a whole: ``off`` leaves them, ``archive`` moves them to
+        source_archive_dir, under their own keys, ``delete`` deletes them.
     """
 
     path: Path
@@ -147,13 +147,13 @@ class S3DiscoveryOptions(BaseModel):
 
     @property
     def backfill_ms(self) -> int | None:
-        """How long after a listing of all objects the next one is due; None: every round lists, or only the first."""
+        """How long after a listing of all objects the next one is due; None: every round lists all, or the first."""
         interval = self.backfill_interval or (_BACKFILL_INTERVAL if self.use_incremental_listing else None)
         return None if interval is None else milliseconds(interval)
 
     @property
     def archive(self) -> Archive | None:
-        """Where objects go that were read; None: nowhere."""
+        """The archive of objects that were read; None: there is none."""
         place = None if self.source_archive_dir is None else s3_address(self.source_archive_dir)
         return None if place is None else Archive(place.bucket, place.key.rstrip("/"))
 
@@ -164,7 +164,7 @@ class S3DiscoveryOptions(BaseModel):
 
     @property
     def listing_rules(self) -> ListingRules:
-        """Which objects of the bucket are meant."""
+        """The rules for the objects of the bucket that are read."""
         prefix = self.path.partition(self.bucket)[2].lstrip("/")
         return ListingRules(
             prefix=prefix if not prefix or prefix.endswith("/") else f"{prefix}/",
@@ -176,18 +176,18 @@ class S3DiscoveryOptions(BaseModel):
 
 
 def is_listed(location: str, path: str) -> bool:
-    """Tell whether a place is one that a listing of the path finds."""
-    found = s3_address(location)
-    if found is None:
+    """Tell whether a listing of the path finds objects at a location."""
+    address = s3_address(location)
+    if address is None:
         return False
-    place, prefix = f"{found}".rstrip("/") + "/", path.rstrip("/") + "/"
+    place, prefix = f"{address}".rstrip("/") + "/", path.rstrip("/") + "/"
     return place.startswith(prefix) and not any(
         part.startswith(("_", ".")) for part in place.removeprefix(prefix).split("/")
     )
 
 
 def epoch_ms(time: datetime | None) -> int | None:
-    """Return a time in milliseconds since the epoch, of UTC where it has no zone."""
+    """Return a time in milliseconds since the epoch; without a zone it is UTC."""
     if time is None:
         return None
     return int((time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)).timestamp() * 1000)

@@ -20,13 +20,13 @@ __all__ = ["S3EventTimes"]
 class S3EventTimes:
     """The options for event times.
 
-    origin: where they come from.
+    origin: of the event times.
     unit: of a column of numbers or texts.
-    parsed: units of what the format itself reads into a column of timestamps or dates.
-    wanted: the times that are read.
-    policy, keeps_malformed: as ObjectTimes has them.
+    parsed: units of values that the format itself reads into a column of timestamps or dates.
+    wanted: the range of times that is read.
+    policy, keeps_malformed: see ObjectTimes.
     prefix: below it, the folders of a key name columns.
-    columns: that were given; None: they are inferred.
+    columns: the given ones; None: they are inferred.
     """
 
     origin: Origin
@@ -47,12 +47,12 @@ class S3EventTimes:
 
     @property
     def of_rows(self) -> RowTimes | None:
-        """The event times by which rows are told apart; None: all rows of a chunk are read."""
+        """The event times by which rows are selected; None: all rows of a chunk are read."""
         return self.by_column if self.wanted.is_bounded else None
 
     @property
     def read_column(self) -> TimeColumn | None:
-        """The column by which rows are told apart, as it is read."""
+        """The column by which rows are selected, as it is read."""
         return None if self.of_rows is None or self.columns is None else self.of_rows.column_of(self.columns)
 
     @property
@@ -62,13 +62,13 @@ class S3EventTimes:
         if times is None:
             return None
         given = None if self.columns is None else times.column_of(self.columns)
-        # What is not read has no type but its text's.
+        # A column that is not read only has the type of its text.
         column = given or times.column_of(pa.schema([(times.column, pa.string())]))
         return column and PartitionTimes(column, self.prefix)
 
     @property
     def of_chunks(self) -> ObjectTimes:
-        """The event times of chunks, by which planning goes."""
+        """The event times of chunks, for planning."""
         return ObjectTimes(
             self.origin,
             policy=self.policy,

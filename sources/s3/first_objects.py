@@ -1,4 +1,4 @@
-"""The first objects of a query: what columns they have, and whether the options fit them."""
+"""The first objects of a query: infers columns from them, and checks options against them."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _LOG = logging.getLogger("tidegate.planner")
 
 @dataclass(frozen=True, slots=True)
 class FirstObjects:
-    """Some objects, and the options that they are looked at with.
+    """Some objects, and the options for looking at them.
 
     path: as the user gave it, for sentences.
     rules: by which the samples were found.
-    object_format: without columns that were given.
+    object_format: without given columns.
     columns_by: how the format finds columns.
-    has_to_be_timed: an error says so where none of them has an event time.
+    has_to_be_timed: raise an error if none of them has an event time.
     """
 
     samples: Samples
@@ -53,9 +53,9 @@ class FirstObjects:
     def columns(self, *, typed: bool, ignore_missing: bool, ignore_corrupt: bool) -> pa.Schema:
         """Return the columns of the objects and of their folders; see infer_columns.
 
-        typed: those of folders have other types than string.
+        typed: infer types for the columns of folders.
 
-        Raises OptionError where there is no object, or none has the event time.
+        Raises OptionError if there is no object, or none has the event time.
         """
         samples, rules = self.samples, self.rules
         if not samples.objects:
@@ -70,11 +70,11 @@ class FirstObjects:
         return columns
 
     def check(self, given: pa.Schema, added: Sequence[str]) -> None:
-        """Compare columns that were given with the objects; warn of those that none has.
+        """Compare given columns with the objects; warn of those that none has.
 
-        added: the columns that options add, which need not be there.
+        added: the columns that options add; objects need not have them.
 
-        Raises OptionError where none has the event time.
+        Raises OptionError if none has the event time.
         """
         if not self.samples.objects:
             _LOG.warning("%s", nothing_found(self.path, self.samples))
@@ -83,22 +83,22 @@ class FirstObjects:
         if self.columns_by == "position":
             schemas = [given]
         elif self.columns_by == "name" and not self.times.wanted.is_bounded:
-            # With a range of times, what lies outside of it is not fetched, and RowTimes.check has seen the column.
+            # With a range of times, rows outside of it are not fetched, and RowTimes.check has seen the column.
             wanted = self._names_of_data(given, added)
             schemas = columns_of_each(
                 self.object_format,
                 self.samples.objects,
-                lambda found: not lacking(wanted, found) and self._has_time(found),
+                lambda schema: not lacking(wanted, schema) and self._has_time(schema),
             )
             check_columns(wanted, schemas, self.path)
         self._check_event_time(schemas)
 
     @property
     def _keys(self) -> list[str]:
-        return [*self.samples.folders, *(found.key for found in self.samples.objects)]
+        return [*self.samples.folders, *(obj.key for obj in self.samples.objects)]
 
     def _names_of_data(self, given: pa.Schema, added: Sequence[str]) -> list[str]:
-        """Return the columns that objects should have: neither options nor folders give them."""
+        """Return the columns that objects should have: those from neither options nor folders."""
         others = {name.lower() for key in self._keys for name in partition_texts(key, self.rules.prefix)}
         others.update(map(str.lower, added))
         return [name for name in given.names if name.lower() not in others]
@@ -108,7 +108,7 @@ class FirstObjects:
         return times is None or any(times.column_of(schema) is not None for schema in schemas)
 
     def _check_event_time(self, schemas: Sequence[pa.Schema]) -> None:
-        """Raise OptionError where none of the objects, which have these columns, has an event time."""
+        """Raise OptionError if none of the objects with these columns has an event time."""
         if not self.has_to_be_timed:
             return
         times, partition = self.times.by_column, self.times.by_partition

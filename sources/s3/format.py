@@ -1,4 +1,4 @@
-"""The options that say what the bytes of an object mean, and where its event times come from."""
+"""The options for the format of objects, and for the origin of their event times."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEPT_OPTIONS = (
     "event_time_unit",
     *(option for factory in FACTORIES.values() for option in factory.split_options),
 )
-"""The options by which chunks are cut and planned, so that they stay from run to run, as the path does."""
+"""The options by which chunks are cut and planned; like the path, they stay from run to run."""
 
 
 def _event_time(value: Any) -> Any:
@@ -31,13 +31,13 @@ def _event_time(value: Any) -> Any:
 
 
 class S3FormatOptions(FormatOptions):
-    """How objects are read.
+    """The format of objects.
 
-    file_format: ``parquet``, ``orc``, ``avro``, ``json`` (a JSON value per line), ``csv``, ``text``, or
-        ``binaryFile``, of which each object is a row.
-    event_time: where event times come from: ``column:NAME``, which may be ``outer.inner``;
-        ``path:TEMPLATE`` such as ``path:dt={yyyy-MM-dd}/hour={HH}``; or ``lastModified``.
-    ignore_missing_files: skip objects that are gone when they are to be read.
+    file_format: ``parquet``, ``orc``, ``avro``, ``json`` (a JSON value per line), ``csv``, ``text``, or ``binaryFile``
+        (each object is a row).
+    event_time: the origin of event times: ``column:NAME``, which may be ``outer.inner``; ``path:TEMPLATE`` such as
+        ``path:dt={yyyy-MM-dd}/hour={HH}``; or ``lastModified``.
+    ignore_missing_files: skip objects that are gone before they are read.
     ignore_corrupt_files: skip objects, or the rest of them, that cannot be decoded.
     """
 
@@ -70,7 +70,7 @@ class S3FormatOptions(FormatOptions):
             )
         if origin.name.lower() not in map(str.lower, columns):
             raise ValueError(
-                f"eventTime is {self.event_time!r}, but of {self.file_format} only {' and '.join(columns)} is a time"
+                f"eventTime is {self.event_time!r}, but {self.file_format} has times only in {' and '.join(columns)}"
             )
         return self
 
@@ -85,5 +85,5 @@ class S3FormatOptions(FormatOptions):
         return FACTORIES[self.file_format]
 
     def object_format(self, store: ObjectStore, reading: Reading = INFERRED) -> ObjectFormat:
-        """Return what cuts and reads the objects of a bucket."""
+        """Return the format that cuts and reads the objects of a bucket."""
         return self.format_factory.create(self, store, reading)

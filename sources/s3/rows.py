@@ -1,4 +1,4 @@
-"""The options that say which rows and columns are read."""
+"""The options for the rows and columns that are read."""
 
 from __future__ import annotations
 
@@ -44,15 +44,14 @@ Moment: TypeAlias = Annotated[int, BeforeValidator(_moment)]
 
 
 class S3RowOptions(RecordOptions):
-    """Which rows and columns are read.
+    """The rows and columns to read.
 
-    columns: names of the columns to read, of those that are inferred; or their schema.  By default all that
-        some objects have, fixed in the state location.  One that an object lacks is null, one that is not
-        named is left out.
-    starting_timestamp, ending_timestamp: read only rows with event times from the one up to the other,
-        exclusive; in ms or as a datetime.
-    include_metadata: add the column ``_metadata``, which says what object and chunk a row is from.
-    partition_column_type_inference: give the columns that folders ``column=value`` name other types than string.
+    columns: the names of inferred columns to read, or a schema.  By default all columns of the first objects, fixed in
+        the state location.  A column that an object lacks is null; one that is not named is left out.
+    starting_timestamp, ending_timestamp: read only rows with event times in this range, the end exclusive; in ms or as
+        a datetime.
+    include_metadata: add the column ``_metadata``: the object and the chunk that a row is from.
+    partition_column_type_inference: infer types for columns in folders ``column=value``; otherwise they are strings.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)  # pyarrow's
@@ -81,14 +80,14 @@ class S3RowOptions(RecordOptions):
         return [*rescued, *([METADATA] if self.include_metadata else [])]
 
     def with_own_columns(self, schema: pa.Schema) -> pa.Schema:
-        """Return the columns of a schema, and those that options add where it has not got them."""
+        """Return the columns of a schema, with those that options add if it lacks them."""
         return pa.schema([*schema, *(field for field in self.own_columns() if field.name not in schema.names)])
 
     def selected(self, inferred: pa.Schema) -> pa.Schema:
-        """Return the columns to read of those that were inferred.
+        """Return the inferred columns that are read.
 
-        Raises OptionError for a name that is none of them, and for a column that an option adds and the
-        objects have, too.
+        Raises OptionError for a name that is not among them, and for a column that an option adds although the objects
+        have it.
         """
         for field in self.own_columns():
             if position_of(field.name, inferred.names) is not None:
@@ -96,15 +95,15 @@ class S3RowOptions(RecordOptions):
                     f"the objects have a column {field.name!r} of their own, so no option can add it; "
                     "give a schema or leave out the option"
                 )
-        known = self.with_own_columns(inferred)
+        available = self.with_own_columns(inferred)
         if not isinstance(self.columns, tuple):
-            return known
+            return available
         fields = []
         for name in self.columns:
-            index = position_of(name, known.names)
+            index = position_of(name, available.names)
             if index is None:
-                raise OptionError(f"there is no column {name!r} to read{did_you_mean(name, known.names)}")
-            fields.append(known.field(index))
+                raise OptionError(f"there is no column {name!r} to read{did_you_mean(name, available.names)}")
+            fields.append(available.field(index))
         return self.with_own_columns(pa.schema(fields))
 
     def check_given(self, schema: pa.Schema) -> None:

@@ -53,9 +53,9 @@ _SCHEMA = "schema"  # the name of the inferred columns in the state location
 class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOptions, Source):
     """Reads objects of an S3 bucket in the order of their event times.
 
-    The classes it is made of describe their options; its own are:
+    Its base classes describe their options; its own are:
 
-    max_files_per_trigger, max_bytes_per_trigger: the most that one batch reads, but for one chunk.
+    max_files_per_trigger, max_bytes_per_trigger: the most that one batch reads, but at least one chunk.
     """
 
     connector: ClassVar[str] = "s3"
@@ -66,7 +66,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         "cloudfiles.schemalocation": "the columns are kept in stateLocation",
         "cloudfiles.infercolumntypes": "set inferSchema",
         "latestfirst": "objects are read in the order of their event times",
-        "maxcachedfiles": "a round keeps all that it finds in stateLocation",
+        "maxcachedfiles": "a round keeps all objects that it finds in stateLocation",
     }
 
     max_files_per_trigger: PositiveInt | None = None
@@ -85,13 +85,13 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
                 f"cleanSource is {self.clean_source!r}, but startingTimestamp or endingTimestamp leaves rows of an "
                 "object unread, which would be gone with it; set one or the other"
             )
-        if self.enforce_schema and isinstance(self.columns, tuple):
-            raise ValueError("enforceSchema takes columns by position, but columns selects some by their names")
+        if isinstance(self.columns, tuple):
+            self.format_factory.check_selection(self)
         return self
 
     @classmethod
     def fields_from_options(cls, options: dict[str, str]) -> dict[str, Any]:
-        """Take what Spark also calls an option of a format for that one."""
+        """Accept Spark's other names of formats' options, too."""
         for factory in FACTORIES.values():
             for alias, option in factory.aliases.items():
                 if alias in options:
@@ -100,7 +100,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """The columns that were given, or those of the stream's first run, or else those of some objects."""
+        """The given columns, or those of the stream's first run, or else those of some objects."""
         if isinstance(self.columns, pa.Schema):
             return self.with_own_columns(self.columns)
         ledger = self._ledger()
@@ -122,7 +122,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         return self.path
 
     def as_batch(self) -> Self:
-        """Keep no state and list, for a batch query has no next run, and leaves a queue to the stream.
+        """Keep no state, because a batch query has no next run, and list objects, because the queue is the stream's.
 
         Raises OptionError for options that contradict the given columns, or leave a batch query nothing to read.
         """
@@ -137,13 +137,15 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         return self.model_copy(update={"columns": self.arrow_schema, "state_location": None, "queue_url": None})
 
     def as_stream(self) -> Self:
-        """Require a place for what is discovered, which a restart must find, and fix the columns there.
+        """Require a state location, which a restart needs, and fix the columns there.
 
         Raises OptionError also for options that contradict the given columns.
         """
         ledger = self._ledger()
         if ledger is None:
-            raise OptionError("the option 'stateLocation' is missing: a stream keeps there what it has discovered")
+            raise OptionError(
+                "the option 'stateLocation' is missing: a stream keeps the objects there that it has discovered"
+            )
         self._check_columns()
         if isinstance(self.columns, pa.Schema) and ledger.noted(_SCHEMA) is None:
             self._check_samples()
@@ -153,7 +155,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         return self
 
     def enumerator(self, state: Json | None) -> SplitEnumerator:
-        """Enumerate manifests of what is under the path."""
+        """Enumerate manifests of the objects under the path."""
         return S3Enumerator(
             self.discovery(self._listing().pages, self._between_listings()),
             self._ledger(),
@@ -169,7 +171,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
     def discovery(
         self, pages: Callable[[], Generator[Sequence[S3Object]]], between: BetweenListings | None = None
     ) -> ObjectDiscovery:
-        """Return what finds new objects among those in the pages, or by what is there between, and cuts them."""
+        """Return the discovery of new objects, by the pages or ``between`` them, that cuts them into chunks."""
         return ObjectDiscovery(
             pages,
             self._format(self._store()),
@@ -183,7 +185,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
     def reader(self, state: Json | None) -> SplitReader:
         """Read chunks of objects straight into Arrow."""
         del state
-        self.connection.note_answer()  # who planned what is read has reached the endpoint
+        self.connection.note_answer()  # the planner of this task has reached the endpoint
         store = self._store()
         return S3SplitReader(
             self._format(store),
@@ -194,7 +196,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             times=self._times.of_rows,
             time_column=self._times.by_column,
             ignore_missing=self._ignores_missing,
-            # The new version is found by a later round; a batch query has none.
+            # A later round finds the new version; a batch query has none.
             ignore_overwritten=not self.fail_on_data_loss or (self.allow_overwrites and self._is_stream),
             ignore_corrupt=self.ignore_corrupt_files,
         )
@@ -215,7 +217,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
                 times.check(self.columns)
 
     def _check_samples(self) -> None:
-        """Compare what was given with the first objects; raises OptionError where none has the event time."""
+        """Compare the given columns with the first objects; raises OptionError if none has the event time."""
         if isinstance(self.columns, pa.Schema):
             added = [*(field.name for field in self.own_columns()), self.column_name_of_corrupt_record]
             self._first_objects().check(self.columns, added)
@@ -249,7 +251,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
 
     @property
     def _given_columns(self) -> tuple[str, ...] | None:
-        """The names of the columns that were given of the data."""
+        """The names of the given columns that come from the data."""
         if not isinstance(self.columns, pa.Schema):
             return None
         own = self.own_columns()
@@ -269,7 +271,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
 
     @property
     def event_time_policy(self) -> EventTimePolicy:
-        """The decision about bad and future event times; times before 1970 count like others."""
+        """The policy for bad and future event times; times before 1970 count like others."""
         return replace(super().event_time_policy, earliest_ms=LEAST_MS)
 
     @property

@@ -85,9 +85,9 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used (PEP 562): the command line starts without PySpark."""
     if name not in __all__:
         raise AttributeError(f"module 'tidegate' has no attribute {name!r}")
-    found = getattr(import_module(_HOMES.get(name, "tidegate.errors")), name)
-    globals()[name] = found
-    return found
+    value = getattr(import_module(_HOMES.get(name, "tidegate.errors")), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""The command line.  What the commands do stands in ``tidegate.jobs``."""
+"""The command line.  ``tidegate.jobs`` runs the commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.errors import OptionError, TidegateError
 
 __all__ = ["app", "main"]
 
-_KILLED_BY = 128  # what a shell adds to the signal in the exit code
+_KILLED_BY = 128  # a shell adds it to the signal in the exit code
 
 _Options: TypeAlias = Annotated[
     list[str] | None,

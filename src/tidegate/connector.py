@@ -1,4 +1,4 @@
-"""What the author of a connector imports; docs/write-a-connector.md shows how it is used.
+"""The imports of an author of a connector; docs/write-a-connector.md shows their use.
 
 A connector is a ``Source``, its ``SplitEnumerator`` on the driver and its ``SplitReader`` on the
 executors.  ``tidegate.conformance`` proves that it keeps their contracts.

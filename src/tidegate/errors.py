@@ -4,14 +4,14 @@
     ├── OptionError           the caller: an option is unknown, malformed or contradictory
     ├── FunctionError         the caller: a function of windows raised
     ├── CheckpointError       the caller: a checkpoint of another source or of a newer version
-    ├── DataLossError         the data: records that were promised are gone
-    │   ├── PositionGoneError     a position that was asked about lies outside its log by now
+    ├── DataLossError         the data: planned records are gone
+    │   ├── PositionGoneError     a position no longer lies in its log
     │   └── ObjectGoneError       an object was deleted or overwritten before it was read
     ├── LateDataError         the data: records are older than the watermark, and that is not allowed
     ├── CorruptDataError      the data: what was read cannot be what was written
     ├── ConnectorError        the other side: it refused, or did not answer before the deadline
     │   ├── DeadlineError
-    │   └── UnavailableError      a split that was asked about cannot be reached by now
+    │   └── UnavailableError      a split has become unavailable
     ├── ContractError         a connector broke a rule of its contract
     └── ServerError           a development server could not be resolved or started
 
@@ -109,6 +109,6 @@ class ServerError(TidegateError):
 
 def did_you_mean(name: str, valid: Iterable[str]) -> str:
     """Return "; did you mean 'x'?" for the valid name nearest to ``name``, or nothing."""
-    by_folded = {known.casefold(): known for known in valid}
+    by_folded = {option.casefold(): option for option in valid}
     nearest = difflib.get_close_matches(name.casefold(), by_folded, n=1)
     return f"; did you mean {by_folded[nearest[0]]!r}?" if nearest else ""

@@ -227,7 +227,7 @@ def test_an_exempt_rule_that_is_broken_is_no_failure():
 def test_an_exempt_rule_that_holds_is_a_failure():
     verdict = judged(holds, exempt="issue 12")
     assert (verdict.status, verdict.fails) == (Status.STALE, True)
-    assert verdict.explained().endswith("it is exempt because 'issue 12', but it holds: take the exemption away")
+    assert verdict.explained().endswith("it is exempt because 'issue 12', but it holds: remove the exemption")
 
 
 def test_an_exempt_rule_about_what_is_opted_out_of_is_a_failure():
@@ -235,7 +235,7 @@ def test_an_exempt_rule_about_what_is_opted_out_of_is_a_failure():
     assert (verdict.status, verdict.fails) == (Status.STALE, True)
     assert verdict.text == (
         "it is exempt because 'issue 12', but it does not apply, for small has no HOLES: it cannot: "
-        "nothing leaves any: take the exemption away"
+        "nothing leaves any: remove the exemption"
     )
 
 

@@ -96,7 +96,7 @@ def test_an_exempt_rule_is_expected_to_fail(run):
 def test_an_exempt_rule_that_holds_fails(run):
     result = run("-k", "READ-1", lines="exempt = {'READ-1': 'issue 12'}")
     result.assert_outcomes(failed=1, deselected=5)
-    result.stdout.fnmatch_lines(["*READ-1 the title of READ-1: stale exemption", "*take the exemption away"])
+    result.stdout.fnmatch_lines(["*READ-1 the title of READ-1: stale exemption", "*remove the exemption"])
 
 
 @pytest.mark.parametrize(
@@ -165,8 +165,8 @@ def test_the_summary_tells_what_became_of_each_area(run):
     run("-q").stdout.fnmatch_lines(
         [
             "*= conformance of small (test_small.py::TestSmall) =*",
-            "SPLIT *which splits there are *1 skipped",
-            "READ *what a range gives *1 passed, 2 failed",
+            "SPLIT *discovery of splits *1 skipped",
+            "READ *rows of ranges *1 passed, 2 failed",
             "SPARK *1 passed",
             "failed: READ-2 the title of READ-2 (MUST)",
             "without HOLES: cannot: nothing leaves any",

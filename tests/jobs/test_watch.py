@@ -12,8 +12,8 @@ from rich.console import Console
 
 from tests.support.progresses import HOUR, NOON, report
 from tidegate.enumerators import process_identity
-from tidegate.enumerators.notes.folder import StateFolder
-from tidegate.enumerators.notes.report import ReportNote
+from tidegate.enumerators.notes.folder import NoteFolder
+from tidegate.enumerators.notes.progress import ProgressNote
 from tidegate.jobs.watch import live_sources, live_table
 
 AT_NOON = datetime.fromtimestamp(NOON / 1000, timezone.utc)
@@ -25,7 +25,7 @@ def no_other_notes(tmp_path, monkeypatch):
 
 
 def leave_note(reads="orders at kafka:9092", application="app-1", **fields):
-    ReportNote(StateFolder.of_application(application), "kafka", reads).write(report(**fields))
+    ProgressNote(NoteFolder.of_application(application), "kafka", reads).write(report(**fields))
 
 
 def shown(sources, now=AT_NOON, width=200):
@@ -133,8 +133,8 @@ def test_nothing_to_read_is_not_behind_and_what_is_unknown_is_a_dash():
 def test_a_note_of_another_version_hides_no_other_source():
     leave_note()
     leave_note("payments at kafka:9092")
-    folder = StateFolder.of_application("app-1").within("reports")
+    folder = NoteFolder.of_application("app-1").within("progress")
     name, note = next(iter(folder.notes()))
-    folder.write(name, {**note, "report": {"watermark": NOON}})
+    folder.write(name, {**note, "progress": {"watermark": NOON}})
     folder.write("older", {"pid": os.getpid()})
     assert len(live_sources()) == 1

@@ -320,5 +320,5 @@ def test_the_command_serves_until_it_is_told_to_end(tmp_path):
 
 @pytest.mark.parametrize("name", ["no bucket", "x"])
 def test_a_name_that_is_no_buckets_is_one_sentence(server, name):
-    with pytest.raises(OptionError, match=f"^--bucket is '{name}', which is no bucket's name$"):
+    with pytest.raises(OptionError, match=f"^--bucket is '{name}', which is not a valid name of a bucket$"):
         _create_bucket(server, name)

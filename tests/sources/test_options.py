@@ -166,7 +166,7 @@ def test_the_other_ways_to_subscribe(other):
             "'kafka.fetch.max.bytes' is malformed: expected a whole number above zero",
         ),
         ({"kafka__check__crcs": "1"}, "'kafka.check.crcs' is malformed: expected true or false"),
-        ({"kafka__group__id": "g"}, "'kafka.group.id' is of Kafka's Java client; here, positions stand in Spark's"),
+        ({"kafka__group__id": "g"}, "'kafka.group.id' is of Kafka's Java client; here, positions are in Spark's"),
     ],
 )
 def test_a_wrong_option_gets_one_sentence(options, sentence):
@@ -207,7 +207,7 @@ def test_what_is_named_twice_is_read_once():
     [
         (KafkaSource, "topic", "set subscribe, subscribePattern or assign"),
         (KafkaSource, "path", "set subscribe, subscribePattern or assign, and load without a path"),
-        (KafkaSource, "groupIdPrefix", "positions stand in Spark's checkpoint, and no consumer group takes part"),
+        (KafkaSource, "groupIdPrefix", "positions are in Spark's checkpoint, and there is no consumer group"),
         (S3Source, "subscribe", "S3 has no topics; set path to s3://bucket/prefix"),
         (S3Source, "cloudFiles.useNotifications", "set queueUrl"),
     ],

@@ -11,14 +11,14 @@ from tidegate.alignment.budget import Cost
 from tidegate.alignment.plan import Plan, Progress, SplitPlan
 from tidegate.alignment.splits import SplitRange
 from tidegate.alignment.states import SplitState
-from tidegate.enumerators.planning.report import Reporter
+from tidegate.enumerators.planning.source_progress import ProgressReporter
 from tidegate.sources.progress import MostBehind, SplitDetail
 
 START = datetime(2023, 11, 15, 12, tzinfo=timezone.utc)
 
 
 def typed(**fields):
-    return SourceProgress.from_report(report(**fields))
+    return SourceProgress.from_json(report(**fields))
 
 
 def test_times_are_utc_and_durations_have_no_unit_to_know():
@@ -37,7 +37,7 @@ def test_times_are_utc_and_durations_have_no_unit_to_know():
 
 def test_what_there_is_not_is_none_and_many_splits_are_not_told_of_each():
     absent = dict.fromkeys(("watermark", "bound", "low", "heldBy", "mostBehind"))
-    said = SourceProgress.from_report({k: v for k, v in report(**absent).items() if k != "bySplit"})
+    said = SourceProgress.from_json({k: v for k, v in report(**absent).items() if k != "bySplit"})
     assert (said.watermark, said.bound, said.low, said.held_by, said.most_behind) == (None,) * 5
     assert said.by_split == {}
 
@@ -59,14 +59,16 @@ def test_a_report_as_planners_write_it_is_read_whole():
         next_low_ms=NOON + HOUR,
         splits={split: SplitPlan(SplitState.READING, NOON + HOUR, late_rows=3)},
     )
-    written = Reporter("kafka").report(planned, {split: 9}, NOON + 2 * HOUR, {split: 60.0}, {"lookups": 1, "peeks": 2})
+    written = ProgressReporter("kafka").describe(
+        planned, {split: 9}, NOON + 2 * HOUR, {split: 60.0}, {"lookups": 1, "peeks": 2}
+    )
     assert written.keys() <= report().keys()
-    said = SourceProgress.from_report(written)
+    said = SourceProgress.from_json(written)
     assert (said.late_rows, said.late_splits, said.rows_remaining) == (3, (split,), 4)
     assert said.event_time_lag == timedelta(hours=1)
     assert said.planned_rows == 5
     assert (said.num_files_outstanding, said.num_bytes_outstanding, said.approximate_queue_size) == (0, 0, None)
-    of_objects = Reporter("s3").report(
+    of_objects = ProgressReporter("s3").describe(
         planned,
         {split: 9},
         NOON,
@@ -76,7 +78,7 @@ def test_a_report_as_planners_write_it_is_read_whole():
         metrics={"numFilesLeftOut": 3, "approximateQueueSize": 7},
         overshoot_ms=HOUR,
     )
-    said = SourceProgress.from_report(json.loads(json.dumps(of_objects)))
+    said = SourceProgress.from_json(json.loads(json.dumps(of_objects)))
     assert (said.planned_rows, said.num_files_outstanding, said.num_bytes_outstanding) == (4, 2, 400)
     assert (said.approximate_queue_size, said.metrics["numFilesLeftOut"]) == (7, 3)
     assert (said.overshoot, typed().overshoot) == (timedelta(hours=1), timedelta(0))

@@ -11,7 +11,7 @@ HOUR = 60 * MINUTE
 
 
 def report(**fields):
-    """Return a report as enumerators/planning/report.py writes it, of one split that has just begun."""
+    """Return a report as enumerators/planning/source_progress.py writes it, of one split that has just begun."""
     return {
         "watermark": NOON - MINUTE,
         "bound": NOON + HOUR,

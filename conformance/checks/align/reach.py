@@ -1,4 +1,4 @@
-"""ALIGN: how far a batch reads, whatever the splits, the budget and the index."""
+"""ALIGN: how far a batch reads, for any splits, budget and index."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _DRIFT_MS = 10 * SECOND_MS
-# What is read to its end holds the others for the idle timeout, which these rules are not about.
+# A split that is read to its end holds the others for the idle timeout, which these rules do not test.
 _DRIFT = {"maxDrift": "10 seconds", "idleTimeout": "1 second"}
 _ALIGNMENT = "FLIP-182, FLIP-217"
 _RULES = "docs/planning.md: The rules of a plan"
@@ -59,7 +59,7 @@ def check_no_row_past_the_bound_is_read(lab: Lab) -> None:
 @rule(
     "ALIGN-2",
     "a gap in time stops nobody",
-    purpose="A night without rows is longer than any drift: a query that waits for it to be filled hangs for ever.",
+    purpose="A night without rows is longer than any drift: a query that waits for rows in it hangs for ever.",
     tested="All splits have a gap of an hour, and are read with a max drift of 10 s.",
     passes="All rows come, and none past the bound.",
     look_at=("peek(): the first row at or after the position, however far in time", "lookup(): likewise"),
@@ -81,7 +81,7 @@ def check_a_gap_in_time_stops_nobody(lab: Lab) -> None:
 @rule(
     "ALIGN-3",
     "many splits are kept together",
-    purpose="What is asked for many splits at once is often answered in pages: those beyond the first are forgotten.",
+    purpose="Answers for many splits often come in pages: pages after the first are easily forgotten.",
     tested="20 splits, each some seconds later than the one before, are read with a max drift of 10 s.",
     passes="All rows of all splits come, and none past the bound.",
     look_at=("limits of one request: of splits, of keys, of rows of the answer",),
@@ -104,7 +104,7 @@ def check_many_splits_are_kept_together(lab: Lab) -> None:
 @rule(
     "ALIGN-4",
     "a split in disorder is cut at the bound",
-    purpose="Rows behind one that is past the bound may wait; rows past it may not come.",
+    purpose="Rows after one that is past the bound may wait; rows past the bound must not come.",
     tested="Splits whose rows lie up to 4 s behind others before them are read with a max drift of 10 s.",
     passes="All rows come; none past the bound by an index, and none further past it than the disorder without one.",
     look_at=("lookup(): the first row by position, of all at or after the time",),
@@ -127,7 +127,7 @@ def check_a_split_in_disorder_is_cut_at_the_bound(lab: Lab) -> None:
 @rule(
     "ALIGN-5",
     "peek alone is enough to align",
-    purpose="Where an index goes blind the planner searches by peeks, and so it does without an index.",
+    purpose="Where an index is blind, the planner searches by peeks, as it does without an index.",
     tested="Splits in order are read with a max drift of 10 s, by an enumerator whose lookup() is hidden.",
     passes="All rows come, and none past the bound.",
     look_at=("peek(): from any position that there is, not only from where the last batch ended",),
@@ -183,7 +183,7 @@ def check_a_restart_stays_aligned(lab: Lab) -> None:
 @rule(
     "ALIGN-7",
     "a row limit is held",
-    purpose="Who limits a batch does so because more does not fit into memory, or into the time that there is.",
+    purpose="Users limit a batch because more does not fit into memory, or into their time.",
     tested="Splits with rows of different times, and of one time, are read with at most 4 rows a batch.",
     passes="No batch has more than 4 rows, and all rows come.",
     look_at=(
@@ -227,7 +227,7 @@ def check_no_split_is_starved_by_a_row_limit(lab: Lab) -> None:
 @rule(
     "ALIGN-9",
     "without alignment everything is read",
-    purpose="Who turns alignment off wants all that is there, of every split its share.",
+    purpose="A user who turns alignment off wants all rows, with a share for every split.",
     tested="With alignment=none, splits that are far apart in time are read, with a row limit if rows have positions.",
     passes="All rows come, none of them late by the source's watermark, and no split is starved.",
     look_at=("peek(): it is asked for the watermark still",),

@@ -1,4 +1,4 @@
-"""ALIGN: what Spark's own watermark makes of the batches: it is the greatest event time of all splits, less a delay."""
+"""ALIGN: batches under Spark's own watermark, the greatest event time of all splits less a delay."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def check_sparks_watermark_drops_no_row_in_order(lab: Lab) -> None:
 @rule(
     "ALIGN-28",
     "Spark's watermark drops no row in order, without an index",
-    purpose="A cut that is found by peeks may fall short of those of other splits: Spark drops what it leaves.",
+    purpose="A cut by peeks may fall short of the cuts of other splits: Spark then drops the rows that it leaves.",
     tested=f"{_TESTED}. The enumerator's lookup() is hidden.",
     passes=_PASSES,
     look_at=("ALIGN-5 and ALIGN-27 first", "peek(): from any position that there is"),
@@ -75,7 +75,7 @@ def check_sparks_watermark_drops_no_row_in_order_without_an_index(lab: Lab) -> N
 @rule(
     "ALIGN-29",
     "rows that are left out move no cut of others",
-    purpose="Ignored rows have no time. Were they to move the cut of others, Spark would drop rows of slower splits.",
+    purpose="Ignored rows have no time. If they moved the cuts of others, Spark would drop rows of slower splits.",
     tested=f"{_TESTED}. A fourth split holds only rows of the year 2200, with futureEventTime=ignore.",
     passes=f"{_PASSES} All rows come, also those of the year 2200.",
     look_at=("ALIGN-27 first", "peek(): None for a split that holds nothing to align by"),

@@ -1,4 +1,4 @@
-"""ALIGN: splits that lose rows, go, come late, or hold times that cannot be right."""
+"""ALIGN: splits that lose rows, vanish, come late, or hold times that cannot be right."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LOSS = "sources.contract.Source: fail_on_data_loss"
 @rule(
     "ALIGN-19",
     "lost rows stop nobody",
-    purpose="With failOnDataLoss=false the user wants the rest: a split that waits for what is gone hangs the query.",
+    purpose="With failOnDataLoss=false the user wants the rest: a split that waits for deleted rows hangs the query.",
     tested="Two of three rows of the slower split are deleted before they are read; the other one is a minute ahead.",
     passes="All rows that are left come.",
     look_at=("extents(): begin, which moves when rows are deleted", "peek(): from a position that is gone"),
@@ -59,7 +59,7 @@ def check_lost_rows_stop_nobody(lab: Lab) -> None:
 @rule(
     "ALIGN-20",
     "a split that is gone stops nobody",
-    purpose="With failOnDataLoss=false the user wants the rest: nobody should wait for a split that is no more.",
+    purpose="With failOnDataLoss=false the user wants the rest: no split should wait for a deleted one.",
     tested="The slower of two splits is deleted before it is read; the other one is a minute ahead.",
     passes="All rows of the other one come.",
     look_at=("discover(): without what is gone", "extents(): without what is gone, and no error"),
@@ -81,9 +81,9 @@ def check_a_split_that_is_gone_stops_nobody(lab: Lab) -> None:
 @rule(
     "ALIGN-21",
     "a late split is read at once and counted under admit",
-    purpose="Late rows are dropped by Spark: who runs the query must be told, and nobody else may wait.",
+    purpose="Spark drops late rows: the progress must show them, and no other split may wait.",
     tested="A split with rows behind the watermark appears, and one with rows ahead.",
-    passes="All rows come, the watermark does not go back, and the report counts the late ones.",
+    passes="All rows come, the watermark does not go back, and the progress counts the late ones.",
     look_at=("starts() with first=False", "peek() of a split that has just been found"),
     needs=(Ability.LATE_SPLITS, Ability.COUNTED_POSITIONS),
     witness=("a late split",),
@@ -97,7 +97,7 @@ def check_a_late_split_is_read_and_counted_under_admit(lab: Lab) -> None:
 
     def all_are_read() -> bool:
         nonlocal counted
-        counted = max(counted, int((query.running.report() or {}).get("lateRowsTotal", 0)))
+        counted = max(counted, int((query.running.source_progress() or {}).get("lateRowsTotal", 0)))
         return set(lab.times) <= set(query.delivered)
 
     query.run_until(all_are_read, f"{len(lab.times)} rows were written and not all delivered")
@@ -114,7 +114,7 @@ def check_a_late_split_is_read_and_counted_under_admit(lab: Lab) -> None:
 @rule(
     "ALIGN-22",
     "the others wait for a late split under catch-up",
-    purpose="The user wants no more rows to be late than must be, so nobody may run ahead meanwhile.",
+    purpose="The user wants as few late rows as possible, so no split may run ahead meanwhile.",
     tested="With lateSplits=catch-up, a split with rows behind the watermark appears, and one with rows ahead.",
     passes="No row is read 10 s or more past the oldest unread one, the late ones included; all rows come.",
     look_at=("peek() of a split that has just been found", "lookup(): likewise"),
@@ -125,8 +125,8 @@ def check_a_late_split_is_read_and_counted_under_admit(lab: Lab) -> None:
 def check_others_wait_for_a_late_split_under_catch_up(lab: Lab) -> None:
     """Let a split with old rows appear, and others wait for it."""
     query, _ = _with_late_split(lab, lateSplits="catch-up")
-    known = len(query.batches)
-    since = {key: known for key in lab.times if key not in query.delivered}
+    first_batch = len(query.batches)
+    since = {key: first_batch for key in lab.times if key not in query.delivered}
     query.run_until_read(lab.rows)
     lab.saw("a late split")
     lab.refuse(past_the_bound(lab.written, lab.times, query.batches, 10 * SECOND_MS, since=since, catch_up=True))
@@ -138,7 +138,7 @@ def check_others_wait_for_a_late_split_under_catch_up(lab: Lab) -> None:
     "ALIGN-23",
     "a late split ends the query under fail",
     level=Level.SHOULD,
-    purpose="The user asked for no late row at all: a query that goes on has lost some.",
+    purpose="The user wants no late rows at all: a query that goes on has lost some.",
     tested="With lateSplits=fail, a split with rows behind the watermark appears.",
     passes="The query ends with a TidegateError, and none of the late rows is delivered.",
     look_at=("peek() of a split that has just been found",),
@@ -161,7 +161,7 @@ def check_a_late_split_ends_the_query_under_fail(lab: Lab) -> None:
 @rule(
     "ALIGN-24",
     "a row from the future stops nobody under ignore",
-    purpose="One clock that is wrong would park its split, and drag the watermark to where all other rows are late.",
+    purpose="One wrong clock would stop its split, and move the watermark so far that all other rows are late.",
     tested="With futureEventTime=ignore, a row of the year 2200 stands between others.",
     passes="All rows come, the others as if it had been without that one: within the bound, and none late.",
     look_at=("peek(): it steps over such rows", "latest(): it does not count them", "figures of a file or a page"),
@@ -185,7 +185,7 @@ def check_a_row_from_the_future_stops_nobody_under_ignore(lab: Lab) -> None:
 @rule(
     "ALIGN-25",
     "a row from the future is held alone",
-    purpose="It is to wait until its time has come; the rows of all other splits are not.",
+    purpose="It must wait until its time has come; the rows of other splits must not.",
     tested="With futureEventTime=hold, a split ends with a row of the year 2200, and others go on.",
     passes="All other rows come, and the row from the future does not; the watermark stays behind the others' last.",
     look_at=("peek(): under hold such a row counts by its time", "latest(): it is not read, so it does not count"),
@@ -209,7 +209,7 @@ def check_a_row_from_the_future_is_held_alone(lab: Lab) -> None:
     "ALIGN-26",
     "a row that is held comes once its time has come",
     level=Level.SHOULD,
-    purpose="A row that is held for longer is late by then; one that is held for less was not held.",
+    purpose="A row that is held for too long becomes late; one that is held for less was not held.",
     tested="With futureEventTime=hold and no skew allowed, a row is a second and a half ahead of the clock.",
     passes="It is delivered then, and not before.",
     look_at=("wall_clock(): seconds since the epoch, and on the move", "the unit of event times"),

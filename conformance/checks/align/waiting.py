@@ -1,4 +1,4 @@
-"""ALIGN: whom a split holds up, and for how long."""
+"""ALIGN: splits that hold others, and for how long."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _GROWING = (Ability.MANY_SPLITS, Ability.GROWING_SPLITS)
 @rule(
     "ALIGN-10",
     "a finished split lets the others go on",
-    purpose="A split that is over would stop all others for ever.",
+    purpose="A finished split would stop all others for ever.",
     tested="One split is read and finished; another one has rows minutes later, with a max drift of 10 s.",
     passes="The rows of the other one wait until the first is finished, and then come without any timeout.",
     look_at=("extents(): complete, once nothing can come any more",),
@@ -74,7 +74,7 @@ def check_a_split_at_its_end_holds_nobody_in_a_bounded_run(lab: Lab) -> None:
 @rule(
     "ALIGN-12",
     "an idle split lets the others go on after the timeout, and not before",
-    purpose="One quiet split would stop all others for ever; one let go too early has late rows when it goes on.",
+    purpose="One quiet split would stop all others for ever; one released too early has late rows when it goes on.",
     tested="One split is quiet; another one has rows a minute later, with a max drift of 10 s, idleTimeout of 30 s.",
     passes="For 29 s the other one waits; after 31 s its rows come.",
     look_at=("extents(): settled, which is true where nothing is hidden", "extents(): an end that moves without rows"),
@@ -101,7 +101,7 @@ def check_an_idle_split_lets_the_others_go_on_after_the_timeout(lab: Lab) -> Non
 @rule(
     "ALIGN-13",
     "a paused split never becomes idle",
-    purpose="It has rows, and only waits: were it idle, the watermark would pass them, and they would be late.",
+    purpose="It has rows, and only waits: if it became idle, the watermark would pass them, and they would be late.",
     tested="A split is paused for 2 minutes, with an idleTimeout of 30 s, while rows trickle in another one.",
     passes="No offset names it idle, the watermark does not pass it, and its rows come once the other one is idle.",
     look_at=("extents(): the end of a split that is not read just now",),
@@ -162,7 +162,7 @@ def check_an_idle_split_is_idle_after_a_restart(lab: Lab) -> None:
 @rule(
     "ALIGN-15",
     "a split that wakes holds the others again",
-    purpose="Rows that come in it next would be late, were the others to run ahead.",
+    purpose="Its next rows would be late if the others ran ahead.",
     tested="A split becomes idle, then gets rows that are in time; another one gets rows beyond the drift.",
     passes="The other one waits until the split that woke is idle once more.",
     look_at=("extents(): an end that does not move when rows come",),
@@ -242,7 +242,7 @@ def check_a_split_that_ends_in_holes_is_read_to_its_end(lab: Lab) -> None:
 @rule(
     "ALIGN-18",
     "a bounded run reads all there was at its start, and no more",
-    purpose="A run that goes on with what comes meanwhile may never end; less is not what was asked for.",
+    purpose="A run that goes on with new rows may never end; one that reads less leaves rows out.",
     tested="Trigger.AvailableNow reads aligned splits; after its first batch more rows come.",
     passes="The run ends with all rows that were there, and none of the later ones; the next run reads these.",
     look_at=("extents(): an end at the start of a run that leaves rows out",),

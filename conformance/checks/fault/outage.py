@@ -1,4 +1,4 @@
-"""FAULT: the other side fails while it is planned from and read."""
+"""FAULT: the other side fails during plans and reads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 _CONTRACT = "SplitReader.read: raises DeadlineError; enumerators/contract.py: its own deadline and its own retries"
 _HINTS = (
-    "time-outs of the client, also for connecting: without one it waits for ever",
+    "time-outs of the client, also for connecting: without them it waits for ever",
     "which errors of the client become ConnectorError, and which slip through",
     "a connection that broke and is used again",
 )
@@ -61,7 +61,7 @@ def check_a_broken_connection_costs_no_rows(lab: Lab) -> None:
     "FAULT-2",
     "slow answers double nothing",
     tier=Tier.FAULTS,
-    purpose="A request that is sent again because its answer is late may be answered twice.",
+    purpose="A request that is repeated because its answer is late may be answered twice.",
     tested=_TESTED.format("every answer takes a second"),
     passes=_PASSES,
     look_at=("an answer that belongs to an earlier request, after a time-out", *_HINTS),
@@ -103,10 +103,10 @@ def check_damaged_answers_are_never_believed(lab: Lab) -> None:
     with lab.harness.fault(Fault.CORRUPT):
         for number in range(4):
             read = Attempt(lab, f"reading {number}", lambda: lab.read(source, ranges, enumerator)).start().end()
-            if read.found is not None:
+            if read.result is not None:
                 lab.saw("rows that were read")
-                lab.compare(lab.keys(read.found), in_order=lab.can(Ability.ROW_POSITIONS))
-                for key, value in zip(lab.keys(read.found), lab.values(read.found), strict=True):
+                lab.compare(lab.keys(read.result), in_order=lab.can(Ability.ROW_POSITIONS))
+                for key, value in zip(lab.keys(read.result), lab.values(read.result), strict=True):
                     lab.expect(
                         value == values[key], f"row {key} has the value {value!r}, but {values[key]!r} was written"
                     )
@@ -117,9 +117,9 @@ def check_damaged_answers_are_never_believed(lab: Lab) -> None:
     "a crash of the other side costs no rows",
     tier=Tier.FAULTS,
     purpose="A broker that is killed and comes back must not end in lost or doubled rows.",
-    tested=_TESTED.format("the process that is read from is killed, before it comes back with all that it had"),
+    tested=_TESTED.format("the process of the other side is killed, before it comes back with all its data"),
     passes=_PASSES,
-    look_at=("what is remembered of the other side, such as sessions and leaders, and is no longer true", *_HINTS),
+    look_at=("stale knowledge of the other side, such as sessions and leaders", *_HINTS),
     needs=(Ability.FAULT_CRASH,),
     witness=("something that failed",),
     source=_CONTRACT,
@@ -135,11 +135,11 @@ def check_a_crash_of_the_other_side_costs_no_rows(lab: Lab) -> None:
     "FAULT-5",
     "a connection that breaks within a range doubles nothing",
     tier=Tier.FAULTS,
-    purpose="A reader that connects again goes on where it stood: at the row before it comes twice, behind it is lost.",
+    purpose="After a reconnect a reader must go on exactly after its last row: otherwise a row is doubled or lost.",
     tested="Of a range of some MB the first Arrow batch is taken; then every connection breaks, or the other "
     "side is killed, for a third of a second, while the others are asked for.",
     passes="The reader gives every row once, in order, or an error; another one gives every row once.",
-    look_at=("where the reader goes on after a time-out or a new connection", "pages that are asked for again"),
+    look_at=("the position of the reader after a time-out or a new connection", "pages that are asked for again"),
     witness=("rows that came after the break",),
     source="SplitReader.read: the records of every range, in position order",
 )
@@ -160,10 +160,10 @@ def check_a_connection_that_breaks_within_a_range_doubles_nothing(lab: Lab) -> N
         rest = Attempt(lab, "reading the rest", lambda: lab.keys(batches)).start()
         rest.wait(0.3)
     rest.end()
-    if rest.found:
+    if rest.result:
         lab.saw("rows that came after the break")
     if rest.error is None:
-        lab.compare(first + (rest.found or []))
+        lab.compare(first + (rest.result or []))
     lab.compare(lab.keys(source.reader(enumerator.snapshot()).read(task)))
 
 
@@ -183,10 +183,10 @@ def _during(lab: Lab, kind: Fault) -> tuple[Attempt[Json], Attempt[Batch]]:
     lab.tell("from now on all is well")
     query.stop()
     query.start()
-    if read.found is not None:
-        query.expect_same(read.found, query.batches[-1], "a batch, read during the fault and after it")
-    if planned.found not in (None, start):
-        query.offsets.append(json.dumps(planned.found))
+    if read.result is not None:
+        query.expect_same(read.result, query.batches[-1], "a batch, read during the fault and after it")
+    if planned.result not in (None, start):
+        query.offsets.append(json.dumps(planned.result))
         query.commit(query.read())
     query.run_until_read(lab.rows)
     lab.compare(query.delivered, in_order=lab.can(Ability.ROW_POSITIONS))

@@ -20,14 +20,14 @@ _HELD = 1
     "FAULT-6",
     "a stream fails with a sentence, and goes on afterwards",
     tier=Tier.FAULTS,
-    purpose="Who is woken at night by a query that failed needs to read why, and to start it again without a thought.",
+    purpose="People who are woken at night by a failed query need the reason, and a restart that just works.",
     tested="A stream has read rows; more come; its next run starts while every connection breaks, or "
     "the other side is killed, and one after that.",
     passes="The run that fails says why in one sentence, without a traceback of Python and without a secret; the next "
     "run delivers every row that is left, once.",
     look_at=(
         "which errors of the client become ConnectorError: others come with a traceback",
-        "texts of the client that are handed on, and hold what it was configured with",
+        "texts of the client that are passed on, and hold its configuration",
     ),
     witness=("a run that failed",),
     source="tidegate/errors.py: a message is one sentence, and never holds a secret",
@@ -57,13 +57,13 @@ def check_a_stream_fails_with_a_sentence_and_goes_on_afterwards(lab: Lab) -> Non
     "FAULT-7",
     "a killed driver costs no rows",
     tier=Tier.FAULTS,
-    purpose="Drivers are killed, by clusters and by machines that break; nobody can say at which moment.",
+    purpose="Clusters and broken machines kill drivers, at any moment.",
     tested="A driver in a process of its own streams into a file for each batch, and is killed (SIGKILL, with all that "
     "it started) when the second file is written and not committed; another one goes on from its checkpoint.",
     passes="The second batch is read again with the same rows, and the files hold every row once.",
     look_at=(
-        "what only close() frees, such as locks: a killed planner never calls it",
-        "what the enumerator keeps outside of its snapshot, and does not find again",
+        "resources that only close() releases, such as locks: a killed planner never calls it",
+        "state of the enumerator outside of its snapshot",
         "batches that hold other rows when they are read again",
     ),
     witness=("a batch that was read again",),

@@ -1,4 +1,4 @@
-"""LIFE: what is opened, closed, said and hidden."""
+"""LIFE: constructors, closing, options, messages and secrets."""
 
 from __future__ import annotations
 

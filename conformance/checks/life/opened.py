@@ -1,4 +1,4 @@
-"""LIFE: what is opened, what is closed, and what travels to other processes."""
+"""LIFE: constructors, closing, and pickling."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _CYCLES = 3
     "meanwhile is watched.",
     passes="No connection is made, no host is looked up, and no thread, process, socket or file is there that was not.",
     look_at=(
-        "clients that connect when they are made: make them when something is asked for",
+        "clients that connect when they are made: make them for the first request",
         "pools and executors in __init__",
         "arrow_schema, where enumerator() or reader() ask for it after with_schema()",
     ),
@@ -67,16 +67,16 @@ def check_constructors_open_nothing(lab: Lab) -> None:
 @rule(
     "LIFE-2",
     "a run leaves nothing open",
-    purpose="Drivers live for months and start query after query: what each leaves open adds up until none is left.",
+    purpose="Drivers live for months and start many queries: open resources of each add up until none are left.",
     tested=f"A query is started, read and stopped {_WARM_UP} times, and then {_CYCLES} times more.",
     passes="After the last stop there are no more threads, processes, sockets and files than after the first ones; "
     "what a pool keeps for the process may stay.",
     look_at=(
         "close() of the enumerator: every client, pool and thread that it made",
-        "what is opened again when close() came before",
+        "resources that are opened again after close()",
         "clients that are thrown away after an error",
     ),
-    source="SplitEnumerator.close: free what is held",
+    source="SplitEnumerator.close: release all resources",
 )
 def check_a_run_leaves_nothing_open(lab: Lab) -> None:
     """Start and stop a query several times."""
@@ -93,12 +93,12 @@ def check_a_run_leaves_nothing_open(lab: Lab) -> None:
 @rule(
     "LIFE-3",
     "a reader leaves nothing open",
-    purpose="Executors run thousands of tasks in one process, and Spark gives many up in the middle.",
+    purpose="Executors run thousands of tasks in one process, and Spark abandons many of them.",
     tested=f"A range is read {_WARM_UP + _CYCLES} times, each time to its end by one reader, and by another one only "
     "up to the first batch.",
     passes="There are no more threads, processes, sockets and files at the end than after the first times.",
     look_at=(
-        "what is closed behind a loop that yields: it needs a with or a finally",
+        "resources that are closed after a loop that yields: they need a with or a finally",
         "files and clients of a batch that was not asked for any more",
     ),
     witness=("a reader that is given up",),
@@ -127,8 +127,8 @@ def check_a_reader_leaves_nothing_open(lab: Lab) -> None:
     "LIFE-4",
     "close() may come at any time",
     level=Level.SHOULD,
-    purpose="close() is called where other things went wrong: an error of its own hides theirs.",
-    tested="Enumerators are closed before they were asked anything, after it, and twice.",
+    purpose="close() is called after other errors: an error of its own hides them.",
+    tested="Enumerators are closed before their first call, after it, and twice.",
     passes="Nothing is raised.",
     look_at=("attributes that only the first discover() sets", "clients that cannot be closed twice"),
     source="SplitEnumerator.close: perhaps twice",
@@ -198,7 +198,7 @@ def check_a_task_travels(lab: Lab) -> None:
     "LIFE-7",
     "a source cannot be changed",
     level=Level.SHOULD,
-    purpose="A source that changes while it is used differs from the copies that travelled before.",
+    purpose="A source that changes during use differs from its earlier copies.",
     tested="Each field of a source is set; a source is used.",
     passes="Setting a field raises, and after its use the source is equal to one that was just made.",
     look_at=("model_config of the subclass: frozen must stay True", "fields that are set in enumerator() or reader()"),
@@ -237,11 +237,11 @@ def _state_of(lab: Lab, source: Source) -> Json | None:
 def _expect_quiet(lab: Lab, what: str, make: Callable[[], _Made]) -> _Made:
     before = Resources.now()
     with acts() as done:
-        made = make()
+        instance = make()
     grown = Resources.now().beyond(before)
     lab.expect(not done, f"making {what} {' and '.join(dict.fromkeys(done))}")
     lab.expect(grown is None, f"making {what} leaves {grown}")
-    return made
+    return instance
 
 
 def _expect_no_growth(lab: Lab, what: str, cycle: Callable[[], None]) -> None:
@@ -251,7 +251,7 @@ def _expect_no_growth(lab: Lab, what: str, cycle: Callable[[], None]) -> None:
     before = Resources.now()
     for _ in range(_CYCLES):
         cycle()
-    # What ends by itself may take a moment.
+    # Resources that end by themselves may take a moment.
     lab.until(
         lambda: True if Resources.now().beyond(before) is None else None,
         lambda: f"after {_CYCLES} more {what} there are {Resources.now().beyond(before)}",
@@ -267,9 +267,11 @@ def _travelled(lab: Lab, what: str, source: Source) -> Source:
     return copy
 
 
-def _pickled(lab: Lab, what: str, made: object) -> None:
+def _pickled(lab: Lab, what: str, instance: object) -> None:
     try:
-        copy = pickle.loads(pickle.dumps(made))  # noqa: S301 - its own
+        copy = pickle.loads(pickle.dumps(instance))  # noqa: S301 - its own
     except Exception as error:
         raise lab.fail(f"{what} cannot be pickled: {type(error).__name__}: {error}") from error
-    lab.expect(copy == made, f"{what} is not equal to its copy from another process: {copy!r} instead of {made!r}")
+    lab.expect(
+        copy == instance, f"{what} is not equal to its copy from another process: {copy!r} instead of {instance!r}"
+    )

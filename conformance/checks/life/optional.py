@@ -1,4 +1,4 @@
-"""LIFE: the protocols that an enumerator may have on top."""
+"""LIFE: the optional protocols of an enumerator."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _AT_ONCE_S = 0.5
     "LIFE-14",
     "metrics are few numbers with the names of Spark",
     level=Level.SHOULD,
-    purpose="They stand in every progress of the query; other names and types are not found by dashboards.",
+    purpose="They are in every progress of the query; dashboards do not find other names and types.",
     tested="metrics() is called before and after splits were looked at.",
     passes=f"At most {_MOST_METRICS} names in camelCase, each with an int; the source is not asked for them.",
     look_at=("numbers of NumPy, floats and truths", "names with underscores", "a figure for each split: sum them up"),
@@ -59,9 +59,9 @@ def check_metrics_have_names_of_spark(lab: Lab) -> None:
     looked = [("before discover()", enumerator.metrics())]
     lab.discovered(enumerator)
     looked.append(("after discover()", _quietly(lab, "metrics()", enumerator.metrics)))
-    for when, found in looked:
-        lab.expect(len(found) <= _MOST_METRICS, f"there are {len(found)} metrics {when}")
-        for name, value in found.items():
+    for when, figures in looked:
+        lab.expect(len(figures) <= _MOST_METRICS, f"there are {len(figures)} metrics {when}")
+        for name, value in figures.items():
             lab.expect(re.fullmatch("[a-z][A-Za-z0-9]*", name), f"the metric {name!r} {when} is not in camelCase")
             lab.expect(type(value) is int, f"the metric {name!r} {when} is {value!r}, which is no int")
 
@@ -70,7 +70,7 @@ def check_metrics_have_names_of_spark(lab: Lab) -> None:
     "LIFE-15",
     "the other side's clock tells this time",
     level=Level.SHOULD,
-    purpose="What is in the future is told by it: milliseconds taken for seconds hold or drop every row.",
+    purpose="It decides which rows are in the future: milliseconds taken for seconds hold or drop every row.",
     tested="wall_clock() is called until it has gone on.",
     passes="It returns seconds since 1970, within a day of this machine's, and goes on, never back; nobody is asked.",
     look_at=(
@@ -103,8 +103,11 @@ def check_the_clock_is_of_this_time(lab: Lab) -> None:
     purpose="It is called before every plan, often with the same positions, and never for the last batch of a run.",
     tested="commit() is called with the same positions again and again, while nothing and while all is read; a run in "
     "which it was not called is followed by another one.",
-    passes="What is not committed can still be found and read; repeating changes nothing.",
-    look_at=("what is freed that the positions do not cover", "counters that add what was committed before"),
+    passes="Rows that are not committed can still be found and read; repeated calls change nothing.",
+    look_at=(
+        "resources released before the positions cover them",
+        "counters that add what was committed before",
+    ),
     witness=("rows that are not committed",),
     source="SupportsCommit.commit",
 )
@@ -116,8 +119,8 @@ def check_commit_may_be_repeated(lab: Lab) -> None:
     _commit(enumerator, {})
     ranges = lab.everything(enumerator)
     rows = lab.keys(lab.read(source, ranges, enumerator))
-    begin = {each.split_id: each.start for each in ranges}
-    end = {each.split_id: each.end for each in ranges}
+    begin = {part.split_id: part.start for part in ranges}
+    end = {part.split_id: part.end for part in ranges}
     state = enumerator.snapshot()
     for number in range(3):
         _commit(enumerator, begin)
@@ -127,11 +130,11 @@ def check_commit_may_be_repeated(lab: Lab) -> None:
         )
     enumerator.close()
     lab.saw("rows that are not committed")
-    # The run after one that ended before the offset of its last batch was committed.
+    # The run after one that ended before its last batch was committed.
     for number in range(2):
         enumerator = lab.enumerator(source, state, begin)
-        found = lab.keys(lab.read(source, _there(enumerator), enumerator))
-        lab.expect(sorted(found) == sorted(rows), f"run {number + 2} finds {len(found)} of {len(rows)} unread rows")
+        keys = lab.keys(lab.read(source, _there(enumerator), enumerator))
+        lab.expect(sorted(keys) == sorted(rows), f"run {number + 2} finds {len(keys)} of {len(rows)} unread rows")
         if number:
             for _ in range(3):
                 _commit(enumerator, end)
@@ -146,7 +149,7 @@ def check_commit_may_be_repeated(lab: Lab) -> None:
     tested="Every part of every split is read with the details that an enumerator gives, with those that it gives "
     "later, and with those of one that was restored; pickled, as they travel.",
     passes="The rows are the same.",
-    look_at=("a clock or a random id in details", "what only the run that discovered a split knows"),
+    look_at=("a clock or a random id in details", "facts that only the run that discovered a split knows"),
     source="SupportsDetails.details: the same rows for the same range",
 )
 def check_details_lead_to_the_same_rows(lab: Lab) -> None:
@@ -156,18 +159,20 @@ def check_details_lead_to_the_same_rows(lab: Lab) -> None:
     enumerator = lab.enumerator(source)
     _details(enumerator, ())
     whole = lab.everything(enumerator)
-    parts = [*whole, *(part for each in whole for part in _halves(each))]
+    parts = [*whole, *(part for entry in whole for part in _halves(entry))]
     first, asked_ms = _details(enumerator, parts), _now_ms()
     lab.until(lambda: _now_ms() > asked_ms or None, "the millisecond does not end")
     second = _details(enumerator, parts)
-    restored = lab.restarted(source, enumerator, {each.split_id: each.start for each in whole})
+    restored = lab.restarted(
+        source, enumerator, {part_of_whole.split_id: part_of_whole.start for part_of_whole in whole}
+    )
     third = _details(restored, parts)
     reader_state = enumerator.snapshot()
     for part, *answers in zip(parts, first, second, third, strict=True):
-        tasks = [pickle.loads(pickle.dumps(ReadTask((part,), (each,)))) for each in answers]  # noqa: S301 - its own
-        one, two, three = (lab.keys(source.reader(reader_state).read(task)) for task in tasks)
+        tasks = [pickle.loads(pickle.dumps(ReadTask((part,), (entry,)))) for entry in answers]  # noqa: S301 - its own
+        first_keys, two, three = (lab.keys(source.reader(reader_state).read(task)) for task in tasks)
         for other, when in ((two, "later"), (three, "after a restart")):
-            wrong = ordered_difference(f"{part} read with details, and with those given {when}", one, other)
+            wrong = ordered_difference(f"{part} read with details, and with those given {when}", first_keys, other)
             if wrong is not None:
                 raise lab.fail(wrong)
 
@@ -176,7 +181,7 @@ def check_details_lead_to_the_same_rows(lab: Lab) -> None:
     "LIFE-18",
     "costs add up",
     level=Level.SHOULD,
-    purpose="Batches are cut by bisecting costs: where a part costs more than the whole, limits are not held.",
+    purpose="Batches are cut by bisecting costs: if a part costs more than the whole, limits are not kept.",
     tested="cost() is asked for nothing, for splits alone and together, and for parts of them.",
     passes="Nothing costs nothing; splits together cost what they cost alone, up to rounding; a part costs no more "
     "than the whole, and its parts together no less; with positions_are_rows, rows are positions. Nobody is asked.",
@@ -194,23 +199,23 @@ def check_costs_add_up(lab: Lab) -> None:
     whole = lab.everything(enumerator)
 
     def cost(*ranges: SplitRange) -> Cost:
-        return cost_of({each.split_id: each for each in ranges})
+        return cost_of({part.split_id: part for part in ranges})
 
     together = _quietly(lab, "cost()", lambda: cost(*whole))
     lab.expect(cost() == Cost(), f"nothing costs {cost()}")
-    alone = [cost(each) for each in whole]
+    alone = [cost(whole_range) for whole_range in whole]
     for unit in ("rows", "bytes", "files"):
-        total, parts = getattr(together, unit), sum(getattr(each, unit) for each in alone)
+        total, parts = getattr(together, unit), sum(getattr(whole_range, unit) for whole_range in alone)
         # Each may have been rounded.
         lab.expect(abs(total - parts) <= len(alone), f"splits cost {parts} {unit} alone, and {total} together")
-        for each, of_all in zip(whole, alone, strict=True):
-            halves = [getattr(cost(half), unit) for half in _halves(each)]
+        for whole_range, of_all in zip(whole, alone, strict=True):
+            halves = [getattr(cost(half), unit) for half in _halves(whole_range)]
             of_whole = getattr(of_all, unit)
             lab.expect(
                 max(halves) <= of_whole <= sum(halves) + 1,
-                f"{each} costs {of_whole} {unit}, and its halves {' and '.join(map(str, halves))}",
+                f"{whole_range} costs {of_whole} {unit}, and its halves {' and '.join(map(str, halves))}",
             )
-    for part in [half for each in whole for half in _halves(each)] if positions_are_rows else []:
+    for part in [half for whole_range in whole for half in _halves(whole_range)] if positions_are_rows else []:
         rows, positions = cost(part).rows, part.end - part.start
         lab.expect(rows == positions, f"{part} costs {rows} rows, but has {positions} positions")
 
@@ -218,7 +223,9 @@ def check_costs_add_up(lab: Lab) -> None:
 def _there(enumerator: SplitEnumerator) -> list[SplitRange]:
     """Return a range for each split that holds anything."""
     extents = enumerator.extents(enumerator.discover())
-    return [SplitRange(s, each.begin, each.end) for s, each in sorted(extents.items()) if each.begin < each.end]
+    return [
+        SplitRange(s, extent.begin, extent.end) for s, extent in sorted(extents.items()) if extent.begin < extent.end
+    ]
 
 
 def _opened(lab: Lab) -> SplitEnumerator:
@@ -243,13 +250,13 @@ def _now_ms() -> int:
 def _details(enumerator: SplitEnumerator, ranges: Iterable[SplitRange]) -> list[Any]:
     if not isinstance(enumerator, SupportsDetails):
         raise _lacks(enumerator, SupportsDetails.__name__)
-    return [enumerator.details(each) for each in ranges]
+    return [enumerator.details(part) for part in ranges]
 
 
 def _quietly(lab: Lab, what: str, call: Callable[[], Any]) -> Any:
     """Return what a call returns that must not ask the source."""
     with acts() as done:
-        found = call()
+        result = call()
     lab.expect(not done, f"{what} {' and '.join(dict.fromkeys(done))}, but must not ask anyone")
     if lab.can(Ability.FAULT_SLOW):
         with lab.harness.fault(Fault.SLOW):
@@ -257,7 +264,7 @@ def _quietly(lab: Lab, what: str, call: Callable[[], Any]) -> Any:
             call()
             took_s = time.monotonic() - begun
         lab.expect(took_s < _AT_ONCE_S, f"{what} takes {took_s:.1f} s while the source is slow, but must not ask it")
-    return found
+    return result
 
 
 def _halves(whole: SplitRange) -> list[SplitRange]:

@@ -1,4 +1,4 @@
-"""LIFE: what a connector says, and what it keeps to itself."""
+"""LIFE: options, messages and secrets of a connector."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ _MALFORMED = {
     "lateSplits": "never",
 }
 _NONSENSE = "no such value"
-_QUIET_LOGGERS = ("numba",)  # says megabytes while it compiles, and knows nothing of sources
+_QUIET_LOGGERS = ("numba",)  # logs megabytes while it compiles, and knows nothing of sources
 
 
 @rule(
     "LIFE-8",
     "unknown options are refused",
     level=Level.SHOULD,
-    purpose="A misspelled option that is ignored is found out in production, if ever.",
+    purpose="An ignored misspelled option is found in production, if ever.",
     tested="Every option of the source is given with its last letter doubled.",
     passes="OptionError, in one sentence, names the option as it was given, and the one that was meant.",
     look_at=(
-        "fields_from_options(): it hands on what it does not know",
+        "fields_from_options(): it must pass on unknown options",
         "model_config of the subclass: extra must stay 'forbid'",
         "valid_options(): all that fields_from_options() takes",
     ),
@@ -63,12 +63,12 @@ _QUIET_LOGGERS = ("numba",)  # says megabytes while it compiles, and knows nothi
 def check_unknown_options_are_refused(lab: Lab) -> None:
     """Misspell every option."""
     for option in _options(lab):
-        given = option + option[-1]
-        error = refusal(lab, f"the option {given!r}", lambda: lab.source(**{given: "1"}), OptionError)  # noqa: B023
-        lab.expect(error is not None, f"the option {given!r}, which there is not, is taken without a word")
+        misspelled = option + option[-1]
+        error = refusal(lab, f"the option {misspelled!r}", lambda: lab.source(**{misspelled: "1"}), OptionError)  # noqa: B023
+        lab.expect(error is not None, f"the option {misspelled!r}, which there is not, is taken without a word")
         lab.expect(
-            given.lower() in str(error).lower() and f"'{option}'" in str(error),
-            f"the option {given!r} is refused without naming it, or {option!r}: {error}",
+            misspelled.lower() in str(error).lower() and f"'{option}'" in str(error),
+            f"the option {misspelled!r} is refused without naming it, or {option!r}: {error}",
         )
 
 
@@ -76,10 +76,13 @@ def check_unknown_options_are_refused(lab: Lab) -> None:
     "LIFE-9",
     "malformed values are refused",
     level=Level.SHOULD,
-    purpose="A value that is taken for something else, or that ends in a stack trace, costs an afternoon.",
+    purpose="A misread value, or one that ends in a stack trace, costs an afternoon.",
     tested=f"Malformed values are given to options that all sources have, and {_NONSENSE!r} to all others.",
     passes="OptionError, in one sentence, names the option, and the value where all sources have it.",
-    look_at=("validators that raise other errors than ValueError", "types of fields: an int is told from a text"),
+    look_at=(
+        "validators that raise other errors than ValueError",
+        "types of fields: an int is not a text",
+    ),
     source="Source.from_options",
     waits=False,
 )
@@ -103,7 +106,7 @@ def check_malformed_values_are_refused(lab: Lab) -> None:
     "options may be written in any case",
     level=Level.SHOULD,
     purpose="Spark's options are case-insensitive, and SQL lowers them: they must mean the same.",
-    tested="A source is made of options as they are documented, in upper case and in lower case.",
+    tested="A source is made from its options as documented, in upper case and in lower case.",
     passes="The sources are equal.",
     look_at=("from_options() of the subclass, and the harness, must not look for names as they are documented",),
     source="Source.from_options: names are case-insensitive",
@@ -114,15 +117,15 @@ def check_options_have_any_case(lab: Lab) -> None:
     options = {"maxDrift": "10 seconds", "failOnDataLoss": "false", "minPartitions": "3", **lab.harness.start_at_end}
     documented = lab.source(**options)
     for case in (str.lower, str.upper):
-        given = {case(name): value for name, value in options.items()}
-        lab.expect(documented == lab.source(**given), f"the options {', '.join(given)} mean something else")
+        respelled = {case(name): value for name, value in options.items()}
+        lab.expect(documented == lab.source(**respelled), f"the options {', '.join(respelled)} mean something else")
 
 
 @rule(
     "LIFE-11",
     "an error is one sentence",
     level=Level.SHOULD,
-    purpose="What went wrong is read by people at night: a KeyError of some library tells them nothing.",
+    purpose="People read errors at night: a KeyError of some library does not help them.",
     tested="A reader is to read a split that never was and, where there can be such, rows that were deleted.",
     passes="It yields no rows, or raises an error of tidegate in one sentence; of deleted rows it raises one that "
     "names the split.",
@@ -151,14 +154,14 @@ def check_an_error_is_one_sentence(lab: Lab) -> None:
 @rule(
     "LIFE-12",
     "secrets stay hidden",
-    purpose="Offsets, logs and errors are shared, copied and kept for years: a password in them is known to all.",
+    purpose="Offsets, logs and errors are shared, copied and kept for years: everybody knows a password in them.",
     tested="A query runs and fails while everything that it says is kept: texts of source, enumerator and reader, logs "
     "at DEBUG, offsets, reports, and errors with their causes.",
     passes="None of the harness's secrets is in any of it.",
     look_at=(
         "fields that hold secrets: repr=False, which also hides them in errors",
         "addresses with a password in logs and errors",
-        "what the snapshot holds of the options",
+        "options in the snapshot",
     ),
     witness=("an offset", "an error"),
     source="errors.py: a message never holds a secret; Source.reads",
@@ -169,11 +172,11 @@ def check_secrets_stay_hidden(lab: Lab) -> None:
     if not secrets:
         raise NotApplicableError("the harness names no secrets")
     for where, text in _said(lab, secrets):
-        found = [number for number, secret in enumerate(secrets) if secret in text]
+        leaked = [number for number, secret in enumerate(secrets) if secret in text]
         shown = text
         for secret in secrets:
             shown = shown.replace(secret, "*****")
-        lab.expect(not found, f"a secret is in {where}: {shown[:400]}")
+        lab.expect(not leaked, f"a secret is in {where}: {shown[:400]}")
 
 
 @rule(
@@ -200,8 +203,8 @@ def check_the_name_of_what_is_read(lab: Lab) -> None:
     "LIFE-19",
     "a place that is gone is an error of tidegate",
     level=Level.SHOULD,
-    purpose="Whoever runs a query knows tidegate's errors, and not those of the client that a connector is built on.",
-    tested="A place is filled and closed by its harness; what is there is looked for, and what was there is read.",
+    purpose="Users know tidegate's errors, but not those of the client that a connector is built on.",
+    tested="A harness fills a place and closes it; then its splits are discovered, and its rows are read.",
     passes="Each look and each reading raises an error of tidegate in one sentence, or goes well if the place is still "
     "there.",
     look_at=("an error of the client that is not mapped, such as one at the first connection",),
@@ -239,7 +242,7 @@ def _said(lab: Lab, secrets: list[str]) -> Iterator[tuple[str, str]]:
         yield "repr(reader)", repr(source.reader(None))
         query = Query(lab, source)
         query.run_until_read(rows)
-        report = query.running.report()
+        report = query.running.source_progress()
         query.stop()
         for offset in query.offsets:
             lab.saw("an offset")

@@ -1,4 +1,4 @@
-"""READ: what a range gives."""
+"""READ: the rows of a range."""
 
 from __future__ import annotations
 

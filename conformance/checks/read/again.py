@@ -37,7 +37,7 @@ _REPEATED = "SplitReader.read: the same range must yield the same rows every tim
     passes="Every reading gives the same rows with the same values in the same order.",
     look_at=(
         "a cursor or a group offset on the other side that moves by reading",
-        "an end that is not heeded when there is more",
+        "an end that is ignored when there are more rows",
         "a query without a total order, or one from the end",
         "a value such as the time of reading",
     ),
@@ -78,7 +78,7 @@ def check_a_range_gives_the_same_rows_after_a_restart(lab: Lab) -> None:
     source = lab.source()
     enumerator = lab.enumerator(source)
     ranges = lab.everything(enumerator)
-    starts = enumerator.starts([each.split_id for each in ranges], first=True)
+    starts = enumerator.starts([part.split_id for part in ranges], first=True)
     first = _whole(lab, source, ranges, enumerator)
     lab.tell("pickle the source")
     again: Source = pickle.loads(cloudpickle.dumps(source))  # type: ignore[no-untyped-call]  # noqa: S301 - just written
@@ -92,7 +92,7 @@ def check_a_range_gives_the_same_rows_after_a_restart(lab: Lab) -> None:
 @rule(
     "READ-11",
     "another process reads the same rows",
-    purpose="Executors are other processes, on other machines: they have what was pickled, and nothing else.",
+    purpose="Executors are other processes, on other machines: they only have pickled objects.",
     tested="A task is read here; then, in a fresh Python process in another time zone, a reader of the pickled source "
     "reads it.",
     passes="Both give the same rows with the same values.",
@@ -125,8 +125,8 @@ def read_all(source: Source, state: Json | None, task: ReadTask) -> list[pa.Reco
 @rule(
     "READ-12",
     "a reading that is abandoned harms no later one",
-    purpose="A limit or a failure ends a task in the middle, and the worker process goes on with the next.",
-    tested="Readings are left after their first batch, closed or not; then all is read by new readers, one by one.",
+    purpose="A limit or a failure ends a task early, and the worker process goes on with the next.",
+    tested="Readings are abandoned after their first batch, closed or not; then new readers read everything in turn.",
     passes="Every row comes once and in order.",
     look_at=("a connection that goes back to a pool with an answer unread", "an iterator that readers share"),
     source="SplitReader: one instance is made per Spark task",

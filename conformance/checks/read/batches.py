@@ -1,4 +1,4 @@
-"""READ: batches are what Spark takes: of one schema, valid, bounded, and made as they are asked for."""
+"""READ: batches as Spark takes them: of one schema, valid, bounded, and made lazily."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SMALL = 1_000
 _SMALL_ROWS = 3_000
 _MOST_BATCHES = 60
 _READINGS = 6
-_WHOLE = 0.9  # of the time that a reading takes: what comes after it was there already
+_WHOLE = 0.9  # of the time of a reading: a later batch was ready before
 
 
 @rule(
@@ -71,7 +71,7 @@ def check_every_batch_has_the_schema(lab: Lab) -> None:
     purpose="Spark trusts the buffers of a batch: a wrong one is garbage, or the end of the JVM.",
     tested="Every batch, also of empty texts, nulls and other alphabets, is validated in full.",
     passes="Arrow finds nothing, and no column that is not nullable holds a null.",
-    look_at=("buffers made by hand", "bytes put into a text column without a look", "a null where nullable is False"),
+    look_at=("buffers made by hand", "bytes put into a text column without a check", "a null where nullable is False"),
     source="pyarrow.RecordBatch.validate(full=True)",
 )
 def check_batches_are_valid(lab: Lab) -> None:
@@ -91,8 +91,8 @@ def check_batches_are_valid(lab: Lab) -> None:
 @rule(
     "READ-23",
     "a source that is told its columns gives the same",
-    purpose="Spark hands the columns back to every query: what was found out at load must not change by that.",
-    tested="The source is given the columns that it has itself, as Spark has them, and read.",
+    purpose="Spark passes the columns back to every query: this must not change them.",
+    tested="The source gets its own columns back, in Spark's form, and is read.",
     passes="Columns and rows are the same as before.",
     look_at=("with_schema()", "a type that Spark has no equal of"),
     source="Source.with_schema",
@@ -102,14 +102,19 @@ def check_told_columns_change_nothing(lab: Lab) -> None:
     lab.split(*after(*range(4)))
     source = lab.source()
     columns = schema_of(source)
-    told = source.with_schema(columns)
-    lab.expect(schema_of(told) == columns, f"columns that are told become others: {schema_of(told)}, not {columns}")
-    enumerator = lab.enumerator(told)
-    batches = lab.read(told, lab.everything(enumerator), enumerator)
+    with_columns = source.with_schema(columns)
+    lab.expect(
+        schema_of(with_columns) == columns,
+        f"columns that are told become others: {schema_of(with_columns)}, not {columns}",
+    )
+    enumerator = lab.enumerator(with_columns)
+    batches = lab.read(with_columns, lab.everything(enumerator), enumerator)
     lab.compare(lab.keys(batches))
     for batch in batches:
-        if not batch.schema.equals(told.arrow_schema, check_metadata=True):
-            raise lab.fail(f"a batch of a source that is told its columns differs: {_other(told.arrow_schema, batch)}")
+        if not batch.schema.equals(with_columns.arrow_schema, check_metadata=True):
+            raise lab.fail(
+                f"a batch of a source that is told its columns differs: {_other(with_columns.arrow_schema, batch)}"
+            )
 
 
 @rule(
@@ -138,7 +143,7 @@ def check_batches_are_bounded(lab: Lab) -> None:
 @rule(
     "READ-25",
     "the first batch does not wait for the last",
-    purpose="A reader that gathers everything first needs memory for all of it, and Spark waits.",
+    purpose="A reader that gathers everything first needs memory for everything, and Spark waits.",
     tested=f"A range of {_LARGE_ROWS * _LARGE // 1_000_000} MB is read {_READINGS} times, and its batches are timed.",
     passes=f"In one of them the first batch comes before {_WHOLE:.0%} of the time is over.",
     look_at=("a list of batches that is returned instead of yielded", "a result that is fetched whole"),
@@ -166,7 +171,7 @@ def check_the_first_batch_does_not_wait_for_the_last(lab: Lab) -> None:
     "READ-29",
     "small rows come together",
     level=Level.SHOULD,
-    purpose="Every batch costs Spark the same, however few its rows: one row a batch is a hundred times slower.",
+    purpose="Each batch costs Spark the same time: one row per batch is a hundred times slower.",
     tested=f"{_SMALL_ROWS:,} rows of {_SMALL:,} bytes are read by one range.",
     passes=f"They come in no more than {_MOST_BATCHES} batches.",
     look_at=("a count of bytes or rows that is not set back when a batch is yielded", "a batch for each row"),
@@ -181,8 +186,8 @@ def check_small_rows_come_together(lab: Lab) -> None:
     enumerator = lab.enumerator(source)
     batches = lab.read(source, lab.everything(enumerator), enumerator)
     lab.compare(lab.keys(batches))
-    found = len(batches)
-    lab.expect(found <= _MOST_BATCHES, f"{_SMALL_ROWS:,} rows of {_SMALL:,} bytes come in {found:,} batches")
+    count = len(batches)
+    lab.expect(count <= _MOST_BATCHES, f"{_SMALL_ROWS:,} rows of {_SMALL:,} bytes come in {count:,} batches")
 
 
 def _ignore(lab: Lab) -> dict[str, str]:
@@ -201,11 +206,11 @@ def _odd_batches(lab: Lab, source: Source) -> Iterator[pa.RecordBatch]:
     enumerator = lab.enumerator(source)
     ranges = lab.everything(enumerator)
     yield from lab.read(source, ranges, enumerator)
-    for each in ranges:
-        for start in range(each.start, each.end + 1):
-            for end in (start, start + 1, each.end):
-                if start <= end <= each.end:
-                    yield from lab.read(source, [type(each)(each.split_id, start, end)], enumerator)
+    for part in ranges:
+        for start in range(part.start, part.end + 1):
+            for end in (start, start + 1, part.end):
+                if start <= end <= part.end:
+                    yield from lab.read(source, [type(part)(part.split_id, start, end)], enumerator)
 
 
 def _large_task(lab: Lab, source: Source) -> tuple[ReadTask, Json | None]:
@@ -218,13 +223,13 @@ def _large_task(lab: Lab, source: Source) -> tuple[ReadTask, Json | None]:
 
 def _other(wanted: pa.Schema, batch: pa.RecordBatch) -> str:
     """Return the first thing in which a batch's schema differs."""
-    found = batch.schema
-    if found.names != wanted.names:
-        return f"its columns are {', '.join(found.names) or 'none'}, not {', '.join(wanted.names)}"
-    for one, other in zip(wanted, found, strict=True):
-        if not one.equals(other, check_metadata=True):
-            return f"its column {one.name!r} is {_field(other)}, not {_field(one)}"
-    return f"its metadata is {found.metadata}, not {wanted.metadata}"
+    schema = batch.schema
+    if schema.names != wanted.names:
+        return f"its columns are {', '.join(schema.names) or 'none'}, not {', '.join(wanted.names)}"
+    for field, other in zip(wanted, schema, strict=True):
+        if not field.equals(other, check_metadata=True):
+            return f"its column {field.name!r} is {_field(other)}, not {_field(field)}"
+    return f"its metadata is {schema.metadata}, not {wanted.metadata}"
 
 
 def _field(field: pa.Field) -> str:

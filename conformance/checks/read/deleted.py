@@ -1,4 +1,4 @@
-"""READ: what becomes of rows that are deleted before they are read."""
+"""READ: rows that are deleted before they are read."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _LARGE_ROWS = 12
 @rule(
     "READ-13",
     "deleted rows are data loss",
-    purpose="Rows that were promised and are gone must not be passed over in silence.",
+    purpose="Planned rows that are gone must not be skipped silently.",
     tested=f"Ranges are planned; the first {_TRIMMED} rows are deleted; the ranges are read.",
-    passes="The reader raises DataLossError, and does so every time.",
+    passes="The reader raises DataLossError, every time.",
     look_at=("a reader that begins at the first row that is left", "an error of the client that is not mapped"),
     needs=(Ability.RETENTION,),
     source=_RAISES,
@@ -52,9 +52,9 @@ def check_deleted_rows_are_data_loss(lab: Lab) -> None:
 @rule(
     "READ-14",
     "without failOnDataLoss the rest is read",
-    purpose="Who accepts the loss wants all that is left, and no more than that.",
+    purpose="A user who accepts the loss wants all remaining rows, and no others.",
     tested="As READ-13, with failOnDataLoss=false, and once more when all rows are deleted.",
-    passes="What is left comes once and in order, and then nothing.",
+    passes="The remaining rows come once and in order, and then none.",
     look_at=("reading that goes on at the wrong row after the gap", "waiting for rows that are gone"),
     needs=(Ability.RETENTION,),
     source="Source.fail_on_data_loss",
@@ -80,14 +80,14 @@ def _task_of_trimmed_rows(lab: Lab, source: Source) -> tuple[ReadTask, Json | No
 @rule(
     "READ-27",
     "the loss of one row is noticed, whichever range it is in",
-    purpose="Retention runs row by row: most often just the first rows of one range are gone.",
+    purpose="Retention deletes row by row: mostly only the first rows of one range are gone.",
     tested="Two splits are read; of one of them one row is deleted, then a third one. Ranges that begin at, before and "
     "behind the last row that is gone are read, alone and in one task with the other split.",
     passes="The reader raises DataLossError exactly where a row of the task is gone, and gives all rows otherwise.",
     look_at=(
         "an off-by-one where the start of a range is compared with the first row that is left",
-        "a look at the first range of a task only, or at the first rows of all splits",
-        "a look that needs a row that is left: ranges, and splits, of which nothing is left",
+        "a check of only the first range of a task, or of the first rows of all splits",
+        "a check that needs a remaining row: ranges and splits without any",
     ),
     needs=(Ability.RETENTION, Ability.ROW_POSITIONS),
     witness=("a range that lost its first row only", "a range that lost nothing", "a range that lost everything"),
@@ -104,7 +104,7 @@ def check_the_loss_of_one_row_is_noticed_in_every_range(lab: Lab) -> None:
         tasks = [lab.task(ranges, enumerator) for ranges in _around(placed, lab.splits[-1].rows[trimmed - 1].key)]
         lab.splits[-1].trim(trimmed)
         for task in tasks:
-            wanted = [key for each in task.ranges for key in _keys_of(placed, each)]
+            wanted = [key for part in task.ranges for key in _keys_of(placed, part)]
             gone = [key for key in wanted if not any(key in split.keys for split in lab.splits)]
             _expect_loss_or_all(lab, source, enumerator.snapshot(), task, wanted, gone)
 
@@ -112,10 +112,10 @@ def check_the_loss_of_one_row_is_noticed_in_every_range(lab: Lab) -> None:
 @rule(
     "READ-28",
     "rows that are deleted while they are read are not passed over",
-    purpose="A task may read for minutes: what retention deletes before it comes there is lost in silence.",
+    purpose="A task may read for minutes: rows that retention deletes before it reads them are lost silently.",
     tested=f"A range of {_LARGE_ROWS} values of {_LARGE // 1_000} KB is read; after its first batch all are deleted.",
-    passes="The reader gives all the rows, or raises DataLossError.",
-    look_at=("a range that is looked at once, and fetched in pages", "an empty page that is taken for the end"),
+    passes="The reader gives all rows, or raises DataLossError.",
+    look_at=("a range that is checked once, and fetched in pages", "an empty page that is taken for the end"),
     needs=(Ability.RETENTION,),
     source=_RAISES,
 )
@@ -128,13 +128,13 @@ def check_rows_that_are_deleted_while_they_are_read_are_data_loss(lab: Lab) -> N
     task = lab.task(lab.everything(enumerator), enumerator)
     wanted = split.keys
     reading = iter(source.reader(enumerator.snapshot()).read(task))
-    found = lab.keys([next(reading)])
+    keys = lab.keys([next(reading)])
     split.trim(_LARGE_ROWS)
     try:
-        found += lab.keys(reading)
+        keys += lab.keys(reading)
     except DataLossError:
         return
-    lab.expect(found == wanted, f"{len(wanted) - len(found)} rows are deleted after the first batch, and left out")
+    lab.expect(keys == wanted, f"{len(wanted) - len(keys)} rows are deleted after the first batch, and left out")
 
 
 def _around(placed: Mapping[SplitId, Mapping[int, Sequence[str]]], key: str) -> Iterator[list[SplitRange]]:
@@ -158,7 +158,7 @@ def _keys_of(placed: Mapping[SplitId, Mapping[int, Sequence[str]]], wanted: Spli
 def _expect_loss_or_all(
     lab: Lab, source: Source, state: Json | None, task: ReadTask, wanted: Sequence[str], gone: Sequence[str]
 ) -> None:
-    asked = listed([f"{each.split_id} from {each.start} to {each.end}" for each in task.ranges])
+    asked = listed([f"{part.split_id} from {part.start} to {part.end}" for part in task.ranges])
     if not gone:
         lab.saw("a range that lost nothing")
     elif len(gone) == len(wanted):
@@ -166,9 +166,9 @@ def _expect_loss_or_all(
     elif len(gone) == 1:
         lab.saw("a range that lost its first row only")
     try:
-        found = lab.keys(source.reader(state).read(task))
+        keys = lab.keys(source.reader(state).read(task))
     except DataLossError:
         lab.expect(gone, f"nothing is gone of {asked}, but the reader raises DataLossError")
         return
-    lab.expect(not gone, f"{listed(gone)} is gone of {asked}, but the reader gives {len(found)} rows and no error")
-    lab.expect(sorted(found) == sorted(wanted), f"{asked} gives {listed(found)}, and not {listed(wanted)}")
+    lab.expect(not gone, f"{listed(gone)} is gone of {asked}, but the reader gives {len(keys)} rows and no error")
+    lab.expect(sorted(keys) == sorted(wanted), f"{asked} gives {listed(keys)}, and not {listed(wanted)}")

@@ -1,4 +1,4 @@
-"""READ: which rows a range gives, and in which order."""
+"""READ: the rows of a range, and their order."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def check_rows_come_once_and_in_order(lab: Lab) -> None:
     "READ-2",
     "every cut of a range gives the same rows",
     purpose="Batches are cut anywhere, by budget and by time: a row at a cut must come once.",
-    tested="A split is read whole, and again cut in two at every position that there is.",
+    tested="A split is read whole, and again cut in two at every position.",
     passes="Both readings give the same rows in the same order.",
-    look_at=("whether start is inclusive and end exclusive", "whether reading begins at start or behind it"),
+    look_at=("whether start is inclusive and end exclusive", "whether reading begins at start or after it"),
     witness=("a cut between two rows",),
     source=_CONTRACT,
 )
@@ -78,7 +78,7 @@ def check_every_cut_of_a_range_gives_the_same_rows(lab: Lab) -> None:
     passes="A position gives the row that was appended there, and a range gives the rows of its positions.",
     look_at=(
         "a limit that is the end, and not the end less the start",
-        "a start of 0 or a count of 0 that means: none was given",
+        "a start of 0 or a count of 0 that is taken for a missing one",
         "pages, blocks or row groups that are not cut at start and end",
     ),
     witness=("a row at each side of a range",),
@@ -123,11 +123,11 @@ def check_a_task_reads_all_its_ranges(lab: Lab) -> None:
     source = lab.source()
     enumerator = lab.enumerator(source)
     pieces, left_out = [], []
-    for each in lab.everything(enumerator):
-        third = (each.end - each.start) // 3
-        first, last = each.start + third, each.end - third
-        pieces += [SplitRange(each.split_id, each.start, first), SplitRange(each.split_id, last, each.end)]
-        left_out.append(SplitRange(each.split_id, first, last))
+    for whole in lab.everything(enumerator):
+        third = (whole.end - whole.start) // 3
+        first, last = whole.start + third, whole.end - third
+        pieces += [SplitRange(whole.split_id, whole.start, first), SplitRange(whole.split_id, last, whole.end)]
+        left_out.append(SplitRange(whole.split_id, first, last))
     expected = {number: lab.keys(lab.read(source, [piece], enumerator)) for number, piece in enumerate(pieces)}
     if lab.keys(lab.read(source, left_out, enumerator)):
         lab.saw("a gap")
@@ -143,7 +143,7 @@ def check_a_task_reads_all_its_ranges(lab: Lab) -> None:
 @rule(
     "READ-5",
     "many rows come as one",
-    purpose="What is fetched in pages loses or doubles rows where two pages meet.",
+    purpose="Fetching in pages may lose or double rows where two pages meet.",
     tested=f"A split of {_MANY:,} rows is read by one range.",
     passes="Every row comes once and in order.",
     look_at=(
@@ -165,8 +165,8 @@ def check_many_rows_come_as_one(lab: Lab) -> None:
 
 @rule(
     "READ-6",
-    "empty ranges give nothing, and no ranges neither",
-    purpose="A task may come without rows; one that reads everything instead doubles them.",
+    "empty ranges give nothing, and no ranges give nothing",
+    purpose="A task may have no rows; if it reads everything instead, rows are doubled.",
     tested="Ranges that end where they start are read, at begin, middle and end; so is a task without ranges.",
     passes="No row comes, and no error.",
     look_at=("a limit of 0 that means no limit", "the first or last of no batches"),
@@ -177,21 +177,21 @@ def check_empty_ranges_give_nothing(lab: Lab) -> None:
     lab.split(*after(*range(4)))
     source = lab.source()
     enumerator = lab.enumerator(source)
-    for each in lab.everything(enumerator):
-        for at in sorted({each.start, (each.start + each.end) // 2, each.end}):
-            lab.tell(f"read {each.split_id} from {at} to {at}")
-            found = lab.keys(lab.read(source, [SplitRange(each.split_id, at, at)], enumerator))
-            lab.expect(not found, f"{each.split_id} from {at} to {at} gives {counted(len(found), 'row')}")
+    for whole in lab.everything(enumerator):
+        for at in sorted({whole.start, (whole.start + whole.end) // 2, whole.end}):
+            lab.tell(f"read {whole.split_id} from {at} to {at}")
+            keys = lab.keys(lab.read(source, [SplitRange(whole.split_id, at, at)], enumerator))
+            lab.expect(not keys, f"{whole.split_id} from {at} to {at} gives {counted(len(keys), 'row')}")
     lab.tell("read a task without ranges")
-    found = lab.keys(source.reader(enumerator.snapshot()).read(ReadTask(())))
-    lab.expect(not found, f"a task without ranges gives {counted(len(found), 'row')}")
+    keys = lab.keys(source.reader(enumerator.snapshot()).read(ReadTask(())))
+    lab.expect(not keys, f"a task without ranges gives {counted(len(keys), 'row')}")
 
 
 @rule(
     "READ-7",
     "holes cost no rows",
-    purpose="Positions are compared, never counted: who counts loses the rows behind a hole.",
-    tested="A split has holes before, between and behind its rows, also several in a row; it is cut everywhere.",
+    purpose="Positions are compared, never counted: counting loses the rows after a hole.",
+    tested="A split has holes before, between and after its rows, also several in a row; it is cut everywhere.",
     passes="Every row comes once and in order, wherever the range is cut.",
     look_at=(
         "a number of rows that is taken for a number of positions",
@@ -220,12 +220,12 @@ def check_holes_cost_no_rows(lab: Lab) -> None:
         if whole.end - whole.start > len(split.rows):
             lab.saw("a hole")
         for position in range(whole.start, whole.end):
-            found = lab.keys(lab.read(source, [SplitRange(whole.split_id, position, position + 1)], enumerator))
+            keys = lab.keys(lab.read(source, [SplitRange(whole.split_id, position, position + 1)], enumerator))
             head = lab.peeking(enumerator).peek({whole.split_id: position})[whole.split_id]
             due = int(head is not None and head.position == position)
             lab.expect(
-                len(found) == due,
-                f"position {position} of {whole.split_id} gives {listed(found)}, though peek() says that "
+                len(keys) == due,
+                f"position {position} of {whole.split_id} gives {listed(keys)}, though peek() says that "
                 f"{'a row stands' if due else 'no row stands'} there",
             )
         for cut in range(whole.start + 1, whole.end):
@@ -240,7 +240,7 @@ def check_holes_cost_no_rows(lab: Lab) -> None:
     "READ-8",
     "nothing but holes gives nothing",
     purpose="A task that waits for rows that will never come hangs the query.",
-    tested="What lies between two rows is read, which is nothing but holes.",
+    tested="The positions between two rows are read, which are all holes.",
     passes="No row comes, and reading ends.",
     look_at=("an empty answer that is asked for again until a row comes", "a null row in place of a hole"),
     needs=(Ability.HOLES,),
@@ -263,7 +263,5 @@ def check_nothing_but_holes_gives_nothing(lab: Lab) -> None:
             raise lab.fail(f"peek() finds no two rows in {whole.split_id}")
         rest = SplitRange(whole.split_id, first.position + 1, last.position)
         lab.saw("a hole")
-        found = lab.keys(lab.read(source, [rest], enumerator))
-        lab.expect(
-            not found, f"{rest.split_id} holds nothing from {rest.start} to {rest.end}, but gives {listed(found)}"
-        )
+        keys = lab.keys(lab.read(source, [rest], enumerator))
+        lab.expect(not keys, f"{rest.split_id} holds nothing from {rest.start} to {rest.end}, but gives {listed(keys)}")

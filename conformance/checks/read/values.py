@@ -50,7 +50,7 @@ _HUGE = 2_000_000
 @rule(
     "READ-15",
     "values come as they were written",
-    purpose="A value that changes on its way is wrong data that nobody notices.",
+    purpose="A changed value is wrong data that nobody notices.",
     tested="Rows have values of all kinds: empty, with quotes, line ends and blanks, of other alphabets, and words "
     "that look like something else.",
     passes="Every value is, character by character, what was written.",
@@ -65,10 +65,14 @@ def check_values_come_as_they_were_written(lab: Lab) -> None:
 @rule(
     "READ-16",
     "null is neither empty nor a word",
-    purpose="Null and empty mean different things to whoever reads the rows.",
+    purpose="Null and empty mean different things to the readers of rows.",
     tested="Values are null, empty, and the word null, next to each other.",
-    passes="Each comes as what it was.",
-    look_at=("a default for null in a client", "a format that has one sign for both", "a row left out for its null"),
+    passes="Each comes unchanged.",
+    look_at=(
+        "a default for null in a client",
+        "a format that has one sign for both",
+        "a row left out for a null",
+    ),
     needs=(Ability.NULL_VALUES,),
     source="SplitReader.read",
 )
@@ -82,7 +86,7 @@ def check_null_is_neither_empty_nor_a_word(lab: Lab) -> None:
 @rule(
     "READ-17",
     "huge values come whole",
-    purpose="A limit that nobody knows of cuts values, or ends the query, on the day that a large one comes.",
+    purpose="An unknown limit cuts values, or ends the query, on the day when a large one comes.",
     tested=f"A value of {_HUGE // 1_000_000} MB lies between small ones.",
     passes="All come whole and in order.",
     look_at=("a limit on what one answer holds", "a row that does not fit, and is left out", "offsets of 16 bits"),
@@ -96,10 +100,10 @@ def check_huge_values_come_whole(lab: Lab) -> None:
 @rule(
     "READ-18",
     "event times do not change what is read",
-    purpose="A range is defined by positions. Who sorts or filters by time gives other rows for every cut.",
+    purpose="A range is defined by positions. Sorting or filtering by time gives other rows for every cut.",
     tested="Rows of a split are out of event-time order, some at the same time, and a few years apart.",
     passes="All come once, and in the order of their positions.",
-    look_at=("a query that is ordered by time", "rows that are left out for what planning thinks of them"),
+    look_at=("a query that is ordered by time", "rows that are left out because planning leaves them out"),
     needs=(Ability.DISORDER,),
     source="SplitReader.read: in position order",
 )
@@ -183,15 +187,15 @@ def _expect_values(lab: Lab, values: Mapping[str, str | None]) -> None:
     enumerator = lab.enumerator(source)
     batches = lab.read(source, lab.everything(enumerator), enumerator)
     lab.compare(lab.keys(batches))
-    for (name, wanted), found in zip(values.items(), lab.values(batches), strict=True):
-        lab.expect(found == wanted, f"{name} was written, {_named(wanted)}, and {_unlike(wanted, found)} was read")
+    for (name, wanted), read in zip(values.items(), lab.values(batches), strict=True):
+        lab.expect(read == wanted, f"{name} was written, {_named(wanted)}, and {_unlike(wanted, read)} was read")
 
 
-def _unlike(wanted: str | None, found: str | None) -> str:
-    if wanted is None or found is None or max(len(wanted), len(found)) <= 40:
-        return _named(found)
-    at = _first_difference(wanted, found)
-    return f"{_named(found)}, other from character {at:,} on,"
+def _unlike(wanted: str | None, read: str | None) -> str:
+    if wanted is None or read is None or max(len(wanted), len(read)) <= 40:
+        return _named(read)
+    at = _first_difference(wanted, read)
+    return f"{_named(read)}, other from character {at:,} on,"
 
 
 def _first_difference(first: Sequence[str], second: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""SPARK: as Spark runs it."""
+"""SPARK: queries that Spark runs."""
 
 from __future__ import annotations
 

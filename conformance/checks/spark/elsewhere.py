@@ -29,8 +29,8 @@ def _written(lab: Lab) -> None:
     tested="A new driver with two executors streams, and every task fails after its first rows and is tried again.",
     passes="Every row comes once.",
     look_at=(
-        "what the source holds: only what can be pickled, such as options, and nothing that is open",
-        "what the reader takes from the process that planned: files, environment, module variables",
+        "fields of the source: only values that can be pickled, such as options, and no open resources",
+        "parts of the planner's process that the reader needs: files, environment, module variables",
         "a reader that takes away or marks what it reads",
     ),
     witness=("a task that was tried again",),
@@ -42,11 +42,11 @@ def check_a_cluster_reads_it_also_when_tasks_fail(lab: Lab) -> None:
     source = lab.source(minPartitions="2")
     lab.tell("stream on two executors, where every first attempt of a task fails")
     with another_driver(lab) as driver:
-        found: Delivered = driver.call(read_on_cluster, source, lab.harness.key_column, str(folder(lab)))
-    if found.retries:
+        delivered: Delivered = driver.call(read_on_cluster, source, lab.harness.key_column, str(folder(lab)))
+    if delivered.retries:
         lab.saw("a task that was tried again")
-    lab.tell(f"{len(found.keys)} rows came from {found.executors} executors")
-    lab.compare(found.keys, in_order=False)
+    lab.tell(f"{len(delivered.keys)} rows came from {delivered.executors} executors")
+    lab.compare(delivered.keys, in_order=False)
 
 
 @rule(
@@ -57,7 +57,7 @@ def check_a_cluster_reads_it_also_when_tasks_fail(lab: Lab) -> None:
     purpose="Notebooks and managed Sparks are clients without Java, where no source works that needs SparkContext.",
     tested="A client of Spark Connect, with a server of its own, streams with Trigger.AvailableNow.",
     passes="Every row comes once.",
-    look_at=("what the source holds: it goes from the client to the server by pickle", "any use of sparkContext"),
+    look_at=("fields of the source: pickle takes it from the client to the server", "any use of sparkContext"),
     source="Source: it travels to the planner process and to every executor",
 )
 def check_spark_connect_reads_it(lab: Lab) -> None:

@@ -1,4 +1,4 @@
-"""SPARK: what Spark's planner process is asked, without a session of Spark."""
+"""SPARK: calls of Spark's planner process, without a session of Spark."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _written(lab: Lab) -> int:
     "where the enumerator has cost().",
     passes="Under each limit all rows come once; with ReadMaxRows no batch has more, with ReadAllAvailable there is "
     "one batch, and ReadMinRows does not keep back what is enough.",
-    look_at=("cost(): what ranges are said to cost", "positions_are_rows, which must be true only where it is"),
+    look_at=("cost(): of the ranges", "positions_are_rows, which must be true only where it is"),
     source="SupportsCost.cost; pyspark.sql.streaming.datasource",
 )
 def check_every_read_limit_is_kept(lab: Lab) -> None:
@@ -83,10 +83,10 @@ def check_every_read_limit_is_kept(lab: Lab) -> None:
     "are pickled on the way, as Spark does.  The first process has ended when they are read again.",
     passes="All three are equal, their rows come once, and a batch of nothing has no partitions.",
     look_at=(
-        "cost(): anything that depends on what was asked before, for it decides how a batch is divided",
+        "cost(): anything that depends on earlier calls, because it decides how a batch is divided",
         "details() that cannot be pickled, or that mean something only in the process that made them",
     ),
-    source="SupportsDetails.details; SplitReader.read: also when the process that planned it is gone",
+    source="SupportsDetails.details; SplitReader.read: even after the process that planned it has ended",
 )
 def check_partitions_are_the_same_whenever_they_are_asked_for(lab: Lab) -> None:
     """Ask for partitions again."""
@@ -103,7 +103,7 @@ def check_partitions_are_the_same_whenever_they_are_asked_for(lab: Lab) -> None:
             empty = run.tasks(batch.end, batch.end)
             lab.expect(not empty, f"between an offset and itself there are {len(empty)} partitions: {empty}")
             state = batch.end.get("enumerator")
-            read = [each for task in now for each in source.reader(state).read(task)]
+            read = [batch_read for task in now for batch_read in source.reader(state).read(task)]
             first, again = sorted(lab.keys(batch.read)), sorted(lab.keys(read))
             lab.expect(first == again, f"batch {number} reads {first}, and when its planner has ended, {again}")
             nothing = lab.keys(source.reader(state).read(ReadTask(())))
@@ -112,9 +112,9 @@ def check_partitions_are_the_same_whenever_they_are_asked_for(lab: Lab) -> None:
 
 def _expect_same(lab: Lab, what: str, first: Sequence[ReadTask], second: Sequence[ReadTask]) -> None:
     # What details lead to is seen by reading.
-    one, other = ([task.ranges for task in tasks] for tasks in (first, second))
-    if one == other:
+    ranges, other = ([task.ranges for task in tasks] for tasks in (first, second))
+    if ranges == other:
         return
-    number = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), -1)
-    shown = f"{one[number]} and {other[number]}" if number >= 0 else f"{len(one)} and {len(other)} of them"
+    number = next((n for n, (a, b) in enumerate(zip(ranges, other, strict=False)) if a != b), -1)
+    shown = f"{ranges[number]} and {other[number]}" if number >= 0 else f"{len(ranges)} and {len(other)} of them"
     raise lab.fail(f"{what}, are not the same: {shown}")

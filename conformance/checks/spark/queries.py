@@ -37,7 +37,7 @@ def _written(lab: Lab, rows: int = 4) -> list[Split]:
     "SPARK-1",
     "a batch query reads what was written",
     tier=Tier.SPARK,
-    purpose="spark.read is how people look at what a source holds, and how they fill a table for the first time.",
+    purpose="People use spark.read to look at a source, and to fill a table for the first time.",
     tested="spark.read over two splits, one row with text that is not ASCII, one empty, and one null.",
     passes="The schema is that of the source, and every row comes once, with the value and event time that it was "
     "written with.",
@@ -81,8 +81,8 @@ def check_a_batch_query_reads_what_was_written(lab: Lab) -> None:
     "more rows in old splits and in a new one.  Spark never tells a run's last commit.",
     passes="The first and the third run deliver what is new, each row once, and the second delivers nothing.",
     look_at=(
-        "enumerator(state): what a run begins with is only its snapshot",
-        "starts(), which must not be asked for what a checkpoint knows",
+        "enumerator(state): a run begins with only its snapshot",
+        "starts(), which is not called for splits in the checkpoint",
         "whether the source works in another process than the one that made it",
     ),
     source="SplitEnumerator.snapshot; SupportsCommit.commit: not for a run's last batch",
@@ -114,7 +114,7 @@ def check_a_stream_reads_everything_once_run_after_run(lab: Lab) -> None:
     passes="All readings of a batch give the same rows, and the stream goes on behind it.",
     look_at=(
         "a reader that takes away or marks what it reads, as queues do",
-        "a reader that asks what is there now, not what its range says",
+        "a reader that reads the present rows instead of its range",
         "what the reader needs of the planner: only the snapshot and details() are there after a restart",
     ),
     witness=("a batch that was read again after a restart",),
@@ -182,7 +182,7 @@ def check_a_running_stream_takes_what_comes(lab: Lab) -> None:
     look_at=(
         "close() of the enumerator: threads and processes that it leaves running",
         "threads that are not daemons, for which Python waits at its end",
-        "connections of the reader that are kept, and are never closed when nobody uses them",
+        "unused connections of the reader that are kept and never closed",
     ),
     witness=("a planner process",),
     source="SplitEnumerator.close; FLINK-28185",
@@ -260,7 +260,7 @@ def check_batches_of_an_aligned_stream_keep_the_bound(lab: Lab) -> None:
     tested="A batch query and a stream are loaded with an option that nobody knows.",
     passes="load() fails with one sentence that names the option, without a traceback.",
     look_at=(
-        "fields_from_options(): it must hand over what it does not know",
+        "fields_from_options(): it must pass on unknown options",
         "a constructor that raises other errors",
     ),
     source="Source.from_options: one sentence, for the first option that is unknown or malformed",

@@ -1,4 +1,4 @@
-"""SPLIT: which splits there are."""
+"""SPLIT: discovery of splits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SPLIT: what becomes of splits: they grow, end, lose rows and go."""
+"""SPLIT: changes of splits: they grow, end, lose rows and vanish."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
     purpose="A position past the end is taken for data loss, or its rows are skipped when they come again.",
     tested="A split is empty, then grows row by row; extents() is asked several times after each.",
     passes="Begin and end are ints, the begin is not past the end, and neither ever goes back.",
-    look_at=("an end that is asked from a replica that lags behind", "an extent of an empty split", "numbers of NumPy"),
+    look_at=("an end from a replica that lags behind", "an extent of an empty split", "numbers of NumPy"),
     source="SplitEnumerator.extents",
 )
 def check_an_end_never_goes_back(lab: Lab) -> None:
@@ -57,7 +57,7 @@ def check_an_end_never_goes_back(lab: Lab) -> None:
     "starts and stops are there for every split",
     purpose="A split without a start is never read; one with a wrong start loses its first rows.",
     tested="starts() and stops() are asked for splits with rows and without; all rows are read from the starts on.",
-    passes="There is one answer for every split, an int or for stops perhaps None, and no row lies before a start.",
+    passes="There is one answer for every split, an int, or None for a stop, and no row is before a start.",
     look_at=("splits that are empty", "a start that is the last row instead of the next"),
     source="SplitEnumerator.starts and stops",
 )
@@ -89,7 +89,7 @@ def check_starts_and_stops_answer_for_every_split(lab: Lab) -> None:
     "SPLIT-13",
     "what is appended later is read, too",
     purpose="A query that has come to the end must go on when rows come.",
-    tested="A query reads all there is; three times, a row is appended and the query goes on.",
+    tested="A query reads all rows; three times, a row is appended and the query goes on.",
     passes="Every row is delivered, once.",
     look_at=("stops(), which must be None unless an end is configured", "extents() from a cache", "Extent.complete"),
     source="SplitEnumerator.extents: called before every plan",
@@ -110,13 +110,13 @@ def check_what_is_appended_later_is_read(lab: Lab) -> None:
 @rule(
     "SPLIT-14",
     "a split is complete only once nothing can come",
-    purpose="A complete split holds nobody, so rows that come after it are late; one that never is holds all others.",
-    tested="A split is looked at while it is empty and while it grows, finished, and looked at again.",
-    passes="One that can grow is complete after the finish, not before; a complete one never grows, and has all rows.",
+    purpose="A complete split holds nobody, so its later rows are late; one that never completes holds all others.",
+    tested="A split is looked at while it is empty and while it grows; it is finished, and looked at again.",
+    passes="A split is complete after the finish, not before; a complete one never grows, and has all rows.",
     look_at=(
         "the order in which end and completeness are asked: completeness first",
         "a finish that is never looked for",
-        "a split without rows, which is not over for that",
+        "a split without rows, which is not complete for that reason",
     ),
     needs=(Ability.FINITE_SPLITS,),
     witness=("a split that is complete",),
@@ -158,7 +158,7 @@ def check_a_split_is_complete_only_once_nothing_comes(lab: Lab) -> None:
     "an empty split waits for its first row",
     purpose="A split that is found before its first row begins where that row will be.",
     tested="A query looks at a split without rows; then its first rows come.",
-    passes="They are delivered, the very first included.",
+    passes="They are delivered, also the very first.",
     look_at=("starts() of an empty split", "extents() of an empty split: begin and end are the next position"),
     source="SplitEnumerator.starts",
 )
@@ -174,9 +174,9 @@ def check_an_empty_split_waits_for_its_first_row(lab: Lab) -> None:
 @rule(
     "SPLIT-16",
     "a removed split is missing from the answer, and harms no other",
-    purpose="A planner that fails because a split vanished fails all others with it.",
-    tested="One of two splits is deleted; discover(), and extents() of both, are asked; what is left is read.",
-    passes="The deleted one is not discovered any more, extents() does not fail, and the other's rows are all there.",
+    purpose="A planner that fails because a split vanished fails for all other splits, too.",
+    tested="One of two splits is deleted; discover() and extents() of both are called; the remaining rows are read.",
+    passes="The deleted one is not discovered any more, extents() does not fail, and all rows of the other are read.",
     look_at=("extents() of a split that has just vanished: leave it out", "discover() from a cache"),
     needs=(Ability.REMOVABLE_SPLITS,),
     source="SplitEnumerator.discover and extents",
@@ -193,7 +193,7 @@ def check_a_removed_split_is_missing_and_harms_no_other(lab: Lab) -> None:
     extents = enumerator.extents(before)
     lab.expect(set(extents) <= set(before), f"extents() says something of {listed(sorted(set(extents) - set(before)))}")
     now = lab.until(
-        lambda: None if set(names) & (found := set(enumerator.discover())) else found,
+        lambda: None if set(names) & (discovered := set(enumerator.discover())) else discovered,
         f"{listed(names)} is deleted, but still discovered",
     )
     lab.expect(now, "a split is deleted, and the other is not discovered any more either")
@@ -206,11 +206,11 @@ def check_a_removed_split_is_missing_and_harms_no_other(lab: Lab) -> None:
 @rule(
     "SPLIT-17",
     "rows that go with a removed split are data loss",
-    purpose="Rows that were never read are gone, and nobody would know.",
-    tested="One of two splits is deleted before it was read; forget() and lost() are asked, and a query goes on.",
+    purpose="Otherwise nobody knows that unread rows are gone.",
+    tested="One of two splits is deleted before it was read; forget() and lost() are called, and a query goes on.",
     passes="forget() does not name it, lost() does, and the query ends with a DataLossError that names it.",
     look_at=(
-        "forget(), which may name only what is read to its end",
+        "forget(), which may name only splits that are read to their ends",
         "lost(), which must ask whether the split exists",
     ),
     needs=(Ability.REMOVABLE_SPLITS,),
@@ -241,8 +241,8 @@ def check_rows_that_go_with_a_split_are_data_loss(lab: Lab) -> None:
     query.start()
     try:
         query.rest()
-    except DataLossError as found:
-        error = found
+    except DataLossError as loss:
+        error = loss
     else:
         raise lab.fail(f"{listed(names)} is deleted with an unread row, and the query goes on")
     named = [name for name in names if name in str(error)]
@@ -252,10 +252,10 @@ def check_rows_that_go_with_a_split_are_data_loss(lab: Lab) -> None:
 @rule(
     "SPLIT-18",
     "without failOnDataLoss the others go on when a split is removed",
-    purpose="Who accepts the loss wants the rest, and a split that is gone must not hold the others.",
+    purpose="A user who accepts the loss wants the rest, and a deleted split must not hold the others.",
     tested="The older of two splits is deleted while the younger waits for it; failOnDataLoss is false.",
     passes="All rows of the other are delivered.",
-    look_at=("a reader or an enumerator that raises in spite of the option", "a cache that still has the split"),
+    look_at=("a reader or an enumerator that raises despite the option", "a cache that still has the split"),
     needs=(Ability.REMOVABLE_SPLITS,),
     witness=("a split that waits",),
     source="Source.fail_on_data_loss",
@@ -280,9 +280,9 @@ def check_without_fail_on_data_loss_the_others_go_on(lab: Lab) -> None:
 @rule(
     "SPLIT-19",
     "a split begins where its rows do",
-    purpose="By the begin a planner knows that rows are gone before anything tries to read them.",
+    purpose="By the begin a planner learns that rows are gone, before a reader tries to read them.",
     tested="The first rows of a split are deleted, then all of them.",
-    passes="The begin moves past what was deleted, no further than the first row that is left, and never past the end.",
+    passes="The begin moves past the deleted rows, not past the first remaining row, and never past the end.",
     look_at=("a begin that is always 0", "a begin of a split whose rows are all deleted: it is the end"),
     needs=(Ability.RETENTION,),
     source="Extent.begin",
@@ -292,7 +292,7 @@ def check_a_split_begins_where_its_rows_do(lab: Lab) -> None:
     split = lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(4)))
     source = lab.source()
     enumerator = lab.enumerator(source)
-    before = {each.split_id: Extent(each.start, each.end) for each in lab.everything(enumerator)}
+    before = {whole.split_id: Extent(whole.start, whole.end) for whole in lab.everything(enumerator)}
     for trimmed in (2, 4):
         begins = {name: extent.begin for name, extent in before.items()}
         split.trim(trimmed)
@@ -326,7 +326,7 @@ def _only_of(lab: Lab, source: Source, enumerator: SplitEnumerator, wanted: Spli
     """Return the splits that hold rows of one of the kit's splits."""
     keys = set(wanted.keys)
     return [
-        each.split_id
-        for each in lab.everything(enumerator)
-        if keys.intersection(lab.keys(lab.read(source, [each], enumerator)))
+        whole.split_id
+        for whole in lab.everything(enumerator)
+        if keys.intersection(lab.keys(lab.read(source, [whole], enumerator)))
     ]

@@ -1,4 +1,4 @@
-"""SPLIT: where splits begin whose first rows are deleted."""
+"""SPLIT: the begins of splits with deleted first rows."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = [
 @rule(
     "SPLIT-20",
     "a begin moves with every row that is deleted, and for its own split alone",
-    purpose="A begin that lags by one row hides the loss of one, and a begin of another split invents a loss.",
-    tested="Of one of two splits the rows are deleted one by one, up to the last.",
+    purpose="A begin that lags by one row hides the loss of a row; the begin of another split invents a loss.",
+    tested="The rows of one of two splits are deleted one by one, up to the last.",
     passes="The begin lies behind the last row that is gone, and not behind the first that is left. The other split "
     "begins where it began.",
     look_at=("an off-by-one in the begin", "a query for the first row of all splits, and not of one"),
@@ -43,8 +43,8 @@ def check_a_begin_moves_with_every_row_that_is_deleted(lab: Lab) -> None:
         name, gone_at = stands[row.key]
 
         def moved(name: str = name, gone_at: int = gone_at) -> Mapping[str, Extent] | None:
-            found = enumerator.extents(enumerator.discover())
-            return found if name not in found or found[name].begin > gone_at else None
+            extents = enumerator.extents(enumerator.discover())
+            return extents if name not in extents or extents[name].begin > gone_at else None
 
         extents = lab.until(moved, f"the row at {gone_at} of {name!r} is deleted, but it does not begin behind it")
         for key in split.keys:
@@ -59,9 +59,9 @@ def check_a_begin_moves_with_every_row_that_is_deleted(lab: Lab) -> None:
 @rule(
     "SPLIT-21",
     "a query begins with the rows that are left",
-    purpose="Of an old split the first rows are gone before a query comes: that is no loss, and nothing to wait for.",
-    tested="First rows of a split are deleted; a query begins; another split comes whose first row is deleted, too.",
-    passes="All rows that are left come, in both, and failOnDataLoss has nothing to say.",
+    purpose="First rows that are gone before a query begins are no data loss, and nothing to wait for.",
+    tested="The first rows of a split are deleted; a query begins; another split with a deleted first row comes.",
+    passes="All remaining rows of both come, and failOnDataLoss does not complain.",
     look_at=("starts(): the begin, and not 0", "starts() with first=False: likewise"),
     needs=(Ability.RETENTION,),
     source="SplitEnumerator.starts",

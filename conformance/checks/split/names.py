@@ -1,4 +1,4 @@
-"""SPLIT: which splits there are, and what they are called."""
+"""SPLIT: discovery of splits, and their names."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SPLIT_ID = "SplitId: names a split for ever"
 @rule(
     "SPLIT-1",
     "a late split is read from its beginning",
-    purpose="The first rows of a split that comes during a run are lost otherwise.",
+    purpose="Otherwise the first rows of a split that comes during a run are lost.",
     tested="A query reads one split; a second one with rows appears; the query goes on.",
     passes="All rows of the second split are delivered, the first one included.",
     look_at=("starts() with first=False", "discover(), which must look again each time"),
@@ -56,10 +56,10 @@ def check_a_late_split_is_read_from_its_beginning(lab: Lab) -> None:
 @rule(
     "SPLIT-2",
     "a late split is read from its beginning, though the stream begins at the end",
-    purpose="Who skips what is there at the start does not want to lose what comes later.",
-    tested="A query that begins at the end has looked once; then a split with rows appears.",
-    passes="All rows of the late split are delivered, and none that was there before.",
-    look_at=("starts() with first=False, which must not heed the option", "a start that is looked up again later"),
+    purpose="A user who skips existing rows does not want to lose later ones.",
+    tested="A query begins at the end, and looks once; then a split with rows appears.",
+    passes="All rows of the late split are delivered, and no earlier row.",
+    look_at=("starts() with first=False, which must ignore the option", "a start that is looked up again later"),
     needs=(Ability.LATE_SPLITS, Ability.START_AT_END),
     source="SplitEnumerator.starts",
 )
@@ -78,12 +78,12 @@ def check_a_late_split_is_read_though_the_stream_begins_at_the_end(lab: Lab) -> 
 @rule(
     "SPLIT-3",
     "the first look finds every split",
-    purpose="A bounded run (Trigger.AvailableNow) reads what its first look finds, and nothing else.",
-    tested="Five splits are made, each with a row; a new enumerator looks once, and what it finds is read.",
-    passes="The rows of all five are there.",
-    look_at=("a list that comes in pages", "a look that goes on in the background and is not waited for"),
+    purpose="A bounded run (Trigger.AvailableNow) reads only the splits of its first look.",
+    tested="Five splits are made, each with a row; a new enumerator looks once, and its splits are read.",
+    passes="The rows of all five are read.",
+    look_at=("a list that comes in pages", "a look in the background that is not waited for"),
     needs=(Ability.MANY_SPLITS,),
-    source="SplitEnumerator.discover: all splits there are now",
+    source="SplitEnumerator.discover: all splits that exist now",
 )
 def check_the_first_look_finds_every_split(lab: Lab) -> None:
     """Look once at several splits."""
@@ -98,9 +98,9 @@ def check_the_first_look_finds_every_split(lab: Lab) -> None:
 @rule(
     "SPLIT-4",
     "names are text that a checkpoint keeps",
-    purpose="Positions are stored by name, as JSON: a number comes back as a text, and is another split.",
+    purpose="Positions are stored by name, as JSON: a number would come back as a text, which is another split.",
     tested="Every name that discover() returns is written to JSON and read again.",
-    passes="Each is a text with something in it, and comes back as it was.",
+    passes="Each is a text that is not empty, and comes back unchanged.",
     look_at=("names that are numbers or tuples", "names made of bytes that are no UTF-8"),
     source="SplitId",
 )
@@ -125,7 +125,7 @@ def check_names_outlive_a_checkpoint(lab: Lab) -> None:
     "a split keeps its name while it grows and others come",
     purpose="A split with another name is a new split: its rows are read again.",
     tested="A split is looked at; then rows are appended and others come, again and again, with a look each time.",
-    passes="Every name that was there is there again, from the same begin on, and its first range holds the same rows.",
+    passes="Every name stays, with the same begin, and its first range holds the same rows.",
     look_at=("names that hold a size, a time or a number in a list", "a cache that is renewed with other names"),
     source=_SPLIT_ID,
 )
@@ -142,13 +142,13 @@ def check_a_split_keeps_its_name(lab: Lab) -> None:
             lab.split(BEGIN_MS + number * SECOND_MS)
         splits = lab.discovered(enumerator)
         extents = enumerator.extents(splits)
-        for each in known:
+        for split in known:
             lab.expect(
-                each.split_id in splits,
-                f"the split {each.split_id!r} is not found any more; there are {listed(splits)}",
+                split.split_id in splits,
+                f"the split {split.split_id!r} is not found any more; there are {listed(splits)}",
             )
-            begin = extents[each.split_id].begin
-            lab.expect(begin == each.start, f"{each.split_id!r} began at {each.start}, and now begins at {begin}")
+            begin = extents[split.split_id].begin
+            lab.expect(begin == split.start, f"{split.split_id!r} began at {split.start}, and now begins at {begin}")
     wrong = ordered_difference("the first range of what grows", first, lab.keys(lab.read(source, known, enumerator)))
     if wrong is not None:
         raise lab.fail(wrong)
@@ -160,7 +160,7 @@ def check_a_split_keeps_its_name(lab: Lab) -> None:
     purpose="Positions are stored by name: a split with another name after a restart is read from its beginning again.",
     tested="An enumerator looks and is closed; the next one gets its snapshot and positions, and looks.",
     passes="Both name the same splits, with the same extents.",
-    look_at=("names that an enumerator makes up", "a snapshot without what names are made from"),
+    look_at=("names that an enumerator makes up", "a snapshot without the parts that names are made from"),
     source=_SPLIT_ID,
 )
 def check_a_restart_finds_the_same_splits(lab: Lab) -> None:
@@ -183,7 +183,7 @@ def check_a_restart_finds_the_same_splits(lab: Lab) -> None:
 @rule(
     "SPLIT-7",
     "another process finds the same splits by the same names",
-    purpose="A query that is started again on another machine knows its splits by nothing but their names.",
+    purpose="A query that is restarted on another machine knows its splits only by their names.",
     tested="As SPLIT-6, but the second enumerator is in a fresh Python process, from the pickled source.",
     passes="Both name the same splits.",
     look_at=("hash(), which differs in every process", "id() or the order of a set in a name", "a cache in a module"),
@@ -214,10 +214,10 @@ def splits_of(source: Source, state: Json | None, positions: Positions) -> list[
 @rule(
     "SPLIT-8",
     "each row is in one split",
-    purpose="A row that lies in two splits is delivered twice, and nothing else will notice.",
-    tested="Splits come and grow, with a look after each step; at the end all that was found is read whole.",
+    purpose="A row in two splits is delivered twice, and nothing else notices.",
+    tested="Splits come and grow, with a look after each step; at the end all splits are read whole.",
     passes="Every row comes once.",
-    look_at=("two names for one thing, such as with and without a slash", "a split made anew by every look"),
+    look_at=("two names for one thing, such as with and without a slash", "a split that every look creates again"),
     source="alignment.splits: the unit of discovery",
 )
 def check_each_row_is_in_one_split(lab: Lab) -> None:
@@ -231,7 +231,7 @@ def check_each_row_is_in_one_split(lab: Lab) -> None:
             split.append(BEGIN_MS + (number + 1) * SECOND_MS)
         lab.discovered(enumerator)
     ranges = lab.everything(enumerator)
-    # Without positions of rows, splits are ordered against each other by nothing.
+    # Without positions of rows, splits have no order among each other.
     lab.compare(lab.keys(lab.read(source, ranges, enumerator)), in_order=lab.can(Ability.ROW_POSITIONS))
 
 
@@ -262,9 +262,9 @@ def check_no_row_is_assigned_twice(lab: Lab) -> None:
 @rule(
     "SPLIT-10",
     "looking again changes nothing",
-    purpose="What differs without a reason is a new offset, so that a query makes batch after batch of nothing.",
+    purpose="A difference without a reason is a new offset, so that a query makes empty batches for ever.",
     tested="An enumerator looks several times while nothing comes; so does a query that has read everything.",
-    passes="Splits, extents, stops and snapshot stay what they are, and the query has nothing to do.",
+    passes="Splits, extents, stops and snapshot stay the same, and the query has nothing to do.",
     look_at=(
         "a time or a counter in snapshot()",
         "an extent that is estimated",
@@ -294,7 +294,7 @@ def check_looking_again_changes_nothing(lab: Lab) -> None:
             lab.expect(not changed, f"nothing came, but {listed(changed)} changed by look {look}")
     query = Query(lab, source)
     query.run_until_read(lab.rows)
-    for _ in range(2):  # what is read to its end may be forgotten, after one more look
+    for _ in range(2):  # a split that is read to its end may be forgotten, after one more look
         query.pass_time(1.0)
     for look in range(1, 4):
         query.clock.sleep(1.0)

@@ -1,4 +1,4 @@
-"""STATE: what a restart goes on from."""
+"""STATE: restarts and snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""STATE: what a restart goes on from."""
+"""STATE: restarts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
     look_at=(
         "discover() of an enumerator that was made with a state: the same splits, by the same names",
         "extents(): positions mean the same in every run",
-        "what the constructor takes from the state, and what snapshot() says of it",
+        "the parts of the state that the constructor takes and snapshot() returns",
     ),
     witness=("a restart between two rows of a split",),
     source="SplitEnumerator.snapshot; SplitId",
@@ -74,7 +74,7 @@ def check_a_restart_goes_on_with_the_rest(lab: Lab) -> None:
     tested="A query that begins behind what is there plans its first batch and is killed before the batch is read; "
     "rows come; it is started again.",
     passes="The rows that came after the first plan are delivered, and those before it are not.",
-    look_at=("what extents() and starts() do in a run with a state: only the first run looks for the end",),
+    look_at=("extents() and starts() in a run with a state: only the first run looks for the end",),
     needs=(Ability.START_AT_END,),
     source="SplitEnumerator.starts: called once in the life of a checkpoint",
 )
@@ -96,7 +96,7 @@ def check_a_start_is_kept_though_the_first_batch_fails(lab: Lab) -> None:
     passes="All rows are delivered.",
     look_at=(
         "starts() must answer for empty splits, too",
-        "what is remembered of the first look when it finds nothing",
+        "the memory of a first look that finds nothing",
     ),
     needs=(Ability.START_AT_END,),
     source="SplitEnumerator.starts; docs/guarantees.md: latest is fixed once, also without any data",
@@ -113,12 +113,12 @@ def check_a_start_is_kept_though_there_is_nothing_yet(lab: Lab) -> None:
 @rule(
     "STATE-4",
     "a split that comes while the query is down is read from its beginning",
-    purpose="Splits are added during deployments, too: their first rows are lost otherwise.",
+    purpose="Splits are added during deployments, too: otherwise their first rows are lost.",
     tested="A query, also one that begins at the end, is stopped; a split with rows appears; it is started again.",
     passes="All rows of the new split are delivered, the first one included.",
     look_at=("starts() with first=False", "whether a run with a state takes its first look for that of a new query"),
     needs=(Ability.LATE_SPLITS,),
-    source="SplitEnumerator.starts: otherwise they appeared later, and are to be read from their beginning",
+    source="SplitEnumerator.starts: they appeared later and must be read from their beginning",
 )
 def check_a_split_that_comes_while_down_is_read_from_its_beginning(lab: Lab) -> None:
     """Add a split between two runs."""
@@ -169,12 +169,12 @@ def check_a_split_that_goes_while_down_takes_nothing_along(lab: Lab) -> None:
 @rule(
     "STATE-6",
     "a batch that was logged gives the same rows after a crash",
-    purpose="Spark reads the last batch again after a crash; a sink that has part of it gets another part now.",
+    purpose="Spark reads the last batch again after a crash; a sink with a part of it would get another part.",
     tested="A batch is planned and read, and the planner is killed before the batch is committed; rows and, where "
     "there can be, a split are added; the next run reads the batch again.",
     passes="Both readings give the same rows.",
     look_at=(
-        "the reader must heed the end of its range, not what is there now",
+        "the reader must read to the end of its range, not to the present end",
         "details() must follow from the range and the state alone",
         "reading must not use up rows",
     ),
@@ -201,12 +201,12 @@ def check_a_batch_that_was_logged_comes_again(lab: Lab) -> None:
 @rule(
     "STATE-7",
     "a crash at any point of a batch loses nothing and doubles nothing",
-    purpose="Machines fail at any point; what is written down too early is lost then, what too late comes twice.",
+    purpose="Machines fail at any point: rows that are noted too early are lost, those noted too late come twice.",
     tested="The planner is killed in four batches: before the offset is stored, after it, after the rows were read, "
     "and after the commit; rows are added each time.",
     passes="Every row comes once.",
     look_at=(
-        "what is acknowledged, deleted or remembered when it is found, and not when commit() says that it is written",
+        "rows that are acknowledged, deleted or noted when they are found, and not after commit()",
         "commit(), which comes only for offsets that are stored",
         "state outside of snapshot(), which may be ahead of the offset",
     ),
@@ -247,15 +247,15 @@ def _get_to(query: Query, point: str) -> bool | None:
 @rule(
     "STATE-8",
     "a batch can be read in another process from its offsets alone",
-    purpose="Executors are other processes, and after a restart so is the planner: what is in memory is not there.",
+    purpose="Executors are other processes, and after a restart the planner is, too: memory is gone.",
     tested="A batch is planned and read here; a new process makes its tasks from the two offsets, and reads them.",
     passes="Both give the same rows.",
     look_at=(
         "caches and globals that the enumerator fills and the reader needs",
         "details() for a batch that an earlier run planned",
-        "what the reader needs of the state",
+        "the parts of the state that the reader needs",
     ),
-    source="SplitReader.read: also when the process that planned it is gone; SupportsDetails.details",
+    source="SplitReader.read: even after the process that planned it has ended; SupportsDetails.details",
 )
 def check_a_batch_can_be_read_in_another_process(lab: Lab) -> None:
     """Read a batch where nothing is known of it."""
@@ -263,24 +263,24 @@ def check_a_batch_can_be_read_in_another_process(lab: Lab) -> None:
     query = Query(lab, lab.source())
     query.run_until_read(_rows(splits))
     query.stop()
-    batch = max(query.batches, key=lambda each: len(each.keys))
+    batch = max(query.batches, key=lambda candidate: len(candidate.keys))
     elsewhere = lab.elsewhere()
     lab.tell(f"read batch {batch.number} in another process")
-    found = elsewhere.call(batch_of, lab.open_run, query.source, query.cores, batch.start, batch.end)
+    read = elsewhere.call(batch_of, lab.open_run, query.source, query.cores, batch.start, batch.end)
     what = f"batch {batch.number} read here, and in another process"
-    wrong = ordered_difference(what, sorted(batch.keys), sorted(lab.keys(found)))
+    wrong = ordered_difference(what, sorted(batch.keys), sorted(lab.keys(read)))
     lab.expect(wrong is None, wrong or "")
 
 
 @rule(
     "STATE-9",
     "a planner that was killed is succeeded by the next",
-    purpose="A killed planner closes nothing. A lock that it leaves keeps the query down until someone deletes it.",
+    purpose="A killed planner closes nothing. A lock that it leaves stops the query until somebody deletes it.",
     tested="A planner in a process of its own plans the first batch and is killed (SIGKILL) before the offset is "
     "stored; the query is started here.",
     passes="The query delivers every row once.",
     look_at=(
-        "locks, leases and sessions that only close() gives back",
+        "locks, leases and sessions that only close() releases",
         "files and marks that the first run left behind",
     ),
     tier=Tier.FAULTS,

@@ -1,4 +1,4 @@
-"""STATE: what a snapshot is like, and what becomes of one that is not as it was written."""
+"""STATE: the form of snapshots, and snapshots that were changed."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ _MOST_VARIANTS = 24
 @rule(
     "STATE-10",
     "a snapshot survives JSON",
-    purpose="Spark stores an offset as JSON: what is another value after it is another state after a restart.",
+    purpose="Spark stores an offset as JSON: a value that changes there is another state after a restart.",
     tested="Snapshots before the first look, and after it, are written as JSON and read, and pickled for tasks.",
-    passes="A snapshot is a dict of texts, whole numbers, truths, lists and dicts, and equal after both ways; or None.",
+    passes="A snapshot is None, or a dict of texts, ints, bools, lists and dicts that is equal after both ways.",
     look_at=(
         "tuples, which become lists, and keys that are no texts",
         "sets, bytes, datetimes, numbers of NumPy",
@@ -70,7 +70,7 @@ def check_a_snapshot_survives_json(lab: Lab) -> None:
     purpose="It is a part of the offset, and for Spark another offset is another batch.",
     tested="An enumerator looks at splits to which nothing comes, again and again, until the second has changed.",
     passes="Every snapshot is the same text.",
-    look_at=("a clock or a counter in it", "sets, whose order changes", "ids that are made anew by each look"),
+    look_at=("a clock or a counter in it", "sets, whose order changes", "ids that each look makes again"),
     source="SplitEnumerator.snapshot: equal as long as nothing changed",
 )
 def check_a_snapshot_stays_the_same_while_nothing_changes(lab: Lab) -> None:
@@ -112,22 +112,22 @@ def check_a_snapshot_stays_the_same_while_nothing_changes(lab: Lab) -> None:
     passes="All three snapshots are the same text.",
     look_at=(
         "the order of sets: sort them",
-        "what the constructor does not take from the state",
+        "parts of the state that the constructor does not take",
         "run ids and start times",
     ),
     source="SplitEnumerator.snapshot: given back to Source.enumerator by the next run",
 )
 def check_the_same_state_is_the_same_text(lab: Lab) -> None:
     """Restore a snapshot twice."""
-    found = _stored(lab)
-    again = lab.enumerator(found.source, found.state, found.positions)
+    stored = _stored(lab)
+    again = lab.enumerator(stored.source, stored.state, stored.positions)
     again.extents(again.discover())
     text = _text(again.snapshot())
     again.close()
-    lab.expect(text == found.text, f"the snapshot is {found.text}, and that of an enumerator restored from it {text}")
+    lab.expect(text == stored.text, f"the snapshot is {stored.text}, and that of an enumerator restored from it {text}")
     elsewhere = lab.elsewhere()
-    text = _text(elsewhere.call(snapshot_of, found.source, found.state, found.positions))
-    lab.expect(text == found.text, f"the snapshot is {found.text}, and in another process it becomes {text}")
+    text = _text(elsewhere.call(snapshot_of, stored.source, stored.state, stored.positions))
+    lab.expect(text == stored.text, f"the snapshot is {stored.text}, and in another process it becomes {text}")
 
 
 @rule(
@@ -138,7 +138,7 @@ def check_the_same_state_is_the_same_text(lab: Lab) -> None:
     tested=f"{_SPLITS} splits are made, where there can be so many; then one gets {_ROWS} rows.",
     passes=f"The snapshot has at most {_MOST_BYTES:,} bytes, and {_ROWS} rows add at most {_MOST_GROWTH:,}.",
     look_at=(
-        "what is listed for each row or object: keep it where the source is, and name that",
+        "lists of rows or objects: keep them in files beside the source, and name these",
         "positions, which need not be in it: the offset has them",
     ),
     source="SplitEnumerator.snapshot: small",
@@ -161,42 +161,42 @@ def check_a_snapshot_is_small(lab: Lab) -> None:
 
 @rule(
     "STATE-14",
-    "a snapshot of another version is heeded or refused",
-    purpose="Who goes back to the version before, or forward by two, must not read something else without a word.",
-    tested="An enumerator gets a snapshot with a field that nobody knows, and snapshots that each lack a field.",
+    "a snapshot of another version is used or refused",
+    purpose="A user who downgrades, or skips a version, must not silently read other rows.",
+    tested="An enumerator gets a snapshot with an unknown field, and snapshots that each lack a field.",
     passes="It goes on with the same splits and rows, or raises CheckpointError.",
     look_at=(
-        "the constructor and the first discover(): what they read of the state must be checked",
+        "the constructor and the first discover(): the parts of the state that they read must be checked",
         "a version number in the snapshot",
     ),
     source="SplitEnumerator.snapshot: given back to Source.enumerator; CheckpointError",
 )
 def check_a_snapshot_of_another_version_is_heeded_or_refused(lab: Lab) -> None:
     """Give back snapshots of other versions."""
-    found = _stored(lab)
-    _expect_heeded_or_refused(lab, found, "an unknown field", {**found.state, "of a newer version": {"v": 2}})
-    for name in found.state:
-        without = {key: value for key, value in found.state.items() if key != name}
+    stored = _stored(lab)
+    _expect_heeded_or_refused(lab, stored, "an unknown field", {**stored.state, "of a newer version": {"v": 2}})
+    for name in stored.state:
+        without = {key: value for key, value in stored.state.items() if key != name}
         if without:  # an empty snapshot is none of any version
-            _expect_heeded_or_refused(lab, found, f"no field {name!r}", without)
+            _expect_heeded_or_refused(lab, stored, f"no field {name!r}", without)
 
 
 @rule(
     "STATE-15",
     "a broken snapshot is refused in one sentence",
     level=Level.SHOULD,
-    purpose="A damaged checkpoint is found out at three in the morning: a KeyError says nothing about it.",
+    purpose="A damaged checkpoint is found at three in the morning: a KeyError does not explain it.",
     tested="An enumerator gets snapshots of which one value has another type or is cut in half, one after the other.",
     passes="It raises CheckpointError, in one sentence, or goes on with the same splits and rows.",
-    look_at=("types that are trusted: check the state as a whole where it comes in", "errors of other libraries"),
+    look_at=("trusted types: check the state as a whole where it comes in", "errors of other libraries"),
     source="SplitEnumerator.snapshot: given back to Source.enumerator; CheckpointError",
 )
 def check_a_broken_snapshot_is_refused(lab: Lab) -> None:
     """Give back broken snapshots."""
-    found = _stored(lab)
-    for number, (what, state) in enumerate(_broken(found.state)):
+    stored = _stored(lab)
+    for number, (what, state) in enumerate(_broken(stored.state)):
         if number < _MOST_VARIANTS:
-            _expect_heeded_or_refused(lab, found, what, state)
+            _expect_heeded_or_refused(lab, stored, what, state)
 
 
 @rule(
@@ -262,29 +262,29 @@ def _stored(lab: Lab) -> _Stored:
     keys = lab.keys(lab.read(source, ranges, enumerator))
     splits = sorted(enumerator.discover())
     enumerator.close()
-    return _Stored(source, json.loads(_text(state)), {each.split_id: each.start for each in ranges}, splits, keys)
+    return _Stored(source, json.loads(_text(state)), {part.split_id: part.start for part in ranges}, splits, keys)
 
 
-def _expect_heeded_or_refused(lab: Lab, found: _Stored, what: str, state: Json) -> None:
+def _expect_heeded_or_refused(lab: Lab, stored: _Stored, what: str, state: Json) -> None:
     lab.tell(f"restore a snapshot with {what}")
     opened: list[SplitEnumerator] = []
 
     def go_on() -> tuple[list[SplitId], list[str]]:
-        opened.append(lab.enumerator(found.source, json.loads(json.dumps(state)), found.positions))
+        opened.append(lab.enumerator(stored.source, json.loads(json.dumps(state)), stored.positions))
         splits = sorted(opened[0].discover())
         extents = opened[0].extents(splits)
         ranges = [SplitRange(split, extents[split].begin, extents[split].end) for split in splits]
-        return splits, lab.keys(lab.read(found.source, ranges, opened[0]))
+        return splits, lab.keys(lab.read(stored.source, ranges, opened[0]))
 
     answers: list[tuple[list[SplitId], list[str]]] = []
     refusal(lab, f"restored from a snapshot with {what}", lambda: answers.append(go_on()), CheckpointError)
-    for each in opened:
-        each.close()
+    for restored in opened:
+        restored.close()
     for splits, keys in answers:
         lab.expect(
-            splits == found.splits and sorted(keys) == sorted(found.keys),
+            splits == stored.splits and sorted(keys) == sorted(stored.keys),
             f"restored from a snapshot with {what}, it says nothing and reads {len(keys)} rows of {listed(splits)} "
-            f"instead of {len(found.keys)} rows of {listed(found.splits)}",
+            f"instead of {len(stored.keys)} rows of {listed(stored.splits)}",
         )
 
 
@@ -320,15 +320,15 @@ def _expect_json(lab: Lab, what: str, state: Json | None) -> None:
     lab.expect(copy == state, f"{what} is {state!r}, and {copy!r} when it was pickled")
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(left: Any, other: Any) -> bool:
     """Tell whether two values are equal, and of the same types: a tuple is no list."""
-    if type(one) is not type(other):
+    if type(left) is not type(other):
         return False
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return bool(one == other)
+    if isinstance(left, dict):
+        return left.keys() == other.keys() and all(_same(left[key], other[key]) for key in left)
+    if isinstance(left, list):
+        return len(left) == len(other) and all(map(_same, left, other))
+    return bool(left == other)
 
 
 def _text(state: Json | None) -> str:

@@ -30,7 +30,7 @@ _OPTIONS = "sources.contract.Source: bad_event_time, future_event_time"
 @rule(
     "TIME-18",
     "a row without a time ends the query under fail",
-    purpose="The user asked to be told; a row that is skipped or misplaced in silence is wrong data.",
+    purpose="The user wants an error; a row that is silently skipped or misplaced is wrong data.",
     tested="With badEventTime=fail, a split has a row without event time between others.",
     passes="The query ends with a TidegateError, and the row is not delivered.",
     look_at=("the default of badEventTime, which is fail", "a time that stands in for a missing one, such as 0"),
@@ -46,7 +46,7 @@ def check_a_row_without_a_time_ends_the_query_under_fail(lab: Lab) -> None:
 @rule(
     "TIME-19",
     "a row without a time is delivered, and left out of planning, under ignore",
-    purpose="One such row would park its split, stop all others, or move the watermark to anywhere.",
+    purpose="One such row would stop its split or all others, or move the watermark anywhere.",
     tested="With badEventTime=ignore, rows without event time stand before, between and behind others.",
     passes="All rows come, the others as if it had been without these: within the bound, and none late.",
     look_at=("peek(): it steps over such rows", "latest(): it does not count them", "lookup(): it does not find them"),
@@ -78,7 +78,7 @@ def check_a_row_without_a_time_takes_its_own_timestamp(lab: Lab) -> None:
 @rule(
     "TIME-21",
     "a row before 1970 is refused, or counts like any other, under fail",
-    purpose="The user asked to be told of bad times: one that is left out in silence is wrong data.",
+    purpose="The user wants an error for bad times; a row that is silently left out is wrong data.",
     tested="With badEventTime=fail, a split begins with a row before 1970; the max drift is 10 s.",
     passes="The query ends with a TidegateError, or the row holds the others, as its time says, and all rows come.",
     look_at=("the sign of the time, in peek and in the reader alike",),
@@ -138,7 +138,7 @@ def check_a_row_before_1970_takes_its_own_timestamp(lab: Lab) -> None:
 @rule(
     "TIME-24",
     "a row from the future ends the query under fail",
-    purpose="The user asked to be told of times that cannot be right.",
+    purpose="The user wants an error for times that cannot be right.",
     tested="With futureEventTime=fail, a split has a row of the year 2200 between others.",
     passes="The query ends with a TidegateError, and the row is not delivered.",
     look_at=("maxFutureSkew, in peek and in the reader alike",),
@@ -161,8 +161,8 @@ def _refuse(lab: Lab, bad_ms: int | None, **options: str) -> None:
         lab.tell(f"the query ends: {type(refusal).__name__}")
         lab.saw("a refusal")
         return
-    given = ", ".join(f"{name}={value}" for name, value in options.items())
-    raise lab.fail(f"the row {bad} is delivered with {given}, and the query goes on")
+    written = ", ".join(f"{name}={value}" for name, value in options.items())
+    raise lab.fail(f"the row {bad} is delivered with {written}, and the query goes on")
 
 
 def _leave_out(lab: Lab, bad_ms: int | None) -> None:
@@ -205,9 +205,9 @@ def expect_as_if_without(lab: Lab, query: Query, bad_ms: int | None) -> None:
 
 def expect_watermark_within(lab: Lab, query: Query, first_ms: int, last_ms: int) -> None:
     """Expect the watermark to be where the rows to align by stand, from the first to the last of them."""
-    found = query.batches[-1].watermark_ms
+    watermark_ms = query.batches[-1].watermark_ms
     lab.expect(
-        found is not None and first_ms - 1 <= found < last_ms,
-        f"the watermark is {said(found)}, where no row to align by stands: they are from {said(first_ms)} to "
+        watermark_ms is not None and first_ms - 1 <= watermark_ms < last_ms,
+        f"the watermark is {said(watermark_ms)}, where no row to align by stands: they are from {said(first_ms)} to "
         f"{said(last_ms)}",
     )

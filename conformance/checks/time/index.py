@@ -1,4 +1,4 @@
-"""TIME: what an enumerator says of event times, compared with what a reader delivers."""
+"""TIME: the event times of an enumerator, compared with the rows of a reader."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _LOOKUP = "SupportsTimeIndex.lookup"
 @rule(
     "TIME-1",
     "peek finds the first row at or after a position",
-    purpose="Batches are cut at what peek says: a row that it does not see is read too early, or never.",
+    purpose="Batches are cut by peeks: a row that peek does not see is read too early, or never.",
     tested="Splits are peeked at every position from their begin to their end, all splits by one call.",
     passes="Each answer is the row that a reader yields first from there, with its event time; None at the end.",
     look_at=(
         "whether the position itself counts: it does",
         "the unit of the time: milliseconds since 1970, UTC",
-        "that there is an answer for every split that was asked for",
+        "an answer for every split in the question",
     ),
     witness=("a row", "an end"),
     source=_PEEK,
@@ -53,10 +53,10 @@ def check_peek_finds_the_first_row_at_or_after_a_position(lab: Lab) -> None:
 @rule(
     "TIME-2",
     "peek steps over holes",
-    purpose="A split that stands before a hole would look as if nothing were left in it, and hang.",
+    purpose="A split before a hole would seem to have no rows left, and hang.",
     tested="A split has holes between its rows and at its end, and is peeked at every position.",
     passes="At a hole the answer is the next row; at holes with no row behind them it is None.",
-    look_at=("whether peek goes on where the first answer of the other side holds no row",),
+    look_at=("whether peek goes on if the first answer of the other side holds no row",),
     needs=(Ability.HOLES,),
     witness=("a hole", "a row", "an end"),
     source=_PEEK,
@@ -74,10 +74,10 @@ def check_peek_steps_over_holes(lab: Lab) -> None:
 @rule(
     "TIME-3",
     "peek steps over rows without a usable time",
-    purpose="A row without a time would park its split, or move the watermark to anywhere.",
+    purpose="A row without a time would stop its split, or move the watermark anywhere.",
     tested="With badEventTime=ignore, a split has rows without event time, and is peeked at every position.",
     passes="The rows without a time are delivered by a reader, and peek answers with the next row that has one.",
-    look_at=("what stands for a missing time, such as 0 or -1", "whether peek looks at more than one row"),
+    look_at=("the value of a missing time, such as 0 or -1", "whether peek looks at more than one row"),
     needs=(Ability.MISSING_TIMES,),
     witness=("a row to leave out", "a row", "an end"),
     source=_PEEK,
@@ -91,7 +91,7 @@ def check_peek_steps_over_rows_without_a_usable_time(lab: Lab) -> None:
 @rule(
     "TIME-4",
     "latest is never too great",
-    purpose="The watermark of a split that is read comes from it: what is too great makes rows late that come next.",
+    purpose="The watermark of a split at its end comes from it: if it is too great, the next rows are late.",
     tested="A split whose greatest times do not come last is asked for every end that it can have.",
     passes="No answer is greater than the greatest event time before the end; None only where there is no row before.",
     look_at=("a row at the end, which is exclusive", "figures of the whole split, where only a part is asked for"),
@@ -105,20 +105,20 @@ def check_latest_is_never_too_great(lab: Lab) -> None:
     for split, heads in _heads(lab, placed).items():
         for end in [*sorted(placed[split]), max(placed[split], default=-1) + 1]:
             before = [head.event_time_ms for head in heads if head.position < end]
-            found = lab.latest(enumerator, {split: end})[split]
+            latest_ms = lab.latest(enumerator, {split: end})[split]
             lab.saw("a time" if before else "no row")
-            said = f"latest() of {split!r} before {end} says {found}, "
-            lab.expect(before or found is None, f"{said}but there is no row before it")
-            lab.expect(not before or found is not None, f"{said}but there are rows before it")
-            if found is not None:
-                lab.expect(found <= max(before), f"{said}but the greatest event time before it is {max(before)}")
+            said = f"latest() of {split!r} before {end} says {latest_ms}, "
+            lab.expect(before or latest_ms is None, f"{said}but there is no row before it")
+            lab.expect(not before or latest_ms is not None, f"{said}but there are rows before it")
+            if latest_ms is not None:
+                lab.expect(latest_ms <= max(before), f"{said}but the greatest event time before it is {max(before)}")
 
 
 @rule(
     "TIME-5",
     "latest is exact where rows are in order",
     level=Level.SHOULD,
-    purpose="A watermark that stays behind holds back the last results for as long as nothing comes.",
+    purpose="A watermark that stays behind holds back the last results until more rows come.",
     tested="Splits with rows in order are asked for the latest time before their ends.",
     passes="Each answer is the event time of the last row.",
     look_at=("an off-by-one at the end", "figures of the whole split that are not up to date"),
@@ -156,7 +156,7 @@ def check_latest_is_exact_where_rows_are_out_of_order(lab: Lab) -> None:
 @rule(
     "TIME-6",
     "lookup finds the first row at or after a time",
-    purpose="Batches are cut at what lookup says: rows that it skips are read before their time.",
+    purpose="Batches are cut by lookups: rows that lookup skips are read too late.",
     tested="Splits are asked for each of their times, 1 ms less and more, and times before and after all of them.",
     passes="Each answer is the first row of that time or a greater one, of equal ones the first; None after the last.",
     look_at=(
@@ -175,13 +175,13 @@ def check_lookup_finds_the_first_row_at_or_after_a_time(lab: Lab) -> None:
         lab.split(*_at(2_499, 2_501))
     enumerator, heads = _looked_up(lab)
     for time_ms in _times_to_try(heads):
-        found = enumerator.lookup(time_ms, list(heads))
+        answers = enumerator.lookup(time_ms, list(heads))
         for split, there in heads.items():
             first = next((head for head in there if head.event_time_ms >= time_ms), None)
-            lab.expect(split in found, f"lookup() was asked for split {split!r} and answered only for others")
+            lab.expect(split in answers, f"lookup() was asked for split {split!r} and answered only for others")
             lab.expect(
-                found[split] == first,
-                f"lookup() in {split!r} of {said(time_ms)} says {_head(found[split])}, "
+                answers[split] == first,
+                f"lookup() in {split!r} of {said(time_ms)} says {_head(answers[split])}, "
                 f"but the first row at or after it is {_head(first)}",
             )
             lab.saw("a time after all" if first is None else "a row")
@@ -194,7 +194,7 @@ def check_lookup_finds_the_first_row_at_or_after_a_time(lab: Lab) -> None:
     "lookup skips no row of a split in disorder",
     purpose="A row that is skipped is read before its time, and moves Spark's watermark too far.",
     tested="A split whose event times go up and down is asked for each of them, and for others.",
-    passes="No answer lies behind the first position whose row has that time or a greater one.",
+    passes="No answer is after the first position with a row of that time or a greater one.",
     look_at=("a binary search over times that are not sorted: search over their running maximum",),
     needs=(Ability.TIME_INDEX, Ability.DISORDER),
     witness=("a row",),
@@ -205,10 +205,10 @@ def check_lookup_skips_no_row_of_a_split_in_disorder(lab: Lab) -> None:
     lab.split(*_at(5_000, 30_000, 1_000, 8_000, 2_000, 40_000, 10_000))
     enumerator, heads = _looked_up(lab)
     for time_ms in _times_to_try(heads):
-        found = enumerator.lookup(time_ms, list(heads))
+        answers = enumerator.lookup(time_ms, list(heads))
         for split, there in heads.items():
             first = next((head for head in there if head.event_time_ms >= time_ms), None)
-            answer = found[split]
+            answer = answers[split]
             if first is None:
                 continue
             lab.saw("a row")
@@ -240,25 +240,25 @@ def _looked_up(lab: Lab) -> tuple[SupportsTimeIndex, dict[SplitId, list[Head]]]:
 def _heads(lab: Lab, placed: Mapping[SplitId, Mapping[int, Collection[str]]]) -> dict[SplitId, list[Head]]:
     """Return the positions that hold rows to align by; rows that share one count by their least time."""
     times = lab.times
-    found = {}
+    heads = {}
     for split, positions in placed.items():
         known = {at: [times[key] for key in keys if key in times] for at, keys in positions.items()}
-        found[split] = [Head(at, min(times_ms)) for at, times_ms in sorted(known.items()) if times_ms]
-    return found
+        heads[split] = [Head(at, min(times_ms)) for at, times_ms in sorted(known.items()) if times_ms]
+    return heads
 
 
 def _expect_greatest(lab: Lab) -> None:
     """Raise ConformanceError unless latest() of whole splits is their greatest event time."""
     enumerator, placed = _placed(lab)
     ends = {split: max(positions) + 1 for split, positions in placed.items() if positions}
-    found = lab.latest(enumerator, ends)
+    latest = lab.latest(enumerator, ends)
     times = lab.times
     for split, positions in placed.items():
         counted = [times[key] for keys in positions.values() for key in keys if key in times]
         if counted:
             lab.saw("a time")
-            said = f"latest() of {split!r} before {ends[split]} says {found.get(split)}"
-            lab.expect(found[split] == max(counted), f"{said}, but the greatest time before it is {max(counted)}")
+            said = f"latest() of {split!r} before {ends[split]} says {latest.get(split)}"
+            lab.expect(latest[split] == max(counted), f"{said}, but the greatest time before it is {max(counted)}")
 
 
 def _expect_peeks(lab: Lab, **options: str) -> None:
@@ -269,13 +269,13 @@ def _expect_peeks(lab: Lab, **options: str) -> None:
     ends = {split: max(positions) + 1 for split, positions in placed.items() if positions}
     for step in range(1 + max(ends[split] - begins[split] for split in begins)):
         asked = {split: min(begin + step, ends[split]) for split, begin in begins.items()}
-        found = enumerator.peek(asked)
+        answers = enumerator.peek(asked)
         for split, position in asked.items():
             first = next((head for head in heads[split] if head.position >= position), None)
-            lab.expect(split in found, f"peek() was asked for split {split!r} and answered only for others")
+            lab.expect(split in answers, f"peek() was asked for split {split!r} and answered only for others")
             lab.expect(
-                found[split] == first,
-                f"peek() of {split!r} at {position} says {_head(found[split])}, but a reader that begins there "
+                answers[split] == first,
+                f"peek() of {split!r} at {position} says {_head(answers[split])}, but a reader that begins there "
                 f"yields {_head(first)} first, of those to align by",
             )
             _witness(lab, placed[split], position, first)

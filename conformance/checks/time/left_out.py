@@ -1,4 +1,4 @@
-"""TIME: rows that are not to be aligned by, and how many of them there may be."""
+"""TIME: any number of rows that are not aligned by."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MANY = 1_200
 
 @rule(
     "TIME-26",
-    "any number of rows that do not count is stepped over",
+    "any number of rows that do not count is skipped",
     purpose="Rows that are left out may fill a page, or have the greatest time. A split that seems to end there lets "
     "the others run ahead of its next rows.",
     tested=f"With futureEventTime=ignore, {_MANY:,} rows of the year 2200 stand between two others, and behind them.",
@@ -35,15 +35,17 @@ def check_any_number_of_rows_that_do_not_count_is_stepped_over(lab: Lab) -> None
     lab.saw("rows that are left out")
     enumerator = lab.enumerator(lab.source(futureEventTime="ignore"))
     ranges = lab.everything(enumerator)
-    peeking, left = lab.peeking(enumerator), {each.split_id: each.start for each in ranges}
-    found: list[int] = []
+    peeking, left = lab.peeking(enumerator), {part.split_id: part.start for part in ranges}
+    times_ms: list[int] = []
     while left:
         heads = peeking.peek(left)
         left = {name: head.position + 1 for name in left if (head := heads[name]) is not None}
-        found += [head.event_time_ms for head in heads.values() if head is not None]
-        lab.expect(len(found) <= len(counted), f"peek() finds {said(found[-1])}, which is not to be aligned by")
-    lab.expect(sorted(found) == counted, f"peek() finds {_listed(found)}, but there are rows of {_listed(counted)}")
-    answers = lab.latest(peeking, {each.split_id: each.end for each in ranges}).values()
+        times_ms += [head.event_time_ms for head in heads.values() if head is not None]
+        lab.expect(len(times_ms) <= len(counted), f"peek() finds {said(times_ms[-1])}, which is not to be aligned by")
+    lab.expect(
+        sorted(times_ms) == counted, f"peek() finds {_listed(times_ms)}, but there are rows of {_listed(counted)}"
+    )
+    answers = lab.latest(peeking, {part.split_id: part.end for part in ranges}).values()
     latest = [time_ms for time_ms in answers if time_ms is not None]
     lab.expect(latest, "latest() says none, but there are rows to align by before the end")
     lab.expect(max(latest) <= max(counted), f"latest() says {said(max(latest))}, which is not to be aligned by")

@@ -90,7 +90,7 @@ def check_no_row_comes_at_or_before_the_watermark(lab: Lab) -> None:
 @rule(
     "TIME-10",
     "the watermark never goes back",
-    purpose="Spark has fired what the greater watermark allowed: what then comes is lost all the same.",
+    purpose="Spark has already fired windows by the greater watermark: later rows are lost in any case.",
     tested="A source is read, a split with older rows appears, and the query is killed and started again.",
     passes="No batch has a smaller watermark than the one before it, and none is without it once there was one.",
     look_at=("latest(): a time that becomes smaller without rows being deleted",),
@@ -116,7 +116,7 @@ def check_the_watermark_never_goes_back(lab: Lab) -> None:
 @rule(
     "TIME-11",
     "the slowest split holds the watermark",
-    purpose="By the maximum of splits, all rows that the slower ones are still to give are late.",
+    purpose="With the maximum over splits, all unread rows of slower splits are late.",
     tested="Two splits that may grow are read to their ends, which are a minute apart.",
     passes="The watermark is never greater than the last event time of the slower one, less 1 ms.",
     look_at=("latest(): for each split, not of all", "extents(): complete, for a split that may grow"),
@@ -145,7 +145,7 @@ def check_the_slowest_split_holds_the_watermark(lab: Lab) -> None:
 @rule(
     "TIME-12",
     "an idle split stops holding the watermark after the timeout",
-    purpose="One quiet split would keep all results of the others back for ever; one let go too early loses rows.",
+    purpose="One quiet split would hold back all results of the others for ever; one released too early loses rows.",
     tested="With idleTimeout of 30 s, one split is quiet while rows come in another.",
     passes="For 29 s the watermark stays at the quiet split's last row; after 31 s it follows the other one.",
     look_at=("extents(): settled, which is true where nothing is hidden", "extents(): an end that moves without rows"),
@@ -182,10 +182,10 @@ def check_a_split_that_wakes_holds_the_watermark_again(lab: Lab) -> None:
     query.run_until_read([*woken, *busy.append_each(*after(300, 400))])
     query.pass_time(5)
     lab.saw("a split that woke")
-    found, limit_ms = query.batches[-1].watermark_ms, _past(201)
+    watermark_ms, limit_ms = query.batches[-1].watermark_ms, _past(201)
     lab.expect(
-        found is not None and found <= limit_ms,
-        f"the watermark is {said(found)}, but split {quiet.number} woke and stands at {said(limit_ms)}",
+        watermark_ms is not None and watermark_ms <= limit_ms,
+        f"the watermark is {said(watermark_ms)}, but split {quiet.number} woke and stands at {said(limit_ms)}",
     )
     lab.refuse(late(lab.times, query.batches))
 
@@ -193,7 +193,7 @@ def check_a_split_that_wakes_holds_the_watermark_again(lab: Lab) -> None:
 @rule(
     "TIME-14",
     "a complete split stops holding the watermark",
-    purpose="A split that ends would keep all results of the others back, for nothing.",
+    purpose="A finished split would hold back all results of the others, for no reason.",
     tested="One of two splits is finished; the other has rows a minute later.",
     passes="Before the idle timeout is over, the watermark is at the last row of the other split.",
     look_at=("extents(): complete, once nothing can come any more",),
@@ -219,7 +219,7 @@ def check_a_complete_split_stops_holding_the_watermark(lab: Lab) -> None:
     "TIME-15",
     "the watermark reaches the last event times",
     level=Level.SHOULD,
-    purpose="What is short of it holds back the last results: the last window, and the last sessions.",
+    purpose="A smaller watermark holds back the last results: the last window, and the last sessions.",
     tested="Splits are read to their ends by a bounded run, with an out-of-orderness of 2 s.",
     passes="The watermark is the last event time of the slowest split that may go on, or of all if none may, "
     "less 2 s and 1 ms.",
@@ -240,14 +240,14 @@ def check_the_watermark_reaches_the_last_event_times(lab: Lab) -> None:
     expected_ms = watermark_ms(
         lab.written, lab.times, query.delivered, cut_ms=None, out_of_orderness_ms=2 * SECOND_MS, released=released
     )
-    found = query.batches[-1].watermark_ms
-    lab.expect(found == expected_ms, f"at the end the watermark is {said(found)}, and not {said(expected_ms)}")
+    source_ms = query.batches[-1].watermark_ms
+    lab.expect(source_ms == expected_ms, f"at the end the watermark is {said(source_ms)}, and not {said(expected_ms)}")
 
 
 @rule(
     "TIME-16",
     "a split that never had a row holds no watermark",
-    purpose="An empty split would keep all results back for ever.",
+    purpose="An empty split would hold back all results for ever.",
     tested="One split is empty, another one has rows.",
     passes="There is a watermark, at the last row that was read.",
     look_at=("latest() of an empty split: None, not 0 or -1",),
@@ -263,14 +263,14 @@ def check_a_split_that_never_had_a_row_holds_no_watermark(lab: Lab) -> None:
     query.run_until_read(lab.rows)
     query.rest()
     lab.saw("an empty split")
-    found = query.batches[-1].watermark_ms
-    lab.expect(found == _past(5), f"the watermark is {said(found)}, and not {said(_past(5))}")
+    watermark_ms = query.batches[-1].watermark_ms
+    lab.expect(watermark_ms == _past(5), f"the watermark is {said(watermark_ms)}, and not {said(_past(5))}")
 
 
 @rule(
     "TIME-17",
     "times are exact to the millisecond",
-    purpose="Where times are rounded, rows are read past the bound, and a watermark passes rows that are to come.",
+    purpose="With rounded times, rows are read past the bound, and the watermark passes unread rows.",
     tested="Rows at .000, .001, .500, .998 and .999 of a second are read with a max drift of 1 ms.",
     passes="Every batch holds the rows of one millisecond, and its watermark lies 1 ms before the next one.",
     look_at=("conversions by way of seconds or of floating point", "timestamps of seconds, of ms and of us mixed up"),
@@ -289,10 +289,11 @@ def check_times_are_exact_to_the_millisecond(lab: Lab) -> None:
         lab.saw("a batch of one millisecond")
         unread = [at_ms for at_ms in times.values() if at_ms > read[0]]
         limit_ms = min(unread, default=read[0]) - 1
-        found = batch.watermark_ms
+        watermark_ms = batch.watermark_ms
         lab.expect(
-            found is not None and found <= limit_ms,
-            f"after batch {batch.number} the watermark is {said(found)}, but a row of {said(limit_ms + 1)} may come",
+            watermark_ms is not None and watermark_ms <= limit_ms,
+            f"after batch {batch.number} the watermark is {said(watermark_ms)}, "
+            f"but a row of {said(limit_ms + 1)} may come",
         )
 
 
@@ -303,10 +304,11 @@ def _until_idle(lab: Lab, query: Query, quiet: int, busy: int) -> None:
     query.pass_time(29)
     query.run_until_read(lab.splits[busy].append_each(*after(66)))
     held_ms = _past(5)
-    found = query.batches[-1].watermark_ms
+    watermark_ms = query.batches[-1].watermark_ms
     lab.expect(
-        found is not None and found <= held_ms,
-        f"the watermark is {said(found)} before the idle timeout is over, but split {quiet} stands at {said(held_ms)}",
+        watermark_ms is not None and watermark_ms <= held_ms,
+        f"the watermark is {said(watermark_ms)} before the idle timeout is over, "
+        f"but split {quiet} stands at {said(held_ms)}",
     )
     lab.saw("a split that holds")
     query.clock.sleep(2)

@@ -1,4 +1,4 @@
-"""A driver of Spark of its own, which may be killed: for functions of ``Elsewhere``."""
+"""Functions for ``Elsewhere`` that run a Spark driver of its own, which may be killed."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _WANTED = "TIDEGATE_CONFORMANCE_DRIVERS"
 
 @dataclass(frozen=True)
 class Delivered:
-    """What a stream delivered.
+    """The result of a stream.
 
     keys: of all rows.
-    executors: how many executors read them.
-    retries: how often the task was tried again that was most often.
+    executors: the number of executors that read them.
+    retries: the most retries of a task.
     """
 
     keys: list[str]
@@ -49,7 +49,7 @@ class Delivered:
 
 @contextmanager
 def another_driver(lab: Lab) -> Iterator[Elsewhere]:
-    """Start a process that calls the functions below, and end it.  Raises SkippedError where that is not wanted."""
+    """Start a process that calls the functions below, and end it.  Raises SkippedError if that is forbidden."""
     if os.environ.get(_WANTED, "").lower() in {"0", "no", "false"}:
         raise SkippedError(f"it starts another driver of Spark, which the environment variable {_WANTED} forbids")
     with closing(lab.elsewhere()) as driver:
@@ -57,7 +57,7 @@ def another_driver(lab: Lab) -> Iterator[Elsewhere]:
 
 
 def read_on_cluster(source: Source, key: str, checkpoint: str) -> Delivered:
-    """Stream with two executors, where every task that has rows fails at its first attempt."""
+    """Stream with two executors; every task with rows fails at its first attempt."""
     rows: list[Any] = []
     spark = _session("local-cluster[2,1,1024]")
     frame = source.read_stream(spark).select(_keys(key))
@@ -72,7 +72,7 @@ def read_by_connect(source: Source, key: str, checkpoint: str, files: str) -> li
     """Stream through Spark Connect, whose client has no Java, and whose server is another process."""
     os.environ["PYSPARK_PYTHON"] = sys.executable  # of the server
     with warnings.catch_warnings():
-        # The server that it starts heeds them all, and then it warns that most cannot be set once more.
+        # The server that it starts uses them all, and then warns that most cannot be set again.
         warnings.simplefilter("ignore")
         spark = configured(SparkSession.builder.remote("local[2]"))
     writer = source.read_stream(spark).select(_keys(key)).writeStream.format("json").option("path", files)
@@ -83,7 +83,7 @@ def read_by_connect(source: Source, key: str, checkpoint: str, files: str) -> li
 
 
 def stream_until_held(source: Source, key: str, checkpoint: str, files: str, held: int) -> None:
-    """Stream into a file for each batch, and return when that of batch ``held`` is there: it is never committed."""
+    """Stream into a file for each batch, and return when batch ``held`` has its file: it is never committed."""
     reached = threading.Event()
 
     def write(batch: DataFrame, number: int) -> None:
@@ -102,12 +102,12 @@ def stream_until_held(source: Source, key: str, checkpoint: str, files: str, hel
 
 
 def keys_of_files(files: Path) -> dict[int, list[str]]:
-    """Return what ``stream_until_held`` has written, by batch."""
+    """Return the keys in the files of ``stream_until_held``, by batch."""
     return {int(path.name): json.loads(path.read_text(encoding="utf-8")) for path in files.iterdir()}
 
 
 def _session(master: str) -> SparkSession:
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # a cluster's workers are not told otherwise
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # so that a cluster's workers get it, too
     return configured(SparkSession.builder.master(master))
 
 
@@ -125,7 +125,7 @@ def _fail_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - this is a task
     for batch in batches:
-        # The parent of an executor's Python workers is a process of that executor alone.
+        # Each executor has its own parent process of Python workers.
         numbers = {"executor": os.getppid(), "attempt": context.attemptNumber()}
         for name, number in numbers.items():
             batch = batch.append_column(name, pa.repeat(number, batch.num_rows))  # noqa: PLW2901 - it grows

@@ -1,6 +1,6 @@
-"""What Spark asks a stream's planner process, asked by the kit: for functions of ``Elsewhere``.
+"""Functions for ``Elsewhere`` that call a stream's planner as Spark does.
 
-Spark's planner process puts a handler in place of that for SIGTERM, so this is no code for the process of the kit.
+A planner replaces the handler of SIGTERM, so this must not run in the kit's own process.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _MOST = 300
 class PlannedBatch:
     """A batch that was planned and read.
 
-    tasks, again: what Spark got when it asked for the partitions, and when it asked once more.
-    read: what the partitions gave.
+    tasks, again: of the partitions, and of the partitions asked for again.
+    read: the batches of the partitions.
     """
 
     start: Json
@@ -43,7 +43,7 @@ class PlannedBatch:
 def stream_by_limit(source: Source, limit: ReadLimit, rows: int | None = None) -> list[PlannedBatch]:
     """Make batches as Spark does with Trigger.AvailableNow, or, with a ReadMinRows, with its own trigger.
 
-    rows: what is enough; None: until there is nothing to do.
+    rows: end after so many; None: until there is nothing to do.
     """
     planner = _planner(source)
     bounded = not isinstance(limit, ReadMinRows)
@@ -65,7 +65,7 @@ def stream_by_limit(source: Source, limit: ReadLimit, rows: int | None = None) -
 
 
 def _rows_of(batch: PlannedBatch) -> int:
-    return sum(each.num_rows for each in batch.read)
+    return sum(part.num_rows for part in batch.read)
 
 
 def _planner(source: Source) -> Any:
@@ -75,12 +75,12 @@ def _planner(source: Source) -> Any:
 
 def _batch(planner: DataSourceStreamReader, source: Source, start: Json, end: Json) -> PlannedBatch:
     first, again = _sent(planner.partitions(start, end)), _sent(planner.partitions(start, end))
-    # Executors have a copy of the reader that planned nothing.
+    # Executors have a copy of the reader that has planned nothing.
     reader = _planner(source)
     read = [batch for partition in first for batch in reader.read(partition)]
-    return PlannedBatch(start, end, [each.task for each in first], [each.task for each in again], read)
+    return PlannedBatch(start, end, [sent.task for sent in first], [sent.task for sent in again], read)
 
 
 def _sent(partitions: Any) -> Any:
-    """Return partitions as an executor gets them."""
+    """Return partitions as executors get them."""
     return pickle.loads(pickle.dumps(partitions))  # noqa: S301 - our own

@@ -1,4 +1,4 @@
-"""The Spark session that rules share: the one that there is, or one that the kit starts and stops."""
+"""The Spark session that rules share: the existing one, or one that the kit starts and stops."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SETTINGS: Mapping[str, str] = {
     "spark.log.level": "OFF",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
-    # For the seconds that such a Spark lives, the second compiler costs more than it saves.
+    # Such a Spark lives for seconds, in which the second compiler costs more than it saves.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 
 def shared_session() -> SparkSession:
-    """Return the session of this process; where there is none, one on two cores that ends with the process."""
+    """Return the session of this process; without one, start one on two cores that ends with the process."""
     try:
         return SparkSession.active()
     except PySparkRuntimeError:
@@ -36,7 +36,7 @@ def shared_session() -> SparkSession:
 
 
 def configured(builder: SparkSession.Builder) -> SparkSession:
-    """Start a session as the kit wants it: quickly, quietly, and out of nobody's way."""
+    """Start a session for the kit: fast, quiet, and without ports or files that others may use."""
     builder = builder.appName("tidegate conformance")
     for name, value in {**session_conf(), **_SETTINGS}.items():
         builder = builder.config(name, value)
@@ -44,8 +44,8 @@ def configured(builder: SparkSession.Builder) -> SparkSession:
 
 
 def _started() -> SparkSession:
-    # Python workers inherit the environment that Java is started with.  Connectors are often found by a
-    # path that only this process was given, such as pytest's.
+    # Python workers inherit Java's environment.  Connectors are often on a path that only this process has, such as
+    # pytest's.
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(path or os.curdir for path in sys.path)
     try:

@@ -1,4 +1,4 @@
-"""A streaming query of Spark with its checkpoint, started again and again, and what each batch of it gave."""
+"""A streaming query of Spark with its checkpoint, over several runs, and the rows of each batch."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _ENOUGH = 500
 
 @dataclass(frozen=True, slots=True)
 class SparkBatch:
-    """What one call of foreachBatch got.
+    """The rows of one call of foreachBatch.
 
-    number: the batch's id; one that is read again has the same.
+    number: the batch's id; a repeated batch has the same.
     keys: of its rows.
     again: the same, by a second action on the batch.
     watermarks_ms: the values of the column ``source_watermark``; empty without one.
@@ -47,9 +47,9 @@ class SparkBatch:
 
 
 class SparkStream:
-    """One stream.  What is delivered is the last reading of every batch, as a sink keeps it that knows batch ids.
+    """One stream.  The last reading of every batch counts, as in a sink that knows batch ids.
 
-    checkpoint: None: a new folder, which goes with the lab.
+    checkpoint: None: a new folder, which is removed with the lab.
     twice: with two actions on every batch.
     """
 
@@ -60,7 +60,7 @@ class SparkStream:
         self.offsets: dict[int, dict[str, Any]] = {}
 
     def run(self) -> list[SparkBatch]:
-        """Read all there is (Trigger.AvailableNow), and return the batches of this run."""
+        """Read all present rows (Trigger.AvailableNow), and return the batches of this run."""
         before = len(self.batches)
         self.lab.tell("start the stream with Trigger.AvailableNow")
         query = self._start(availableNow=True)
@@ -70,11 +70,12 @@ class SparkStream:
             self.lab.expect(ended, f"a stream with Trigger.AvailableNow did not end within {_DEADLINE_S} s")
         finally:
             query.stop()
+        # By itself, not by QueryProgress: the kit judges what tidegate writes.
         self.offsets |= {p.batchId: json.loads(p.sources[0].endOffset) for p in query.recentProgress}
         return self.batches[before:]
 
     def failure(self) -> str | None:
-        """Read all there is, and return what Spark says when that fails; None: it does not."""
+        """Read all present rows, and return Spark's error; None: there is none."""
         try:
             self.run()
         except ConformanceError as error:
@@ -85,7 +86,7 @@ class SparkStream:
 
     @contextmanager
     def running(self) -> Iterator[StreamingQuery]:
-        """Let it run with Spark's own trigger until the context is left."""
+        """Let it run with Spark's own trigger until the context ends."""
         self.lab.tell("start the stream")
         query = self._start()
         try:
@@ -106,7 +107,7 @@ class SparkStream:
         self.lab.until(look, f"a running stream has not delivered all of {len(wanted)} rows")
 
     def forget_last_commit(self) -> int:
-        """Let the checkpoint be as if the last batch had not been committed, and return its number."""
+        """Undo the commit of the last batch in the checkpoint, and return its number."""
         last = max((path for path in (self.checkpoint / "commits").iterdir() if path.name.isdecimal()), key=_number)
         self.lab.tell(f"forget that batch {last.name} was committed")
         last.unlink()
@@ -147,10 +148,10 @@ class SparkStream:
 
 
 def folder(lab: Lab) -> Path:
-    """Return a new folder, which goes with the lab."""
-    made = tempfile.TemporaryDirectory(prefix="tidegate-conformance-", ignore_cleanup_errors=True)
-    lab.at_close(made.cleanup)
-    return Path(made.name)
+    """Return a new folder, which is removed with the lab."""
+    directory = tempfile.TemporaryDirectory(prefix="tidegate-conformance-", ignore_cleanup_errors=True)
+    lab.at_close(directory.cleanup)
+    return Path(directory.name)
 
 
 def keys_in(column: str) -> Any:
@@ -159,7 +160,7 @@ def keys_in(column: str) -> Any:
 
 
 def gist(error: BaseException) -> str:
-    """Return what an error of Spark says; of a long one how it begins, and how it ends, where the cause is."""
+    """Return the text of an error of Spark; of a long one the begin and the end, which has the cause."""
     said = str(error).partition("\n=== Streaming Query ===")[0].strip()
     return said if len(said) <= 2 * _ENOUGH else f"{said[:_ENOUGH]} ... {said[-_ENOUGH:]}"
 

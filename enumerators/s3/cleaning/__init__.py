@@ -1,1 +1,1 @@
-"""What becomes of objects that were read for good."""
+"""Archives or deletes objects that were read for good."""

@@ -1,8 +1,7 @@
-"""Which objects were read for good, and are thus to be cleaned (Spark: cleanSource).
+"""Cleans objects that were read for good, in the background (Spark: cleanSource).
 
-What is to be done is noted as a range of chunks of each manifest: up to where they are in a stored offset,
-and up to where their objects were cleaned.  The snapshot holds these ranges, so that a run that is killed leaves
-them to the next one, which at most cleans again what is clean.
+The open work is a range of chunks of each manifest: from those whose objects were cleaned, to those in a stored offset.
+The snapshot holds these ranges.  So a killed run leaves them to the next one, which may clean an object twice.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ __all__ = ["SourceCleaning"]
 _LOG = logging.getLogger("tidegate.planner")
 _THREADS = 8
 _CHUNKS_AT_ONCE = 1024
-_MOST_MANIFESTS = 8  # that are waited for when nothing else names them; more are merged
-_PATIENCE_S = 5.0  # at the end, for what is left
+_MOST_MANIFESTS = 8  # that only cleaning still needs; more are merged
+_PATIENCE_S = 5.0  # at the end, for the rest
 
 
 class SourceCleaning:
     """Cleans objects when all their chunks are read, in the background.
 
-    clean: cleans one object, in any thread; returns False for one that it leaves alone, for it is another version.
+    clean: cleans one object, in any thread; returns False for another version, which it leaves alone.
     read: returns a manifest by its name, in any thread.
     state: the last run's snapshot.
 
@@ -59,16 +58,16 @@ class SourceCleaning:
         self._run: Future[None] | None = None
 
     def advance(self, manifest: Manifest, end: int) -> None:
-        """Let the objects be cleaned whose last chunk stands before a position: a stored offset holds it."""
+        """Let the objects be cleaned whose last chunk is before a position in a stored offset."""
         with self._changed:
             done, before = self._ranges.get(manifest.id, (0, 0))
             self._ranges[manifest.id] = (done, max(before, end))
             self._manifests[manifest.id] = manifest
 
     def go_on(self, live: Collection[SplitId]) -> None:
-        """Clean what there is to clean, in the background.
+        """Go on cleaning, in the background.
 
-        live: the manifests that may advance yet; the others are forgotten when they are done.
+        live: the manifests that may still advance; the others are forgotten when they are done.
         """
         with self._changed:
             self._live = {*live}
@@ -77,7 +76,7 @@ class SourceCleaning:
                 self._run = self._dispatcher.submit(self._work)
 
     def merge(self, build: Callable[[ChunkSorter], Manifest]) -> None:
-        """Make one manifest of what too many wait for.
+        """Merge manifests, if too many wait for cleaning.
 
         build: stores a manifest of some chunks, and returns it.
         """
@@ -93,7 +92,7 @@ class SourceCleaning:
                 _warn_of_lost(split, problem)
         merged = build(left)
         with self._changed:
-            # What was cleaned meanwhile is found clean.
+            # Objects that were cleaned meanwhile are found clean.
             for split in waiting:
                 self._ranges.pop(split, None)
             self._ranges[merged.id] = (0, len(merged))
@@ -101,17 +100,17 @@ class SourceCleaning:
             self._forget()
 
     def snapshot(self) -> dict[SplitId, list[int]]:
-        """Return of each manifest how many chunks are done, and how many are to be."""
+        """Return for each manifest the number of chunks that are done, and of those that may be cleaned."""
         with self._changed:
             return {split: [*range_] for split, range_ in self._ranges.items()}
 
     def metrics(self) -> dict[str, int]:
-        """Return how many objects were cleaned, and how many could not be, by this run."""
+        """Return the number of objects that this run cleaned, and of those that it could not clean."""
         with self._changed:
             return {"numFilesCleaned": self._counts["cleaned"], "numFilesNotCleaned": self._counts["failed"]}
 
     def close(self) -> None:
-        """End soon; what is left is the next run's."""
+        """End soon; the next run does the rest."""
         if self._run is not None:
             wait([self._run], _PATIENCE_S)
         self._ended.set()
@@ -153,11 +152,11 @@ class SourceCleaning:
         return None
 
     def _clean_all(self, chunks: pa.RecordBatch) -> None:
-        """Clean the objects of some chunks.  Raises DeadlineError when the endpoint does not answer."""
+        """Clean the objects of some chunks.  Raises DeadlineError if the endpoint does not answer."""
         objects = map(S3Object, *(chunks[name].to_pylist() for name in S3Object._fields))
-        calls = {found: self._threads.submit(self._clean_one, found) for found in objects}
-        outcomes = {found: call.result() for found, call in calls.items()}
-        problems = {found.key: outcome for found, outcome in outcomes.items() if isinstance(outcome, Exception)}
+        calls = {obj: self._threads.submit(self._clean_one, obj) for obj in objects}
+        outcomes = {obj: call.result() for obj, call in calls.items()}
+        problems = {obj.key: outcome for obj, outcome in outcomes.items() if isinstance(outcome, Exception)}
         for problem in problems.values():
             if isinstance(problem, DeadlineError):
                 raise problem
@@ -168,21 +167,21 @@ class SourceCleaning:
             key, problem = next(iter(problems.items()))
             _LOG.warning("%d objects could not be cleaned, and stay, such as %r: %s", len(problems), key, problem)
 
-    def _clean_one(self, found: S3Object) -> bool | Exception:
+    def _clean_one(self, obj: S3Object) -> bool | Exception:
         try:
-            return self._clean(found)
+            return self._clean(obj)
         except Exception as problem:  # noqa: BLE001 - whatever it is, the query reads on
             return problem
 
     def _manifest(self, split: SplitId) -> Manifest:
         with self._changed:
-            known = self._manifests.get(split)
-        manifest = known or self._read(split)
+            cached = self._manifests.get(split)
+        manifest = cached or self._read(split)
         with self._changed:
             self._manifests[split] = manifest
         return manifest
 
 
 def _warn_of_lost(split: SplitId, problem: CheckpointError) -> None:
-    # Whoever needs it to read says so.
+    # The reader that needs it raises the error.
     _LOG.warning("the objects of the manifest %s are not cleaned: %s", split, problem)

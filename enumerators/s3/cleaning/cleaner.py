@@ -1,4 +1,4 @@
-"""What becomes of an object that was read for good (Spark: cleanSource): it is archived, or deleted."""
+"""Archives or deletes an object that was read for good (Spark: cleanSource)."""
 
 from __future__ import annotations
 
@@ -11,97 +11,97 @@ from tidegate.readers.s3.store import ObjectStore
 
 __all__ = ["Archive", "ObjectCleaner"]
 
-MOST_COPIED_BYTES = 5 << 30  # S3 copies no more by one request
+MOST_COPIED_BYTES = 5 << 30  # the most that S3 copies by one request
 PART_BYTES = 1 << 30
 
 
 class Archive(NamedTuple):
-    """Where objects are moved to.
+    """The target of archived objects.
 
-    prefix: without ``/`` at its end; each object keeps its own key, after it.
+    prefix: without ``/`` at its end; the object's own key follows it.
     """
 
     bucket: str
     prefix: str
 
     def key(self, key: str) -> str:
-        """Return what an object is called there."""
+        """Return the key of an object there."""
         return f"{self.prefix}/{key}" if self.prefix else key
 
 
 class ObjectCleaner:
-    """Cleans objects of a bucket, each in the version that was read.  Threads may share it.
+    """Cleans objects of a bucket, each in the version that was read.  Thread-safe.
 
-    archive: None: objects are deleted, and kept nowhere.
+    archive: None: objects are deleted.
     """
 
     def __init__(self, store: ObjectStore, archive: Archive | None = None) -> None:
         self._store, self._archive = store, archive
         self._takes_condition = True
 
-    def clean(self, found: S3Object) -> bool:
-        """Archive or delete an object, and return True, also when it is gone already; False: another version is there.
+    def clean(self, obj: S3Object) -> bool:
+        """Archive or delete an object, and return True, also if it is gone; False: another version is there.
 
-        May be called again for the same object, whatever became of the first call.  Another version is left
-        alone: the endpoint is asked which one there is, and told which one to delete.  One that does
-        not heed that (``If-Match``) deletes what was written within the moment between these two.
+        May be called again for the same object, whatever the first call did.  Another version is left alone: the
+        endpoint is asked for the present version, and told which one to delete.  An endpoint that ignores that
+        (``If-Match``) deletes a version that was written between these two requests.
 
-        Raises ConnectorError when the endpoint refuses, DeadlineError when it does not answer in time,
-        OptionError when there is no such bucket.
+        Raises ConnectorError if the endpoint refuses, DeadlineError if it does not answer in time, OptionError if there
+        is no such bucket.
         """
         try:
             if self._archive is not None:
-                self._copy(found, self._archive)
-            there = self._store.find(found.key)
-            if there is not None and _is_other(there, found):
+                self._copy(obj, self._archive)
+            there = self._store.find(obj.key)
+            if there is not None and _is_other(there, obj):
                 return False
             if there is not None:
-                self._delete(found)
+                self._delete(obj)
         except ObjectGoneError:
-            return self._store.find(found.key) is None
+            return self._store.find(obj.key) is None
         return True
 
-    def _copy(self, found: S3Object, archive: Archive) -> None:
+    def _copy(self, obj: S3Object, archive: Archive) -> None:
         from boto3.s3.transfer import TransferConfig
 
         settings = TransferConfig(
             multipart_threshold=MOST_COPIED_BYTES, multipart_chunksize=PART_BYTES, use_threads=False
         )
-        key = archive.key(found.key)
+        key = archive.key(obj.key)
 
         def copy() -> None:
             self._store.config.client().copy(
-                {"Bucket": self._store.bucket, "Key": found.key},
+                {"Bucket": self._store.bucket, "Key": obj.key},
                 archive.bucket,
                 key,
-                ExtraArgs={"CopySourceIfMatch": f'"{found.etag}"'} if found.etag else {},
+                ExtraArgs={"CopySourceIfMatch": f'"{obj.etag}"'} if obj.etag else {},
                 Config=settings,
             )
 
         self._ask(copy, "archive an object as", f"s3://{archive.bucket}/{key}")
 
-    def _delete(self, found: S3Object) -> None:
+    def _delete(self, obj: S3Object) -> None:
         def delete() -> None:
             from botocore.exceptions import ClientError
 
-            pinned = {"IfMatch": f'"{found.etag}"'} if found.etag and self._takes_condition else {}
+            pinned = {"IfMatch": f'"{obj.etag}"'} if obj.etag and self._takes_condition else {}
             client = self._store.config.client()
             try:
-                client.delete_object(Bucket=self._store.bucket, Key=found.key, **pinned)
+                client.delete_object(Bucket=self._store.bucket, Key=obj.key, **pinned)
             except ClientError as problem:
                 if not pinned or problem.response.get("Error", {}).get("Code") != "NotImplemented":
                     raise
                 self._takes_condition = False
-                client.delete_object(Bucket=self._store.bucket, Key=found.key)
+                client.delete_object(Bucket=self._store.bucket, Key=obj.key)
 
-        self._ask(delete, "delete", self._store.address(found.key))
+        self._ask(delete, "delete", self._store.address(obj.key))
 
     def _ask(self, request: Any, operation: str, target: str) -> None:
         ask_s3(request, operation, target, self._store.config.patience_s)
 
 
-def _is_other(there: S3Object, found: S3Object) -> bool:
-    """Tell whether what is there is another version; a time by itself is in whole seconds, in a listing perhaps not."""
-    if there.etag and found.etag:
-        return (there.etag, there.size) != (found.etag, found.size)
-    return (there.size, there.modified_ms // 1000) != (found.size, found.modified_ms // 1000)
+def _is_other(there: S3Object, obj: S3Object) -> bool:
+    """Tell whether the present version is another one; a single request gives whole seconds, a listing perhaps not."""
+    if there.etag and obj.etag:
+        return (there.etag, there.size) != (obj.etag, obj.size)
+    return (there.size, there.modified_ms // 1000) != (obj.size, obj.modified_ms // 1000)

@@ -1,1 +1,1 @@
-"""Which objects there are, round after round, and which of them are new."""
+"""Discovery of new objects, in rounds: listings, and objects that are left out."""

@@ -1,6 +1,7 @@
-"""What finds new objects in the rounds between two listings of all there are.
+"""The contract of finding new objects in the rounds between two listings of all objects.
 
-Each way to do so may miss some, so all are listed again now and then: what was missed is found late, and not never.
+Each implementation may miss some objects.  So all objects are listed again now and then, and missed ones are found
+late.
 """
 
 from __future__ import annotations
@@ -14,24 +15,24 @@ from tidegate.readers.objects.values import S3Object
 __all__ = ["AFTER", "LISTED", "BetweenListings"]
 
 LISTED, AFTER = "listed_ms", "after"
-"""The names of all that ``settle`` may return; a snapshot holds those of the way that wrote it, and no others."""
+"""The keys that ``settle`` may return; a snapshot holds only those of the implementation that wrote it."""
 
 
 class BetweenListings(ABC):
     """Finds new objects without listing them all; one for each run of a query.
 
-    backfill_ms: how long after such a listing the next one is due, which finds what was missed (Auto Loader:
+    backfill_ms: how long after a listing of all objects the next one is due, which finds missed ones (Auto Loader:
         backfillInterval); None: the first is the only one.
 
-    One round after the other calls ``begin_round``, ``pages``, ``saw`` and ``end_round``, in this order; one that
-    fails does not come to its end, and what it saw counts for nothing.
+    Each round calls ``begin_round``, ``pages``, ``saw`` and ``end_round``, in this order.  A round that fails does not
+    end, and the objects that it saw do not count.
     """
 
     asked_in_all_rounds: ClassVar[bool]
     """Whether ``pages`` is called in rounds that list all objects, too."""
 
     noted: ClassVar[frozenset[str]] = frozenset({LISTED})
-    """The names of what ``settle`` returns."""
+    """The keys that ``settle`` returns."""
 
     def __init__(self, backfill_ms: int | None) -> None:
         self._backfill_ms = backfill_ms
@@ -39,46 +40,46 @@ class BetweenListings(ABC):
         self._lists = False
 
     def begin_round(self, now_ms: int) -> bool:
-        """Begin a round, and tell whether it is to list all objects.
+        """Begin a round, and tell whether it lists all objects.
 
-        now_ms: ms since the epoch; counted from the beginning of the last round that did.
+        now_ms: ms since the epoch; the interval begins with the last round that listed all objects.
         """
         if self._listed_ms is None:
             self._lists = True
         else:
-            # A clock that was ahead then says nothing of when the next one is due.
+            # If the clock was ahead then, it does not tell when the next one is due.
             age_ms = now_ms - self._listed_ms
             self._lists = self._backfill_ms is not None and not 0 <= age_ms < self._backfill_ms
         return self._lists
 
     @abstractmethod
     def pages(self) -> Generator[list[S3Object], None, None]:
-        """Yield what may be new, in pages, known objects among them or not."""
+        """Yield objects that may be new, in pages, with or without known ones."""
 
     def saw(self, page: Sequence[S3Object], new: Sequence[S3Object]) -> None:  # noqa: B027 - some learn nothing by it
-        """Learn what a page of this round holds, of whichever way, and which of it was never found before."""
+        """Learn the objects of a page of this round, from any implementation, and the new ones among them."""
 
     def end_round(self, begun_ms: int) -> int:
-        """Note that a round found all it could, and return until when nothing can come to light any more.
+        """Note that a round ended well, and return the time up to which all objects are known.
 
-        That is when the last listing of all began: the next one shows what has come since.
+        That is the begin of the last listing of all objects: the next one shows later objects.
         """
         if self._lists:
             self._listed_ms = begun_ms
         return begun_ms if self._listed_ms is None else self._listed_ms
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a stored offset, in whose snapshot stands what ``settle`` returned.
+        """Go on from the values of ``settle`` in a stored offset's snapshot.
 
-        Where another way has noted something, all objects are listed first: it may have missed others than this one.
+        If another implementation noted them, all objects are listed first: it may have missed other objects.
         """
         if state.keys() == self.noted:
             self._listed_ms = state[LISTED]
 
     def settle(self, number: int) -> dict[str, Any]:
-        """Learn that what was found so far is stored when a manifest with this number is, or one with a greater.
+        """Learn that the objects found so far are stored once a manifest with this or a greater number is.
 
-        Called after each round that ended well.  Returns what the snapshot has to hold for ``restore``.
+        Called after each round that ended well.  Returns the values that the snapshot holds for ``restore``.
         """
         del number
         return {LISTED: self._listed_ms}
@@ -91,4 +92,4 @@ class BetweenListings(ABC):
         return {}
 
     def stop(self) -> None:  # noqa: B027 - some have no thread
-        """End what goes on in another thread soon; may be called twice."""
+        """End work in other threads soon; may be called twice."""

@@ -1,7 +1,7 @@
-"""Listing only what is new, where the keys of objects rise with time (Auto Loader: incremental listing).
+"""Lists only new objects, if the keys of objects rise with time (Auto Loader: incremental listing).
 
-S3 lists keys in their order, and begins after any one that it is told.  What comes out of order is found by the
-listings of all objects in between, and so is what comes too late: see LATE_S.
+S3 lists keys in their order, and begins after any given key.  Listings of all objects in between find those that come
+out of order, or too late: see LATE_S.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _LOG = logging.getLogger("tidegate.planner")
 _MOST_STORED = 1_100  # characters of JSON; that of a key of ASCII has no more than 1,026
 
 LATE_S = 600
-"""How long after its LastModified, or that of one with a later key, an object may appear and not be missed."""
+"""How long after its LastModified, or that of an object with a later key, an object may appear without being missed."""
 
 
 class IncrementalListing(BetweenListings):
-    """Lists what comes after the key up to which all is known.
+    """Lists the objects after the key up to which all objects are known.
 
     pages: lists the objects whose keys come after one, in the order of their UTF-8 bytes; None: all.
     prefix: what their keys begin with.
@@ -60,20 +60,20 @@ class IncrementalListing(BetweenListings):
         return lists
 
     def pages(self) -> Generator[list[S3Object], None, None]:
-        """List what may be new."""
+        """List the objects that may be new."""
         return self._list(self._known.last)
 
     def saw(self, page: Sequence[S3Object], new: Sequence[S3Object]) -> None:
-        """Learn what a page holds."""
+        """Learn the objects of a page."""
         self._round.add(page, self._begun_s, self._clock())
         last = self._known.last
-        late = [] if last is None else [found.key for found in new if found.key <= last]
+        late = [] if last is None else [obj.key for obj in new if obj.key <= last]
         if late:
             self._late_example = self._late_example or late[0]
             self._late_count += len(late)
 
     def end_round(self, begun_ms: int) -> int:
-        """Note that a round found all it could."""
+        """Note that a round ended well."""
         self._known = self._round
         if self._late_count:
             self._late_total += self._late_count
@@ -86,52 +86,52 @@ class IncrementalListing(BetweenListings):
         return super().end_round(begun_ms)
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a stored offset, but not from one of another path."""
+        """Go on from a stored offset, unless it is of another path."""
         after = state.get(AFTER)
         if after is None or after.startswith(self._prefix):
             super().restore(state)
             self._known = _KnownKeys(after)
 
     def settle(self, number: int) -> dict[str, Any]:
-        """Return what the snapshot has to hold: one key."""
+        """Return the key that the snapshot holds."""
         last = self._known.last
         return {**super().settle(number), AFTER: None if last is None else _beginning(last)}
 
     def metrics(self) -> dict[str, int]:
-        """Return how many objects were found late in this run."""
+        """Return the number of objects that were found late in this run."""
         return {"numFilesOutOfOrder": self._late_total}
 
 
 def _beginning(key: str) -> str:
-    """Return as much of a key as an offset has room for: the rest is listed again after a restart, and known."""
+    """Return as much of a key as fits into an offset: a restart lists the rest again, and knows it."""
     while (length := len(json.dumps(key))) > _MOST_STORED:
         key = key[: len(key) * _MOST_STORED // length]
     return key
 
 
 class _KnownKeys:
-    """Tells up to which key all objects are known, if keys rise with time.
+    """Finds the key up to which all objects are known, if keys rise with time.
 
-    last: that key; None: none is known.  Of the objects that are older than LATE_S by the endpoint's clock it is the
-        newest one's, and not just the greatest: one stray key at the very end would hide all that come after it.
+    last: that key; None: none is known.  It is the key of the newest object that is older than LATE_S by the endpoint's
+        clock, not the greatest key: one stray key at the very end would hide all later objects.
     """
 
     def __init__(self, last: str | None = None) -> None:
         self.last = last
-        self._last_second = -math.inf  # its LastModified; most endpoints tell no more than seconds
+        self._last_second = -math.inf  # its LastModified; most endpoints tell only seconds
         self._recent: dict[int, str] = {}  # the greatest key of each second
-        # That of the youngest object yet by our own clock: the endpoint's is behind it by no more than that.
+        # The age of the youngest object so far by our own clock: the endpoint's clock is behind by no more.
         self._age_s = math.inf
 
     def add(self, page: Sequence[S3Object], begun_s: float, now_s: float) -> None:
-        """Take objects into account that were listed.
+        """Take listed objects into account.
 
         begun_s: when the listing began.  now_s: some time after they were listed; both by our own clock.
         """
-        for found in page:
-            second = found.modified_ms // 1000
+        for obj in page:
+            second = obj.modified_ms // 1000
             self._age_s = min(self._age_s, max(now_s - second, 0))
-            self._recent[second] = max(self._recent.get(second, ""), found.key)
+            self._recent[second] = max(self._recent.get(second, ""), obj.key)
         settled_s = begun_s - self._age_s - LATE_S
         for second in sorted(second for second in self._recent if second < settled_s - 1):
             key = self._recent.pop(second)

@@ -1,6 +1,6 @@
-"""Objects that discovery left out, and why: for people, who ask later why one was not read.
+"""Notes objects that discovery left out, and why: for people who ask why one was not read.
 
-What the options leave out (names, LastModified) is not noted: that can be told from them at any time.
+Objects that options leave out (by name or LastModified) are not noted: the options tell that at any time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tidegate.readers.objects.values import S3Object
 __all__ = ["LEFT_OUT", "LeftOut", "LeftOutObject", "Reason"]
 
 LEFT_OUT = "left-out"
-"""What the note is called in the ledger."""
+"""The name of the note in the ledger."""
 
 MOST = 1000  # some 200 KB
 
@@ -24,43 +24,43 @@ into chunks, and ``ignoreCorruptFiles`` is true.  gone: it was deleted, or overw
 
 
 class LeftOutObject(NamedTuple):
-    """One of them.
+    """An object that was left out.
 
     at_ms: when it was first left out, in ms since the epoch.
     """
 
-    found: S3Object
+    obj: S3Object
     reason: Reason
     at_ms: int
 
 
 class LeftOut:
-    """The last thousand objects that were left out, each version once.  Threads may share it.
+    """The last thousand objects that were left out, each version once.  Thread-safe.
 
-    count: an attribute: how many were noted by this run.
+    count: an attribute: the number noted by this run.
     """
 
     def __init__(self) -> None:
         self._objects: dict[tuple[S3Object, Reason], int] = {}
         self._met_ms: dict[tuple[S3Object, Reason], int] = {}  # in the order of the last time
-        self._rounds = (0, 0)  # the last one's time, and this one's
+        self._rounds = (0, 0)  # the times of the last round and of this one
         self._changed = threading.Lock()
         self.count = 0
 
-    def add(self, found: S3Object, reason: Reason, at_ms: int) -> bool:
+    def add(self, obj: S3Object, reason: Reason, at_ms: int) -> bool:
         """Note an object, and return whether that is news.
 
-        at_ms: the round's time, the same for all it meets; each overwritten object is met by every round.
+        at_ms: the round's time, the same for all its objects; every round meets each overwritten object.
         """
         with self._changed:
             if at_ms != self._rounds[1]:
                 self._rounds = (self._rounds[1], at_ms)
-            noted = (found, reason)
+            noted = (obj, reason)
             is_news = noted not in self._objects
             if is_news and len(self._objects) >= MOST:
                 oldest = next(iter(self._met_ms))
                 if self._met_ms[oldest] in self._rounds:
-                    return False  # or each of too many would be news in every round
+                    return False  # otherwise, with too many, each would be news in every round
                 del self._met_ms[oldest], self._objects[oldest]
             self._met_ms.pop(noted, None)
             self._met_ms[noted] = at_ms
@@ -69,21 +69,21 @@ class LeftOut:
             return is_news
 
     def objects(self) -> list[LeftOutObject]:
-        """Return them, the last one last."""
+        """Return the objects, the last one last."""
         with self._changed:
-            return [LeftOutObject(found, reason, at_ms) for (found, reason), at_ms in self._objects.items()]
+            return [LeftOutObject(obj, reason, at_ms) for (obj, reason), at_ms in self._objects.items()]
 
     def to_bytes(self) -> bytes:
-        """Return JSON, an object in each line: what ``restore`` takes."""
-        lines = [json.dumps({**o.found._asdict(), "reason": o.reason, "at_ms": o.at_ms}) for o in self.objects()]
+        """Return lines of JSON, one for each object: ``restore`` takes them."""
+        lines = [json.dumps({**o.obj._asdict(), "reason": o.reason, "at_ms": o.at_ms}) for o in self.objects()]
         return "".join(f"{line}\n" for line in lines).encode()
 
     def restore(self, data: bytes) -> None:
-        """Take over what an earlier run noted; what cannot be read is not worth an error."""
+        """Take over the notes of an earlier run; damaged notes are silently dropped."""
         for line in data.splitlines():
             try:
                 said = json.loads(line)
-                found = S3Object(*(said[name] for name in S3Object._fields))
-                self._objects[found, said["reason"]] = self._met_ms[found, said["reason"]] = int(said["at_ms"])
+                obj = S3Object(*(said[name] for name in S3Object._fields))
+                self._objects[obj, said["reason"]] = self._met_ms[obj, said["reason"]] = int(said["at_ms"])
             except (ValueError, TypeError, KeyError):  # noqa: PERF203 - there are few
                 continue

@@ -1,4 +1,4 @@
-"""Listing the objects below a prefix of a bucket, several folders at a time."""
+"""Lists the objects below a prefix of a bucket, several folders at a time."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tidegate.readers.s3.store import s3_object
 __all__ = ["ListingRules", "ObjectListing"]
 
 MOST_THREADS = 8  # parsing the answers keeps one core busy long before more threads would help
-MOST_PAGES = 2 * MOST_THREADS  # that wait for whoever takes them
-FEW_FOLDERS = MOST_THREADS  # too few to keep all threads busy: their own folders are looked for
-MANY_FOLDERS = 256  # more on one level are listed in stretches, not by a request for each
+MOST_PAGES = 2 * MOST_THREADS  # that wait to be taken
+FEW_FOLDERS = MOST_THREADS  # fewer cannot keep all threads busy: their own folders are listed, too
+MANY_FOLDERS = 256  # more folders on one level are listed in stretches, not by a request for each
 MOST_STRETCHES = 4 * MOST_THREADS
-KEYS_PER_PAGE = 1_000  # S3 gives no more
+KEYS_PER_PAGE = 1_000  # S3's limit
 DEEPEST_LEVEL = 4
 
 
@@ -31,11 +31,9 @@ DEEPEST_LEVEL = 4
 class _Stretch:
     """Keys that one thread lists, in order.
 
-    prefix: what they begin with.
-    level: of the folder, from 0, if only what is directly in it is to be listed, and its folders found;
-        None: all below it.
-    folders: the first and the last of the folders in ``prefix`` that are wanted, and nothing that is
-        directly in ``prefix``; None: all.
+    prefix: of the keys.
+    level: of the folder, from 0, to list only the objects and folders directly in it; None: list everything below it.
+    folders: the first and the last of the wanted folders in ``prefix``, without the objects directly in it; None: all.
     """
 
     prefix: str
@@ -44,10 +42,9 @@ class _Stretch:
 
 
 class ObjectListing:
-    """Lists what is data below a prefix.  Opens nothing before ``pages`` is called.
+    """Lists the data objects below a prefix.  Opens nothing before ``pages`` is called.
 
-    It looks for folders first, a level at a time until there are enough of them, and then lists these
-    side by side.
+    It finds folders first, level by level until there are enough, and then lists these in parallel.
     """
 
     def __init__(self, config: S3ConnectionConfig, bucket: str, rules: ListingRules) -> None:
@@ -58,15 +55,15 @@ class ObjectListing:
     def pages(self, start_after: str | None = None) -> Generator[list[S3Object], None, None]:
         """Yield all objects, each once, up to 1,000 at a time; in the order of the keys in one folder only.
 
-        start_after: list only keys that come after it, in the order of their UTF-8 bytes; where keys rise
-            with time, the last key of the round before.
+        start_after: list only later keys, in the order of their UTF-8 bytes; if keys rise with time, the last key of
+            the previous round.
 
-        An object that comes or goes meanwhile may be listed or not.  At most 16 pages wait to be
-        taken.  A request that fails is tried again for ``deadline_s``.  When the iterator ends, fails or
-        is closed, its threads are gone; requests that are under way then are waited for.
+        An object that comes or goes meanwhile may be listed or not.  At most 16 pages wait to be taken.  A failed
+        request is repeated until ``deadline_s``.  The iterator's threads end with it; it waits for requests that are
+        under way.
 
-        Raises OptionError when there is no such bucket, DeadlineError when the endpoint fails or is
-        silent for too long, ConnectorError when it refuses.
+        Raises OptionError if there is no such bucket, DeadlineError if the endpoint fails or is silent for too long,
+        ConnectorError if it refuses.
         """
         listing = _Listing(self._config, self._bucket, self._rules, start_after)
         try:
@@ -76,7 +73,7 @@ class ObjectListing:
 
 
 class _Listing:
-    """One listing that is under way: threads that take stretches and hand over pages."""
+    """A running listing: threads take stretches and put pages."""
 
     def __init__(self, config: S3ConnectionConfig, bucket: str, rules: ListingRules, start_after: str | None) -> None:
         self._config, self._bucket, self._rules, self._start_after = config, bucket, rules, start_after
@@ -135,7 +132,7 @@ class _Listing:
                 self._changed.notify_all()
 
     def _take(self) -> _Stretch | None:
-        """Return what to list next; None: nothing will come any more."""
+        """Return the next stretch; None: there are no more."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed.is_set() or self._stretches or not self._busy)
             if self._closed.is_set() or not self._stretches:
@@ -159,10 +156,10 @@ class _Listing:
             request["Delimiter"] = "/"
         folders = self._folder_of_start(stretch)
         for answer in self._answers(request):
-            found = [s3_object(entry["Key"], entry["Size"], entry) for entry in answer.get("Contents", ())]
+            objects = [s3_object(entry["Key"], entry["Size"], entry) for entry in answer.get("Contents", ())]
             folders += [entry["Prefix"] for entry in answer.get("CommonPrefixes", ())]
-            yield [each for each in found if self._is_in(stretch, each.key) and self._rules.takes(each)]
-            if stretch.folders is not None and found and _folder(stretch, found[-1].key) > stretch.folders[1]:
+            yield [obj for obj in objects if self._is_in(stretch, obj.key) and self._rules.takes(obj)]
+            if stretch.folders is not None and objects and _folder(stretch, objects[-1].key) > stretch.folders[1]:
                 break
         if stretch.level is not None:
             self._add(_stretches_of(stretch, [f for f in dict.fromkeys(folders) if self._is_wanted(f)]))
@@ -175,7 +172,7 @@ class _Listing:
             if not answer.get("IsTruncated"):
                 return
             if not answer.get("NextContinuationToken"):
-                raise ConnectorError(f"the endpoint cut the listing of {self._address} and does not say how to go on")
+                raise ConnectorError(f"the endpoint cut the listing of {self._address} and gave no token to go on")
             request = {**request, "ContinuationToken": answer["NextContinuationToken"]}
 
     def _ask(self, request: dict[str, Any]) -> Any:
@@ -199,12 +196,12 @@ class _Listing:
         return f"s3://{self._bucket}/{self._rules.prefix}"
 
     def _after(self, stretch: _Stretch) -> str | None:
-        """Return the key after which a stretch begins, if it does not begin with its prefix."""
+        """Return the key after which a stretch begins, unless it begins with its prefix."""
         first = [] if stretch.folders is None else [stretch.folders[0]]
         return max([*first, self._start_after or ""]) or None
 
     def _folder_of_start(self, stretch: _Stretch) -> list[str]:
-        """Return the folder in which ``start_after`` is, whose rest may be wanted: not all endpoints show it then."""
+        """Return the folder of ``start_after``, whose rest may be wanted: some endpoints do not list it then."""
         start_after = self._start_after or ""
         is_below = start_after.startswith(stretch.prefix) and "/" in start_after[len(stretch.prefix) :]
         return [_folder(stretch, start_after)] if is_below and stretch.level is not None else []
@@ -219,10 +216,10 @@ class _Listing:
 
 
 def _stretches_of(parent: _Stretch, folders: list[str]) -> list[_Stretch]:
-    """Return how the folders that were found in one are listed."""
+    """Return the stretches of the folders that were found in one folder."""
     if len(folders) > MANY_FOLDERS:
-        each = -(-len(folders) // MOST_STRETCHES)
-        parts = [folders[at : at + each] for at in range(0, len(folders), each)]
+        length = -(-len(folders) // MOST_STRETCHES)
+        parts = [folders[at : at + length] for at in range(0, len(folders), length)]
         return [_Stretch(parent.prefix, None, (part[0], part[-1])) for part in parts]
     level = (parent.level or 0) + 1
     is_leaf = len(folders) >= FEW_FOLDERS or level >= DEEPEST_LEVEL
@@ -230,6 +227,6 @@ def _stretches_of(parent: _Stretch, folders: list[str]) -> list[_Stretch]:
 
 
 def _folder(stretch: _Stretch, key: str) -> str:
-    """Return the folder in the prefix of a stretch in which a key is, or the key if it is in none."""
+    """Return the folder of a key in the prefix of a stretch, or the key if it is in none."""
     end = key.find("/", len(stretch.prefix))
     return key[: end + 1] if end >= 0 else key

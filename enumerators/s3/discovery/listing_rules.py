@@ -1,4 +1,4 @@
-"""Which of the objects below a prefix are data: the rules of Spark's file source."""
+"""Tells which objects below a prefix are data, by the rules of Spark's file source."""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ UNFINISHED_COPY = "._COPYING_"
 
 @dataclass(frozen=True, slots=True)
 class ListingRules:
-    """What is listed.
+    """The rules of a listing.
 
-    prefix: what the keys begin with, ``""`` for all of a bucket; it is not a folder unless it ends in ``/``.
-    path_glob_filter: the pattern of Hadoop that the last part of a key has to match (Spark:
-        pathGlobFilter), with ``*``, ``?``, ``[a-z]``, ``[^a]`` and ``{this,that}``; None: any name.
-    recursive: whether all folders are gone into (Spark: recursiveFileLookup), or only those that are
-        called ``column=value``, in which Spark looks in any case.
-    modified_after_ms, modified_before_ms: LastModified has to lie between them, both exclusive; None:
-        no limit.
+    prefix: of the keys, ``""`` for a whole bucket; not a folder unless it ends in ``/``.
+    path_glob_filter: Hadoop's pattern that the last part of a key must match (Spark: pathGlobFilter), with ``*``,
+        ``?``, ``[a-z]``, ``[^a]`` and ``{this,that}``; None: any name.
+    recursive: whether all folders are entered (Spark: recursiveFileLookup), or only those named ``column=value``, which
+        Spark always enters.
+    modified_after_ms, modified_before_ms: limits of LastModified, both exclusive; None: no limit.
 
-    As in Spark, a name hides what it stands for and all below it if it begins with ``.``, or with
-    ``_`` and holds no ``=``, or ends in ``._COPYING_``.  The folders of the prefix itself may have
-    any name.  Keys that end in ``/``, and others that only mark a folder, are no data.
+    As in Spark, a name hides its object or folder if it begins with ``.``, or with ``_`` and holds no ``=``, or ends in
+    ``._COPYING_``.  The folders of the prefix itself may have any name.  Keys that end in ``/``, and others that only
+    mark a folder, are no data.
 
-    Raises OptionError for a pattern that is none.
+    Raises OptionError for an invalid pattern.
     """
 
     prefix: str = ""
@@ -44,23 +43,23 @@ class ListingRules:
         if self.path_glob_filter is not None:
             _pattern(self.path_glob_filter)
 
-    def takes(self, found: S3Object) -> bool:
+    def takes(self, obj: S3Object) -> bool:
         """Tell whether an object is data."""
-        return self.objection(found) is None
+        return self.objection(obj) is None
 
-    def objection(self, found: S3Object) -> str | None:
-        """Return why an object is no data, as the end of a sentence after "for"; None: it is data."""
-        return self._objection_to_name(found) or self._objection_to_time(found.modified_ms)
+    def objection(self, obj: S3Object) -> str | None:
+        """Return why an object is no data, as a clause after "because"; None: it is data."""
+        return self._objection_to_name(obj) or self._objection_to_time(obj.modified_ms)
 
-    def _objection_to_name(self, found: S3Object) -> str | None:
-        *folders, name = self._parts(found.key)
-        if name == "" or (found.size == 0 and name.endswith(HADOOP_FOLDER)):
+    def _objection_to_name(self, obj: S3Object) -> str | None:
+        *folders, name = self._parts(obj.key)
+        if name == "" or (obj.size == 0 and name.endswith(HADOOP_FOLDER)):
             return "it only marks a folder"
         if _is_hidden(name):
             return f"the name {name!r} hides it: it begins with '.' or '_', or ends in {UNFINISHED_COPY!r}"
         for folder in folders:
             if not self._goes_into(folder):
-                hides = "hides what is in it" if _is_hidden(folder) else "is not gone into without recursiveFileLookup"
+                hides = "hides its content" if _is_hidden(folder) else "is not entered without recursiveFileLookup"
                 return f"its folder {folder!r} {hides}"
         if self.path_glob_filter is not None and _pattern(self.path_glob_filter).fullmatch(name) is None:
             return f"its name does not match pathGlobFilter, {self.path_glob_filter!r}"
@@ -96,7 +95,7 @@ def _is_partition(folder: str) -> bool:
 
 @functools.cache
 def _pattern(glob: str) -> re.Pattern[str]:
-    """Return what a pattern of Hadoop means (org.apache.hadoop.fs.GlobPattern)."""
+    """Return the regular expression of Hadoop's pattern (org.apache.hadoop.fs.GlobPattern)."""
     translated, open_groups = "", 0
     for piece in re.findall(r"\\.?|\[[\^!]?[^\]]+\]|.", glob, re.DOTALL):
         if piece in ("\\", "["):
@@ -127,4 +126,4 @@ def _translated(piece: str) -> str:
 
 
 def _malformed(glob: str, why: str) -> OptionError:
-    return OptionError(f"pathGlobFilter is {glob!r}, which is no pattern: {why}")
+    return OptionError(f"pathGlobFilter is {glob!r}, which is not a pattern: {why}")

@@ -1,4 +1,4 @@
-"""One discovery round: what a listing, or a queue, shows that is new becomes the chunks of one manifest."""
+"""A discovery round: cuts the new objects of a listing or a queue into the chunks of one manifest."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _OBJECTS_PER_BATCH = 10_000
 class ObjectDiscovery:
     """Finds new objects, and cuts them into chunks.
 
-    pages: lists all objects there are, in pages; called once per round that lists.
-    seen: which objects were found before; kept up to date by every round that ends well.
+    pages: lists all objects, in pages; called once per round that lists.
+    seen: the objects that were found before; every round that ends well updates it.
     allow_overwrites: an object that was overwritten is found again; otherwise the new version is left
         out, with a warning.
     ignore_corrupt: leave out objects that cannot be cut; otherwise they end the round.
-    left_out: an attribute: the objects that were left out, and why.
+    left_out: an attribute: the objects that were left out, with the reasons.
     between: finds objects in the rounds between listings; None: every round lists.
     """
 
@@ -63,22 +63,23 @@ class ObjectDiscovery:
         self.left_out = LeftOut()
 
     def stop(self) -> None:
-        """Let a round that goes on in another thread raise CancelledError soon."""
+        """Let a round in another thread raise CancelledError soon."""
         self._stopped.set()
         if self._between is not None:
             self._between.stop()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a stored offset, in whose snapshot stands what ``settle`` returned."""
+        """Go on from the values of ``settle`` in a stored offset's snapshot."""
         if self._between is not None:
             self._between.restore(state)
 
     def settle(self, number: int) -> Mapping[str, Any]:
-        """Learn that what was found so far is stored when a manifest with this number is, or one with a greater.
+        """Learn that the objects found so far are stored once a manifest with this or a greater number is.
 
-        number: the greatest of those that are not read to their end; 0: there are none, and all is stored.
+        number: the greatest of the manifests that are not read to their end; 0: there are none, and all objects are
+            stored.
 
-        Called after each round that ended well.  Returns what the snapshot has to hold for ``restore``.
+        Called after each round that ended well.  Returns the values that the snapshot holds for ``restore``.
         """
         return {} if self._between is None else self._between.settle(number)
 
@@ -88,39 +89,39 @@ class ObjectDiscovery:
             self._between.stored(number)
 
     def metrics(self) -> Mapping[str, int]:
-        """Return the figures of this run that are of interest besides what it found."""
+        """Return the figures of this run."""
         return {"numFilesLeftOut": self.left_out.count, **({} if self._between is None else self._between.metrics())}
 
     def round(self, *, existing: bool = True) -> ChunkSorter:
-        """Look once, and return the chunks of what is new; none: nothing is.
+        """Run one round, and return the chunks of new objects.
 
-        existing: False: remember what is there, and return nothing.
+        existing: False: remember the existing objects, and return no chunks.
 
-        Raises ConnectorError when the listing, or the queue, fails, CorruptDataError for an object that cannot be cut.
-        A round that raises has found nothing: the next one finds it all again.
+        Raises ConnectorError if the listing or the queue fails, CorruptDataError for an object that cannot be cut.  A
+        round that raises remembers nothing: the next one finds the objects again.
         """
         begun_ms = int(self._clock() * 1000)
         seen = self.seen.copy()
-        found = ChunkSorter()
+        sorter = ChunkSorter()
         lists = self._between is None or self._between.begin_round(begun_ms)
         with DaemonThreads(_THREADS, "tidegate-survey") as pool:
-            # One after the other, for an object that both show is known by then.
+            # One after the other: an object in both is then known.
             for find in self._finders(lists=lists, existing=existing):
                 with closing(find()) as pages:
                     fresh = self._fresh(pages, seen, begun_ms)
-                    surveyed = self._surveyed(pool, fresh, begun_ms) if existing else ((each, []) for each in fresh)
+                    surveyed = self._surveyed(pool, fresh, begun_ms) if existing else ((obj, []) for obj in fresh)
                     with closing(surveyed):
                         while some := list(islice(surveyed, _OBJECTS_PER_BATCH)):
-                            seen.add([each for each, _ in some])
-                            found.add(_columns([chunk for _, chunks in some for chunk in chunks]))
+                            seen.add([obj for obj, _ in some])
+                            sorter.add(_columns([chunk for _, chunks in some for chunk in chunks]))
         seen.end_round(begun_ms if self._between is None else self._between.end_round(begun_ms))
         self.seen = seen
-        return found
+        return sorter
 
     def _finders(self, *, lists: bool, existing: bool) -> Iterator[Callable[[], Generator[Sequence[S3Object]]]]:
         if lists:
             yield self._pages
-        # What came after the listing is not there already, and is found by the next round.
+        # The next round finds objects that came after the listing.
         if self._between is not None and existing and (not lists or self._between.asked_in_all_rounds):
             yield self._between.pages
 
@@ -137,7 +138,7 @@ class ObjectDiscovery:
             if self._allow_overwrites:
                 yield from overwritten
             else:
-                left_out += [found for found in overwritten if self.left_out.add(found, "overwritten", now_ms)]
+                left_out += [obj for obj in overwritten if self.left_out.add(obj, "overwritten", now_ms)]
         if left_out:
             _LOG.warning(
                 "%d objects were overwritten after they were found, such as %r; they are left out, for "
@@ -161,7 +162,7 @@ class ObjectDiscovery:
             while waiting:
                 yield from waiting.popleft().result()
         finally:
-            # Each of the objects that wait could take its whole deadline before the error is heard of.
+            # Each waiting object could take its whole deadline before the error is raised.
             given_up.set()
 
     def _survey(
@@ -173,18 +174,18 @@ class ObjectDiscovery:
             if self._stopped.is_set() or given_up.is_set():
                 raise CancelledError
             together = self._together(some)
-            for found, pieces in zip(some, together, strict=True):
+            for obj, pieces in zip(some, together, strict=True):
                 if self._stopped.is_set() or given_up.is_set():
                     raise CancelledError
-                chunks = self._chunks(found, pieces, now_ms)
+                chunks = self._chunks(obj, pieces, now_ms)
                 if chunks is not None:
-                    surveyed.append((found, chunks))
+                    surveyed.append((obj, chunks))
         return surveyed
 
     def _together(self, objects: Sequence[S3Object]) -> Sequence[list[ChunkSurvey] | None]:
-        """Return the chunks of each object as its format describes them; None: it is to be surveyed by itself."""
+        """Return the chunks of each object, surveyed together; None: survey each by itself."""
         apart = [None] * len(objects)
-        columns = {self._times.column_in(found) for found in objects}
+        columns = {self._times.column_in(obj) for obj in objects}
         if len(columns) > 1:
             return apart
         try:
@@ -192,24 +193,24 @@ class ObjectDiscovery:
         except (ObjectGoneError, CorruptDataError):
             return apart  # and it is told of which
 
-    def _chunks(self, found: S3Object, pieces: list[ChunkSurvey] | None, now_ms: int) -> list[Chunk] | None:
-        """Return the chunks of an object, which may be known; None: it is gone, and not to be remembered."""
+    def _chunks(self, obj: S3Object, pieces: list[ChunkSurvey] | None, now_ms: int) -> list[Chunk] | None:
+        """Return the chunks of an object; None: it is gone, and must not be remembered."""
         try:
             if pieces is None:
-                pieces = self._format.survey(found, self._times.column_in(found))
+                pieces = self._format.survey(obj, self._times.column_in(obj))
         except ObjectGoneError:
-            # Should it be there again, as another version, it is new.
-            _LOG.warning("the object %r was deleted or overwritten before it could be looked at", found.key)
-            self.left_out.add(found, "gone", now_ms)
+            # If it comes back as another version, it is new.
+            _LOG.warning("the object %r was deleted or overwritten before it could be looked at", obj.key)
+            self.left_out.add(obj, "gone", now_ms)
             return None
         except CorruptDataError as error:
             if not self._ignore_corrupt:
                 raise
             _LOG.warning("left out: %s", error)
-            self.left_out.add(found, "corrupt", now_ms)
+            self.left_out.add(obj, "corrupt", now_ms)
             return []
-        # What its times forbid is no fault of the object.
-        chunks = [self._times.chunk(found, piece, now_ms) for piece in pieces]
+        # An error of its times is no damage of the object.
+        chunks = [self._times.chunk(obj, piece, now_ms) for piece in pieces]
         return [chunk for chunk in chunks if chunk is not None]
 
 

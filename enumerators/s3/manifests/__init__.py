@@ -1,1 +1,1 @@
-"""The chunks of objects in the order of their event times."""
+"""Manifests: the chunks of objects in the order of their event times."""

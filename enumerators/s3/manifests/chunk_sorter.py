@@ -1,8 +1,7 @@
-"""Sorting the chunks of a manifest in a bounded amount of memory, however many a round finds.
+"""Sorts the chunks of a manifest in a bounded amount of memory, however many a round finds.
 
-A million chunks are some 170 MB as Arrow arrays and 35 MB compressed, so they stay compressed: what
-is added, what is already in order, and what comes out.  Only the columns that the order depends on are
-there as a whole, for as long as it takes to sort them.
+A million chunks are some 170 MB as Arrow arrays and 35 MB compressed, so the added, the sorted and the resulting chunks
+stay compressed.  Only the columns that the order depends on are decompressed as a whole, during the sort.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from tidegate.readers.objects.values import CHUNK_SCHEMA
 __all__ = ["CHUNKS_PER_BATCH", "ChunkSorter", "compressed_batches"]
 
 CHUNKS_PER_BATCH = 1 << 15
-"""How many chunks each batch of sorted ones holds, but for the last one."""
+"""The number of chunks in each batch of sorted ones, but the last."""
 
-ROWS_AT_ONCE = 4 * CHUNKS_PER_BATCH  # each such part of the result takes a pass over all that was added
+ROWS_AT_ONCE = 4 * CHUNKS_PER_BATCH  # each such part of the result takes a pass over all added chunks
 ORDER = [("min_ms", "ascending"), ("key", "ascending"), ("start", "ascending")]
 
 
@@ -36,13 +35,13 @@ class ChunkSorter:
         return self._length
 
     def add(self, chunks: pa.Table | pa.RecordBatch) -> None:
-        """Take chunks, as columns of CHUNK_SCHEMA; best some thousand at a time, for each call's are compressed."""
+        """Take chunks, as columns of CHUNK_SCHEMA, best some thousand at a time: each call compresses its own."""
         if chunks.num_rows:
             self._files.append(_compressed(chunks.to_batches() if isinstance(chunks, pa.Table) else [chunks]))
             self._length += chunks.num_rows
 
     def add_sorted(self, data: bytes) -> None:
-        """Take what another sorter returned."""
+        """Take the result of another sorter."""
         self._files.append(data)
         self._length += sum(batch.num_rows for batch in compressed_batches(data, ["start"]))
 
@@ -64,10 +63,10 @@ class ChunkSorter:
         schema = pa.schema([CHUNK_SCHEMA.field(name) for name in names])
         columns = pa.Table.from_batches([batch.select(names) for batch in self._batches(names)], schema)
         order = pc.sort_indices(columns, sort_keys=ORDER).to_numpy().astype(np.int64)
-        # Arrow puts those without a time last.
+        # Arrow puts chunks without a time last.
         order = np.roll(order, columns.column("min_ms").null_count)
         del columns
-        # They were most of what is needed at one time; Arrow would keep the memory for a while.
+        # They took most of the memory, which Arrow would keep for a while.
         pa.default_memory_pool().release_unused()
         return order
 
@@ -92,7 +91,7 @@ class ChunkSorter:
 
 
 def compressed_batches(data: bytes, names: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield what is in an Arrow IPC file of chunks; names: only these columns, nothing else is decompressed."""
+    """Yield the batches of an Arrow IPC file of chunks; names: only these columns are decompressed."""
     fields = None if names is None else [CHUNK_SCHEMA.get_field_index(name) for name in names]
     file = pa.ipc.open_file(data, options=pa.ipc.IpcReadOptions(included_fields=fields))
     for index in range(file.num_record_batches):

@@ -1,4 +1,4 @@
-"""The answers to what a planner asks of splits that are manifests; each is found in the manifest, without a request."""
+"""Answers a planner's questions about splits that are manifests, without a request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ManifestIndex"]
 
 
 class ManifestIndex(SplitEnumerator):
-    """Answers for manifests; how they come about is its subclass's matter."""
+    """Answers for manifests; a subclass provides them."""
 
     positions_are_rows = False
 
@@ -29,7 +29,7 @@ class ManifestIndex(SplitEnumerator):
         """Return a manifest by its name, also one that this run has not discovered yet."""
 
     def starts(self, splits: Collection[SplitId], *, first: bool) -> Positions:
-        """Begin every manifest at its first chunk."""
+        """Return 0 for each manifest: its first chunk."""
         del first
         return dict.fromkeys(splits, 0)
 
@@ -55,7 +55,7 @@ class ManifestIndex(SplitEnumerator):
         return Cost(sum(c.rows for c in costs), sum(c.bytes for c in costs), sum(c.files for c in costs))
 
     def overshoot_ms(self, ranges: Mapping[SplitId, SplitRange], bound_ms: int) -> int:
-        """Return how far the latest record of the chunks, which are read whole, lies beyond a bound."""
+        """Return how far the latest record of the chunks, which are read whole, passes a bound."""
         return max((self.manifest(s).overshoot_ms(r.start, r.end, bound_ms) for s, r in ranges.items()), default=0)
 
     def details(self, wanted: SplitRange) -> tuple[Chunk, ...]:

@@ -1,8 +1,8 @@
-"""The chunks that were found in one round of discovery, in event-time order: a split of the S3 source.
+"""The chunks of one discovery round, in event-time order: a split of the S3 source.
 
-A manifest never changes, so its name, which holds a checksum, stands for its content for ever.  Position
-``i`` is its i-th chunk.  Chunks come by the least event time that they hold, those without any first,
-so the time index is a bisect and every other question a difference of two running sums.
+A manifest never changes, so its name, which holds a checksum, identifies its content for ever.  Position ``i`` is its
+i-th chunk.  Chunks are sorted by their least event time, those without any first.  So the time index is a bisection,
+and every other answer a difference of two running sums.
 """
 
 from __future__ import annotations
@@ -34,12 +34,11 @@ class Manifest:
 
     number: of the round of discovery, from 0.
     id: names it for ever: ``00000012-0123456789abcdef``, its number and a checksum of ``data``.
-    data: the content as it is stored: an Arrow IPC file, compressed with zstd.
+    data: the stored content: an Arrow IPC file, compressed with zstd.
 
-    Positions count from 0 to ``len(manifest)``.  All methods but ``overshoot_ms``, ``chunks`` and
-    ``last_chunks``, which look at each chunk of a range, take a time that hardly depends on the length.
-    The first one that needs a column makes an array of it; keys and ETags stay compressed.  Threads may
-    share it.
+    Positions count from 0 to ``len(manifest)``.  All methods but ``overshoot_ms``, ``chunks`` and ``last_chunks``,
+    which look at each chunk of a range, take a time that hardly depends on the length.  The first one that needs a
+    column makes an array of it; keys and ETags stay compressed.  Thread-safe.
     """
 
     def __init__(self, number: int, data: bytes) -> None:
@@ -62,9 +61,9 @@ class Manifest:
 
     @classmethod
     def parse(cls, id: str, data: bytes) -> Manifest:  # noqa: A002 - the name of what it becomes
-        """Return the manifest of that id from what was stored.
+        """Return the manifest of that id from the stored content.
 
-        Raises CheckpointError when the data is not what the id names, or is of another version of tidegate.
+        Raises CheckpointError if the data does not match the id, or is of another version of tidegate.
         """
         number, _, checksum = id.partition("-")
         if not number.isdecimal() or checksum != _checksum(data):
@@ -88,7 +87,7 @@ class Manifest:
         return self._head(max(position, self._without_time))
 
     def lookup(self, event_time_ms: int) -> Head | None:
-        """Return the first chunk of which all event times are at or after a time; None: there is none."""
+        """Return the first chunk with all event times at or after a time; None: there is none."""
         return self._head(self._without_time + int(np.searchsorted(self._min_ms, event_time_ms)))
 
     def latest(self, end: int) -> int | None:
@@ -98,9 +97,9 @@ class Manifest:
         return int(self._latest_ms[end - 1])
 
     def cost(self, start: int, end: int) -> Cost:
-        """Return what the chunks from ``start`` to ``end``, exclusive, cost to read.
+        """Return the cost of the chunks from ``start`` to ``end``, exclusive.
 
-        A file counts where its first chunk is, so that ranges add up.
+        A file counts with its first chunk, so that ranges add up.
         """
         rows, size, files = (int(sums[end] - sums[start]) for sums in self._sums)
         return Cost(rows=rows, bytes=size, files=files)
@@ -112,21 +111,21 @@ class Manifest:
             first = index * CHUNKS_PER_BATCH
             batch = self._batch(index)
             wanted = np.arange(max(start - first, 0), min(end - first, batch.num_rows))
-            # A slice would take all that it is a slice of into the pickle.
+            # A pickled slice would contain its whole array.
             parts.append(batch.take(pa.array(wanted)))
         return _joined(parts)
 
     def last_chunks(self, start: int, end: int) -> pa.RecordBatch:
-        """Return, of the chunks from ``start`` to ``end``, those that are the last of their object in this order.
+        """Return the chunks from ``start`` to ``end`` that are the last of their object in this order.
 
-        When the chunks before ``end`` are read, so are all that this manifest holds of these objects.
+        When the chunks before ``end`` are read, all chunks of these objects in this manifest are.
         """
         return self.chunks(start, end).filter(pa.array(self._is_last[start:end]))
 
     def overshoot_ms(self, start: int, end: int, bound_ms: int) -> int:
-        """Return by how much the greatest event time in a range of chunks is beyond a bound; at least 0.
+        """Return by how much the greatest event time in a range of chunks passes a bound; at least 0.
 
-        A chunk is read whole once its least event time is below the bound, which is why it happens.
+        It happens because a chunk is read whole if its least event time is below the bound.
         """
         greatest = self._max_ms[start:end].max(initial=NEVER)
         return max(0, int(greatest) - bound_ms)
@@ -184,10 +183,10 @@ class Manifest:
         return pa.concat_arrays(columns or [pa.array([], CHUNK_SCHEMA.field(name).type)])
 
     def _batch(self, index: int) -> pa.RecordBatch:
-        """Return some chunks; ranges are asked for one after the other, so that the last one may do again."""
+        """Return some chunks; consecutive ranges often need the last batch again."""
         last = self._last
         if last is None or last[0] != index:
-            # A reader is not for several threads.
+            # A reader is not thread-safe.
             self._last = last = (index, pa.ipc.open_file(self.data).get_batch(index))
         return last[1]
 

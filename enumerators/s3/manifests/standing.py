@@ -1,7 +1,7 @@
 """The standing of a query over manifests, and the one that follows a discovery round.
 
-Pure: each step returns the next standing and the files that are to be written before it counts.  A file never
-changes, so a step that is cut off between its files leaves only some that no offset names.
+Pure: each step returns the next standing and the files to write before it counts.  A file never changes, so an
+interrupted step leaves only files that no offset names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 __all__ = ["MOST_MANIFESTS", "Standing", "Step"]
 
 MOST_MANIFESTS = 8
-"""More are merged, for the offset names each."""
+"""More manifests are merged, because the offset names each."""
 
 
 class Step(NamedTuple):
@@ -34,21 +34,21 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The manifests that are not read to their end, and what the snapshot says besides of what was found.
+    """The manifests that are not read to their end, and the snapshot of the objects found.
 
-    snapshot: with the number of the last manifest; its ``clean`` and ``rereads`` are those of others.
-    live: in the order in which they came.
+    snapshot: with the number of the last manifest; others fill in its ``clean`` and ``rereads``.
+    live: the manifests, in the order in which they came.
     """
 
     snapshot: S3Snapshot
     live: Mapping[SplitId, Manifest] = field(default_factory=dict)
 
     def greatest_number(self, splits: Positions | Mapping[SplitId, Manifest]) -> int:
-        """Return the number of the last one of some manifests that is live; 0: none is."""
+        """Return the greatest number among some manifests that are live; 0: none is."""
         return max((self.live[split].number for split in splits if split in self.live), default=0)
 
     def with_manifest(self, manifest: Manifest) -> Standing:
-        """Return the standing with a manifest that is stored."""
+        """Return the standing with a stored manifest."""
         return replace(self, live={**self.live, manifest.id: manifest})
 
     def without_read(self, committed: Positions) -> Standing:
@@ -65,21 +65,21 @@ class Standing:
         return Step(numbered.with_manifest(manifest), {manifest.id: manifest.data})
 
     def with_seen(self, seen: SeenObjects) -> Step:
-        """Note which objects were found so far."""
+        """Note the objects that were found so far."""
         new = {run.name: run.to_bytes() for run in seen.runs if run.name not in self.snapshot.runs}
         if not new and self.snapshot.seen is not None:
-            # Where the runs stay, so does the horizon in the offset: it may be behind, never ahead.
+            # If the runs stay, so does the horizon in the offset: it may be behind, never ahead.
             return Step(self, {})
         return Step(replace(self, snapshot=replace(self.snapshot, seen=seen.snapshot())), new)
 
     def after_round(self, chunks: ChunkSorter, seen: SeenObjects) -> Step:
-        """Take in what a round found: its chunks are one manifest, and their objects are not found again."""
-        found = self.with_chunks(chunks)
-        noted = found.standing.with_seen(seen)
-        return Step(noted.standing, {**found.files, **noted.files})
+        """Take in the result of a round: its chunks are one manifest, and their objects are not found again."""
+        with_chunks = self.with_chunks(chunks)
+        noted = with_chunks.standing.with_seen(seen)
+        return Step(noted.standing, {**with_chunks.files, **noted.files})
 
     def merged(self, committed: Positions) -> Step:
-        """Make one manifest of the rests of all, where there are too many."""
+        """Merge the rests of all manifests, if there are too many."""
         if len(self.live) <= MOST_MANIFESTS:
             return Step(self, {})
         rests = ChunkSorter()

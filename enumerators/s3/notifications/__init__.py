@@ -1,1 +1,1 @@
-"""New objects as a queue of SQS tells of them."""
+"""New objects by the messages of an SQS queue."""

@@ -1,8 +1,8 @@
-"""The messages that were received and must not be deleted yet: their objects stand in no stored offset.
+"""Holds messages that were received and must not be deleted yet: no stored offset holds their objects.
 
-A thread keeps them hidden and deletes them in time.  Letting them come again instead would be as safe,
-for what was seen is known; but each time counts for the queue's redrive policy, which would put good
-messages aside while a batch takes long.
+A thread keeps them hidden and deletes them in time.  It would be as safe to receive them again, because seen objects
+are known.  But each time counts for the queue's redrive policy, which would put good messages aside during a long
+batch.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from tidegate.enumerators.s3.notifications.queue import Message, NotificationQue
 __all__ = ["HIDDEN_S", "HeldMessages"]
 
 HIDDEN_S = 120
-"""How long a message stays hidden from others without being held; so long after a kill they come again."""
+"""How long a message stays hidden without being held; after a kill messages come again so late."""
 
 _RENEWED_S = HIDDEN_S / 3
-_PATIENCE_S = 5.0  # at the end, for what is to be deleted
+_PATIENCE_S = 5.0  # at the end, for the last deletions
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class _Held:
 
 
 class HeldMessages:
-    """Holds messages until their round is stored; threads may share it.  Nothing survives its process.
+    """Holds messages until their round is stored; thread-safe.  It does not survive its process.
 
     A round ends with a number, and is stored when that number, or a greater one, is.
     """
@@ -47,13 +47,13 @@ class HeldMessages:
         self._thread: threading.Thread | None = None
 
     def __len__(self) -> int:
-        """Return how many are held."""
+        """Return the number of held messages."""
         return len(self._held)
 
     def begin_round(self) -> None:
-        """Let those of a round that failed come again.
+        """Begin a round; messages of a failed round come again.
 
-        Raises what kept messages from being hidden or deleted (TidegateError).
+        Raises the error that kept messages from being hidden or deleted (TidegateError).
         """
         with self._changed:
             if self._problem is not None:
@@ -73,7 +73,7 @@ class HeldMessages:
         return new
 
     def end_round(self, number: int) -> None:
-        """Give this number to what was taken since the last round."""
+        """Give this number to the messages that were taken since the last round."""
         with self._changed:
             for held in self._held.values():
                 if held.number is None:
@@ -88,7 +88,7 @@ class HeldMessages:
                 self._release()
 
     def close(self) -> None:
-        """Delete what is to be deleted, within some seconds, and hold nothing any more; may be called twice."""
+        """Delete the messages of stored rounds, within some seconds, and release the others; may be called twice."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
@@ -115,7 +115,7 @@ class HeldMessages:
             self._changed.wait_for(lambda: self._ended or self._done, max(0.0, self._renew_at - time.monotonic()))
             done, self._done = self._done, []
             is_due = not self._ended and time.monotonic() >= self._renew_at
-            held = [each.receipt for each in self._held.values()] if is_due else []
+            held = [message.receipt for message in self._held.values()] if is_due else []
             goes_on = not self._ended
         if is_due:
             self._renew_at = time.monotonic() + _RENEWED_S

@@ -1,7 +1,7 @@
-"""What the body of a message says: the objects that S3 has created.
+"""Parses the body of a message: the objects that S3 has created.
 
-S3 tells a queue of its own accord (Amazon S3 User Guide: Event message structure), through a topic of
-SNS, which puts that text into an envelope, or through EventBridge, whose events look otherwise.
+S3 notifies a queue directly (Amazon S3 User Guide: Event message structure), through a topic of SNS, which wraps the
+text in an envelope, or through EventBridge, whose events have another form.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _LONGEST_KEY_BYTES = 1024  # of S3
 class CreatedObject(NamedTuple):
     """An object that was created, or overwritten.
 
-    What else an event says of it (size, ETag, sequencer) is left aside: events come late, twice and out
-    of order, so the object itself is asked what it is now.
+    The event's other fields (size, ETag, sequencer) are ignored: events come late, twice and out of order, so the store
+    is asked for the present object.
     """
 
     bucket: str
@@ -29,10 +29,10 @@ class CreatedObject(NamedTuple):
 
 
 def created_objects(body: str) -> list[CreatedObject]:
-    """Return the objects that a message names as created; none: it is of other events, or a test.
+    """Return the objects that a message names as created; none for other events and for tests.
 
-    Raises ValueError when it is no notification of S3, or not whole.  Its text completes the sentence "the
-    message ..." and shows nothing of the body.
+    Raises ValueError if it is no notification of S3, or incomplete.  The text completes the sentence "the message ..."
+    and does not show the body.
     """
     content = _parsed(body)
     if content.get("Type") == "Notification":
@@ -59,7 +59,7 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def _of_record(record: Any) -> list[CreatedObject]:
-    # The endpoints of others write the name as it stands in a bucket's configuration, s3:ObjectCreated:Put.
+    # Other endpoints write the name as in a bucket's configuration, s3:ObjectCreated:Put.
     event = _text(record, "eventName").removeprefix("s3:")
     bucket = _text(record, "s3", "bucket", "name")
     # As forms are encoded: a space is a plus sign.
@@ -75,7 +75,7 @@ def _of_event_bridge(content: dict[str, Any]) -> list[CreatedObject]:
     kind = _text(content, "detail-type")
     if not kind.startswith("Object "):
         raise ValueError("holds no event of an object")  # such as calls of S3 that CloudTrail saw
-    # The key stands here as it is.
+    # The key is not encoded here.
     created = CreatedObject(
         _text(content, "detail", "bucket", "name"), _checked(_text(content, "detail", "object", "key"))
     )

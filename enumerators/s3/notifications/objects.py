@@ -1,4 +1,4 @@
-"""Finding new objects by what S3 tells a queue: one round takes what is there."""
+"""Finds new objects by S3's notifications in a queue: a round takes all waiting messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidegate.readers.s3.store import ObjectStore
 __all__ = ["ObjectNotifications"]
 
 _LOG = logging.getLogger("tidegate.planner")
-_MOST_HELD = 100_000  # SQS gives no more while 120,000 are hidden, those that are left aside among them
+_MOST_HELD = 100_000  # SQS gives no more while 120,000 are hidden, also malformed ones
 _RECEIVING = 8
 _ASKING = 16
 _PAGE = 256
@@ -29,16 +29,16 @@ _MOST_KNOWN = 10_000
 
 
 class ObjectNotifications(BetweenListings):
-    """Finds objects by notifications, and remembers which messages are not to be deleted yet.
+    """Finds objects by notifications, and holds the messages that must not be deleted yet.
 
-    store: the bucket, where each named object is asked for: it may have been deleted or overwritten since.
+    store: the bucket, which is asked for each named object: it may have been deleted or overwritten since.
     rules: as for a listing of it.
 
-    A message whose body is malformed is left to the queue's redrive policy.  It is not deleted, and comes
-    again less and less often, so that it costs the others nothing.
+    A message whose body is malformed is left to the queue's redrive policy.  It is not deleted, and comes again less
+    and less often, so it does not delay the others.
     """
 
-    # What is told while a bounded run lists is told to nobody else.
+    # Messages that come while a bounded run lists go to nobody else.
     asked_in_all_rounds: ClassVar[bool] = True
 
     def __init__(
@@ -54,48 +54,48 @@ class ObjectNotifications(BetweenListings):
         self._malformed_count = 0
 
     def end_round(self, begun_ms: int) -> int:
-        """Note that a round found everything it could, and return until when nothing can come to light any more.
+        """Note that a round ended well, and return the time up to which all objects are known.
 
-        A message is at most as old as the queue keeps it, and the next listing shows what is newer than the last.
+        A message is at most as old as the queue's retention, and the next listing shows objects after the last one.
         """
         self._state = self._queue.state()
         listed_ms, told_ms = super().end_round(begun_ms), begun_ms - self._state.retention_ms
         return told_ms if self._backfill_ms is None else min(told_ms, listed_ms)
 
     def settle(self, number: int) -> dict[str, Any]:
-        """Learn which manifest holds what the messages told, and return what the snapshot has to hold."""
+        """Learn the number of the manifest with the messages' objects, and return the values for the snapshot."""
         self.held.end_round(number)
         return super().settle(number)
 
     def stored(self, number: int) -> None:
-        """Let messages be deleted whose objects a stored offset holds."""
+        """Let the messages be deleted whose objects a stored offset holds."""
         self.held.stored(number)
 
     def pages(self) -> Generator[list[S3Object], None, None]:
-        """Receive what is there, and yield the objects that it names as they are now, each once, in any order.
+        """Receive messages, and yield their objects as they are now, each once, in any order.
 
-        It ends when the queue has no more to give, or 100,000 messages are held.  All that is received is
-        held until its round is stored.  When the iterator ends, fails or is closed, its threads are gone.
+        It ends when the queue is empty, or 100,000 messages are held.  All messages are held until their round is
+        stored.  The iterator's threads end with it.
 
-        Raises CancelledError after ``stop``, and what NotificationQueue and ObjectStore raise.
+        Raises CancelledError after ``stop``, and the errors of NotificationQueue and ObjectStore.
         """
         self.held.begin_round()
         keys = iter(dict.fromkeys(self._receive()))
         while some := list(islice(keys, _PAGE)):
             pool = DaemonThreads(_ASKING, "tidegate-find")
             try:
-                found = list(pool.map(self._find, some))
+                objects = list(pool.map(self._find, some))
             finally:
                 pool.shutdown(cancel_futures=True)
-            yield [each for each in found if each is not None and self._rules.takes(each)]
+            yield [obj for obj in objects if obj is not None and self._rules.takes(obj)]
 
     def metrics(self) -> dict[str, int]:
-        """Return how many messages are left to receive, and how many were malformed in this run."""
+        """Return the number of messages that wait, and the number of malformed ones in this run."""
         left = {} if self._state is None else {"approximateQueueSize": self._state.messages}
         return {**left, "numMalformedMessages": self._malformed_count}
 
     def stop(self) -> None:
-        """End what goes on in another thread soon, and delete what is stored; may be called twice."""
+        """End work in other threads soon, and delete messages of stored objects; may be called twice."""
         self._stopped.set()
         self._queue.close()
         self.held.close()
@@ -124,7 +124,7 @@ class ObjectNotifications(BetweenListings):
         return keys
 
     def _receive_some(self) -> list[str] | None:
-        """Return the keys that the messages of one answer name; None: nothing came that is new."""
+        """Return the keys that the messages of one answer name; None: there were no new messages."""
         if self._stopped.is_set():
             raise CancelledError
         messages = self._queue.receive(HIDDEN_S) if len(self.held) < _MOST_HELD else []
@@ -142,15 +142,15 @@ class ObjectNotifications(BetweenListings):
             self._malformed[message.id] = str(problem)
             return None
         return [
-            each.key
-            for each in created
-            if each.bucket == self._store.bucket
-            and each.key.startswith(self._rules.prefix)
-            and self._rules.enters(each.key)
+            event.key
+            for event in created
+            if event.bucket == self._store.bucket
+            and event.key.startswith(self._rules.prefix)
+            and self._rules.enters(event.key)
         ]
 
     def _warn(self) -> None:
-        """Warn of the malformed messages of this round, once of each."""
+        """Warn of the malformed messages of this round, once for each."""
         new = [name for name in self._malformed if name not in self._known]
         if not new:
             return

@@ -1,4 +1,4 @@
-"""A queue of SQS: messages are received, hidden for longer, and deleted."""
+"""Receives, hides and deletes messages of an SQS queue."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONGEST_HIDDEN_S = 11 * 3600
 """SQS hides a message for at most 12 hours, counted from when it was received."""
 
 _MOST_MESSAGES = 10  # of one request
-_WAIT_S = 1  # without waiting, SQS asks only some of its servers, and may say that there is none though there is
+_WAIT_S = 1  # without waiting, SQS asks only some of its servers, and may miss messages
 _THREADS = 8
 _REGION = re.compile(
     r"\bsqs(?:-fips)?\.([a-z]{2}(?:-[a-z]+)+-\d+)\."
@@ -35,9 +35,9 @@ _PASSING = {"RequestThrottled", "KmsThrottled", "KMS.ThrottlingException"}
 class Message(NamedTuple):
     """A message that was received.
 
-    id: the same each time that it is received.
-    receipt: stands for this reception; the last one is good for deleting.
-    received: how often it was received so far, this time included; about.
+    id: the same for all its receptions.
+    receipt: of this reception; only the last one can delete.
+    received: about how often it was received so far, this time included.
     """
 
     id: str
@@ -47,22 +47,21 @@ class Message(NamedTuple):
 
 
 class QueueState(NamedTuple):
-    """How long a message is kept at most, and how many may be received now, about."""
+    """How long a message is kept at most, and about how many may be received now."""
 
     retention_ms: int
     messages: int
 
 
 class NotificationQueue:
-    """One queue; opens nothing before it is first asked, and threads may share it.
+    """One queue; opens nothing before the first request; thread-safe.
 
-    config: how the bucket is reached: its credentials, or role, are the queue's as well, but requests are always
-        signed.  The region is the one that the URL names, if it names one.
+    config: of the bucket: its credentials, or role, are also the queue's, but requests are always signed.  The region
+        is that of the URL, if it names one.
     url: of the queue; requests go to its host.
 
-    A request that fails is tried again for ``deadline_s``, or until ``close``.  All methods raise OptionError when
-    there is no such queue, DeadlineError when it fails or is silent for too long, ConnectorError when
-    it refuses.
+    A failed request is repeated until ``deadline_s``, or until ``close``.  All methods raise OptionError if there is no
+    such queue, DeadlineError if it fails or is silent for too long, ConnectorError if it refuses.
     """
 
     def __init__(self, config: S3ConnectionConfig, url: str) -> None:
@@ -78,11 +77,11 @@ class NotificationQueue:
         self._closed = threading.Event()
 
     def close(self) -> None:
-        """Try nothing again from now on."""
+        """Repeat no request from now on."""
         self._closed.set()
 
     def receive(self, hidden_s: int) -> list[Message]:
-        """Return some messages, at most ten, and hide them for so long; none: there are none, or SQS gives no more.
+        """Return at most ten messages, and hide them for a time; none: there are none, or SQS gives no more.
 
         It gives no more while 120,000 are hidden.
         """
@@ -95,16 +94,16 @@ class NotificationQueue:
         )
         return [
             Message(
-                found["MessageId"],
-                found["ReceiptHandle"],
-                found["Body"],
-                int(found.get("Attributes", {}).get("ApproximateReceiveCount", 1)),
+                message["MessageId"],
+                message["ReceiptHandle"],
+                message["Body"],
+                int(message.get("Attributes", {}).get("ApproximateReceiveCount", 1)),
             )
-            for found in answer.get("Messages", ())
+            for message in answer.get("Messages", ())
         ]
 
     def hide(self, receipts: Iterable[tuple[str, int]]) -> None:
-        """Hide messages for so many seconds from now on; nothing happens to those that are gone."""
+        """Hide messages for some seconds from now on; those that are gone are ignored."""
         entries = [{"ReceiptHandle": receipt, "VisibilityTimeout": hidden_s} for receipt, hidden_s in receipts]
         self._ask_for_each("change_message_visibility_batch", entries)
 
@@ -113,10 +112,10 @@ class NotificationQueue:
         self._ask_for_each("delete_message_batch", [{"ReceiptHandle": receipt} for receipt in receipts])
 
     def state(self) -> QueueState:
-        """Return what the queue says of itself."""
+        """Return the state of the queue."""
         names = ["MessageRetentionPeriod", "ApproximateNumberOfMessages"]
-        found = self._ask("get_queue_attributes", AttributeNames=names)["Attributes"]
-        return QueueState(int(found[names[0]]) * 1000, int(found[names[1]]))
+        attributes = self._ask("get_queue_attributes", AttributeNames=names)["Attributes"]
+        return QueueState(int(attributes[names[0]]) * 1000, int(attributes[names[1]]))
 
     def _ask_for_each(self, operation: str, entries: Sequence[dict[str, Any]]) -> None:
         remaining = iter(entries)

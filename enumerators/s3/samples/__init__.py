@@ -1,1 +1,1 @@
-"""What the first objects tell before any is read: their columns, and whether options fit."""
+"""The first objects, before any is read: infers columns, and checks options."""

@@ -1,4 +1,4 @@
-"""What the first objects tell of a query's options, before it reads any: a column or a time that none of them has."""
+"""Checks a query's options against the first objects: finds columns and times that none of them has."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["check_columns", "check_path_times", "check_time_column", "columns_of
 
 _LOG = logging.getLogger("tidegate.planner")
 _PATTERN = frozenset("*?[{")
-_MOST_NAMES = 20  # that a sentence lists
+_MOST_NAMES = 20  # names that a sentence lists
 
 
 def nothing_found(path: str, samples: Samples) -> str:
-    """Return why there may be no object with bytes under a path."""
+    """Return a sentence that no object with bytes is under a path, with possible reasons."""
     patterns = _PATTERN.intersection(path)
-    hint = "; a path takes no pattern: give the folder, and what names are like as pathGlobFilter" if patterns else ""
+    hint = "; a path takes no pattern: give the folder, and the pattern of names as pathGlobFilter" if patterns else ""
     left_out = "" if samples.left_out is None else f": {samples.left_out}"
     return f"there is no object with bytes under {path}{left_out}{hint}"
 
@@ -33,19 +33,19 @@ def nothing_found(path: str, samples: Samples) -> str:
 def columns_of_each(
     object_format: ObjectFormat, samples: Iterable[S3Object], enough: Callable[[Sequence[pa.Schema]], bool]
 ) -> list[pa.Schema]:
-    """Return the columns of each sample, one after the other until they are enough; one that cannot be read has none.
+    """Return the columns of the samples, in order, until they are enough; a sample that cannot be read has none.
 
-    Whoever reads it says what is wrong with it.
+    The reader raises the error.
     """
-    found: list[pa.Schema] = []
+    schemas: list[pa.Schema] = []
     for sample in samples:
         try:
-            found.append(object_format.infer([sample]))
+            schemas.append(object_format.infer([sample]))
         except (ConnectorError, CorruptDataError, ObjectGoneError, OptionError):
             continue
-        if enough(found):
+        if enough(schemas):
             break
-    return found
+    return schemas
 
 
 def check_columns(wanted: Sequence[str], schemas: Sequence[pa.Schema], path: str) -> None:
@@ -53,7 +53,7 @@ def check_columns(wanted: Sequence[str], schemas: Sequence[pa.Schema], path: str
     missing = lacking(wanted, schemas)
     if missing and schemas:
         _LOG.warning(
-            "the schema has columns that none of the first %d objects under %s has, so that they are null there: %s",
+            "the schema has columns that none of the first %d objects under %s has, so they are null: %s",
             len(schemas),
             path,
             _listed(missing),
@@ -66,7 +66,7 @@ def lacking(wanted: Sequence[str], schemas: Sequence[pa.Schema]) -> list[str]:
 
 
 def check_time_column(times: RowTimes, schemas: Sequence[pa.Schema]) -> None:
-    """Raise OptionError if none of the schemas, of which there is one, has the event-time column."""
+    """Raise OptionError if none of the schemas, at least one, has the event-time column."""
     if schemas and all(times.column_of(schema) is None for schema in schemas):
         names = list(dict.fromkeys(name for schema in schemas for name in _dotted(schema)))
         raise OptionError(
@@ -76,7 +76,7 @@ def check_time_column(times: RowTimes, schemas: Sequence[pa.Schema]) -> None:
 
 
 def check_path_times(times: PathTimes, samples: Sequence[S3Object]) -> None:
-    """Raise OptionError if none of the samples, of which there is one, names a time in its key."""
+    """Raise OptionError if none of the samples, at least one, names a time in its key."""
     if samples and all(times.range_of(sample.key) is None for sample in samples):
         raise OptionError(
             f"eventTime is 'path:{times.template}', but none of the first {len(samples)} objects names such a time, "
@@ -85,7 +85,7 @@ def check_path_times(times: PathTimes, samples: Sequence[S3Object]) -> None:
 
 
 def _dotted(fields: Iterable[pa.Field], before: str = "") -> Iterable[str]:
-    """Yield the names of columns, and of the fields within them as eventTime takes them."""
+    """Yield the names of columns and of their fields, as eventTime takes them."""
     for field in fields:
         yield f"{before}{field.name}"
         if kinds.is_struct(field.type):

@@ -1,4 +1,4 @@
-"""The columns that objects have: those of their data, and those that their keys name."""
+"""Infers the columns of objects: those of their data, and those that their keys name."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def infer_columns(
 ) -> pa.Schema:
     """Return the columns of some objects, in Spark's types.
 
-    ignore_missing, ignore_corrupt: leave out samples that would not be read either; otherwise they, and a lack of
-        any other, raise what ``ObjectFormat.infer`` raises.
+    ignore_missing, ignore_corrupt: leave out samples that the query would skip, too.  Otherwise these samples, and the
+        lack of others, raise the errors of ``ObjectFormat.infer``.
     """
     skipped = [ObjectGoneError] * ignore_missing + [CorruptDataError] * ignore_corrupt
     try:
         return spark_schema(object_format.infer(samples))
     except (*skipped,):
-        usable = [each for each in samples if _is_usable(object_format, each, skipped)]
+        usable = [sample for sample in samples if _is_usable(object_format, sample, skipped)]
         if not usable:
             raise
     return spark_schema(object_format.infer(usable))
@@ -38,13 +38,13 @@ def _is_usable(object_format: ObjectFormat, sample: S3Object, skipped: Sequence[
     try:
         object_format.infer([sample])
     except (*skipped,) as error:
-        _LOG.warning("left out of inferring columns: %s", error)
+        _LOG.warning("a sample is left out of the inferred columns: %s", error)
         return False
     return True
 
 
 def with_partition_columns(data: pa.Schema, named: Sequence[pa.Field]) -> pa.Schema:
-    """Return the columns of the data and then those that keys name, which count where both have one, as in Spark."""
+    """Return the columns of the data, then those that keys name, which override the former as in Spark."""
     replaced = {position_of(field.name, data.names): field for field in named}
     fields = [replaced.pop(index, field) for index, field in enumerate(data)]
     taken = {field.name for field in fields}

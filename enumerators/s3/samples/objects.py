@@ -1,4 +1,4 @@
-"""The objects that columns are inferred from: the first ones in the order of their keys, whenever one looks."""
+"""Finds the objects that columns are inferred from: the first ones in the order of their keys."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["Samples", "find_samples"]
 
 
 class Samples(NamedTuple):
-    """What was found.
+    """The samples of a path.
 
-    objects: that hold bytes.
-    folders: that were seen on the way, each of which ends in ``/``.
-    left_out: says of the first object, or folder, that was left out on the way, why; None: none was.
+    objects: with bytes.
+    folders: that were seen on the way; each ends in ``/``.
+    left_out: why the first object or folder on the way was left out; None: none was.
     """
 
     objects: list[S3Object]
@@ -31,10 +31,10 @@ class Samples(NamedTuple):
 def find_samples(config: S3ConnectionConfig, bucket: str, rules: ListingRules, most: int) -> Samples:
     """Return the first objects that are data, in the order of the keys; at most ``most``.
 
-    It asks for one page of each folder that it comes to, and for more where a folder holds nothing to take.
+    It asks for one page of each folder on the way, and for more if a folder has no sample yet.
 
-    Raises OptionError when there is no such bucket, DeadlineError when the endpoint fails or is silent
-    for too long, ConnectorError when it refuses.
+    Raises OptionError if there is no such bucket, DeadlineError if the endpoint fails or is silent for too long,
+    ConnectorError if it refuses.
     """
     folders: list[str] = []
     judged = _Judged(rules, bucket)
@@ -48,16 +48,18 @@ def find_samples(config: S3ConnectionConfig, bucket: str, rules: ListingRules, m
                 f"s3://{bucket}/{prefix}",
                 config.patience_s,
             )
-            within = [each["Prefix"] for each in answer.get("CommonPrefixes", ()) if judged.enters(each["Prefix"])]
+            within = [
+                folder["Prefix"] for folder in answer.get("CommonPrefixes", ()) if judged.enters(folder["Prefix"])
+            ]
             folders.extend(within)
-            entries = {each["Key"]: each for each in answer.get("Contents", ())}
+            entries = {entry["Key"]: entry for entry in answer.get("Contents", ())}
             for name in sorted([*within, *entries]):
                 if name not in entries:
                     yield from walk(name)
                     continue
-                found = s3_object(name, entries[name]["Size"], entries[name])
-                if found.size and judged.takes(found):
-                    yield found
+                obj = s3_object(name, entries[name]["Size"], entries[name])
+                if obj.size and judged.takes(obj):
+                    yield obj
             if not answer.get("IsTruncated"):
                 return
             request["ContinuationToken"] = answer["NextContinuationToken"]
@@ -66,14 +68,14 @@ def find_samples(config: S3ConnectionConfig, bucket: str, rules: ListingRules, m
 
 
 class _Judged:
-    """What the rules say, and the first thing that they left out."""
+    """Applies the rules, and remembers the first key that they left out."""
 
     def __init__(self, rules: ListingRules, bucket: str) -> None:
         self._rules, self._bucket = rules, bucket
         self.left_out: str | None = None
 
-    def takes(self, found: S3Object) -> bool:
-        return self._accepts(found.key, self._rules.objection(found))
+    def takes(self, obj: S3Object) -> bool:
+        return self._accepts(obj.key, self._rules.objection(obj))
 
     def enters(self, folder: str) -> bool:
         within = S3Object(f"{folder}-", 1, "", 0)
@@ -81,5 +83,5 @@ class _Judged:
 
     def _accepts(self, key: str, objection: str | None) -> bool:
         if objection is not None and self.left_out is None:
-            self.left_out = f"s3://{self._bucket}/{key} is left out, for {objection}"
+            self.left_out = f"s3://{self._bucket}/{key} is left out, because {objection}"
         return objection is None

@@ -1,1 +1,1 @@
-"""What a query keeps in its state location."""
+"""The files of a query in its state location."""

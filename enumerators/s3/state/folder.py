@@ -1,7 +1,7 @@
-"""A folder that outlives the query, on a disk or in a bucket: what a ledger and its lease stand on.
+"""A folder that outlives the query, on a disk or in a bucket, for a ledger and its lease.
 
-A file is there as a whole or not at all.  Its *version* changes with its content, and a file can be
-created or replaced on condition of what is there, which is what makes a lease possible.
+A file exists as a whole or not at all.  Its *version* changes with its content.  A file can be created or replaced on a
+condition about its version, which makes a lease possible.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _Answer = TypeVar("_Answer")
 class Stored(NamedTuple):
     """A file that was read.
 
-    version: what ``replace`` takes; another content has another one.
+    version: for ``replace``; another content has another one.
     """
 
     data: bytes
@@ -45,7 +45,7 @@ class Stored(NamedTuple):
 
 
 class FileInfo(NamedTuple):
-    """What a folder shows of a file.
+    """A file in the listing of a folder.
 
     written_s: when, in seconds since the epoch.
     """
@@ -55,12 +55,12 @@ class FileInfo(NamedTuple):
 
 
 class LedgerFolder(ABC):
-    """Files by name; names hold no ``/`` and do not begin with a dot.
+    """A folder of files; names hold no ``/`` and do not begin with a dot.
 
-    address: how errors name it.
+    address: its name in errors.
 
-    All methods raise ConnectorError when the folder cannot be reached or used, DeadlineError when it does not
-    answer in time, and OptionError when its bucket does not exist.  Threads may share it.
+    All methods raise ConnectorError if the folder cannot be reached or used, DeadlineError if it does not answer in
+    time, and OptionError if its bucket does not exist.  Thread-safe.
     """
 
     address: str
@@ -75,11 +75,11 @@ class LedgerFolder(ABC):
 
     @abstractmethod
     def create(self, name: str, data: bytes) -> str | None:
-        """Write a file that is not there yet, and return its version; None: it is there."""
+        """Write a new file, and return its version; None: it exists already."""
 
     @abstractmethod
     def replace(self, name: str, data: bytes, version: str) -> str | None:
-        """Write a file in place of a version of it, and return the new one; None: it has another one, or is gone."""
+        """Write a file in place of one version, and return the new one; None: it has another version, or is gone."""
 
     @abstractmethod
     def delete(self, name: str) -> None:
@@ -95,20 +95,20 @@ class LedgerFolder(ABC):
 
     @abstractmethod
     def remove(self) -> None:
-        """Delete the folder, if it is there, with all that is in it."""
+        """Delete the folder with its content, if it exists."""
 
     @abstractmethod
     def keeps_conditions(self) -> bool:
-        """Tell whether ``create`` and ``replace`` let only one of several writers win; others only nearly do.
+        """Tell whether ``create`` and ``replace`` always let only one of several writers win.
 
-        Asks the other side the first time.
+        The first call asks the endpoint.
         """
 
 
 def open_folder(location: str, config: S3ConnectionConfig) -> LedgerFolder:
-    """Return the folder of a path, of a ``file:`` URL or of ``s3://bucket/prefix``; it may not be there yet.
+    """Return the folder of a path, of a ``file:`` URL or of ``s3://bucket/prefix``; it need not exist yet.
 
-    Raises OptionError for a location that is none of these.
+    Raises OptionError for any other location.
     """
     address = s3_address(location)
     if address is not None:
@@ -123,7 +123,7 @@ def open_folder(location: str, config: S3ConnectionConfig) -> LedgerFolder:
 
 
 class _LocalFolder(LedgerFolder):
-    """A folder on a disk, for this user alone; made when something is written."""
+    """A folder on a disk, for this user alone; created by the first write."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -151,8 +151,8 @@ class _LocalFolder(LedgerFolder):
 
     def replace(self, name: str, data: bytes, version: str) -> str | None:
         with self._mapped_errors("write to"), self._written(data) as partial, self._locked():
-            found = self.read(name)
-            if found is None or found.version != version:
+            stored = self.read(name)
+            if stored is None or stored.version != version:
                 return None
             partial.replace(self._path / name)
             self._make_durable()
@@ -163,14 +163,14 @@ class _LocalFolder(LedgerFolder):
             (self._path / name).unlink(missing_ok=True)
 
     def files(self) -> dict[str, FileInfo]:
-        found = {}
+        files = {}
         with self._mapped_errors("read"):
             for entry in self._entries():
                 if entry.is_file():
                     with suppress(FileNotFoundError):
-                        known = entry.stat()
-                        found[entry.name] = FileInfo(known.st_size, known.st_mtime)
-        return found
+                        status = entry.stat()
+                        files[entry.name] = FileInfo(status.st_size, status.st_mtime)
+        return files
 
     def folders(self) -> list[str]:
         return sorted(entry.name for entry in self._entries() if entry.is_dir(follow_symlinks=False))
@@ -188,7 +188,7 @@ class _LocalFolder(LedgerFolder):
 
     @contextlib.contextmanager
     def _written(self, data: bytes) -> Iterator[Path]:
-        """Lend a file with the data, on the disk for good, under a name that nobody looks at."""
+        """Lend a durable file with the data, under a hidden name."""
         _make_private(self._path)
         handle, partial = tempfile.mkstemp(prefix=".", dir=self._path)
         try:
@@ -202,7 +202,7 @@ class _LocalFolder(LedgerFolder):
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Keep out other writers, of this process, too; the lock of a killed one is free."""
+        """Lock out other writers, also of this process; the lock of a killed process is free."""
         handle = os.open(self._path / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -226,7 +226,7 @@ class _LocalFolder(LedgerFolder):
 
 
 class _BucketFolder(LedgerFolder):
-    """A prefix of a bucket.  An endpoint that does not know conditional writes is asked first, and then written to."""
+    """A prefix of a bucket.  Without conditional writes, the version is read first, and then the file written."""
 
     def __init__(
         self, config: S3ConnectionConfig, bucket: str, prefix: str, parent: LedgerFolder | None = None
@@ -256,20 +256,20 @@ class _BucketFolder(LedgerFolder):
     def replace(self, name: str, data: bytes, version: str) -> str | None:
         if self.keeps_conditions():
             return self._put_if(name, data, IfMatch=version)
-        found = self.read(name)
-        return self._put(name, data) if found is not None and found.version == version else None
+        stored = self.read(name)
+        return self._put(name, data) if stored is not None and stored.version == version else None
 
     def delete(self, name: str) -> None:
         self._ask("write to", lambda: self._client.delete_object(Bucket=self._bucket, Key=self._key(name)))
 
     def files(self) -> dict[str, FileInfo]:
-        found = {}
+        files = {}
         for answer in self._listed(Delimiter="/"):
             for entry in answer.get("Contents", ()):
                 name = self._name(entry["Key"])
                 if name and not name.startswith("."):
-                    found[name] = FileInfo(entry["Size"], entry["LastModified"].timestamp())
-        return found
+                    files[name] = FileInfo(entry["Size"], entry["LastModified"].timestamp())
+        return files
 
     def folders(self) -> list[str]:
         answers = self._listed(Delimiter="/")
@@ -285,7 +285,7 @@ class _BucketFolder(LedgerFolder):
 
     @functools.cached_property
     def _keeps_conditions(self) -> bool:
-        # Some endpoints refuse the conditions, and some do not look at them.
+        # Some endpoints refuse the conditions, and some ignore them.
         try:
             created = self._put_if(PROBE, b"", IfNoneMatch="*")
             kept = created is None or self._put_if(PROBE, b"", IfNoneMatch="*") is None
@@ -304,7 +304,7 @@ class _BucketFolder(LedgerFolder):
         return key.removeprefix(self._key(""))
 
     def _listed(self, **request: str) -> Iterator[Any]:
-        """Yield the answers to a listing of all that is in the folder."""
+        """Yield the answers to a listing of the folder."""
         request |= {"Bucket": self._bucket, "Prefix": self._key("")}
         while True:
             answer: Any = self._ask("read", functools.partial(self._client.list_objects_v2, **request))
@@ -328,7 +328,7 @@ class _BucketFolder(LedgerFolder):
         )
 
     def _ask(self, operation: str, request: Callable[[], _Answer], missing: Collection[str] = ()) -> _Answer | None:
-        """Return the answer to a request, tried until the deadline; None: it is one of these errors."""
+        """Return the answer to a request, repeated until the deadline; None: it is one of these errors."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         deadline = Deadline(f"{operation} the state location {self.address}", self._config.patience_s)
@@ -340,8 +340,8 @@ class _BucketFolder(LedgerFolder):
                 if code in missing:
                     return None
                 if code == "NotImplemented":
-                    raise _UnknownRequestError(f"{self.address} does not know what it was asked for") from problem
-                # Two conditional writes at one time; one of them has to come again.
+                    raise _UnknownRequestError(f"{self.address} does not know the request") from problem
+                # Two conditional writes at the same time; one of them must be repeated.
                 error = TransientError(code) if code == "ConditionalRequestConflict" else self._error(problem)
             except (BotoCoreError, OSError) as problem:
                 error = self._error(problem)
@@ -356,7 +356,7 @@ class _BucketFolder(LedgerFolder):
 
 
 def _make_private(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, for this user alone."""
+    """Make a folder, and its missing parents, for this user alone."""
     if not folder.exists():
         _make_private(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)

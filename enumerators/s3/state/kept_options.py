@@ -1,4 +1,4 @@
-"""The options of a query that stay from run to run: what waits to be read was found and planned by them."""
+"""Keeps some options of a query from run to run: waiting objects were found and planned by them."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ KEPT_OPTIONS = "options"
 _PATH = "path"
 
 
-def keep_options(ledger: Ledger, given: Mapping[str, object]) -> None:
+def keep_options(ledger: Ledger, options: Mapping[str, object]) -> None:
     """Note the options of a query's first run, and hold later ones to them.
 
-    given: values by name, as JSON has them, and nothing secret.  Among them ``path`` may become one further up: what
-        was found lies below it, too.
+    options: JSON values by name, none of them secret.  ``path`` may become a parent: the objects that were found are
+        below it, too.
 
-    Raises CheckpointError, which names the option and both values, for another one than was noted.
+    Raises CheckpointError, which names the option and both values, for another value than the noted one.
     """
-    found = ledger.noted(KEPT_OPTIONS)
-    before = {} if found is None else json.loads(found)
-    for name, value in given.items():
-        known = before.get(name, value)
-        if known != value and not (name == _PATH and str(known).startswith(str(value))):
+    note = ledger.noted(KEPT_OPTIONS)
+    before = {} if note is None else json.loads(note)
+    for name, value in options.items():
+        noted = before.get(name, value)
+        if noted != value and not (name == _PATH and str(noted).startswith(str(value))):
             raise CheckpointError(
-                f"{name} {_told('is', value)}, but {_told('was', known)} in the runs before, by which the objects that "
+                f"{name} {_told('is', value)}, but {_told('was', noted)} in the runs before, by which the objects that "
                 "wait were found and planned; set it back, or begin with a new checkpoint and a new stateLocation"
             )
-    if before != given:
-        ledger.note(KEPT_OPTIONS, json.dumps(given).encode())
+    if before != options:
+        ledger.note(KEPT_OPTIONS, json.dumps(options).encode())
 
 
 def _told(verb: str, value: object) -> str:

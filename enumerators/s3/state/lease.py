@@ -1,7 +1,7 @@
-"""A lease on a folder: one live query at a time, and a killed one locks nobody out.
+"""A lease on a folder: it admits one live query at a time, and a killed query locks nobody out.
 
-Who holds the lease renews it.  Nobody compares clocks: whoever wants it watches for as long as it is
-granted for, and takes it if it was not renewed in all that time, or its process is seen to be gone.
+The holder renews the lease.  Nobody compares clocks: a query that wants the lease watches it for its duration, and
+takes it if it was not renewed, or if the holder's process is gone.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ LEASE_S = 30.0
 RENEWALS_PER_LEASE = 6
 LOOKS_PER_LEASE = 30
 PATIENCE_S = 5.0
-SETTLE_S = 2.0  # so long, two who write at one time may overtake each other
+SETTLE_S = 2.0  # for so long, two writers at the same time may overtake each other
 
 
 @dataclass(frozen=True, slots=True)
 class _Note:
-    """What the lease says.
+    """The content of the lease.
 
-    owner: the query; it stays the same over restarts.
+    owner: the query; the same after restarts.
     holder: the run.
-    process: in which it runs; empty: nobody can tell whether it still does.
+    process: of the run; empty: it cannot be told whether it still runs.
     renewal: counts, so that each renewal is seen.
     """
 
@@ -65,21 +65,21 @@ class _Note:
 
 
 class _Rival(NamedTuple):
-    """Another query's lease, as it was when it was first seen, and when that was."""
+    """Another query's lease, as first seen, and the time of that."""
 
     seen: Stored
     seen_at: float
     lease_s: float
 
-    def is_over(self, found: Stored, now: float) -> bool:
-        return found == self.seen and now - self.seen_at >= self.lease_s
+    def is_over(self, stored: Stored, now: float) -> bool:
+        return stored == self.seen and now - self.seen_at >= self.lease_s
 
 
 class Lease:
     """A lease on a folder; one for each run of a query.
 
-    lease_s: how long it lasts without being renewed.
-    renewed_by_thread: False where someone else calls ``renew``.
+    lease_s: how long it lasts without a renewal.
+    renewed_by_thread: False: the caller calls ``renew``.
     """
 
     def __init__(
@@ -103,33 +103,32 @@ class Lease:
     def acquire(self, owner: str) -> None:
         """Take the lease, and keep it until ``release``.
 
-        owner: the query's own id, which its checkpoint keeps: a restart takes what its earlier run
-            held at once.
+        owner: the query's own id, which its checkpoint keeps: a restart takes the lease of its earlier run at once.
 
-        If another query holds it, this waits until that one is seen to renew it, which is an error, or
-        has not done so for the time of its lease.  Of one on this machine it is known at once when its process is gone.
+        If another query holds it, this waits until that query renews it, which is an error, or has not renewed it for
+        the time of its lease.  If it is on this machine and its process is gone, the wait ends at once.
 
-        Raises ConnectorError when the other query is alive, or the folder cannot be used.
+        Raises ConnectorError if the other query is alive, or the folder cannot be used.
         """
         place = f"process {os.getpid()} on {socket.gethostname()}"
         mine = _Note(owner, self._holder, place, self._lease_s, this_process())
         rival: _Rival | None = None
         while True:
             asked_at = self._clocks.monotonic()
-            found = self._folder.read(NAME)
-            note = None if found is None else self._parse(found)
-            if found is None or note is None:
+            stored = self._folder.read(NAME)
+            note = None if stored is None else self._parse(stored)
+            if stored is None or note is None:
                 version = self._folder.create(NAME, mine.dump())
             elif (
                 note.released
                 or note.owner == owner
                 or has_ended(note.process)
-                or (rival is not None and rival.is_over(found, asked_at))
+                or (rival is not None and rival.is_over(stored, asked_at))
             ):
-                version = self._folder.replace(NAME, mine.dump(), found.version)
+                version = self._folder.replace(NAME, mine.dump(), stored.version)
             else:
                 version = None
-                rival = self._watch(rival, found, note)
+                rival = self._watch(rival, stored, note)
             if version is not None:
                 break
         self._require_settled()
@@ -139,41 +138,41 @@ class Lease:
             self._thread.start()
 
     def read(self) -> _Note | None:
-        """Return what the lease says, whoever holds it; None: nobody ever did."""
-        found = self._folder.read(NAME)
-        return None if found is None else self._parse(found)
+        """Return the content of the lease, whoever holds it; None: nobody ever did."""
+        stored = self._folder.read(NAME)
+        return None if stored is None else self._parse(stored)
 
     def is_held_by(self, owner: str) -> bool:
         """Tell whether a run of a query holds the lease.
 
-        If so, this is known when it renews it; if not, at the latest when it was not renewed for its time.
+        If so, a renewal shows it; if not, this is known at the latest after the time of the lease without one.
         """
         first: _Rival | None = None
         while True:
             asked_at = self._clocks.monotonic()
-            found = self._folder.read(NAME)
-            note = None if found is None else self._parse(found)
-            if found is None or note is None or note.owner != owner or note.released or has_ended(note.process):
+            stored = self._folder.read(NAME)
+            note = None if stored is None else self._parse(stored)
+            if stored is None or note is None or note.owner != owner or note.released or has_ended(note.process):
                 return False
-            first = first or _Rival(found, asked_at, note.lease_s)
-            if found != first.seen:
+            first = first or _Rival(stored, asked_at, note.lease_s)
+            if stored != first.seen:
                 return True
-            if first.is_over(found, asked_at):
+            if first.is_over(stored, asked_at):
                 return False
             self._clocks.sleep(note.lease_s / LOOKS_PER_LEASE)
 
     def check(self) -> None:
-        """Make sure that the lease is held.  Called before anything is written that needs it; no I/O as a rule.
+        """Make sure that the lease is held.  Called before every write that needs it; mostly without I/O.
 
-        Raises ConnectorError when another run took it, or it could not be renewed in time.
+        Raises ConnectorError if another run took it, or it could not be renewed in time.
         """
         if self._lost_to is None and self._clocks.monotonic() - self._renewed_at < self._lease_s:
             return
-        # This process may have slept: nobody may have wanted it meanwhile.
+        # This process may have slept, and perhaps nobody wanted the lease meanwhile.
         self.renew()
 
     def renew(self) -> None:
-        """Let the lease begin anew.  Raises ConnectorError when another run took it, or the folder cannot be used."""
+        """Renew the lease.  Raises ConnectorError if another run took it, or the folder cannot be used."""
         with self._writing:
             if self._ended.is_set() or self._held is None:
                 return
@@ -186,12 +185,12 @@ class Lease:
                 )
 
     def release(self) -> None:
-        """Let another query have the lease at once; may be called twice, and without ``acquire``.
+        """Release the lease at once for other queries; may be called twice, and without ``acquire``.
 
-        Says nothing when the folder cannot be reached: the lease ends by itself.
+        Raises nothing if the folder cannot be reached: the lease ends by itself.
         """
         self._ended.set()
-        # A renewal that hangs is not waited for; it may even succeed, and then ends by itself, too.
+        # A hanging renewal is not waited for; if it succeeds, the lease ends by itself, too.
         if not self._writing.acquire(timeout=PATIENCE_S):
             return
         try:
@@ -206,8 +205,8 @@ class Lease:
         if self._thread is not None:
             self._thread.join(PATIENCE_S)
 
-    def _watch(self, rival: _Rival | None, found: Stored, note: _Note) -> _Rival:
-        """Wait a while for the other query to renew its lease; raises ConnectorError when it did."""
+    def _watch(self, rival: _Rival | None, stored: Stored, note: _Note) -> _Rival:
+        """Wait a while for the other query to renew its lease; raises ConnectorError if it did."""
         if rival is None:
             _LOG.warning(
                 "the state location %s was in use by another query, %s; waiting up to %g s to see if it still is",
@@ -215,8 +214,8 @@ class Lease:
                 note.place,
                 note.lease_s,
             )
-            rival = _Rival(found, self._clocks.monotonic(), note.lease_s)
-        elif found != rival.seen:
+            rival = _Rival(stored, self._clocks.monotonic(), note.lease_s)
+        elif stored != rival.seen:
             raise ConnectorError(
                 f"the state location {self._folder.address} is in use by another query, {note.place}; "
                 "each query needs its own stateLocation"
@@ -225,12 +224,12 @@ class Lease:
         return rival
 
     def _require_settled(self) -> None:
-        """Make sure that nobody wrote at the same time, where the folder itself does not."""
+        """Make sure that nobody wrote at the same time, if the folder itself does not."""
         if self._folder.keeps_conditions():
             return
         self._clocks.sleep(SETTLE_S)
-        found = self._folder.read(NAME)
-        if found is None or self._parse(found).holder != self._holder:
+        stored = self._folder.read(NAME)
+        if stored is None or self._parse(stored).holder != self._holder:
             raise ConnectorError(
                 f"the state location {self._folder.address} was taken by another query at the same time; "
                 "each query needs its own stateLocation"
@@ -241,23 +240,23 @@ class Lease:
         renewed = replace(note, renewal=note.renewal + 1)
         written = self._folder.replace(NAME, renewed.dump(), version)
         if written is None:
-            found = self._folder.read(NAME)
-            if found is None:
+            stored = self._folder.read(NAME)
+            if stored is None:
                 written = self._folder.create(NAME, renewed.dump())
             else:
-                renewed = self._parse(found)
+                renewed = self._parse(stored)
                 if renewed.holder != self._holder:
                     self._lost_to = renewed
                     return
                 # It was written by an attempt whose answer was lost.
-                written = found.version
+                written = stored.version
         if written is not None:
             self._held, self._renewed_at = (renewed, written), asked_at
 
     def _renew_for_ever(self) -> None:
         while self._lost_to is None and not self._ended.wait(self._lease_s / RENEWALS_PER_LEASE):
-            with suppress(TidegateError):  # the next check says it, in the query
+            with suppress(TidegateError):  # the next check raises it, in the query
                 self.renew()
 
-    def _parse(self, found: Stored) -> _Note:
-        return _Note.parse(found.data, self._folder.address)
+    def _parse(self, stored: Stored) -> _Note:
+        return _Note.parse(stored.data, self._folder.address)

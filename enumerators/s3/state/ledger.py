@@ -1,4 +1,4 @@
-"""Where a query keeps what it discovered: files that never change, which the offsets in its checkpoint name."""
+"""The ledger of queries: files that never change, and are named by the offsets in their checkpoints."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tidegate.readers.s3.config import S3ConnectionConfig
 
 __all__ = ["Ledger", "QueryFiles"]
 
-FOLDER = "ledger"  # its own, so that what lies there is ours to delete
+FOLDER = "ledger"  # a folder of its own, so that all files in it are ours to delete
 
 
 class QueryFiles(NamedTuple):
-    """How much a query keeps.
+    """The size of a query's files.
 
-    written_s: when the last of it was written, in seconds since the epoch; None: there is nothing.
+    written_s: when the last one was written, in seconds since the epoch; None: there are none.
     """
 
     files: int
@@ -29,14 +29,14 @@ class QueryFiles(NamedTuple):
 
 
 class Ledger:
-    """A folder of files that are written once, at ``stateLocation``; opens nothing before it is first used.
+    """A folder of files that are written once, in ``stateLocation``; opens nothing before it is first used.
 
-    location: a path, a ``file:`` URL or ``s3://bucket/prefix``; made when something is written.  Its
-        files are in ``ledger/`` there, those of one query in a folder of its own in that.
-    config: how to reach it, if it is in a bucket.
+    location: a path, a ``file:`` URL or ``s3://bucket/prefix``; created by the first write.  The files are in its
+        folder ``ledger/``, which has a folder for each query.
+    config: of the connection, if it is in a bucket.
 
-    Raises OptionError for a location that is none of these.  All methods raise ConnectorError when it
-    cannot be used, DeadlineError when it does not answer in time, OptionError when its bucket does not exist.
+    Raises OptionError for any other location.  All methods raise ConnectorError if it cannot be used, DeadlineError if
+    it does not answer in time, OptionError if its bucket does not exist.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Ledger:
         self._wall_clock = wall_clock
 
     def of_query(self, owner: str) -> Ledger:
-        """Return the part that is one query's alone: another one that begins here later finds none of its files.
+        """Return the part of one query: a query that begins here later finds none of its files.
 
         owner: the query's own id, which its checkpoint keeps.
         """
@@ -56,19 +56,19 @@ class Ledger:
         return part
 
     def queries(self) -> dict[str, QueryFiles]:
-        """Return what each query keeps here, by its owner; also those that nobody will go on with any more."""
-        found = {}
+        """Return the files of each query, by its owner; also of queries that nobody will go on with."""
+        queries = {}
         for owner in self._files.folders():
             files = self._files.within(owner).files().values()
             written_s = max((file.written_s for file in files), default=None)
-            found[owner] = QueryFiles(len(files), sum(file.bytes for file in files), written_s)
-        return found
+            queries[owner] = QueryFiles(len(files), sum(file.bytes for file in files), written_s)
+        return queries
 
     def forget(self, owner: str) -> None:
-        """Delete all that a query keeps here: no run can go on from its checkpoint any more.
+        """Delete all files of a query: no run can go on from its checkpoint any more.
 
-        Raises ConnectorError while a run of it holds the lease.  Where only time tells whether one does, it takes that
-        time.
+        Raises ConnectorError while a run of it holds the lease.  If only time can tell whether one does, this takes the
+        time of a lease.
         """
         if self.lease().is_held_by(owner):
             raise ConnectorError(
@@ -78,66 +78,63 @@ class Ledger:
 
     @property
     def address(self) -> str:
-        """The location, as errors name it."""
+        """The name of the location in errors."""
         return self._root.address
 
     def lease(self) -> Lease:
-        """Return a lease of the location that nobody holds yet; who holds it is alone in writing here."""
+        """Return a lease of the location, not acquired yet; only its holder writes here."""
         return Lease(self._root)
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file, as a whole or not at all; on a disk it is there for good on return.
+        """Write a file, as a whole or not at all; on a disk it is durable on return.
 
-        name: without ``/`` and not beginning with a dot.  Written again with the same content, nothing happens;
-            with another one that is a ContractError.
+        name: without ``/`` and not beginning with a dot.  A second write of the same content does nothing; of another
+            one, it raises ContractError.
         """
         if not name or "/" in name or name.startswith("."):
             raise ContractError(f"{name!r} cannot be the name of a file in the state location")
         if self._files.create(name, data) is None:
-            found = self._files.read(name)
-            if found is not None and found.data != data:
+            stored = self._files.read(name)
+            if stored is not None and stored.data != data:
                 raise ContractError(
-                    f"{name!r} in the state location {self.address} has another content, and never changes"
+                    f"{name!r} in the state location {self.address} has another content, but must never change"
                 )
 
     def read(self, name: str) -> bytes:
-        """Return a file.  Raises CheckpointError when it is gone: only those that an offset names are read."""
-        found = self._files.read(name)
-        if found is None:
+        """Return a file.  Raises CheckpointError if it is gone: only files that an offset names are read."""
+        stored = self._files.read(name)
+        if stored is None:
             raise CheckpointError(
                 f"the state location {self.address} has lost {name!r}, which the checkpoint names; "
                 "they belong together, so restore it, or begin with a new checkpoint"
             )
-        return found.data
+        return stored.data
 
     def note(self, name: str, data: bytes) -> None:
-        """Write a note in place of an earlier one of that name: for people, and nothing that a restart needs.
-
-        ``sweep`` has to be told to keep it.
-        """
-        found = self._files.read(name)
-        if found is None:
+        """Write a note in place of an earlier one of that name; ``sweep`` deletes it unless ``keep`` names it."""
+        stored = self._files.read(name)
+        if stored is None:
             self._files.create(name, data)
-        elif found.data != data:
-            self._files.replace(name, data, found.version)
+        elif stored.data != data:
+            self._files.replace(name, data, stored.version)
 
     def noted(self, name: str) -> bytes | None:
         """Return a note; None: there is none."""
-        found = self._files.read(name)
-        return None if found is None else found.data
+        stored = self._files.read(name)
+        return None if stored is None else stored.data
 
     def names(self) -> list[str]:
         """Return the names of all files, in order."""
         return sorted(self._files.files())
 
     def delete(self, name: str) -> None:
-        """Delete a file, if it is there, that no offset needs any more."""
+        """Delete a file that no offset needs any more, if it exists."""
         self._files.delete(name)
 
     def sweep(self, keep: Collection[str], older_than_s: float) -> list[str]:
-        """Delete the files that nobody names any more, and return their names.
+        """Delete the files that are not named any more, and return their names.
 
-        keep: those that an offset names, or that one which is still to be stored will name.
+        keep: the files that an offset names, or that the next one will name.
         older_than_s: only files that were written longer ago, in seconds, by this machine's clock.
         """
         before = self._wall_clock() - older_than_s

@@ -1,4 +1,4 @@
-"""A query's own part of the state location, in which it alone writes, and sweeps what no offset names."""
+"""A query's own part of the state location: only the query writes there, and sweeps files that no offset names."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ORPHAN_S = 3600.0
 
 
 class QueryFolder:
-    """Files that a query writes before an offset names them.
+    """The files that a query writes before an offset names them.
 
     ledger: an attribute: the files.
-    location: the state location, of which each query has a part.
+    location: the state location; each query has a part of it.
     owner: names the query.
     options: that may not change from run to run; see ``keep_options``.
     """
@@ -31,11 +31,11 @@ class QueryFolder:
         self._location, self._owner, self._options = location, owner, options
         self._lease: Lease | None = None
         self._notes: dict[str, bytes] = {}
-        self._offsets: deque[set[str]] = deque(maxlen=OFFSETS_REMEMBERED)  # what each of them names
+        self._offsets: deque[set[str]] = deque(maxlen=OFFSETS_REMEMBERED)  # files that each names
         self._swept: set[str] | None = None
 
     def hold(self) -> None:
-        """Be alone in writing here, or raise ConnectorError; CheckpointError for options of another query."""
+        """Take the lease, or raise ConnectorError; raise CheckpointError for options of another query."""
         if self._lease is None:
             lease = self._location.lease()
             lease.acquire(self._owner)
@@ -46,13 +46,13 @@ class QueryFolder:
         self._lease.check()
 
     def release(self) -> None:
-        """Let the next run have it; may be called twice."""
+        """Release the lease; may be called twice."""
         if self._lease is not None:
             self._lease.release()
             self._lease = None
 
     def manifest(self, split: SplitId) -> Manifest:
-        """Return a manifest that is stored.  Raises CheckpointError when it is lost or damaged."""
+        """Return a stored manifest.  Raises CheckpointError if it is lost or damaged."""
         return Manifest.parse(split, self.ledger.read(split))
 
     def write(self, files: Mapping[str, bytes]) -> None:
@@ -66,21 +66,21 @@ class QueryFolder:
         return self._notes[name]
 
     def note(self, name: str, data: bytes) -> None:
-        """Write a note in place of an earlier one, unless it says the same."""
+        """Write a note in place of an earlier one, unless they are equal."""
         if data != self._notes.get(name, b""):
             self.ledger.note(name, data)
             self._notes[name] = data
 
     def remember(self, named: Collection[str]) -> None:
-        """Learn which files an offset names."""
+        """Remember the files that an offset names."""
         names = {*named}
         if not self._offsets or self._offsets[-1] != names:
             self._offsets.append(names)
 
     def sweep(self, named: Collection[str]) -> None:
-        """Delete what no offset names, whether Spark has stored it or is about to, and what is old.
+        """Delete old files that no offset names, neither one that Spark has stored nor the next one.
 
-        named: what the next offset will name, and the last stored one.
+        named: the files that the next offset and the last stored one name.
         """
         names = {KEPT_OPTIONS, *self._notes, *named}
         if names != self._swept:

@@ -1,8 +1,8 @@
-"""Requests to read chunks again: each is a file in the ledger of the query, which takes it exactly once.
+"""Requests to read chunks again: each is a file in the query's ledger, and the query takes it exactly once.
 
-A request holds its chunks as a manifest does.  The query makes a manifest of its own of them, and its snapshot
-names the request beside it: an offset that is stored holds both or neither.  When that manifest is read, or merged
-into another, the request is deleted, and only when it is gone does the snapshot forget it.
+A request holds its chunks as a manifest does.  The query turns them into a manifest, and its snapshot also names the
+request: a stored offset holds both or neither.  When that manifest is read, or merged into another, the request is
+deleted, and only when it is gone does the snapshot forget it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def request_reread(ledger: Ledger, chunks: ChunkSorter, number: int) -> str:
     """Ask a query to read chunks again, and return the name of the request.
 
     ledger: of the query.
-    number: tells this request from another one for the same chunks, such as the time in ms.
+    number: distinguishes this request from another one for the same chunks, such as the time in ms.
     """
     request = Manifest.build(number, chunks)
     name = PREFIX + request.id
@@ -42,21 +42,21 @@ class RereadRequests:
         self._stored = max(self._taken.values(), default=0)
 
     def pending(self) -> dict[str, ChunkSorter]:
-        """Return the chunks of each request that was not taken yet, by its name."""
-        found = {}
+        """Return the chunks of each new request, by its name."""
+        requests = {}
         for name in self._ledger.names():
             if name.startswith(PREFIX) and name not in self._taken:
                 request = Manifest.parse(name.removeprefix(PREFIX), self._ledger.read(name))
-                found[name] = ChunkSorter()
-                found[name].add_sorted(request.data)
-        return found
+                requests[name] = ChunkSorter()
+                requests[name].add_sorted(request.data)
+        return requests
 
     def take(self, name: str, number: int) -> None:
-        """Note that a request is taken by the manifest of this number."""
+        """Note that the manifest with this number holds the chunks of a request."""
         self._taken[name] = number
 
     def stored(self, number: int, live: Collection[int]) -> None:
-        """Learn that a stored offset names a manifest of this number, and forget what is done.
+        """Learn that a stored offset names a manifest of this number, and forget requests that are done.
 
         live: the numbers of the manifests that are not read to their end.
         """
@@ -67,5 +67,5 @@ class RereadRequests:
                 del self._taken[name]
 
     def snapshot(self) -> dict[str, int]:
-        """Return what was taken and is not forgotten yet, by name the number of its manifest."""
+        """Return the taken requests that are not forgotten yet, by name the number of the manifest."""
         return dict(self._taken)

@@ -1,23 +1,24 @@
-"""Which objects were discovered before: what makes a round of discovery find only what is new.
+"""Remembers the objects that were discovered before, so that a discovery round finds only new ones.
 
-Objects are remembered as digests, within a look-back window over LastModified.  What is older than
-its *horizon* is known by its age alone, or memory would grow for ever.  The window is there because an
-object may appear late with an early LastModified: that of a multipart upload is its start.
+Objects are remembered as digests, within a look-back window over LastModified.  Objects older than the *horizon* are
+known by their age alone, or memory would grow for ever.  The window is needed because an object may appear late with an
+early LastModified: that of a multipart upload is its start.
 
-They stand in sorted runs (a log-structured merge tree): what a round adds is a run of its own, runs of a like
-size become one, and each is stored as a file that never changes, so that a round that finds little writes little.
+Digests are in sorted runs (a log-structured merge tree).  Each round adds a run, and runs of similar size are merged.
+Each run is a file that never changes, so a round with few objects writes little.
 """
 
 from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from tidegate.enumerators.s3.state.snapshot import SeenSnapshot
 from tidegate.errors import CheckpointError
 from tidegate.readers.objects.values import S3Object
 
@@ -27,9 +28,9 @@ MAGIC = b"tidegate seen 2\n"
 HEADER = struct.Struct("<q")
 PREFIX = "seen-"
 CHECKSUM_DIGITS = 16
-KEY_BYTES = 16  # two keys of one digest would be one object: with 128 bits that never happens
+KEY_BYTES = 16  # two keys with one digest would be one object: with 128 bits that never happens
 VERSION_BYTES = 8
-GROWTH = 4  # so many times as long as the next run, each has to be; a million objects are at most ten runs
+GROWTH = 4  # the least ratio between the lengths of a run and the next one; a million objects are at most ten runs
 KINDS = ("<u8", "<u8", "<u8", "<i8")
 
 
@@ -47,7 +48,7 @@ class SeenRun:
 
     @cached_property
     def name(self) -> str:
-        """Names the content for ever: ``seen-0123456789abcdef``."""
+        """The name of the content, for ever: ``seen-0123456789abcdef``."""
         return PREFIX + _checksum(self._content())
 
     def to_bytes(self) -> bytes:
@@ -56,7 +57,7 @@ class SeenRun:
 
     @classmethod
     def parse(cls, name: str, data: bytes) -> SeenRun:
-        """Return the run of that name.  Raises CheckpointError when the data is not what the name says."""
+        """Return the run of that name.  Raises CheckpointError if the data does not match the name."""
         if not data.startswith(MAGIC):
             raise CheckpointError(f"the memory of discovered objects is of another version of tidegate: {data[:16]!r}")
         if name != PREFIX + _checksum([data]):
@@ -68,19 +69,19 @@ class SeenRun:
         return cls(*(np.frombuffer(data, kind, count, first + 8 * count * i) for i, kind in enumerate(KINDS)))
 
     def where(self, chosen: Any) -> SeenRun:
-        """Return some of the objects."""
+        """Return the selected objects."""
         return SeenRun(*(array[chosen] for array in self._arrays))
 
     def find(self, high: Any, low: Any) -> Any:
-        """Return for each digest where it stands, -1 for one that does not."""
+        """Return the index of each digest, -1 for a missing one."""
         at = np.searchsorted(self.high, high)
         while True:
             near = np.minimum(at, len(self) - 1)
             same_half = (at < len(self)) & (self.high[near] == high)
-            found = same_half & (self.low[near] == low)
-            onward = same_half & ~found
+            equal = same_half & (self.low[near] == low)
+            onward = same_half & ~equal
             if not onward.any():
-                return np.where(found, near, -1)
+                return np.where(equal, near, -1)
             at = at + onward
 
     @property
@@ -98,70 +99,69 @@ class SeenObjects:
     max_age_ms: how far before the newest LastModified of the rounds that have ended an object may lie
         and still count as new (Spark: maxFileAge); None: any age, and nothing is ever forgotten.
 
-    A version is what ETag and size say, and LastModified where the endpoint gives no ETag.  All of a
-    query's first round is new, whatever its age.  An object that was forgotten and is then overwritten
-    is new.  Not for several threads at once.
+    A version is ETag and size, and LastModified if the endpoint gives no ETag.  All objects of a query's first round
+    are new, whatever their age.  An object that was forgotten and is then overwritten is new.  Not thread-safe.
     """
 
     def __init__(self, max_age_ms: int | None) -> None:
         self.max_age_ms = max_age_ms
         self._newest_ms: int | None = None
         self._horizon_ms: int | None = None
-        # What stands in a later one counts.  They may hold objects behind the horizon, which count as forgotten.
+        # A later run overrides earlier ones.  Runs may hold objects before the horizon, which count as forgotten.
         self._runs: list[SeenRun] = []
 
     @property
     def horizon_ms(self) -> int | None:
-        """Older objects are not new; None: all count.  It never goes back."""
+        """Objects older than this are not new; None: all count.  It never goes back."""
         return self._horizon_ms
 
     @property
     def runs(self) -> Sequence[SeenRun]:
-        """What has to be stored under its name for ``restored``: at most some ten, most of which stay as they are."""
+        """The runs to store under their names for ``restored``: about ten at most, and most of them do not change."""
         return self._runs
 
     def __len__(self) -> int:
-        """Return how many objects are remembered."""
+        """Return the number of remembered objects."""
         return sum(map(len, self._without_forgotten()))
 
     def remembers(self, key: str) -> bool:
         """Tell whether some version of an object is remembered."""
-        asked = _digests([S3Object(key, 0, "", 0)])
-        return any(run.find(asked.high, asked.low)[0] >= 0 for run in self._runs)
+        digest = _digests([S3Object(key, 0, "", 0)])
+        return any(run.find(digest.high, digest.low)[0] >= 0 for run in self._runs)
 
     def sift(self, page: Sequence[S3Object]) -> tuple[list[S3Object], list[S3Object]]:
         """Return the objects of a page that are new, and those that are known in another version.
 
-        Of a key that stands in the page twice, the last one counts.  Nothing is remembered yet.
+        If a key is in the page twice, the last one counts.  Nothing is remembered yet.
         """
         horizon_ms = np.iinfo(np.int64).min if self._horizon_ms is None else self._horizon_ms
-        candidates = [*{found.key: found for found in page if found.modified_ms >= horizon_ms}.values()]
-        asked = _digests(candidates)
+        candidates = [*{obj.key: obj for obj in page if obj.modified_ms >= horizon_ms}.values()]
+        digests = _digests(candidates)
         decided, known, other = (np.zeros(len(candidates), bool) for _ in range(3))
         for run in reversed(self._runs):
-            at = run.find(asked.high, asked.low)
+            at = run.find(digests.high, digests.low)
             here = ~decided & (at >= 0)
             decided |= here
             here &= run.modified_ms[at] >= horizon_ms
             known |= here
-            other |= here & (run.version[at] != asked.version)
+            other |= here & (run.version[at] != digests.version)
         return [candidates[i] for i in np.flatnonzero(~known)], [candidates[i] for i in np.flatnonzero(other)]
 
     def add(self, objects: Sequence[S3Object]) -> None:
-        """Remember objects, each in place of another version of it.  Of a key that comes twice, the last one counts."""
+        """Remember objects, each in place of another version of it.  If a key comes twice, the last one counts."""
         if not objects:
             return
-        newest_ms = max(found.modified_ms for found in objects)
+        newest_ms = max(obj.modified_ms for obj in objects)
         self._newest_ms = newest_ms if self._newest_ms is None else max(self._newest_ms, newest_ms)
         self._runs.append(_merged([_digests(objects)]))
         while len(self._runs) > 1 and len(self._runs[-2]) <= GROWTH * len(self._runs[-1]):
             self._runs[-2:] = [_merged(self._runs[-2:])]
 
     def end_round(self, at_ms: int) -> None:
-        """Advance the horizon, and forget what is behind it.  Called when a listing was seen to its end.
+        """Advance the horizon, and forget objects before it.  Called at the end of a listing.
 
-        at_ms: when the round ended, in ms since the epoch.  A LastModified in the future does not
-            advance the horizon, or one wrong clock would make all that is to come too old.
+        at_ms: when the round ended, in ms since the epoch.  A LastModified in the future does not advance the horizon,
+            or one wrong clock would make all later objects too old.
         """
         if self.max_age_ms is None or self._newest_ms is None:
             return
@@ -170,37 +170,37 @@ class SeenObjects:
             return
         self._horizon_ms = horizon_ms
         behind = sum(int(np.count_nonzero(run.modified_ms < horizon_ms)) for run in self._runs)
-        # Not each time, or each time all would be written anew.
+        # Not each time, or all would be rewritten each time.
         if 2 * behind > sum(map(len, self._runs)):
             self._runs = self._without_forgotten()
 
-    def snapshot(self) -> dict[str, Any]:
-        """Return the names of the runs, in order, and the times in ms since the epoch: what ``restored`` takes."""
-        return {"runs": [run.name for run in self._runs], "horizon": self._horizon_ms, "newest": self._newest_ms}
+    def snapshot(self) -> SeenSnapshot:
+        """Return the names of the runs, and the times: what ``restored`` takes."""
+        return SeenSnapshot([run.name for run in self._runs], self._horizon_ms, self._newest_ms)
 
     @classmethod
-    def restored(cls, snapshot: Mapping[str, Any], read: Callable[[str], bytes], max_age_ms: int | None) -> SeenObjects:
+    def restored(cls, snapshot: SeenSnapshot, read: Callable[[str], bytes], max_age_ms: int | None) -> SeenObjects:
         """Return the memory of a snapshot.
 
-        read: returns what is stored under a name.
-        max_age_ms: of now; a horizon that was passed stays passed.
+        read: returns the data that is stored under a name.
+        max_age_ms: the present option; the horizon does not go back with it.
 
         Raises CheckpointError when the data is damaged, or of another version of tidegate.
         """
         seen = cls(max_age_ms)
-        seen._horizon_ms, seen._newest_ms = snapshot["horizon"], snapshot["newest"]
-        seen._runs = [SeenRun.parse(name, read(name)) for name in snapshot["runs"]]
+        seen._horizon_ms, seen._newest_ms = snapshot.horizon_ms, snapshot.newest_ms
+        seen._runs = [SeenRun.parse(name, read(name)) for name in snapshot.runs]
         return seen
 
     def copy(self) -> SeenObjects:
-        """Return a memory of its own with the same content, at no cost: nothing is changed in place."""
+        """Return a copy, at no cost: nothing is changed in place."""
         twin = SeenObjects(self.max_age_ms)
         twin._newest_ms, twin._horizon_ms, twin._runs = self._newest_ms, self._horizon_ms, [*self._runs]
         return twin
 
     def _without_forgotten(self) -> list[SeenRun]:
-        """Return one run of what is remembered, none if that is nothing."""
-        # Of some runs alone, what is forgotten could hide an older version in the others no more.
+        """Return one run of the remembered objects; none if there are no objects."""
+        # In some runs alone, a forgotten object could no longer hide its older version in the others.
         whole = _merged(self._runs) if self._runs else _digests([])
         kept = whole.where(whole.modified_ms >= self._horizon_ms) if self._horizon_ms is not None else whole
         return [kept] if len(kept) else []
@@ -208,22 +208,22 @@ class SeenObjects:
 
 def _digests(objects: Sequence[S3Object]) -> SeenRun:
     """Return the objects as digests, in their own order."""
-    keys = b"".join([hashlib.blake2b(found.key.encode(), digest_size=KEY_BYTES).digest() for found in objects])
-    versions = b"".join([_version(found) for found in objects])
+    keys = b"".join([hashlib.blake2b(obj.key.encode(), digest_size=KEY_BYTES).digest() for obj in objects])
+    versions = b"".join([_version(obj) for obj in objects])
     halves = np.frombuffer(keys, "<u8").reshape(-1, 2)
-    modified_ms = np.array([found.modified_ms for found in objects], "<i8")
+    modified_ms = np.array([obj.modified_ms for obj in objects], "<i8")
     return SeenRun(halves[:, 0], halves[:, 1], np.frombuffer(versions, "<u8"), modified_ms)
 
 
-def _version(found: S3Object) -> bytes:
-    text = f"{found.size} {found.etag or found.modified_ms}"
+def _version(obj: S3Object) -> bytes:
+    text = f"{obj.size} {obj.etag or obj.modified_ms}"
     return hashlib.blake2b(text.encode(), digest_size=VERSION_BYTES).digest()
 
 
 def _merged(runs: Sequence[SeenRun]) -> SeenRun:
-    """Return the objects of all runs in order, each key as the last run has it."""
+    """Return the objects of all runs in order, each key from the last run that has it."""
     high, low = np.concatenate([run.high for run in runs]), np.concatenate([run.low for run in runs])
-    # Stable, so that what came last stands last among equal keys.
+    # Stable, so that the last one stays last among equal keys.
     order = np.lexsort((low, high))
     high, low = high[order], low[order]
     last = np.ones(len(order), bool)

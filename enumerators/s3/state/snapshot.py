@@ -1,12 +1,12 @@
-"""What the offset holds of an S3 source beyond positions: names of files in the state location, and a few numbers.
+"""The snapshot of an S3 enumerator: names of files in the state location, and a few numbers.
 
-``S3Snapshot`` alone knows the keys of this JSON.
+The classes below alone know the keys of this JSON.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from tidegate.enumerators.contract import Json
 from tidegate.enumerators.s3.discovery.between_listings import AFTER, LISTED
 from tidegate.enumerators.snapshots import checked
 
-__all__ = ["S3Snapshot"]
+__all__ = ["S3Snapshot", "SeenSnapshot"]
 
 _CLEAN, _REREADS = "clean", "rereads"
 
@@ -43,22 +43,44 @@ _SHAPE = TypeAdapter(_Shape)
 
 
 @dataclass(frozen=True, slots=True)
+class SeenSnapshot:
+    """A snapshot of ``SeenObjects``.
+
+    runs: the names of its runs, in order.
+    horizon_ms: objects older than that are not new; None: there is no such limit.
+    newest_ms: the greatest LastModified that was seen; None: no object was.
+    """
+
+    runs: Sequence[str]
+    horizon_ms: int | None
+    newest_ms: int | None
+
+    @classmethod
+    def from_json(cls, state: Mapping[str, Any]) -> SeenSnapshot:
+        """Read what ``to_json`` returned, once its shape was checked."""
+        return cls(state["runs"], state["horizon"], state["newest"])
+
+    def to_json(self) -> Json:
+        """Return the JSON."""
+        return {"runs": list(self.runs), "horizon": self.horizon_ms, "newest": self.newest_ms}
+
+
+@dataclass(frozen=True, slots=True)
 class S3Snapshot:
     """A snapshot of an S3 enumerator.
 
     owner: names the query, its part of the state location, and the holder of the lease.
     number: of the last manifest; 0: there is none yet.
-    seen: what ``SeenObjects.restored`` takes; None: no round has ended yet.
-    clean: what ``SourceCleaning`` takes; None: the query does not clean.  One that does takes no request to read
-        something again.
-    rereads: what ``RereadRequests`` takes.
-    between: what ``BetweenListings.restore`` takes: its keys tell which way of finding objects has noted it.
-    unknown: what another version of tidegate has added; it is kept.
+    seen: None: no round has ended yet.
+    clean: for ``SourceCleaning``; None: the query does not clean.  A query that cleans takes no request to read again.
+    rereads: for ``RereadRequests``.
+    between: for ``BetweenListings.restore``: its keys tell which implementation noted it.
+    unknown: keys that another version of tidegate added; they are kept.
     """
 
     owner: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     number: int = 0
-    seen: Mapping[str, Any] | None = None
+    seen: SeenSnapshot | None = None
     clean: Mapping[SplitId, list[int]] | None = None
     rereads: Mapping[str, int] = field(default_factory=dict)
     between: Mapping[str, Any] = field(default_factory=dict)
@@ -66,24 +88,24 @@ class S3Snapshot:
 
     @classmethod
     def from_json(cls, state: Json) -> S3Snapshot:
-        """Read what ``to_json`` wrote.  Raises CheckpointError when something is missing or of another type."""
-        known = checked(state, _SHAPE)
+        """Read what ``to_json`` returned.  Raises CheckpointError if a key is missing or of another type."""
+        shape = checked(state, _SHAPE)
         return cls(
-            known["owner"],
-            known["number"],
-            known["seen"],
-            known.get(_CLEAN),
-            known.get(_REREADS, {}),
-            {name: known[name] for name in (LISTED, AFTER) if name in known},
-            {name: value for name, value in known.items() if name not in _Shape.__annotations__},
+            shape["owner"],
+            shape["number"],
+            None if shape["seen"] is None else SeenSnapshot.from_json(shape["seen"]),
+            shape.get(_CLEAN),
+            shape.get(_REREADS, {}),
+            {name: shape[name] for name in (LISTED, AFTER) if name in shape},
+            {name: value for name, value in shape.items() if name not in _Shape.__annotations__},
         )
 
     def to_json(self) -> Json:
-        """Return the JSON; what there is nothing of is left out."""
+        """Return the JSON; empty parts are left out."""
         return {
             "owner": self.owner,
             "number": self.number,
-            "seen": self.seen,
+            "seen": None if self.seen is None else self.seen.to_json(),
             **self.unknown,
             **self.between,
             **({} if self.clean is None else {_CLEAN: self.clean}),
@@ -92,5 +114,5 @@ class S3Snapshot:
 
     @property
     def runs(self) -> Collection[str]:
-        """The files that hold what was seen."""
-        return () if self.seen is None else self.seen["runs"]
+        """The files with the objects that were seen."""
+        return () if self.seen is None else self.seen.runs

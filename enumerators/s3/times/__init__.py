@@ -1,1 +1,1 @@
-"""Which event times a chunk has, as far as planning sees."""
+"""The event times of chunks, as planning sees them."""

@@ -1,6 +1,6 @@
 """Gives a chunk its event-time range: by a column, by its path, or by when the object was modified.
 
-Pure.  A format says what it found in an object; ``EventTimePolicy`` decides which of these times planning sees.
+Pure.  A format surveys an object; ``EventTimePolicy`` decides which of its times planning sees.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ __all__ = ["ObjectTimes"]
 
 @dataclass(frozen=True, slots=True)
 class ObjectTimes:
-    """Takes the event times of chunks from where they are.
+    """Takes the event times of chunks from their origin.
 
-    origin: says where they are.
-    policy: decides about those that are bad or in the future; LastModified is what stands in.
+    origin: of the event times.
+    policy: decides about those that are bad or in the future; LastModified stands in.
     keeps_malformed: whether malformed rows are delivered: with ``record-timestamp`` LastModified stands in for them,
         too.  They never fail, for their own policy lets them through.
-    wanted: what is to be read: chunks that are known to have no time in it are left out, others planned by what
-        lies in it.
-    partition: finds the column among those that folders name, which count more than those of the data; None: no
-        folder names columns.
+    wanted: the range of times to read: chunks without a time in it are left out, others are planned by their times in
+        it.
+    partition: finds the column in folders, which override the data; None: folders do not name columns.
     """
 
     origin: Origin = LAST_MODIFIED
@@ -39,64 +38,62 @@ class ObjectTimes:
     wanted: EventTimeRange = ALL_TIMES
     partition: PartitionTimes | None = None
 
-    def column_in(self, found: S3Object) -> str | None:
-        """Return the column of an object's data that holds event times; None: none does."""
-        return self.origin.name if isinstance(self.origin, ColumnTimes) and self._key_times(found) is None else None
+    def column_in(self, obj: S3Object) -> str | None:
+        """Return the column of event times in an object's data; None: there is none."""
+        return self.origin.name if isinstance(self.origin, ColumnTimes) and self._key_times(obj) is None else None
 
-    def chunk(self, found: S3Object, survey: ChunkSurvey, now_ms: int) -> Chunk | None:
-        """Return a chunk of an object with the event times that planning goes by; None: none of it is wanted.
+    def chunk(self, obj: S3Object, survey: ChunkSurvey, now_ms: int) -> Chunk | None:
+        """Return a chunk of an object with the event times for planning; None: no row of it is wanted.
 
-        Raises CorruptDataError, which names the object, where the policy refuses rows of it.
+        Raises CorruptDataError, which names the object, if the policy refuses rows of it.
         """
-        times = self._usable(found, survey, now_ms)
+        times = self._usable(obj, survey, now_ms)
         if self.wanted.is_bounded:
-            if self.column_in(found) is not None and not survey.exact:
-                # Rows that nobody has looked at may be wanted; they are told apart when they are read.
+            if self.column_in(obj) is not None and not survey.exact:
+                # Rows that were not looked at may be wanted; the reader selects them.
                 times = times and self.wanted.narrowed(times)
             else:
                 times = times and self.wanted.common(times)
                 if times is None:
                     return None
         if times is not None and not self.policy.accepts(times.max_ms, now_ms):
-            # How great the others are is not known, and the watermark must not run ahead of what is unread.
-            times = self._counted(found, self.policy.judge(np.array(times, np.int64), None, now_ms))
-        return Chunk(*found, survey.start, survey.end, survey.rows, *(times or (None, None)))
+            # The other times are unknown, and the watermark must not pass unread rows.
+            times = self._counted(obj, self.policy.judge(np.array(times, np.int64), None, now_ms))
+        return Chunk(*obj, survey.start, survey.end, survey.rows, *(times or (None, None)))
 
-    def _key_times(self, found: S3Object) -> PathTimes | PartitionTimes | None:
-        """Return what finds the times of an object in its key; None: they are not there."""
-        if self.partition is not None and self.partition.names(found.key):
+    def _key_times(self, obj: S3Object) -> PathTimes | PartitionTimes | None:
+        """Return the function that finds the times of an object in its key; None: they are not there."""
+        if self.partition is not None and self.partition.names(obj.key):
             return self.partition
         return self.origin if isinstance(self.origin, PathTimes) else None
 
-    def _usable(self, found: S3Object, survey: ChunkSurvey, now_ms: int) -> TimeRange | None:
-        """Return the event times, whether or not they are in the future; None: there are none to align by."""
-        own, lacks_some, origin = self._own(found, survey)
+    def _usable(self, obj: S3Object, survey: ChunkSurvey, now_ms: int) -> TimeRange | None:
+        """Return the event times, also those in the future; None: there are none to align by."""
+        own, lacks_some, origin = self._own(obj, survey)
         accepts = self.policy.accepts
         if not lacks_some and (own is None or (accepts(own.min_ms, now_ms) and accepts(own.max_ms, now_ms))):
             return own
         rows = np.array([*(own or ()), *((NO_TIME,) if lacks_some else ())], np.int64)
-        return self._counted(found, self.policy.without_bad(rows, np.full_like(rows, found.modified_ms)), origin)
+        return self._counted(obj, self.policy.without_bad(rows, np.full_like(rows, obj.modified_ms)), origin)
 
-    def _own(self, found: S3Object, survey: ChunkSurvey) -> tuple[TimeRange | None, bool, str]:
-        """Return the times that rows have themselves, whether some have none, and where they stand."""
-        key_times = self._key_times(found)
+    def _own(self, obj: S3Object, survey: ChunkSurvey) -> tuple[TimeRange | None, bool, str]:
+        """Return the rows' own times, whether some rows have none, and the place of the times, for errors."""
+        key_times = self._key_times(obj)
         if key_times is not None:
-            times = key_times.range_of(found.key)
+            times = key_times.range_of(obj.key)
             return times, times is None, " in its path"
         if not isinstance(self.origin, ColumnTimes):
-            return TimeRange(found.modified_ms, found.modified_ms), False, ""
-        # A chunk without a row, such as one in which no line begins, lacks nothing.
+            return TimeRange(obj.modified_ms, obj.modified_ms), False, ""
+        # A chunk without a row, such as one in which no line begins, lacks no time.
         lacks_some = survey.rows_without_time > 0 or (survey.times is None and survey.rows > 0)
         if self.policy.bad == "record-timestamp" and self.keeps_malformed:
             lacks_some = lacks_some or survey.malformed_rows > 0
         return survey.times, lacks_some, f" in the column {self.origin.name!r}"
 
-    def _counted(self, found: S3Object, judged: JudgedTimes, origin: str = "") -> TimeRange | None:
-        """Return the range of the times that count; None: none does.  Raises CorruptDataError for a refused one."""
+    def _counted(self, obj: S3Object, judged: JudgedTimes, origin: str = "") -> TimeRange | None:
+        """Return the range of the times that count; None: none do.  Raises CorruptDataError for a refused one."""
         if judged.refused is not None:
-            name = (
-                f"the object {found.key!r}" if self.column_in(found) is None else f"a row of the object {found.key!r}"
-            )
+            name = f"the object {obj.key!r}" if self.column_in(obj) is None else f"a row of the object {obj.key!r}"
             raise judged.refused.error(name, origin)
         counted = judged.times[judged.times != NO_TIME]
         return TimeRange(int(counted.min()), int(counted.max())) if len(counted) else None

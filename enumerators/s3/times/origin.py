@@ -1,4 +1,4 @@
-"""The origin of the event times of objects, as the option eventTime says it."""
+"""The origin of the event times of objects, as the option eventTime names it."""
 
 from __future__ import annotations
 

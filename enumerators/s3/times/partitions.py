@@ -1,4 +1,4 @@
-"""Event times that stand in the key of an object as a column, in folders such as ``day=2026-01-31``."""
+"""Reads event times from columns in the key of an object, in folders such as ``day=2026-01-31``."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class PartitionTimes:
     prefix: str
 
     def names(self, key: str) -> bool:
-        """Tell whether a folder of a key names the column, which then counts more than one of the data."""
+        """Tell whether a folder of a key names the column, which then overrides one of the data."""
         return self._name(key) is not None
 
     def range_of(self, key: str) -> TimeRange | None:
         """Return the time that a key names; None: it names none.
 
-        Raises CorruptDataError where the value is none of the column's type, OptionError where that holds no times.
+        Raises CorruptDataError if the value is not of the column's type, OptionError if the type holds no times.
         """
         name = self._name(key)
         if name is None:
@@ -44,6 +44,6 @@ class PartitionTimes:
         return None if time_ms is None else TimeRange(time_ms, time_ms)
 
     def _name(self, key: str) -> str | None:
-        """Return how the key writes the column."""
+        """Return the column's name as the key spells it."""
         column = self.column.field.name.lower()
         return next((name for name in partition_texts(key, self.prefix) if name.lower() == column), None)

@@ -1,4 +1,4 @@
-"""Event times that stand in the key of an object, such as ``dt=2026-01-31/hour=07``."""
+"""Reads event times from the key of an object, such as ``dt=2026-01-31/hour=07``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CALENDAR: tuple[_Token, ...] = ("yyyy", "MM", "dd", "HH", "mm", "ss")  # each i
 _EPOCH_MS: dict[str, int] = {"s": 1000, "ms": 1}
 _PERIOD_MS: dict[str, int] = {"dd": 86_400_000, "HH": 3_600_000, "mm": 60_000, "ss": 1000}
 _BRACES = re.compile("{([^{}]*)}")
-_RUN = re.compile(r"([A-Za-z])\1*|[^A-Za-z]+")  # one letter repeated, or what stands between such
+_RUN = re.compile(r"([A-Za-z])\1*|[^A-Za-z]+")  # one letter repeated, or the text between such
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -29,16 +29,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 class PathTimes:
     """Takes the event-time range of an object's rows from its key, in UTC.
 
-    template: literal text, and within braces what stands for a time: ``yyyy``, ``MM``, ``dd``,
-        ``HH``, ``mm`` and ``ss`` (of two digits, the year of four), together or apart, such as
-        ``dt={yyyy-MM-dd}/hour={HH}`` or ``{yyyyMMdd}T{HHmmss}``; or alone ``{s}`` or ``{ms}``, which
-        count from the epoch.  A unit needs all the larger ones.
+    template: literal text, and within braces the parts of a time: ``yyyy``, ``MM``, ``dd``, ``HH``, ``mm`` and ``ss``
+        (of two digits, the year of four), together or apart, such as ``dt={yyyy-MM-dd}/hour={HH}`` or
+        ``{yyyyMMdd}T{HHmmss}``; or alone ``{s}`` or ``{ms}``, which count from the epoch.  A unit needs all the larger
+        ones.
 
-    The template is searched for anywhere in the key, and the first place that names a real time
-    counts.  Where it begins or ends with a time, the number there must be a whole one: ``{yyyy}``
-    does not find 2026 in 20261.
+    The template may match anywhere in the key, and the first match that is a real time counts.  If it begins or ends
+    with a time, the number there must be a whole one: ``{yyyy}`` does not find 2026 in 20261.
 
-    Raises ValueError, one sentence, for a template that is malformed or says no time.
+    Raises ValueError, one sentence, for a template that is malformed or names no time.
     """
 
     template: str
@@ -57,11 +56,11 @@ class PathTimes:
     def range_of(self, key: str) -> TimeRange | None:
         """Return the period that a key names, both ends inclusive; None: it names none.
 
-        Of calendar units it is the whole second, minute ... year of the finest one, to its last
-        millisecond; of ``{s}`` that second, of ``{ms}`` that millisecond.
+        For calendar units it is the whole second, minute ... year of the finest one, to its last millisecond; for
+        ``{s}`` that second, for ``{ms}`` that millisecond.
         """
-        for found in self._pattern.finditer(key):
-            period = self._period(found.groupdict())
+        for match in self._pattern.finditer(key):
+            period = self._period(match.groupdict())
             if period is not None:
                 return period
         return None
@@ -80,7 +79,7 @@ class PathTimes:
         except ValueError:  # no such day, hour ... as on 30 February
             return None
         begin_ms = begin.days * 86_400_000 + begin.seconds * 1000
-        # Not from the beginning of the next one: after the year 9999 Python knows none.
+        # Not from the beginning of the next period: Python ends with the year 9999.
         if finest == "yyyy":
             length_ms = (365 + isleap(year)) * 86_400_000
         elif finest == "MM":
@@ -115,7 +114,7 @@ def _parts(template: str) -> Iterator[tuple[str, bool]]:
 def _literal(template: str, text: str) -> Iterator[tuple[str, bool]]:
     for brace in "{}":
         if brace in text:
-            raise ValueError(f"the template {template!r} has a {brace!r} without its partner; {_examples()}")
+            raise ValueError(f"the template {template!r} has an unmatched {brace!r}; {_examples()}")
     if text:
         yield text, False
 

@@ -1,12 +1,11 @@
-"""The blocks of an Avro object container file: of all its bytes, or of a range of them.
+"""Reads the blocks of an Avro object container file, of all its bytes or of a range.
 
-A file is a header, then blocks of records; after the header and after each block stands the file's own
-sync marker of 16 bytes (Avro specification 1.12: object container files).  A block belongs to the range
-that holds its first byte, which follows a marker, so ranges that cover an object without gaps give each
-block once.
+A file is a header, then blocks of records; the file's own sync marker of 16 bytes follows the header and each block
+(Avro specification 1.12: object container files).  A block belongs to the range that holds its first byte, which
+follows a marker, so ranges that cover an object without gaps give each block once.
 
-Tried: the block_reader of fastavro 1.13 begins at the header of a file only, so that no range could be read, and
-decompresses a block of any length: it makes 200 MiB of 200 KB.  fastavro decodes the records; see ``records.py``.
+Tried: the block_reader of fastavro 1.13 begins only at the header of a file, so it cannot read a range.  It
+decompresses a block of any length: 200 KB become 200 MiB.  fastavro decodes the records; see ``records.py``.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ __all__ = ["AvroBlock", "AvroHeader", "blocks_of", "read_header"]
 
 SYNC_BYTES = 16
 MAGIC = b"Obj\x01"
-HEADER_BYTES = 64 << 10  # as much is asked for at first: most headers are smaller
+HEADER_BYTES = 64 << 10  # bytes of the first request: most headers are smaller
 MOST_HEADER_BYTES = 16 << 20
 LOOK_AHEAD = 64 << 10  # beyond a range's end, where most last blocks end: spares a second request
 LONGEST_NUMBER = 10  # bytes of a 64-bit number
@@ -40,8 +39,8 @@ CODECS = {
     "bzip2": "bzip2",
     "xz": "xz",
 }
-"""How other formats call them."""
-CHECKSUM_BYTES = 4  # behind a block that is compressed by snappy
+"""The names of the codecs elsewhere in tidegate."""
+CHECKSUM_BYTES = 4  # after a block that is compressed by snappy
 
 _HEADER_SCHEMA = {
     "type": "record",
@@ -55,7 +54,7 @@ _HEADER_SCHEMA = {
 
 
 class AvroHeader(NamedTuple):
-    """What a file says about its blocks.
+    """The header of a file.
 
     schema: of its records, as the JSON value that the writer gave.
     sync: the marker.
@@ -83,7 +82,7 @@ class AvroBlock(NamedTuple):
 def read_header(fetch: Fetch, size: int) -> AvroHeader:
     """Return the header of an object of ``size`` bytes.
 
-    Raises CorruptDataError for what does not begin as Avro does; what ``fetch`` raises passes.
+    Raises CorruptDataError for an object without Avro's header; errors of ``fetch`` pass.
     """
     length = HEADER_BYTES
     while True:
@@ -91,13 +90,13 @@ def read_header(fetch: Fetch, size: int) -> AvroHeader:
         if not head.getvalue().startswith(MAGIC):
             raise CorruptDataError("it does not begin as Avro does")
         try:
-            found: Any = fastavro.schemaless_reader(head, _HEADER_SCHEMA, None)
+            fields: Any = fastavro.schemaless_reader(head, _HEADER_SCHEMA, None)
             break
         except (EOFError, LookupError, ValueError):
             if length >= min(size, MOST_HEADER_BYTES):
                 raise CorruptDataError("it ends within its header, or that is broken") from None
             length *= 16
-    meta = found["meta"]
+    meta = fields["meta"]
     codec = meta.get("avro.codec", b"null").decode(errors="replace")
     if codec not in CODECS:
         raise CorruptDataError(f"its codec is {codec!r}; readable are {', '.join(CODECS)}")
@@ -107,7 +106,7 @@ def read_header(fetch: Fetch, size: int) -> AvroHeader:
         raise CorruptDataError("its header has no schema") from None
     except RecursionError:
         raise CorruptDataError("the schema in its header is nested too deeply") from None
-    return AvroHeader(schema, codec, found["sync"], head.tell())
+    return AvroHeader(schema, codec, fields["sync"], head.tell())
 
 
 def blocks_of(
@@ -115,13 +114,13 @@ def blocks_of(
 ) -> Iterator[AvroBlock]:
     """Yield the blocks that begin in ``[start, end)``, in order.
 
-    Asks for ``request_bytes`` at once, the next of them by a thread meanwhile, and holds as much, or the
-    longest block if that is longer.
+    Asks for ``request_bytes`` at once, while a thread asks for the next ones.  Holds as much, or the longest block if
+    it is longer.
 
-    bound: of what a block becomes.
+    bound: of a decompressed block.
 
-    Raises CorruptDataError for a block that is cut off, has no marker behind it, cannot be decompressed or becomes too
-    large.  The error says at which byte.  An error of ``fetch`` passes.
+    Raises CorruptDataError for a block that is cut off, has no marker after it, cannot be decompressed or becomes too
+    large.  The error names the byte.  Errors of ``fetch`` pass.
     """
     begin = max(start, header.end) - SYNC_BYTES  # a marker that ends at the start counts
     stop = min(end + LOOK_AHEAD, size)
@@ -141,7 +140,7 @@ def _block(window: _Window, header: AvroHeader, size: int, bound: Bound) -> Avro
         rows, length = window.number(), window.number()
         if rows < 0 or length < 0:
             raise CorruptDataError(f"the block at byte {start} says that it has {rows} records in {length} bytes")
-        if length > size - window.position:  # told before all that is left is fetched in vain
+        if length > size - window.position:  # raised before the rest is fetched in vain
             raise CorruptDataError(f"it ends within the block at byte {start}")
         with about(f"the block at byte {start}"):
             bound.require(length)
@@ -161,14 +160,14 @@ def _decompressed(codec: str, data: bytes, bound: Bound) -> bytes | memoryview:
         return data
     if name != "snappy":
         return decompress(name, memoryview(data), bound).data
-    found = decompress(name, memoryview(data)[:-CHECKSUM_BYTES], bound).data
-    if zlib.crc32(found) != int.from_bytes(data[-CHECKSUM_BYTES:], "big"):
+    content = decompress(name, memoryview(data)[:-CHECKSUM_BYTES], bound).data
+    if zlib.crc32(content) != int.from_bytes(data[-CHECKSUM_BYTES:], "big"):
         raise CorruptDataError("has a checksum that does not fit")
-    return found
+    return content
 
 
 class _Window:
-    """Bytes that come in pieces, of which those before a position are forgotten."""
+    """Bytes that come in pieces; those before a position are forgotten."""
 
     def __init__(self, pieces: Iterator[bytes], position: int) -> None:
         self.position = position
@@ -181,10 +180,10 @@ class _Window:
         while len(self._data) - self._at < count:
             if not self._grow(count):
                 raise EOFError
-        found = self._data[self._at : self._at + count]
+        taken = self._data[self._at : self._at + count]
         self._at += count
         self.position += count
-        return found
+        return taken
 
     def number(self) -> int:
         """Return the next number, of variable length; raises EOFError, CorruptDataError if it has over 64 bits."""
@@ -197,14 +196,14 @@ class _Window:
         raise CorruptDataError(f"the block at byte {start} does not begin as one")
 
     def skip_past(self, marker: bytes, end: int) -> bool:
-        """Go behind the next marker, and tell whether there is one that ends before ``end``."""
+        """Go past the next marker, and tell whether there is one that ends before ``end``."""
         while True:
-            found = self._data.find(marker, self._at)
-            ahead = (found + len(marker) if found >= 0 else max(len(self._data) - len(marker) + 1, self._at)) - self._at
+            place = self._data.find(marker, self._at)
+            ahead = (place + len(marker) if place >= 0 else max(len(self._data) - len(marker) + 1, self._at)) - self._at
             self._at += ahead
             self.position += ahead
-            if found >= 0 or self.position >= end:
-                return found >= 0 and self.position < end
+            if place >= 0 or self.position >= end:
+                return place >= 0 and self.position < end
             if not self._grow(0):
                 return False
 

@@ -32,7 +32,7 @@ MOST_BYTES_OPTION = "maxDecompressedBytes"
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """What is known of an object once its header is read."""
+    """An object whose header was read."""
 
     fetch: Fetch
     size: int
@@ -48,7 +48,7 @@ class _Opened:
 class AvroFormat(TypedFormat):
     """Object container files of Apache Avro.
 
-    most_bytes: what a block may take decompressed, and the values of a row as objects, without the contents of texts.
+    most_bytes: of a decompressed block, and of the values of a row as objects, without the contents of texts.
 
     A chunk may begin at any byte; a block belongs to the chunk that holds its first byte.  At most two
     requests of REQUEST_BYTES, a block and a batch of rows are held.  Codecs are null, deflate, snappy,
@@ -58,10 +58,10 @@ class AvroFormat(TypedFormat):
     most_bytes: int = DEFAULT_MOST_BYTES
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
-        """See ObjectFormat.infer; what inferred_schema raises."""
+        """See ObjectFormat.infer; raises the errors of inferred_schema."""
         return inferred_schema(samples, self._schema, self.store.bucket)
 
-    def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
+    def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
         """Cut an object into even chunks of at most ``chunk_bytes``.
 
         Objects up to 256 KiB are looked at whole, in one request: rows and times are exact then.  Of
@@ -72,18 +72,18 @@ class AvroFormat(TypedFormat):
 
         Without a column nothing is requested, and rows are estimated at 64 bytes each.
         """
-        count = -(-found.size // self.chunk_bytes)
-        cuts = [found.size * number // count for number in range(count + 1)] if count else []
+        count = -(-obj.size // self.chunk_bytes)
+        cuts = [obj.size * number // count for number in range(count + 1)] if count else []
         if column is None:
             return [ChunkSurvey(*cut, max((cut[1] - cut[0]) // ESTIMATED_ROW_BYTES, 1), None) for cut in pairwise(cuts)]
         if not cuts:
             return []
-        with self._decoding(found):
-            opened = self._open(found, whole=found.size <= WHOLE_BYTES)
-            return [self._surveyed(opened, self.seen_times(found, column), column, *cut) for cut in pairwise(cuts)]
+        with self._decoding(obj):
+            opened = self._open(obj, whole=obj.size <= WHOLE_BYTES)
+            return [self._surveyed(opened, self.seen_times(obj, column), column, *cut) for cut in pairwise(cuts)]
 
     def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """See ObjectFormat.read.  A batch is of about 1 MiB, decompressed, but for a single larger row."""
+        """See ObjectFormat.read.  A batch has about 1 MiB decompressed, unless a single row is larger."""
         with (
             self.bad_records.of_chunk(self.store, chunk, schema, record="row") as records,
             self._decoding(chunk.source),
@@ -95,9 +95,9 @@ class AvroFormat(TypedFormat):
             for offset, batch in opened.records.batches(opened.blocks(chunk.start, chunk.end), names):
                 yield fitted(records, batch, offset)
 
-    def _schema(self, found: S3Object) -> pa.Schema:
-        with self._decoding(found):
-            return pa.schema(list(self._open(found).records.kind))
+    def _schema(self, obj: S3Object) -> pa.Schema:
+        with self._decoding(obj):
+            return pa.schema(list(self._open(obj).records.kind))
 
     def _surveyed(self, opened: _Opened, seen: SeenTimes, column: str, start: int, end: int) -> ChunkSurvey:
         fields = list(opened.records.kind)
@@ -118,17 +118,17 @@ class AvroFormat(TypedFormat):
             return seen.survey(start, end)
         return seen.survey(start, end, max((end - start) * seen.rows // max(sum(looked), 1), seen.rows))
 
-    def _open(self, found: S3Object, *, whole: bool = False) -> _Opened:
-        """Read the header of an object; ``whole``: and all the rest."""
-        fetch: Fetch = functools.partial(self.store.fetch, found)
+    def _open(self, obj: S3Object, *, whole: bool = False) -> _Opened:
+        """Read the header of an object; ``whole``: also the rest."""
+        fetch: Fetch = functools.partial(self.store.fetch, obj)
         if whole:
-            fetch = _slices(fetch(0, found.size))
-        header = read_header(fetch, found.size)
+            fetch = _slices(fetch(0, obj.size))
+        header = read_header(fetch, obj.size)
         bound = Bound(self.most_bytes, MOST_BYTES_OPTION)
-        return _Opened(fetch, found.size, header, AvroRecords(header.schema, bound), bound)
+        return _Opened(fetch, obj.size, header, AvroRecords(header.schema, bound), bound)
 
-    def _decoding(self, found: S3Object) -> AbstractContextManager[None]:
-        return decoding(self.store.address(found.key), "Avro")
+    def _decoding(self, obj: S3Object) -> AbstractContextManager[None]:
+        return decoding(self.store.address(obj.key), "Avro")
 
 
 def _slices(data: bytes) -> Fetch:

@@ -1,7 +1,7 @@
-"""How much memory decoded Avro takes: a few bytes may stand for many objects, which are bounded before they are made.
+"""Estimates the memory of decoded Avro: a few bytes may stand for many objects, which are bounded before they are made.
 
-The type of a value says what it takes, but for two things.  Bytes and texts take about as much as their encoding, and
-the items of arrays and maps are counted.  An item of a few bytes may be a large record.  So what counts is the memory
+The type of a value tells its memory, with two exceptions.  Bytes and texts take about as much as their encoding, and
+the items of arrays and maps are counted.  An item of a few bytes may be a large record.  So the estimate is the memory
 of an item for each *part*: a number, a length, a block of bytes, the index of a union.
 """
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 __all__ = ["Cost", "CountedBytes", "TooManyPartsError", "list_cost", "plain_cost", "record_cost", "union_cost"]
 
-# Bytes that CPython and Arrow, whose buffers double, take for a value at most; measured.
+# The most bytes of a value in CPython and in Arrow, whose buffers double; measured.
 _NULL = 16
 _PLAIN = 80
 _DECIMAL = 192
@@ -28,7 +28,7 @@ class Cost(NamedTuple):
     """The memory that a value of a type takes.
 
     memory: bytes, without the contents of texts and the items of lists.
-    parts: of its encoding, at least; 0: it may take no bytes.
+    parts: of its encoding, at least; 0: it may have no bytes.
     item_memory: bytes of the items of all lists in it, for each part of their encoding, at most.
     """
 
@@ -38,7 +38,7 @@ class Cost(NamedTuple):
 
 
 def plain_cost(kind: pa.DataType) -> Cost:
-    """Return what a value of a type takes that holds no others."""
+    """Return the cost of a value of a type without others inside."""
     if pa.types.is_null(kind):
         return Cost(_NULL, 0)
     if pa.types.is_decimal(kind):
@@ -49,19 +49,19 @@ def plain_cost(kind: pa.DataType) -> Cost:
 
 
 def record_cost(fields: Sequence[Cost]) -> Cost:
-    """Return what a record of these fields takes."""
+    """Return the cost of a record of these fields."""
     memory = _RECORD + sum(_FIELD + field.memory for field in fields)
     return Cost(memory, sum(field.parts for field in fields), _dearest(fields))
 
 
 def list_cost(items: Cost) -> Cost:
-    """Return what a list of items takes that take some bytes each; none where they take none."""
-    each = -(-items.memory // items.parts) if items.parts else 0
-    return Cost(_LIST, 1, max(each, items.item_memory))
+    """Return the cost of a list of items; items without a cost add none."""
+    part_memory = -(-items.memory // items.parts) if items.parts else 0
+    return Cost(_LIST, 1, max(part_memory, items.item_memory))
 
 
 def union_cost(branches: Sequence[Cost], *, is_record: bool) -> Cost:
-    """Return what a union takes; ``is_record``: one with a field for each of its types, as Arrow has it."""
+    """Return the cost of a union; ``is_record``: Arrow holds it as a record with a field for each type."""
     memory = record_cost(branches).memory if is_record else max(branch.memory for branch in branches)
     return Cost(memory, 1 + min(branch.parts for branch in branches), _dearest(branches))
 
@@ -75,7 +75,7 @@ class TooManyPartsError(Exception):
 
 
 class CountedBytes:
-    """A stream of bytes, from a position on, of which only so many parts may be read."""
+    """A stream of bytes from a position on, with a limit of the parts that may be read."""
 
     def __init__(self, data: bytes | memoryview, position: int, most_parts: int) -> None:
         self._data = memoryview(data)
@@ -84,10 +84,10 @@ class CountedBytes:
 
     def read(self, size: int) -> bytes:
         """Return the next bytes, fewer at the end; raises TooManyPartsError."""
-        found = self._data[self.position : self.position + size].tobytes()
-        self.position += len(found)
-        if size != 1 or found < b"\x80":  # a number goes on while its bytes are not below
+        data = self._data[self.position : self.position + size].tobytes()
+        self.position += len(data)
+        if size != 1 or data < b"\x80":  # a number goes on while its bytes are not below
             self._left -= 1
             if self._left < 0:
                 raise TooManyPartsError
-        return found
+        return data

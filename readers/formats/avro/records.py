@@ -1,9 +1,8 @@
-"""The records of Avro as Arrow, in the types that Spark's own reader gives them (SchemaConverters).
+"""Decodes the records of Avro to Arrow, in the types of Spark's own reader (SchemaConverters).
 
-The library decodes by a schema that is not quite the writer's, but means the same bytes: a union of
-several types is one of records with a field each, a map is an array of its entries, and logical types
-are what they are stored as.  So Arrow gets numbers for times, knows which type of a union it has, and
-no value is lost on the way.
+The library decodes by a schema that differs from the writer's, but describes the same bytes: a union of several types
+is one of records with a field each.  A map is an array of its entries, and logical types are their stored types.  So
+Arrow gets numbers for times, knows the type of a value in a union, and no value is lost.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ from tidegate.readers.formats.avro.memory import (
 __all__ = ["AvroRecords"]
 
 BATCH_BYTES = 1 << 20  # of encoded records
-BATCH_MEMORY = 64 << 20  # of decoded ones, the contents of texts left out
+BATCH_MEMORY = 64 << 20  # of decoded records, without the contents of texts
 MOST_ROWS = 16_384
-MOST_TYPES = 100_000  # of a schema: as a type may be named many times, a short one may stand for more
+MOST_TYPES = 100_000  # of a schema; a type may be named many times, so a short schema may stand for many
 NEVER_THERE = 2**31 - 1  # bytes of a value that no block holds
 MOST_DIGITS = 38  # of a Spark decimal
-MOST_DECIMAL_BYTES = 64  # behind bytes that only repeat the sign; more than any of MOST_DIGITS needs
-_OUR_DECIMAL = "tidegate-decimal"  # as the library calls a type that it does not know itself
+MOST_DECIMAL_BYTES = 64  # after bytes that only repeat the sign; more than a number of MOST_DIGITS needs
+_OUR_DECIMAL = "tidegate-decimal"  # the library's name of a type that it does not know
 
 _PRIMITIVE = {
     "null": pa.null(),
@@ -69,7 +68,7 @@ _WIDER = {frozenset(["int", "long"]): pa.int64(), frozenset(["float", "double"])
 
 
 def _read_decimal(data: bytes, schema: Any, _: Any = None) -> Any:
-    """Return a decimal as the library does, which takes hours for one of megabytes; ValueError for that."""
+    """Return a decimal as the library does; raises ValueError for one of megabytes, which would take hours."""
     rest, last = data[:-MOST_DECIMAL_BYTES], data[-MOST_DECIMAL_BYTES:]
     if rest.strip(b"\xff" if last >= b"\x80" else b"\x00"):
         raise ValueError
@@ -80,7 +79,7 @@ LOGICAL_READERS.update(dict.fromkeys([f"bytes-{_OUR_DECIMAL}", f"fixed-{_OUR_DEC
 
 
 class _Typed(NamedTuple):
-    """A type, or each field of a record: its schema, what Arrow makes of it, and what a value takes."""
+    """A type, or a field of a record: its schema, its Arrow type, and the memory of a value."""
 
     schema: Any
     kind: pa.DataType
@@ -89,26 +88,26 @@ class _Typed(NamedTuple):
 
 
 class _Decoder(NamedTuple):
-    """How rows are decoded, with some of their fields.
+    """The decoder of rows with some of their fields.
 
     reader: the schema with these fields; None: with all.
-    kind, made: of a row, and what it is before its texts are told from bytes.
+    kind, raw_kind: the type of a row, and its type before texts are distinguished from bytes.
     cost: of a row.
     """
 
     reader: Any
     kind: pa.StructType
-    made: pa.StructType
+    raw_kind: pa.StructType
     cost: Cost
 
 
 class AvroRecords:
-    """Makes Arrow of records of one writer's schema.
+    """Converts records of one writer's schema to Arrow.
 
     kind: of a record with all its fields, a struct.
-    bound: of what a row takes in memory, without the contents of its texts.
+    bound: of a row's memory, without the contents of its texts.
 
-    Raises CorruptDataError for what is no schema of records, OptionError, which names the column, for a
+    Raises CorruptDataError for a schema that is not one of records.  Raises OptionError, which names the column, for a
     type that Spark cannot hold.
     """
 
@@ -130,11 +129,11 @@ class AvroRecords:
     def batches(self, blocks: Iterable[AvroBlock], names: Collection[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield the records of blocks, in order, with these of their fields; each batch with its first block's start.
 
-        A batch holds at most MOST_ROWS rows, about what BATCH_BYTES encode, and what takes about BATCH_MEMORY, but for
-        a single larger row.
+        A batch holds at most MOST_ROWS rows, about BATCH_BYTES encoded and BATCH_MEMORY decoded, unless a single row is
+        larger.
 
-        Raises CorruptDataError, which says at which byte, for a block that the schema does not fit, or with a row
-        beyond the bound.  Also raises OutOfMemoryError.
+        Raises CorruptDataError, which names the byte, for a block that the schema does not fit, or with a row beyond
+        the bound.  Also raises OutOfMemoryError.
         """
         decoder = self._decoder(names)
         cost = decoder.cost
@@ -165,9 +164,10 @@ class AvroRecords:
         return _Decoder(reader, kind, _texts_as_bytes(kind), record_cost(fields))
 
     def _rows(self, block: AvroBlock, decoder: _Decoder) -> Iterator[tuple[Any, int]]:
-        """Yield each row, and how many bytes encode it.
+        """Yield each row, and the number of its encoded bytes.
 
-        Only so many bytes are shown at a time as surely become rows within the bound; what they cut is decoded slowly.
+        The library gets only as many bytes at a time as surely become rows within the bound; a row that is cut is
+        decoded slowly.
         """
         size = len(block.data)
         shown = self._bound.bytes // decoder.cost.item_memory if decoder.cost.item_memory else size
@@ -183,7 +183,7 @@ class AvroRecords:
                 end = start + shown
             except MemoryError:
                 raise _out_of_memory(block) from None
-            if end == start + shown < size:  # cut, perhaps: what is skipped is not told from what is not there
+            if end == start + shown < size:  # cut, perhaps: the library skips missing bytes without an error
                 row, start = self._counted_row(block, begun, decoder)
                 end = start
                 stream = io.BytesIO(block.data[start : start + shown])
@@ -193,7 +193,7 @@ class AvroRecords:
             raise CorruptDataError(f"the block at byte {block.start} holds more than its {block.rows} records")
 
     def _counted_row(self, block: AvroBlock, position: int, decoder: _Decoder) -> tuple[Any, int]:
-        """Return the row at a position, and where it ends."""
+        """Return the row at a position, and its end."""
         stream = CountedBytes(block.data, position, self._bound.bytes // decoder.cost.item_memory)
         try:
             return fastavro.schemaless_reader(stream, self._writer, decoder.reader), stream.position  # type: ignore[arg-type]
@@ -218,7 +218,7 @@ class AvroRecords:
 
 
 _MISFITS = (ValueError, TypeError, LookupError, EOFError, ArithmeticError, StructError)
-"""The errors of the library; its own sentence may show values."""
+"""The errors of the library, whose own sentences may show values."""
 
 
 def _misfit(block: AvroBlock) -> CorruptDataError:
@@ -231,11 +231,11 @@ def _out_of_memory(block: AvroBlock) -> OutOfMemoryError:
 
 def _batch(rows: list[Any], decoder: _Decoder, last: AvroBlock) -> pa.RecordBatch:
     try:
-        made = pa.array(rows, decoder.made)
-        if decoder.made != decoder.kind:
-            made = retyped(made, decoder.kind)
-            made.validate(full=True)  # texts are UTF-8
-        return pa.RecordBatch.from_struct_array(made)
+        table = pa.array(rows, decoder.raw_kind)
+        if decoder.raw_kind != decoder.kind:
+            table = retyped(table, decoder.kind)
+            table.validate(full=True)  # texts are UTF-8
+        return pa.RecordBatch.from_struct_array(table)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         raise CorruptDataError(f"a value before byte {last.end} is none of its type") from None
     except MemoryError:
@@ -253,7 +253,7 @@ def _texts_as_bytes(kind: pa.DataType) -> pa.DataType:
 
 
 class _Conversion:
-    """Makes of a writer's schema what the library decodes by; every named type gets a name of its own."""
+    """Converts a writer's schema to the one that the library decodes by; every named type gets a name of its own."""
 
     def __init__(self) -> None:
         self._defined: dict[str, Mapping[str, Any]] = {}
@@ -281,24 +281,24 @@ class _Conversion:
             return self._collection(schema, namespace, path)
         if kind == "bytes" and (digits := _digits(schema, path)):
             return _plain({**digits, "type": kind}, _decimal(digits))
-        made = self.of(kind, namespace, path)
-        return made._replace(kind=_LOGICAL.get(f"{kind} {schema.get('logicalType')}", made.kind))
+        converted = self.of(kind, namespace, path)
+        return converted._replace(kind=_LOGICAL.get(f"{kind} {schema.get('logicalType')}", converted.kind))
 
     def _referred(self, schema: str, namespace: str, path: str) -> _Typed:
-        known = _PRIMITIVE.get(schema)
-        if known is None:
+        primitive = _PRIMITIVE.get(schema)
+        if primitive is None:
             name = _full_name(schema, namespace)
             name = name if name in self._defined else schema
             return self._named(self._defined[name], name, path)
-        # Arrow checks a column of bytes at once; a text of Python may be four times as large.
-        return _plain("bytes" if schema == "string" else schema, known)
+        # Arrow checks a whole column of bytes at once; a text in Python may be four times as large.
+        return _plain("bytes" if schema == "string" else schema, primitive)
 
     def _collection(self, schema: Mapping[str, Any], namespace: str, path: str) -> _Typed:
         if schema["type"] == "array":
             items = self.of(schema["items"], namespace, f"{path}.element")
             stored = items.schema
             if not items.cost.parts:
-                # A few bytes could claim any number of them: only arrays that are empty are read.
+                # A few bytes could claim any number of items: only empty arrays are read.
                 stored = {"type": "fixed", "name": next(self._names), "size": NEVER_THERE}
             return _Typed({"type": "array", "items": stored}, pa.list_(items.kind), list_cost(items.cost))
         values = self.of(schema["values"], namespace, f"{path}.value")
@@ -308,12 +308,16 @@ class _Conversion:
 
     def _named(self, schema: Mapping[str, Any], name: str, path: str) -> _Typed:
         if schema["type"] == "enum":
-            made = {"type": "enum", "name": next(self._names), "symbols": schema["symbols"]}
-            return _plain(made, pa.string())
+            named_type = {"type": "enum", "name": next(self._names), "symbols": schema["symbols"]}
+            return _plain(named_type, pa.string())
         if schema["type"] == "fixed":
-            made = {"type": "fixed", "name": next(self._names), "size": schema["size"]}
+            named_type = {"type": "fixed", "name": next(self._names), "size": schema["size"]}
             digits = _digits(schema, path)
-            return _plain({**made, **digits}, _decimal(digits)) if digits else _plain(made, pa.binary(schema["size"]))
+            return (
+                _plain({**named_type, **digits}, _decimal(digits))
+                if digits
+                else _plain(named_type, pa.binary(schema["size"]))
+            )
         if name in self._within:
             raise OptionError(f"the column {path!r} is of the type {name}, which contains itself: Spark cannot hold it")
         self._within.append(name)
@@ -326,27 +330,27 @@ class _Conversion:
         return self._record(fields)
 
     def _record(self, fields: Sequence[tuple[str, _Typed]]) -> _Typed:
-        made = [{"name": name, "type": each.schema} for name, each in fields]
-        kind = pa.struct([(name, each.kind) for name, each in fields])
-        costs = [each.cost for _, each in fields]
-        return _Typed({"type": "record", "name": next(self._names), "fields": made}, kind, record_cost(costs), costs)
+        members = [{"name": name, "type": field.schema} for name, field in fields]
+        kind = pa.struct([(name, field.kind) for name, field in fields])
+        costs = [field.cost for _, field in fields]
+        return _Typed({"type": "record", "name": next(self._names), "fields": members}, kind, record_cost(costs), costs)
 
     def _union(self, branches: Sequence[Any], namespace: str, path: str) -> _Typed:
         types = [self.of(branch, namespace, path) for branch in branches]
-        found = [each for each in types if not pa.types.is_null(each.kind)]
-        stored = [each.schema for each in types]
-        costs = [each.cost for each in types]
-        if len(found) < 2:
-            return _Typed(stored, found[0].kind if found else pa.null(), union_cost(costs, is_record=False))
-        if all(isinstance(each.schema, str) for each in found):
-            wider = _WIDER.get(frozenset(each.schema for each in found))
-            if wider is not None and len(found) == 2:
+        values = [member for member in types if not pa.types.is_null(member.kind)]
+        stored = [member.schema for member in types]
+        costs = [member.cost for member in types]
+        if len(values) < 2:
+            return _Typed(stored, values[0].kind if values else pa.null(), union_cost(costs, is_record=False))
+        if all(isinstance(member.schema, str) for member in values):
+            wider = _WIDER.get(frozenset(member.schema for member in values))
+            if wider is not None and len(values) == 2:
                 return _Typed(stored, wider, union_cost(costs, is_record=False))
-        members = [self._record([(f"member{index}", each)]) for index, each in enumerate(found)]
-        kind = pa.struct([field for each in members for field in each.kind])
-        schemas = iter([each.schema for each in members])
-        made = [each.schema if pa.types.is_null(each.kind) else next(schemas) for each in types]
-        return _Typed(made, kind, union_cost(costs, is_record=True))
+        members = [self._record([(f"member{index}", member)]) for index, member in enumerate(values)]
+        kind = pa.struct([field for member in members for field in member.kind])
+        schemas = iter([member.schema for member in members])
+        union = [member.schema if pa.types.is_null(member.kind) else next(schemas) for member in types]
+        return _Typed(union, kind, union_cost(costs, is_record=True))
 
 
 def _plain(schema: Any, kind: pa.DataType) -> _Typed:
@@ -358,7 +362,7 @@ def _full_name(name: str, namespace: str | None) -> str:
 
 
 def _digits(schema: Mapping[str, Any], path: str) -> dict[str, Any] | None:
-    """Return what makes a decimal of bytes; None where it is none, also because it cannot be (LogicalTypes.Decimal)."""
+    """Return the decoder of a decimal; None: the type is no decimal, or no valid one (LogicalTypes.Decimal)."""
     precision, scale = schema.get("precision", 0), schema.get("scale", 0)
     if schema.get("logicalType") != "decimal" or not 0 <= scale <= precision or precision < 1:
         return None

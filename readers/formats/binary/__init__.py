@@ -1,1 +1,1 @@
-"""Objects of any content, each of which is a row."""
+"""Binary files: each object, of any content, is a row."""

@@ -1,4 +1,4 @@
-"""Objects of any content: each is a row (Spark: BinaryFileFormat)."""
+"""Reads objects of any content: each is a row (Spark: BinaryFileFormat)."""
 
 from __future__ import annotations
 
@@ -42,33 +42,31 @@ class BinaryFileFormat(ObjectFormat):
         del samples
         return BINARY_FILE_SCHEMA
 
-    def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
+    def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
         """Return one chunk, without a request; none for an empty object, which Spark leaves out, too.
 
         Raises OptionError for an event-time column that is not ``modificationTime``.
         """
         if column is not None and column.lower() != MODIFICATION_TIME.lower():
             raise OptionError(
-                f"the event time is to be in the column {column!r}, but of binaryFile only {MODIFICATION_TIME} is one"
+                f"eventTime names the column {column!r}, but binaryFile has times only in {MODIFICATION_TIME}"
             )
-        times = None if column is None else TimeRange(found.modified_ms, found.modified_ms)
-        return [ChunkSurvey(0, found.size, 1, times)] if found.size else []
+        times = None if column is None else TimeRange(obj.modified_ms, obj.modified_ms)
+        return [ChunkSurvey(0, obj.size, 1, times)] if obj.size else []
 
     def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the object, whose content is fetched only if ``schema`` has it; it may be 2 GiB at most.
+        """Yield the object, of at most 2 GiB; its content is fetched only if ``schema`` has it.
 
         Raises CorruptDataError, which names the object, for a larger one.
         """
-        found = chunk.source
-        address = self.store.address(found.key)
+        obj = chunk.source
+        address = self.store.address(obj.key)
         content = None
         if "content" in map(str.lower, schema.names):
-            if found.size > LARGEST:
+            if obj.size > LARGEST:
                 raise CorruptDataError(f"{address}: it is longer than 2 GiB, which no row can hold")
-            starts = range(0, found.size, SMALL_BYTES)
-            content = b"".join(
-                [self.store.fetch(found, start, min(start + SMALL_BYTES, found.size)) for start in starts]
-            )
-        values = [address, found.modified_ms * 1000, found.size, content]
+            starts = range(0, obj.size, SMALL_BYTES)
+            content = b"".join([self.store.fetch(obj, start, min(start + SMALL_BYTES, obj.size)) for start in starts])
+        values = [address, obj.modified_ms * 1000, obj.size, content]
         arrays = [pa.array([value], field.type) for value, field in zip(values, BINARY_FILE_SCHEMA, strict=True)]
         yield conform(pa.RecordBatch.from_arrays(arrays, schema=BINARY_FILE_SCHEMA), schema)

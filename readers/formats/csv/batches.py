@@ -1,4 +1,4 @@
-"""Records of CSV as batches of a schema."""
+"""Converts records of CSV to batches of a schema."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["CsvBatches"]
 class CsvBatches:
     """Makes batches from the records of a chunk.
 
-    names: of the values of each record; None: they have none, and there may be any number.
+    names: of the values of each record; None: they have none, and a record may have any number.
 
     Raises OptionError for a type that CSV cannot be read as.
     """
@@ -28,7 +28,7 @@ class CsvBatches:
     def __init__(self, records: ChunkRecords, names: Sequence[str] | None) -> None:
         self._records = records
         self._names = names
-        # Whether a field may be null is judged once it is read.
+        # Nulls are checked after reading.
         self._fields = [pa.field(field.name, field.type) for field in records.data_schema]
         self._converters = [converter_of(field.name, field.type) for field in self._fields]
         positions = [column_position(field.name, names) for field in self._fields]
@@ -43,7 +43,7 @@ class CsvBatches:
         return bool(self._fields) and all(place is None for place in self._places)
 
     def of(self, some: CsvRecords) -> Iterator[pa.RecordBatch]:
-        """Yield records, in order; no batch is larger than 8 MiB but one of a single row.
+        """Yield records, in order; no batch is larger than 8 MiB unless it has a single row.
 
         Raises CorruptDataError for the first bad record that ends the query.
         """
@@ -75,20 +75,20 @@ class CsvBatches:
         values = _batch_of(self._fields, arrays, rows)
         if not reasons and not rescued:
             return self._records.batch(values)
-        told = self._records.begin_batch()
+        batch_records = self._records.begin_batch()
         kept = np.ones(rows, bool)
         after = 0
         for row in sorted({*reasons, *rescued}):
-            told.good(row - after)
+            batch_records.good(row - after)
             number = texts.first + row
             reason = reasons.get(row)
-            kept[row] = told.take(some.place(number), some.raw(number), reason, rescued=rescued.get(row))
+            kept[row] = batch_records.take(some.place(number), some.raw(number), reason, rescued=rescued.get(row))
             after = row + 1
-        told.good(rows - after)
-        return self._records.batch(values if kept.all() else values.filter(pa.array(kept)), told)
+        batch_records.good(rows - after)
+        return self._records.batch(values if kept.all() else values.filter(pa.array(kept)), batch_records)
 
     def _odd_widths(self, some: CsvRecords, texts: CsvTexts) -> tuple[dict[int, str], dict[int, dict[str, str]]]:
-        """Return by row why records are bad that have not as many values as there are names, and what is too much."""
+        """Return by row why records with another number of values than names are bad, and their surplus values."""
         reasons: dict[int, str] = {}
         rescued: dict[int, dict[str, str]] = {}
         if self._names is None:
@@ -104,7 +104,7 @@ class CsvBatches:
 
 def _batch_of(fields: Sequence[pa.Field], arrays: Sequence[pa.Array], rows: int) -> pa.RecordBatch:
     if not arrays:
-        # Only so do rows without columns keep their number.
+        # Rows without columns keep their number only so.
         return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 

@@ -1,4 +1,4 @@
-"""Which value of a record is which column: by a header, by a schema that was given, or by number."""
+"""Maps the values of a record to columns: by a header, by a given schema, or by number."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def column_name(position: int) -> str:
 
 
 def column_position(name: str, names: Sequence[str] | None) -> int | None:
-    """Return where a column stands among ``names``, by position_of; None: nowhere.
+    """Return the index of a column in ``names``, by position_of; None: it is not there.
 
-    names: None: columns have none but those by column_name.
+    names: None: columns have only the names of column_name.
     """
     if names is not None:
         return position_of(name, names)
@@ -32,7 +32,7 @@ def column_position(name: str, names: Sequence[str] | None) -> int | None:
 
 
 def header_names(values: Sequence[str | None], null_value: str) -> tuple[str, ...]:
-    """Return the names in a header, with a number where there is none, or one comes twice (Spark: CSVUtils)."""
+    """Return the names in a header; an empty or repeated name gets a number (Spark: CSVUtils)."""
     often = Counter(value.lower() for value in values if value)
     names = []
     for at, value in enumerate(values):
@@ -45,16 +45,16 @@ def header_names(values: Sequence[str | None], null_value: str) -> tuple[str, ..
 
 @dataclass(frozen=True, slots=True)
 class GivenColumns:
-    """The columns of a schema that was given, in the order of the values of a record.
+    """The columns of a given schema, in the order of the values of a record.
 
-    prefix: below it, the folders of a key may name columns, which the record has not.
+    prefix: below it, the folders of a key may name columns, which are not in the records.
     """
 
     names: tuple[str, ...]
     prefix: str = ""
 
     def of(self, key: str) -> tuple[str, ...] | None:
-        """Return those of the records of an object; None: they have no names but those by column_name."""
+        """Return the columns in the records of an object; None: they have only the names of column_name."""
         folders = [name.lower() for name in partition_texts(key, self.prefix)]
         names = tuple(name for name in self.names if name.lower() not in folders)
         return None if all(_UNNAMED.fullmatch(name) for name in names) else names

@@ -1,4 +1,4 @@
-"""How CSV is written."""
+"""The dialect of CSV."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class CsvDialect:
 
     sep: between two values.
     quote: around a value that holds a separator or a quote; empty: there are no quotes.
-    escape: makes a quote within quotes a part of the value.  A quote that is doubled is one only if this is the
-        quote, as RFC 4180 has it; Spark's default is the backslash.
-    comment: at the beginning of a line that is to be left out; empty: none is.
+    escape: makes a quote within quotes a part of the value.  A doubled quote counts as one only if this is the quote,
+        as in RFC 4180; Spark's default is the backslash.
+    comment: begins lines that are left out; empty: none are.
     header: the first line of each object holds the names of its columns.
     multi_line: quoted values may hold line ends; then an object is one chunk.
-    null_value: what stands for null, besides nothing at all.
+    null_value: the text that stands for null, besides an empty value.
     ignore_leading_white_space, ignore_trailing_white_space: around values that are not quoted.
     encoding: of the text, by check_encoding.
     """
@@ -40,4 +40,4 @@ class CsvDialect:
 
 
 COMMAS = CsvDialect()
-"""What Spark takes CSV for unless told otherwise."""
+"""Spark's default dialect."""

@@ -18,7 +18,7 @@ from tidegate.readers.s3.store import ObjectStore
 
 __all__ = ["CsvFactory", "CsvOptions"]
 
-_TAB = "\\t"  # how Spark lets one write it
+_TAB = "\\t"  # as it is written in Spark's options
 
 
 def _character(value: Any) -> Any:
@@ -33,7 +33,7 @@ NoneOrCharacter: TypeAlias = Annotated[str, BeforeValidator(lambda value: "" if 
 
 
 class CsvOptions(RecordOptions, EncodingOptions):
-    r"""How CSV is written.
+    r"""The options of CSV.
 
     sep: between two values; also called ``delimiter``.  A tab may be written as ``\t``.
     quote: around values that hold separators; empty: there are no quotes.
@@ -41,9 +41,9 @@ class CsvOptions(RecordOptions, EncodingOptions):
     comment: begins lines that are left out; empty: none are.
     header: the first line of each object names its columns.
     enforce_schema: columns go by position, whatever a header says.
-    infer_schema: infer types, too; otherwise all columns that are inferred are strings.
+    infer_schema: infer types, too; otherwise all inferred columns are strings.
     multi_line: quoted values may hold line ends.
-    null_value: a text that means null, besides nothing.
+    null_value: a text that means null, besides an empty value.
     ignore_leading_white_space, ignore_trailing_white_space: around values that are not quoted.
     """
 
@@ -111,6 +111,11 @@ class CsvFactory(FormatFactory[CsvOptions]):
             read_times=reading.times,
         )
 
+    def check_selection(self, options: CsvOptions) -> None:
+        """Raise ValueError for options by which columns cannot be selected by their names."""
+        if options.enforce_schema:
+            raise ValueError("enforceSchema takes columns by position, but columns selects some by their names")
+
     def columns_by(self, options: CsvOptions) -> ColumnsBy:
-        """Tell how columns are found: by a header, unless there is none, or it does not count."""
+        """Tell how columns are found: by a header, unless there is none or ``enforceSchema`` is set."""
         return "name" if options.header and not options.enforce_schema else "position"

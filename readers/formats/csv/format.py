@@ -1,4 +1,4 @@
-"""CSV: objects of separated values, cut into chunks at any byte unless values may hold line ends."""
+"""Cuts and reads objects of CSV, at any byte unless values may hold line ends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NUMBER = "^[+-]?[0-9]+([.][0-9]*)?([eE][+-]?[0-9]+)?$"
 
 
 class _Header(NamedTuple):
-    """The names in the first line of an object, and where that begins."""
+    """The names in the first line of an object, and its offset."""
 
     offset: int
     names: tuple[str, ...]
@@ -44,16 +44,16 @@ class _Header(NamedTuple):
 class CsvFormat(ObjectFormat):
     r"""Reads CSV as Spark does, plain or compressed.
 
-    store: where the objects are.
-    unit: what event times count; None: they are texts in ISO 8601.
+    store: of the objects.
+    unit: of event times; None: they are texts in ISO 8601.
     dialect: how the objects are written.
-    columns: of a schema that was given, which names the values of a record where no header does; None: they
-        are called ``_c0``, ``_c1`` and so on.
-    enforce_schema: it names them whatever a header says (Spark's default).
+    columns: of a given schema, which names the values of a record without a header; None: they are called ``_c0``,
+        ``_c1`` and so on.
+    enforce_schema: the schema names them even with a header (Spark's default).
     infer_schema: types are inferred, too; otherwise all columns are strings.
     chunk_bytes: how large a chunk may be; at least 1.
-    bad_records: what becomes of records with more or fewer values than columns, and of values that do not fit.
-    read_times: how the event-time column is read, where rows are told apart by that; None: it need not be read.
+    bad_records: the policy for records with more or fewer values than columns, and for values that do not fit.
+    read_times: the event-time column as it is read, if rows are selected by it; None: it need not be read.
 
     Plain objects are cut at any byte; a line belongs to the chunk that holds its first byte.  Compressed ones (by
     their suffix: .gz, .zst, .bz2, .lz4), and those whose values may hold line ends, are one chunk each.
@@ -71,26 +71,26 @@ class CsvFormat(ObjectFormat):
     read_times: TimeColumn | None = None
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
-        """Return the columns of the first MiB of every sample, in the order in which they come up.
+        """Return the columns of the first MiB of every sample, in the order in which they occur.
 
-        They are strings, unless types are inferred: bigint, decimal without a fraction, double, date,
-        timestamp, boolean, or string.  Spark makes an int of what the samples show to fit into one; here
-        that is a bigint, for a sample does not show all.
+        They are strings, unless types are inferred: bigint, decimal without a fraction, double, date, timestamp,
+        boolean, or string.  Spark infers an int if the samples fit into one; here that is a bigint, because samples do
+        not show all values.
 
         Raises OptionError when no sample has a line.
         """
-        columns: dict[str, list[pa.StringArray]] = {}
-        names: dict[str, str] = {}  # as they are written first; to Spark, case makes no difference
+        by_name: dict[str, list[pa.StringArray]] = {}
+        names: dict[str, str] = {}  # as first written; to Spark, case makes no difference
         for sample in samples:
             for name, column in self._sampled(sample):
                 names.setdefault(name.lower(), name)
-                columns.setdefault(name.lower(), []).append(column)
-        if not columns:
+                by_name.setdefault(name.lower(), []).append(column)
+        if not by_name:
             raise OptionError(f"no object of s3://{self.store.bucket} has a line to infer columns from; give a schema")
         return pa.schema(
             [
-                (names[name], inferred_type(found) if self.infer_schema else pa.string())
-                for name, found in columns.items()
+                (names[name], inferred_type(texts) if self.infer_schema else pa.string())
+                for name, texts in by_name.items()
             ]
         )
 
@@ -106,12 +106,12 @@ class CsvFormat(ObjectFormat):
             if some.block.offset + len(some.block.data) >= SAMPLE_BYTES:
                 break  # the stream of a compressed one goes on
 
-    def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
+    def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
         """Cut an object into chunks, and find their times, as survey_lines does.
 
         With ``read_times`` the times are those of the rows that ``read`` yields.
 
-        Raises OptionError where event times are numbers and there is no unit.
+        Raises OptionError if event times are numbers and there is no unit.
         """
         headers: list[_Header | None] = []
 
@@ -120,33 +120,33 @@ class CsvFormat(ObjectFormat):
                 headers.append(self._header(item))
             for header, some in self._records(item, start, end, BLOCK_BYTES, *headers):
                 if len(some):
-                    yield self._seen(item.name, some, str(column), self._names(found.key, header))
+                    yield self._seen(item.name, some, str(column), self._names(obj.key, header))
 
-        item = LineObject(self.store, found)
+        item = LineObject(self.store, obj)
         splits = not self.dialect.multi_line
         return survey_lines(item, None if column is None else look, self.chunk_bytes, splits=splits)
 
     def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a chunk, as Spark's CSV reader takes them into ``schema``.
+        """Yield the rows of a chunk as Spark's CSV reader reads them into ``schema``.
 
         Columns go by the names in the header, or else by position.  A time without a zone is UTC.
 
         A batch holds at most 8 MiB, unless a single row is larger.  Some 16 MiB of text are in
         memory at once, or the longest record if that is longer, which may be 256 MiB at most.
 
-        Raises CorruptDataError, which names the object and where the record begins, for one that has not as many
-        values as there are columns, or does not fit the schema, where that ends the query; also where a header
-        has none of the columns.  Raises OptionError for a type that CSV cannot be read as.
+        Raises CorruptDataError, which names the object and the offset of the record, if a bad record ends the query: it
+        has another number of values than columns, or does not fit the schema.  Also raises it for a header with none of
+        the columns.  Raises OptionError for a type that CSV cannot be read as.
         """
         item = LineObject(self.store, chunk.source)
-        what = "record" if self.dialect.multi_line else "line"
+        noun = "record" if self.dialect.multi_line else "line"
         header = self._header(item) if chunk.start else None
-        found = self._records(item, chunk.start, chunk.end, BLOCK_BYTES, header)
+        blocks = self._records(item, chunk.start, chunk.end, BLOCK_BYTES, header)
         if chunk.end - chunk.start > BLOCK_BYTES:
-            found = fetched_ahead(found)
+            blocks = fetched_ahead(blocks)
         batches: CsvBatches | None = None
-        with self.bad_records.of_chunk(self.store, chunk, schema, record=what) as records:
-            for header, some in found:
+        with self.bad_records.of_chunk(self.store, chunk, schema, record=noun) as records:
+            for header, some in blocks:
                 if batches is None:
                     batches = CsvBatches(records, self._names(chunk.key, header))
                     if header and batches.finds_none:
@@ -159,9 +159,9 @@ class CsvFormat(ObjectFormat):
     def _records(
         self, item: LineObject, start: int, end: int, block_bytes: int, header: _Header | None = None
     ) -> Iterator[tuple[_Header | None, CsvRecords]]:
-        """Yield the records that begin in a range, but for the header, which comes with them.
+        """Yield the records that begin in a range, without the header, which comes with them.
 
-        header: has to be known unless the range begins with the object.
+        header: required unless the range begins with the object.
         """
         tokenizer = _tokenizer(self.dialect)
         blocks = (
@@ -182,19 +182,19 @@ class CsvFormat(ObjectFormat):
     def _header(self, item: LineObject) -> _Header | None:
         if not self.dialect.header:
             return None
-        found = next(self._records(item, 0, item.found.size, HEADER_BYTES), None)
-        return found and found[0]
+        first = next(self._records(item, 0, item.obj.size, HEADER_BYTES), None)
+        return first and first[0]
 
     def _names(self, key: str, header: _Header | None) -> Sequence[str] | None:
-        given = None if self.columns is None else self.columns.of(key)
-        return given if header is None or (self.enforce_schema and given is not None) else header.names
+        names = None if self.columns is None else self.columns.of(key)
+        return names if header is None or (self.enforce_schema and names is not None) else header.names
 
     def _seen(self, name: str, some: CsvRecords, column: str, names: Sequence[str] | None) -> SeenLines:
         size = len(some.block.data)
         position = column_position(column, names)
         if position is None:
             return SeenLines(size, pa.nulls(len(some), pa.int64()))
-        texts = pa.concat_arrays([each.columns[0] for each in some.texts([position], 0, len(some))])
+        texts = pa.concat_arrays([part.columns[0] for part in some.texts([position], 0, len(some))])
         if self.read_times is None:
             return SeenLines(size, self._times(name, texts, column))
         values, misfits = converter_of(column, self.read_times.type)(texts)
@@ -203,8 +203,8 @@ class CsvFormat(ObjectFormat):
             return SeenLines(size, times)
         if self.bad_records.fails:
             sentence = f"has no {self.read_times.type} in {column!r}"
-            what = "record" if self.dialect.multi_line else "line"
-            raise CorruptDataError(f"{name}: the {what} at byte {some.place(int(misfits.argmax()))} {sentence}")
+            noun = "record" if self.dialect.multi_line else "line"
+            raise CorruptDataError(f"{name}: the {noun} at byte {some.place(int(misfits.argmax()))} {sentence}")
         return SeenLines(size, times.filter(pa.array(~misfits)), int(misfits.sum()))
 
     def _times(self, name: str, texts: pa.StringArray, column: str) -> pa.Int64Array:
@@ -223,5 +223,5 @@ class CsvFormat(ObjectFormat):
 
 @functools.lru_cache(maxsize=8)
 def _tokenizer(dialect: CsvDialect) -> CsvTokenizer:
-    """Return what tells values apart in a dialect; it is dear next to the lines of a small object."""
+    """Return the tokenizer of a dialect; making one takes longer than reading a small object."""
     return CsvTokenizer(dialect)

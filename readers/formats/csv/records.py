@@ -1,10 +1,10 @@
-r"""The records of a block of CSV, as columns of texts.
+r"""Splits a block of CSV into records, and these into columns of texts.
 
-pyarrow.csv reads what is plain, a block at once.  What is not, or has not as many values in each record,
-is taken record by record, by Spark's rules.
+pyarrow.csv reads plain blocks at once.  Other blocks, and those with records of different widths, are taken record by
+record, by Spark's rules.
 
 Tried: pyarrow.csv 26 refuses a record of fewer values than columns, and has no option for comments.  Python's csv
-module has none either, and gives Python objects.  Neither says where a record begins, which errors and chunks need.
+module has none either, and returns Python objects.  Neither tells the offset of a record, which errors and chunks need.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BLANKS = "".join(map(chr, range(33)))
 
 
 class CsvBlock(NamedTuple):
-    r"""Some whole records, one after the other, and where the first one begins.
+    r"""Consecutive whole records, and the offset of the first one.
 
     line_ends: as a regular expression: each is one ``\n`` to the parser.
     """
@@ -56,16 +56,16 @@ _FEED, _RETURN_FEED, _ANY_END = b"\n", b"\r?\n", b"\r\n|\r|\n"
 
 
 def single_line_block(block: LineBlock) -> CsvBlock:
-    """Return lines as records; also a lone carriage return ends one (Hadoop: LineReader)."""
+    """Return lines as records; a lone carriage return ends one, too (Hadoop: LineReader)."""
     return CsvBlock(*block, _ANY_END)
 
 
 def multi_line_blocks(name: str, pieces: Iterable[bytes], tokenizer: CsvTokenizer) -> Iterator[CsvBlock]:
     """Yield all records of a text that comes in pieces, about a piece at a time; values may hold line ends.
 
-    What ends a line is what does so first in the text (uniVocity: LineSeparatorDetector).
+    The first line end in the text counts for all lines (uniVocity: LineSeparatorDetector).
 
-    Raises CorruptDataError for a record of more than 256 MiB; what ``pieces`` raises passes.
+    Raises CorruptDataError for a record of more than 256 MiB; errors of ``pieces`` pass.
     """
     offset, rest, line_ends = 0, b"", None
     for piece in pieces:
@@ -85,28 +85,28 @@ def multi_line_blocks(name: str, pieces: Iterable[bytes], tokenizer: CsvTokenize
 
 
 def _line_ends_of(data: bytes) -> bytes | None:
-    """Return what ends lines; None: none has ended so far."""
+    """Return the line end; None: no line has ended so far."""
     first = re.search(b"\r\n|\n|\r(?=.)", data, re.DOTALL)
     return first and {b"\n": _FEED, b"\r\n": _RETURN_FEED, b"\r": _ANY_END}[first.group()]
 
 
 def _whole_records(block: CsvBlock, tokenizer: CsvTokenizer) -> int:
-    """Return how many bytes of the data are whole records, however it goes on."""
+    """Return how many bytes of the data are whole records, whatever follows."""
     text = block.text
     ended = tokenizer.whole_records(text)
     if len(text) == len(block.data):
         return ended
-    # As many line ends stand before it in the data.
+    # The data has as many line ends before it.
     before = islice(re.finditer(block.line_ends, block.data), text.count(b"\n", 0, ended))
     last = deque(before, maxlen=1)
     return last[0].end() if last else 0
 
 
 class CsvTexts(NamedTuple):
-    """The values of some records that follow each other.
+    """The values of some consecutive records.
 
-    first: the first one of them among the records of the block.
-    columns: a text for each record; null: there is nothing, or what stands for null.
+    first: the index of the first one in the block.
+    columns: a text for each record; null: there is no value, or the text that stands for null.
     widths: how many values each record has.
     """
 
@@ -121,7 +121,7 @@ class CsvRecords:
 
     text: UTF-8 with ``\n`` as line ends.
     starts, ends: of the records in the text, in bytes; ends exclusive.
-    tokens: the values, where they had to be told to know the records.
+    tokens: the values, if they were needed to find the records.
     """
 
     block: CsvBlock
@@ -137,12 +137,12 @@ class CsvRecords:
         text = utf8(block.text, tokenizer.dialect.encoding)
         if not tokenizer.dialect.multi_line:
             return cls(block, tokenizer, text, *_lines(text, tokenizer.dialect.comment.encode()))
-        found = tokenizer.plain_records(text)
-        if found is not None:
-            return cls(block, tokenizer, text, *found)
-        told = [*tokenizer.records(text.decode("latin-1"))]
-        starts, ends = (np.array([each[number] for each in told], np.int64) for number in (0, 1))
-        return cls(block, tokenizer, text, starts, ends, [each[2] for each in told])
+        spans = tokenizer.plain_records(text)
+        if spans is not None:
+            return cls(block, tokenizer, text, *spans)
+        split = [*tokenizer.records(text.decode("latin-1"))]
+        starts, ends = (np.array([record[number] for record in split], np.int64) for number in (0, 1))
+        return cls(block, tokenizer, text, starts, ends, [record[2] for record in split])
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -157,11 +157,11 @@ class CsvRecords:
         return [token and token.encode("latin-1").decode() for token in self._tokens(number)]
 
     def place(self, number: int) -> int:
-        """Return where a record begins in what the object holds decompressed."""
+        """Return the offset of a record in the decompressed object."""
         return self.block.offset + self._raw_span(number)[0]
 
     def raw(self, number: int) -> bytes:
-        """Return a record as it stands in the object, without its line end."""
+        """Return a record as it is in the object, without its line end."""
         start, end = self._raw_span(number)
         return self.block.data[start:end]
 
@@ -172,7 +172,7 @@ class CsvRecords:
         if quick is not None:
             yield quick
         elif self.tokens is None and size > CAREFUL_BYTES and last - first > 1:
-            # One odd record is not to slow down all the others.
+            # One odd record must not slow down all the others.
             count = min(1 + size // CAREFUL_BYTES, last - first)
             cuts = [first + (last - first) * number // count for number in range(count + 1)]
             for begin, end in pairwise(cuts):
@@ -181,9 +181,9 @@ class CsvRecords:
             yield self._careful(positions, first, last)
 
     def _quick(self, positions: Sequence[int], first: int, last: int) -> CsvTexts | None:
-        """Return the values as pyarrow.csv reads them; None: it might read others than Spark does."""
+        """Return the values as pyarrow.csv reads them; None: Spark might read other values."""
         starts, ends = self.starts[first:last], self.ends[first:last]
-        # Arrow takes a last value of nothing for a quoted one unless a line end follows.
+        # Arrow takes an empty last value for a quoted one unless a line end follows.
         if (starts[1:] == ends[:-1] + 1).all():
             data = self.text[starts[0] : ends[-1] + 1]
             if ends[-1] == len(self.text):
@@ -236,7 +236,7 @@ class CsvRecords:
         return CsvTexts(first, [self._nulled(column) for column in columns], np.array([*map(len, records)], np.int64))
 
     def _cleared(self, texts: pa.StringArray) -> pa.StringArray:
-        """Return values without the blanks around; those of plain records are not quoted where that matters."""
+        """Return values without the blanks around; in plain records these values are not quoted."""
         dialect = self.tokenizer.dialect
         if dialect.ignore_leading_white_space:
             texts = pc.utf8_ltrim(texts, _BLANKS)
@@ -247,7 +247,7 @@ class CsvRecords:
         return self._nulled(texts) if dialect.null_value else texts
 
     def _nulled(self, texts: pa.StringArray) -> pa.StringArray:
-        """Return values with null for what stands for it."""
+        """Return values with null for the text that stands for it."""
         return pc.if_else(pc.equal(texts, self.tokenizer.dialect.null_value), pa.scalar(None, pa.string()), texts)
 
     def _tokens(self, number: int) -> Tokens:
@@ -258,18 +258,18 @@ class CsvRecords:
 
     @cached_property
     def _raw_lines(self) -> tuple[Positions, Positions, Positions]:
-        """Return the line feeds in the text, and where each of them begins and ends in the data."""
+        """Return the line feeds in the text, and begin and end of each in the data."""
         feeds = np.flatnonzero(np.frombuffer(self.text, np.uint8) == ord("\n"))
-        spans = [found.span() for found in re.finditer(self.block.line_ends, self.block.data)]
+        spans = [match.span() for match in re.finditer(self.block.line_ends, self.block.data)]
         begins, ends = np.array(spans, np.int64).reshape(-1, 2).T
         return feeds, begins, ends
 
     def _raw_span(self, number: int) -> tuple[int, int]:
-        """Return where a record begins and ends in the data."""
+        """Return begin and end of a record in the data."""
         start, end = int(self.starts[number]), int(self.ends[number])
-        if self.text is self.block.data:  # the length alone may be the same by chance
+        if self.text is self.block.data:  # equal lengths alone may be a coincidence
             return start, end
-        # Whatever the encoding and the line ends, there are as many lines before it.
+        # In any encoding, and with any line ends, the same number of lines is before it.
         feeds, begins, ends = self._raw_lines
         before, within = np.searchsorted(feeds, (start, end))
         return (
@@ -284,7 +284,7 @@ def _value(tokens: Tokens, position: int) -> bytes | None:
 
 
 def _lines(text: bytes, comment: bytes) -> tuple[Positions, Positions]:
-    """Return where lines begin and end; without comments, and those that are blank (Spark: filterCommentAndEmpty)."""
+    """Return begins and ends of lines, without comments and blank lines (Spark: filterCommentAndEmpty)."""
     feeds = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
     starts, ends = np.concatenate(([0], feeds + 1)), np.concatenate((feeds, [len(text)]))
     out = blank_lines(text, starts, ends)

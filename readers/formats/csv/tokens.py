@@ -1,8 +1,8 @@
-r"""The values of CSV records, as Spark's parser tells them apart (uniVocity: CsvParser), and whether that takes it.
+r"""Splits CSV records into values as Spark's parser does (uniVocity: CsvParser), and finds the records that need it.
 
-Texts are bytes in which line ends are ``\n``.  Most of them are *plain*: wherever there are quotes, they are
-around whole values and hold no others but doubled ones.  Any parser reads these alike, so pyarrow.csv may.
-Where an escape follows a closing quote, Spark loses a separator; here it is a character like any other.
+Texts are bytes with line ends `` ``.  Most texts are *plain*: quotes enclose whole values, which hold no quotes but
+doubled ones.  All parsers read these alike, so pyarrow.csv may read them.  If an escape follows a closing quote, Spark
+loses a separator; here the escape is a character like any other.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = ["CsvTokenizer", "Positions", "Tokens", "blank_lines"]
 Positions: TypeAlias = npt.NDArray[np.int64]
 
 Tokens: TypeAlias = list[str | None]
-"""The values of a record, as Latin-1 has their bytes; None: there is nothing, not even quotes."""
+"""The values of a record, their bytes as Latin-1; None: there is no value, not even quotes."""
 
 _NEWLINE = 10
 _BLANK = " "  # and every character before it
 
 
 class CsvTokenizer:
-    """Tells values apart by the rules of a dialect."""
+    """Splits records into values by the rules of a dialect."""
 
     def __init__(self, dialect: CsvDialect) -> None:
         self.dialect = dialect
@@ -38,7 +38,7 @@ class CsvTokenizer:
         self._trims = dialect.ignore_leading_white_space or dialect.ignore_trailing_white_space
 
     def is_plain(self, data: bytes) -> bool:
-        """Tell whether any parser finds the same values in whole records, if it finds as many records."""
+        """Tell whether all parsers that find the same number of records find the same values in whole records."""
         dialect = self.dialect
         quote, escape = dialect.quote.encode(), dialect.escape.encode()
         if dialect.multi_line and (b"\r" in data or self._may_have_comments(data)):
@@ -63,7 +63,7 @@ class CsvTokenizer:
         return bool(beside[text[before]].all() and beside[text[after]].all())
 
     def plain_records(self, data: bytes) -> tuple[Positions, Positions] | None:
-        """Return where records begin and end if they are plain, without empty ones; only they may hold line ends."""
+        """Return begins and ends of plain records, without empty ones; None: they are not plain."""
         if not self.is_plain(data):
             return None
         feeds = self._ends(data)
@@ -72,7 +72,7 @@ class CsvTokenizer:
         return starts[~out], ends[~out]
 
     def whole_records(self, data: bytes) -> int:
-        """Return how many bytes are whole records, however the text goes on; they may hold line ends."""
+        """Return how many bytes are whole records, whatever follows; records may hold line ends."""
         feeds = self._ends(data)
         if len(feeds) and self.is_plain(data[: feeds[-1] + 1]):
             return int(feeds[-1]) + 1
@@ -83,9 +83,9 @@ class CsvTokenizer:
         return whole
 
     def records(self, text: str) -> Iterator[tuple[int, int, Tokens]]:
-        """Yield where each record begins and ends, and its values, without empty ones and comments.
+        """Yield begin, end and values of each record, without empty ones and comments.
 
-        text: all that is left, bytes as Latin-1.
+        text: the rest, bytes as Latin-1.
         """
         for start, behind, tokens, ended in self._scanned(text):
             if tokens:
@@ -103,7 +103,7 @@ class CsvTokenizer:
                 yield start, at, tokens, ended
 
     def _ends(self, data: bytes) -> Positions:
-        """Return the line feeds that end records, provided that these are plain."""
+        """Return the line feeds that end records, if the records are plain."""
         text = np.frombuffer(data, np.uint8)
         feeds = np.flatnonzero(text == _NEWLINE)
         if not self.dialect.quote or self.dialect.quote.encode() not in data:
@@ -117,9 +117,9 @@ class CsvTokenizer:
         return bool(comment) and (data.startswith(comment) or b"\n" + comment in data)
 
     def record(self, text: str, at: int) -> tuple[Tokens, int, bool]:
-        """Return the values of the record that begins at a position, where the next one does, and whether it ended.
+        """Return the values of the record at a position, the begin of the next one, and whether the record ended.
 
-        text: bytes as Latin-1.  A record that has not ended does so with the text, or goes on behind it.
+        text: bytes as Latin-1.  A record that has not ended may end with the text, or go on after it.
         """
         tokens: Tokens = []
         leading, trailing = self.dialect.ignore_leading_white_space, self.dialect.ignore_trailing_white_space
@@ -132,8 +132,8 @@ class CsvTokenizer:
                 value, end = self._quoted(text, at)
                 tokens.append(value)
             else:
-                found = self._value_end.search(text, at)
-                end = found.start() if found else length
+                match = self._value_end.search(text, at)
+                end = match.start() if match else length
                 value = text[at:end]
                 if trailing:
                     value = _without_trailing_blanks(value)
@@ -147,7 +147,7 @@ class CsvTokenizer:
                 return tokens, at, True
 
     def _quoted(self, text: str, at: int) -> tuple[str, int]:
-        """Return the value that the quote at a position opens, and where its separator or line end is."""
+        """Return the value that the quote at a position opens, and the position of its separator or line end."""
         quote, escape, sep = self._quote, self._escape, self._sep
         parts: list[str] = []
         length = len(text)
@@ -173,15 +173,15 @@ class CsvTokenizer:
                 return self._unescaped(text, at, parts)
             if before:
                 parts.append(escape)
-            found = self._quoted_stop.search(text, at)
-            if found is None:
+            match = self._quoted_stop.search(text, at)
+            if match is None:
                 return "".join([*parts, text[at:]]), length
-            parts.append(text[at : found.start()])
-            before, at = found.group(), found.end()
+            parts.append(text[at : match.start()])
+            before, at = match.group(), match.end()
         return ("".join(parts) if parts or before else quote), length
 
     def _closed(self, text: str, at: int, parts: list[str]) -> tuple[str, int]:
-        """Return the value whose closing quote is before a position: blanks behind it are left out."""
+        """Return the value whose closing quote is before a position, without the blanks after it."""
         behind = at
         while behind < len(text) and text[behind] <= _BLANK and text[behind] not in (self._sep, "\n"):
             behind += 1
@@ -190,9 +190,9 @@ class CsvTokenizer:
         return self._unescaped(text, at, parts)
 
     def _unescaped(self, text: str, at: int, parts: list[str]) -> tuple[str, int]:
-        """Return the value that goes on behind its closing quote: all up to the separator, quotes included."""
-        found = self._value_end.search(text, at)
-        end = found.start() if found else len(text)
+        """Return the value that goes on after its closing quote: all up to the separator, quotes included."""
+        match = self._value_end.search(text, at)
+        end = match.start() if match else len(text)
         value = "".join([self._quote, *parts, self._quote, text[at:end]])
         return _without_trailing_blanks(value) if self.dialect.ignore_trailing_white_space else value, end
 
@@ -205,7 +205,7 @@ def _without_trailing_blanks(value: str) -> str:
 
 
 def blank_lines(data: bytes, starts: Positions, ends: Positions) -> npt.NDArray[np.bool_]:
-    """Tell which lines have nothing but blanks (Java: String.trim)."""
+    """Tell which lines hold only blanks (Java: String.trim)."""
     text = np.frombuffer(data + b"\n", np.uint8)
     blank: npt.NDArray[np.bool_] = text[starts] <= ord(_BLANK)
     for line in np.flatnonzero(blank):

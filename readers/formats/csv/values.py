@@ -1,6 +1,6 @@
-"""Columns of texts as columns of types, as Spark's CSV reader takes them (Spark: UnivocityParser, CSVInferSchema).
+"""Casts columns of texts to types as Spark's CSV reader does (Spark: UnivocityParser, CSVInferSchema).
 
-A whole column is cast at once; where a value does not look as Arrow and Spark read it alike, value by value.
+A whole column is cast at once.  If Arrow and Spark may read a value differently, each value is cast by itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidegate.readers.arrow.text_values import LONG_FRACTION, date_of, decimal_o
 __all__ = ["Converter", "converter_of", "inferred_type"]
 
 Converter: TypeAlias = Callable[[pa.StringArray], tuple[pa.Array, npt.NDArray[np.bool_] | None]]
-"""Returns texts as values, with null for those that do not fit, and which these are; None: all fit."""
+"""Returns texts as values, with null for misfits, and the rows of the misfits; None: all fit."""
 
 _LONG_FRACTION = re.compile(LONG_FRACTION.encode())
 _WHOLE = re.compile("[+-]?[0-9]{1,99}")
@@ -33,7 +33,7 @@ _LARGEST_DECIMAL = 38
 
 
 def converter_of(name: str, kind: pa.DataType) -> Converter:  # noqa: PLR0911 - one branch a type
-    """Return what makes values of a type from the texts of a column.
+    """Return the function that casts the texts of a column to a type.
 
     Raises OptionError for a type that CSV cannot be read as.
     """
@@ -74,17 +74,17 @@ def _converted(
 
 
 def _cast(kind: pa.DataType, differing: bytes, texts: pa.StringArray) -> pa.Array:
-    """Cast at once; raises ArrowInvalid for what Arrow does not take, and where characters are ``differing``."""
+    """Cast at once; raises ArrowInvalid for texts that Arrow does not take, and for ``differing`` characters."""
     held = texts.buffers()[2].to_pybytes()
     if any(bytes([character]) in held for character in differing):
-        raise pa.ArrowInvalid("Spark might read it otherwise")
+        raise pa.ArrowInvalid("Spark might read another value")
     return texts.cast(kind)
 
 
 def _cast_decimals(kind: pa.DataType, texts: pa.StringArray) -> pa.Array:
-    """Cast at once; raises ArrowInvalid as ``_cast`` does, and for what Arrow must not be given."""
+    """Cast at once; raises ArrowInvalid as ``_cast`` does, and for texts that may crash Arrow."""
     if _LONG_FRACTION.search(texts.buffers()[2].to_pybytes()):
-        raise pa.ArrowInvalid("Arrow might not survive it")
+        raise pa.ArrowInvalid("it might crash Arrow")
     return _cast(kind, b"xX", texts)
 
 
@@ -112,8 +112,8 @@ def _boolean(text: str) -> bool | None:
 def inferred_type(columns: Sequence[pa.StringArray]) -> pa.DataType:
     """Return the first type that takes all values of a column, else string.
 
-    In turn bigint, decimal without a fraction, double, date, timestamp, boolean.  Dates beside times
-    are strings, as by Spark.
+    In turn bigint, decimal without a fraction, double, date, timestamp, boolean.  Dates mixed with times are strings,
+    as in Spark.
     """
     texts = pa.chunked_array(columns, pa.string()).drop_null().combine_chunks()
     texts = texts.filter(pc.not_equal(texts, ""))

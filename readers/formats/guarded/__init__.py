@@ -1,1 +1,1 @@
-"""Formats whose libraries may end the process, run in a process of their own: any format can be wrapped."""
+"""Runs formats whose libraries may end the process in a process of their own: any format can be wrapped."""

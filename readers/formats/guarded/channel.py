@@ -1,4 +1,4 @@
-"""Messages between two processes of one machine: a head that says what it is about, and bytes, over two sockets."""
+"""Sends messages between two processes of one machine over two sockets: a head, and bytes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class MalformedMessageError(Exception):
 
 
 class Channel:
-    """One end.  Of each direction one thread at a time may make use.
+    """One end.  Each direction takes one thread at a time.
 
-    patience_s: for how long nothing may move in the midst of a message; None: for ever.
+    patience_s: how long a message may stall; None: for ever.
     """
 
     def __init__(self, end: socket.socket, patience_s: float | None = None) -> None:
@@ -44,11 +44,11 @@ class Channel:
             self._socket.sendall(data)
 
     def arrives(self, timeout_s: float) -> bool:
-        """Wait until there is a message, or the other process is gone; tell whether that came to be in time."""
+        """Wait until there is a message, or the other process is gone; tell whether that happened in time."""
         return bool(self._arrivals.poll(timeout_s * 1000))
 
     def receive(self, most_bytes: int = sys.maxsize) -> tuple[bytes, bytes]:
-        """Return the next message; raises EOFError, or what ``send`` raises.
+        """Return the next message; raises EOFError, or the errors of ``send``.
 
         Raises MalformedMessageError if it would have more bytes than ``most_bytes``, or a huge head.
         """
@@ -58,7 +58,7 @@ class Channel:
         return self._exactly(head_bytes), self._exactly(data_bytes)
 
     def close(self) -> None:
-        """Let the other process know that nothing comes any more."""
+        """Tell the other process that nothing follows."""
         self._socket.close()
 
     def _exactly(self, length: int) -> bytes:

@@ -1,6 +1,6 @@
-"""The work of a decoder process: calls of formats whose libraries may end it.
+"""Runs in a decoder process: calls formats whose libraries may end it.
 
-It opens no connection: the process that started it is asked for what a format reads, and to write what it writes.
+It opens no connection: the process that started it reads and writes for the format.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from tidegate.readers.s3.store import ObjectStore
 
 __all__ = ["OUT_OF_MEMORY", "main"]
 
-IDLE_S = 60.0  # without a call, it ends: as Spark's own idle workers do
+IDLE_S = 60.0  # without a call, after which it ends as Spark's own idle workers do
 
 WATCH_MS = 50
-ASKED_FOR = 8  # times as much memory as may be used may be asked for
+ASKED_FOR = 8  # times the memory that may be used may be reserved
 OUT_OF_MEMORY = 83
 """The status of a process that took too much."""
 
@@ -58,17 +58,17 @@ def main(calls: int, others: Sequence[int]) -> None:
     """Perform calls until the other process is gone.
 
     calls: the descriptor of the socket by which they come.
-    others: of those by which other threads than this one ask for bytes.
+    others: the descriptors of the sockets by which other threads ask for bytes.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the other process knows what is to become of it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the other process decides when this one ends
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.meta_path.insert(0, _NoPandas())
-    watch = _Watch(calls)
+    watch = _MemoryGuard(calls)
     watch.start()
     channel = Channel(socket.socket(fileno=calls))
     spare: queue.LifoQueue[Channel] = queue.LifoQueue()
-    for each in others:
-        spare.put(Channel(socket.socket(fileno=each)))
+    for descriptor in others:
+        spare.put(Channel(socket.socket(fileno=descriptor)))
     channel.send(packed(READY))
     with contextlib.suppress(EOFError, OSError):
         while channel.arrives(IDLE_S):
@@ -78,12 +78,12 @@ def main(calls: int, others: Sequence[int]) -> None:
             watch.most_bytes = most_bytes
             _limit(resource.RLIMIT_DATA, ASKED_FOR * most_bytes)
             asking = _Asking(channel, spare, number, busy_s)
-            made = _made(asking, bucket, pickled, method, looks, ahead)
-            channel.send(_outcome(asking, merged(made) if method == "read" and len(looks) > 1 else made))
+            results = _made(asking, bucket, pickled, method, looks, ahead)
+            channel.send(_outcome(asking, merged(results) if method == "read" and len(looks) > 1 else results))
 
 
 class _NoPandas(MetaPathFinder):
-    """Keeps Arrow from importing pandas where it is there: that takes longer than all else, and 50 MB."""
+    """Keeps Arrow from importing pandas, which takes 50 MB and longer than everything else."""
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
         del path, target
@@ -92,7 +92,7 @@ class _NoPandas(MetaPathFinder):
 
 
 class _Asking:
-    """A call's words to the other process and its questions, by its number: threads may outlive the call."""
+    """Messages and questions of a call to the other process, with the call's number: threads may outlive the call."""
 
     def __init__(self, channel: Channel, spare: queue.LifoQueue[Channel], number: int, busy_s: float) -> None:
         self._channel, self._spare, self._number, self._busy_s = channel, spare, number, busy_s
@@ -122,18 +122,18 @@ class _Asking:
 
 
 class _AskedStore(ObjectStore):
-    """Has the bytes of one object that came with a call, and asks the other process for others, and to write.
+    """A store with the bytes of one object that came with a call; the other process reads other bytes, and writes.
 
-    number: of the look, which says what object it is.
+    number: of the look, which names the object.
     """
 
     def __init__(self, asking: _Asking, bucket: str, number: int, look: Look, ahead: bytes) -> None:
         super().__init__(None, bucket)  # type: ignore[arg-type]  # it asks no endpoint
         self._asking, self._number, self._look, self._bytes = asking, number, look, ahead
 
-    def fetch(self, found: S3Object, start: int, end: int) -> bytes:
-        if found != self._look.found:
-            raise ValueError(f"{found.key!r} is asked for in a look at {self._look.found.key!r}")
+    def fetch(self, obj: S3Object, start: int, end: int) -> bytes:
+        if obj != self._look.obj:
+            raise ValueError(f"{obj.key!r} is asked for in a look at {self._look.obj.key!r}")
         begin, ahead = self._look.begin, self._bytes
         if begin <= start and end <= begin + len(ahead):
             return ahead if (start, end) == (begin, begin + len(ahead)) else ahead[start - begin : end - begin]
@@ -151,38 +151,38 @@ def _format(pickled: bytes) -> Any:
 def _made(
     asking: _Asking, bucket: str, pickled: bytes, method: str, looks: Sequence[Look], ahead: bytes
 ) -> Iterator[Any]:
-    """Yield what a method of a format returns, or yields, of one object after the other."""
+    """Yield the results of a format's method for consecutive objects."""
     at = 0
     for number, look in enumerate(looks):
         store = _AskedStore(asking, bucket, number, look, ahead[at : at + look.size])
         at += look.size
         asking.grant_time()
-        made = getattr(replace(_format(pickled), store=store), method)(*look.arguments)
-        if hasattr(made, "__next__"):
-            yield from made
+        outcome = getattr(replace(_format(pickled), store=store), method)(*look.arguments)
+        if hasattr(outcome, "__next__"):
+            yield from outcome
         else:
-            yield made
+            yield outcome
 
 
-def _outcome(asking: _Asking, made: Iterator[Any]) -> bytes:
-    """Give the batches among what is made, and return what is left to say: all else that is."""
+def _outcome(asking: _Asking, outputs: Iterator[Any]) -> bytes:
+    """Send the batches among the results, and return a message with the other results."""
     results = []
     try:
-        for each in made:
-            if isinstance(each, pa.RecordBatch):
-                asking.give(each)
+        for output in outputs:
+            if isinstance(output, pa.RecordBatch):
+                asking.give(output)
             else:
-                results.append(each)
+                results.append(output)
         return packed(RETURNS, results)
     except Exception as problem:  # noqa: BLE001 - whoever asked raises it
         return packed(RAISES, *packed_error(problem))
 
 
-class _Watch(threading.Thread):
+class _MemoryGuard(threading.Thread):
     """Ends this process when the other one is gone, or when it has more memory than a call may take.
 
-    Not all libraries outlive being refused memory, and to ask for much and use little of it is harmless.  So what
-    counts is the resident memory.
+    Some libraries crash when memory is refused, and to reserve much and use little of it is harmless.  So the resident
+    memory counts.
     """
 
     def __init__(self, calls: int) -> None:
@@ -200,7 +200,7 @@ class _Watch(threading.Thread):
 
 
 def _resident_bytes() -> int:
-    """Return how much memory this process has of its own; 0 where that is not known."""
+    """Return the memory of this process in bytes; 0 if it is not known."""
     try:
         _, resident, shared, *_ = map(int, Path("/proc/self/statm").read_text().split())
     except OSError:
@@ -209,7 +209,7 @@ def _resident_bytes() -> int:
 
 
 def _limit(resource_number: int, wanted: int) -> None:
-    """Let no more of something be asked for than this; not every system heeds it."""
+    """Limit a resource; not every system enforces it."""
     _, most = resource.getrlimit(resource_number)
     wanted = min(wanted, sys.maxsize if most < 0 else most)
     with contextlib.suppress(ValueError, OSError):

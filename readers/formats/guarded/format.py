@@ -1,4 +1,4 @@
-"""A format that runs in a decoder process, so that an object which ends it is an error like any other."""
+"""Runs a format in a decoder process, so that an object that ends the process is an error like any other."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from tidegate.readers.s3.store import SMALL_BYTES, TAIL_BYTES
 
 __all__ = ["GuardedFormat"]
 
-OWN_BYTES = 768 << 20  # for what is fetched ahead, and a page of each column: more than most objects ever take
+OWN_BYTES = 768 << 20  # for bytes that were fetched ahead, and a page of each column: more than most objects ever take
 
 
 @dataclass(frozen=True)
 class GuardedFormat(ObjectFormat):
     """Reads what another format reads.
 
-    An object that ends a decoder process, keeps it busy without end, or asks for too much memory is corrupt.
+    An object that ends a decoder process, keeps it busy for ever, or takes too much memory is corrupt.
 
     inner: reads the end of an object first, as far as TAIL_BYTES, or all of one that it reads within SMALL_BYTES.
-    most_bytes: how much memory decoding an object may take beyond OWN_BYTES: maxDecompressedBytes.
+    most_bytes: the memory that decoding an object may take beyond OWN_BYTES: maxDecompressedBytes.
     """
 
     inner: TypedFormat
@@ -42,19 +42,19 @@ class GuardedFormat(ObjectFormat):
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
         """See ObjectFormat.infer."""
         return inferred_schema(
-            samples, lambda found: self._looked_at("infer", [(found, [found])])[0], self.inner.store.bucket
+            samples, lambda obj: self._looked_at("infer", [(obj, [obj])])[0], self.inner.store.bucket
         )
 
-    def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
+    def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
         """See ObjectFormat.survey."""
-        surveys = unseen_surveys(found, column, self.inner.chunk_bytes)
-        return self._looked_at("survey", [(found, found, column)])[0] if surveys is None else surveys
+        surveys = unseen_surveys(obj, column, self.inner.chunk_bytes)
+        return self._looked_at("survey", [(obj, obj, column)])[0] if surveys is None else surveys
 
     def survey_together(self, founds: Sequence[S3Object], column: str | None) -> list[list[ChunkSurvey]] | None:
         """See ObjectFormat.survey_together."""
-        if any(unseen_surveys(found, column, self.inner.chunk_bytes) is not None for found in founds):
+        if any(unseen_surveys(obj, column, self.inner.chunk_bytes) is not None for obj in founds):
             return None
-        surveys: list[list[ChunkSurvey]] = self._looked_at("survey", [(found, found, column) for found in founds])
+        surveys: list[list[ChunkSurvey]] = self._looked_at("survey", [(obj, obj, column) for obj in founds])
         return surveys
 
     def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -86,7 +86,7 @@ class GuardedFormat(ObjectFormat):
             batch.validate()
         except (pa.ArrowException, OSError, EOFError) as problem:
             address = self.inner.store.address(chunk.key)
-            raise CorruptDataError(f"what was decoded of {address} is no batch: {problem}") from None
+            raise CorruptDataError(f"the decoder process sent no valid batch of {address}: {problem}") from None
         return batch
 
     @cached_property
@@ -94,12 +94,12 @@ class GuardedFormat(ObjectFormat):
         return pickle.dumps(replace(self.inner, store=None))  # type: ignore[arg-type]  # the process has its own
 
     def _looked_at(self, method: str, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Return what a method returns of each object, which stands before the arguments."""
+        """Return the results of a method for each object, which is its first argument."""
         looks, ends = [], []
-        for found, *arguments in asked:
-            begin = max(0, found.size - TAIL_BYTES)
-            ends.append(self.inner.store.fetch(found, begin, found.size))
-            looks.append(Look(found, tuple(arguments), begin, len(ends[-1])))
+        for obj, *arguments in asked:
+            begin = max(0, obj.size - TAIL_BYTES)
+            ends.append(self.inner.store.fetch(obj, begin, obj.size))
+            looks.append(Look(obj, tuple(arguments), begin, len(ends[-1])))
         steps = self._run(method, looks, b"".join(ends), in_turn=True)
         try:
             next(steps)
@@ -112,13 +112,13 @@ class GuardedFormat(ObjectFormat):
         self, method: str, looks: Sequence[Look], ahead: bytes, *, in_turn: bool
     ) -> Generator[bytes, None, list[Any]]:
         """Call a method in a decoder process; errors name the first object."""
-        store, address = self.inner.store, self.inner.store.address(looks[0].found.key)
+        store, address = self.inner.store, self.inner.store.address(looks[0].obj.key)
         call = DecoderCall(store, self._pickled, OWN_BYTES + self.most_bytes, method, looks, ahead)
-        given = 0
+        ended = 0
         for fresh in (False, True):
             try:
                 with decoder(fresh=fresh, in_turn=in_turn) as process, closing(process.run(call)) as steps:
-                    for _ in range(given):  # the same again
+                    for _ in range(ended):  # the same again
                         next(steps, None)
                     while True:
                         try:
@@ -126,10 +126,10 @@ class GuardedFormat(ObjectFormat):
                         except StopIteration as returned:
                             results: list[Any] = returned.value
                             return results
-                        given += 1
+                        ended += 1
                         yield batch
             except DecoderEndedError as end:  # noqa: PERF203 - once or twice
-                # It may have died of what an earlier call did to its memory, or by somebody's hand.
+                # An earlier call may have damaged its memory, or somebody may have killed it.
                 if fresh or (end.is_first and end.kind != "killed"):
                     raise self._error(end, address) from None
             except MemoryError:
@@ -149,7 +149,7 @@ class GuardedFormat(ObjectFormat):
             case "busy":
                 return CorruptDataError(f"the object {address} keeps Arrow's reader busy ({end.cause})")
             case "silent":
-                return ConnectorError(f"the process that decodes {address} says nothing ({end.cause})")
+                return ConnectorError(f"the process that decodes {address} does not answer ({end.cause})")
             case _:
                 return CorruptDataError(f"the object {address} ends Arrow's reader ({end.cause})")
 

@@ -1,4 +1,4 @@
-"""The messages of a decoder process to its parent: JSON, since who decodes hostile bytes may tell anything."""
+"""The messages of a decoder process to its parent, as JSON: a process that decodes hostile bytes may send anything."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ GIVEN, IN_VAIN = b"given", b"in vain"
 _SHAPES: dict[str, tuple[type, ...]] = {
     READY: (),
     FETCH: (int, int, int, int),  # the numbers of the call and of the look, and the range
-    WRITE: (int, str, str),  # the number of the call, and where to
+    WRITE: (int, str, str),  # the number of the call, and the target
     BATCH: (),
     RETURNS: (list,),
     RAISES: (str, str),
@@ -47,25 +47,25 @@ _SHAPES: dict[str, tuple[type, ...]] = {
 
 
 class Look(NamedTuple):
-    """The object, or the part of one, that a call is to look at.
+    """The object, or the part of one, that a call looks at.
 
     arguments: of the method.
     begin: a position in the object.
     size: how many bytes of it come with the call from there on.
     """
 
-    found: S3Object
+    obj: S3Object
     arguments: tuple[Any, ...]
     begin: int
     size: int
 
 
 class AskedInVain(RuntimeError):  # noqa: N818 - it never leaves these two processes
-    """The other process could not fetch, or write; it knows why."""
+    """The other process could not fetch or write, and has the reason."""
 
 
 _ERRORS = (CorruptDataError, OptionError, ConnectorError, MemoryError, pa.ArrowException)
-"""Of these classes an error may be, of the first that fits; of another one no more than its sentence is told."""
+"""The classes of errors that are passed on, the first that fits; of other errors only the sentence is."""
 
 
 def packed(kind: str, *rest: Any) -> bytes:
@@ -74,7 +74,7 @@ def packed(kind: str, *rest: Any) -> bytes:
 
 
 def unpacked(data: bytes) -> tuple[Any, ...]:
-    """Return a message; raises MalformedMessageError if it is none."""
+    """Return a message; raises MalformedMessageError for other bytes."""
     try:
         kind, *rest = json.loads(data, object_hook=_unpacked)
         shape = _SHAPES[kind]
@@ -86,14 +86,14 @@ def unpacked(data: bytes) -> tuple[Any, ...]:
 
 
 def packed_error(problem: Exception) -> tuple[str, str]:
-    """Return an error as RAISES tells it."""
-    name = next((each.__name__ for each in _ERRORS if isinstance(problem, each)), "")
+    """Return an error as the message RAISES holds it."""
+    name = next((kind.__name__ for kind in _ERRORS if isinstance(problem, kind)), "")
     return name, str(problem) if name else f"{type(problem).__name__}: {problem}"
 
 
 def error_of(name: str, sentence: str) -> Exception:
-    """Return an error that RAISES tells; a RuntimeError for one of a class that is not expected."""
-    return next((each for each in _ERRORS if each.__name__ == name), RuntimeError)(sentence)
+    """Return the error in a message RAISES; a RuntimeError for one of an unexpected class."""
+    return next((kind for kind in _ERRORS if kind.__name__ == name), RuntimeError)(sentence)
 
 
 def _packed(value: Any) -> dict[str, Any]:
@@ -108,6 +108,6 @@ def _unpacked(packed_value: dict[str, Any]) -> pa.Schema | ChunkSurvey:
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(value)))
     start, end, rows, times, rows_without_time, exact, malformed_rows = value
     span = None if times is None else TimeRange(*times)
-    if {type(each) for each in (start, end, rows, rows_without_time, malformed_rows, *(span or ()))} != {int}:
+    if {type(number) for number in (start, end, rows, rows_without_time, malformed_rows, *(span or ()))} != {int}:
         raise TypeError("not all of a survey's numbers are whole")
     return ChunkSurvey(start, end, rows, span, rows_without_time, bool(exact), malformed_rows)

@@ -1,9 +1,8 @@
-"""Decoder processes: children in which formats run whose libraries may end the process.
+"""Decoder processes: children that run formats whose libraries may end the process.
 
 Arrow's readers of Parquet and ORC trust what they read.  Some damaged objects end the process, some ask for gigabytes,
-some keep the process busy for ever.  A child is started by exec when it is first needed, and used again.
-
-The ProcessPoolExecutor of Python bounds neither memory nor time of a call, and unpickles whatever a child says.
+some keep the process busy for ever.  A child is started by exec when it is first needed, and reused.  Python's
+ProcessPoolExecutor bounds neither memory nor time of a call, and unpickles anything that a child sends.
 """
 
 from __future__ import annotations
@@ -45,11 +44,11 @@ from tidegate.readers.s3.store import ObjectStore
 __all__ = ["DecoderCall", "DecoderEndedError", "DecoderProcess", "decoder"]
 
 START_S = 120.0  # until a process is ready
-BUSY_S = 120.0  # of CPU, so that no slow machine counts: one that takes more and tells nothing never will
-SILENT_S = 600.0  # one that takes no CPU either, and waits for no bytes: it sleeps for ever, or the machine does
+BUSY_S = 120.0  # of CPU, so that a slow machine does not count: a process that takes more without an answer is stuck
+SILENT_S = 600.0  # without CPU and without waiting for bytes: the process sleeps for ever, or the machine does
 MOST_AT_ONCE = max(2, min(4, os.cpu_count() or 1))  # for callers who wait for their turn
-END_S = 5.0  # until a process has ended that hung up
-SAID_BYTES = 4096  # of the last that a process says, the most that is looked at
+END_S = 5.0  # until a process that hung up has ended
+SAID_BYTES = 4096  # of a process's output: the last bytes that are looked at
 _PROGRAM = "import sys; sys.path[:] = {}; from tidegate.readers.formats.guarded.child import main; main({}, {})"
 _KILLED = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 
@@ -60,9 +59,9 @@ class DecoderEndedError(Exception):
     """A decoder process did not outlive a call.
 
     cause: such as ``signal SIGSEGV``.
-    kind: killed: by somebody else.  memory: there was not enough.  busy: it took BUSY_S, and nothing came of it.
-        silent: nothing came of it for SILENT_S.  crash: all else.
-    is_first: the call was the first one of its process, so that none before it can be the reason.
+    kind: killed: by somebody else.  memory: there was not enough.  busy: it took BUSY_S without an answer.  silent: it
+        gave no answer for SILENT_S.  crash: anything else.
+    is_first: the call was the first one of its process, so no earlier call can be the reason.
     """
 
     def __init__(self, cause: str, kind: EndKind, *, is_first: bool) -> None:
@@ -71,12 +70,12 @@ class DecoderEndedError(Exception):
 
 
 class DecoderCall(NamedTuple):
-    """A call of a format's method, for one object, or for one after the other.
+    """A call of a format's method, for one or several consecutive objects.
 
-    store: is asked for what the method reads and writes, also by other threads.
+    store: reads and writes for the method, also in other threads.
     pickled: the format, without its store.
     most_bytes: of memory that the process may take.
-    ahead: the bytes that come with the call, of one object after the other.
+    ahead: the bytes that come with the call, of consecutive objects.
     """
 
     store: ObjectStore
@@ -103,7 +102,7 @@ class _Running:
 class DecoderProcess:
     """A child that makes one call at a time.
 
-    is_usable: an attribute: it waits for a call, as far as is known.
+    is_usable: an attribute: it waits for a call, as far as known.
 
     Raises ConnectorError if it does not start.
     """
@@ -136,7 +135,7 @@ class DecoderProcess:
         self._said = self._held.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - close() closes it
         with ExitStack() as theirs:
             ends = []
-            for patience_s in (SILENT_S, *[None] * THREADS):  # silence ends all that threads wait for, too
+            for patience_s in (SILENT_S, *[None] * THREADS):  # silence ends the waits of threads, too
                 own, other = socket.socketpair()
                 self._channels.append(Channel(self._held.enter_context(own), patience_s))
                 ends.append(theirs.enter_context(other).fileno())
@@ -158,10 +157,10 @@ class DecoderProcess:
         return self._process.poll() is not None
 
     def run(self, call: DecoderCall) -> Generator[bytes, None, list[Any]]:
-        """Make a call: yield its batches, as messages of Arrow, and return what it returns of each object.
+        """Make a call: yield its batches, as messages of Arrow, and return its result for each object.
 
-        Raises what it raises, what the store raises, and DecoderEndedError.  Of an error that is no one of tidegate's
-        only the class is another: pa.ArrowException for Arrow's own, RuntimeError for all others.
+        Raises the errors of the method and of the store, and DecoderEndedError.  Errors that are not tidegate's change
+        their class: to pa.ArrowException for Arrow's own, to RuntimeError for others.
         """
         self._calls += 1
         running = self._running = _Running(call, self._calls)
@@ -171,13 +170,13 @@ class DecoderProcess:
         order = self._calls, call.store.bucket, call.pickled, call.most_bytes, BUSY_S, call.method, call.looks
         try:
             channel.send(pickle.dumps(order), call.ahead)
-            (told, *rest), data = self._receive(SILENT_S, call.most_bytes)
-            while told not in {RETURNS, RAISES}:
-                if told == BATCH:
+            (kind, *rest), data = self._receive(SILENT_S, call.most_bytes)
+            while kind not in {RETURNS, RAISES}:
+                if kind == BATCH:
                     yield data
                 else:
-                    channel.send(*self._answer((told, *rest), data))
-                (told, *rest), data = self._receive(SILENT_S, call.most_bytes)
+                    channel.send(*self._answer((kind, *rest), data))
+                (kind, *rest), data = self._receive(SILENT_S, call.most_bytes)
         except MalformedMessageError as problem:
             raise self._end_error(str(problem), "crash") from None
         except BlockingIOError:
@@ -185,19 +184,19 @@ class DecoderProcess:
         except (EOFError, OSError):
             raise self._ended() from None
         self._running, self.is_usable = None, True
-        if told == RETURNS:
+        if kind == RETURNS:
             results: list[Any] = rest[0]
             return results
-        # What could not be had, of which a library may have made an error of its own.
+        # The error of the store; a library may have turned it into its own.
         raise running.problem or error_of(*rest)
 
     def close(self) -> None:
-        """End it; nobody waits for what it was at."""
+        """End it; nobody waits for its call."""
         self.is_usable = False
         self._held.close()
 
     def disown(self) -> None:
-        """Let go of it in a forked process, whose child it is not: it ends when its own parent lets go, too."""
+        """Let go of it in a forked process: it is a child of the parent, and ends when the parent lets go, too."""
         for channel in self._channels:
             channel.close()
         self._said.close()
@@ -250,12 +249,12 @@ class DecoderProcess:
         if -status == signal.SIGXCPU:
             return self._end_error(f"no answer for {BUSY_S:g} s of CPU time", "busy")
         end = os.fstat(self._said.fileno()).st_size
-        told = os.pread(self._said.fileno(), SAID_BYTES, max(self._said_before, end - SAID_BYTES))
-        said = told.decode(errors="replace").strip()
+        output = os.pread(self._said.fileno(), SAID_BYTES, max(self._said_before, end - SAID_BYTES))
+        said = output.decode(errors="replace").strip()
         why = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
-        # As the runtime of C++ tells of an exception that nobody catches, or Python of one.
-        _, is_uncaught, what = said.rpartition("what():")
-        lines = (what.strip() if is_uncaught else said if status > 0 else "").splitlines()
+        # The runtime of C++ writes so of an uncaught exception, Python in its last line.
+        _, is_uncaught, cause = said.rpartition("what():")
+        lines = (cause.strip() if is_uncaught else said if status > 0 else "").splitlines()
         if lines:
             why = f"{why}: {lines[0 if is_uncaught else -1].strip()}"
         kind: EndKind = "killed" if -status in _KILLED else "crash"
@@ -267,7 +266,7 @@ class DecoderProcess:
         return DecoderEndedError(cause, kind, is_first=self._calls <= 1)
 
     def _status(self) -> int:
-        """Return how it ended: it has hung up."""
+        """Return how the process ended, once it has hung up."""
         try:
             return self._process.wait(END_S)
         except subprocess.TimeoutExpired:
@@ -282,14 +281,14 @@ def _asked(call: DecoderCall, kind: str, about: Sequence[Any], data: bytes) -> b
     look, start, end = about
     if end - start > call.most_bytes:
         raise MemoryError
-    return call.store.fetch(call.looks[look].found, start, end)
+    return call.store.fetch(call.looks[look].obj, start, end)
 
 
 @contextmanager
 def decoder(*, fresh: bool = False, in_turn: bool = False) -> Iterator[DecoderProcess]:
-    """Lend a decoder process of this one, which is kept for the next call unless it ended meanwhile.
+    """Lend a decoder process, which is kept for the next call unless it ended meanwhile.
 
-    fresh: one that was lent to nobody yet.
+    fresh: one that was never lent before.
     in_turn: wait while MOST_AT_ONCE are lent like this.
 
     Raises ConnectorError if none can be started.
@@ -339,7 +338,7 @@ class _Decoders:
             self._changed.notify()
 
     def _drop_ended(self) -> None:
-        for process in [each for each in self._idle if each.has_ended]:
+        for process in [idle for idle in self._idle if idle.has_ended]:
             self._idle.remove(process)
             process.close()
 
@@ -350,7 +349,7 @@ class _Decoders:
             process.close()
 
     def forget(self) -> None:
-        """Begin anew in a forked process, whose threads are gone: the children are another's."""
+        """Start again in a forked process: its threads are gone, and the children are its parent's."""
         for process in self._idle:
             process.disown()
         self._begin()

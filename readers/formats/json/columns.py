@@ -1,4 +1,4 @@
-"""Lines of flat JSON objects as Arrow columns, at memory speed; all other lines are for others to read."""
+"""Converts lines of flat JSON objects to Arrow columns, at memory speed; it leaves all other lines to JsonLines."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
 __all__ = ["FlatLines"]
 
 MOST_DIGITS = 18  # of a number that surely is an int64
-MOST_EXACT = 2**53  # up to here all integers are doubles
-POWERS = 10.0 ** np.arange(23)  # all that are doubles themselves
+MOST_EXACT = 2**53  # up to here all integers are exact as doubles
+POWERS = 10.0 ** np.arange(23)  # all powers that are exact as doubles
 SIMPLE_ESCAPES = np.zeros(256, np.uint8)
 SIMPLE_ESCAPES[np.frombuffer(b'"\\/bfnrt', np.uint8)] = np.frombuffer(b'"\\/\b\f\n\r\t', np.uint8)
-LOST = -1  # what a loop returns for a text that is none
+LOST = -1  # status of a loop for a broken text
 
 
 class FlatLines:
     """Makes tables of a schema from lines.
 
     schema: of columns that it ``takes``.
-    surplus: read no lines with a name that is no column.
+    surplus: do not read lines with a name that is no column.
     """
 
     def __init__(self, schema: pa.Schema, *, surplus: bool) -> None:
@@ -60,7 +60,7 @@ class FlatLines:
         return bool(schema.names) and all(field.type in _TYPES for field in schema)
 
     def table(self, data: bytes) -> pa.Table | None:
-        r"""Return a row for each line that is not blank; None: some line or value is odd, though perhaps valid.
+        r"""Return a row for each line that is not blank; None: a line or a value is odd, though perhaps valid.
 
         data: UTF-8; ends with ``\n``; less than 2 GiB.
         """
@@ -68,7 +68,7 @@ class FlatLines:
         tokens = self._tokenizer.tokens(text)
         if tokens is None:
             return None
-        columns = [_Column(*each) for each in zip(*tokens, strict=True)]
+        columns = [_Column(*parts) for parts in zip(*tokens, strict=True)]
         try:
             arrays = [_array(text, column, field.type) for column, field in zip(columns, self._schema, strict=True)]
         except pa.ArrowInvalid:
@@ -77,18 +77,18 @@ class FlatLines:
 
 
 class _Column(NamedTuple):
-    """Where the values of one column stand, by row; see Tokens.  found: a bit for each kind that came."""
+    """The tokens of one column, by row; see Tokens.  seen: a bit for each kind that occurs."""
 
     kinds: Bytes
     starts: Ints
     lengths: Ints
-    found: np.int32
+    seen: np.int32
 
 
 def _array(text: Bytes, column: _Column, kind: pa.DataType) -> pa.Array:
-    """Return the values of a column; raises ArrowInvalid for tokens that are none, or perhaps none, of this type."""
+    """Return the values of a column; raises ArrowInvalid for tokens that may not be of this type."""
     kinds, read, stored = _TYPES[kind]
-    if column.found & ~sum(1 << each for each in (NONE, *kinds)):
+    if column.seen & ~sum(1 << token for token in (NONE, *kinds)):
         raise pa.ArrowInvalid("a token of another kind")
     present = column.kinds != NONE
     validity = None if present.all() else _bits(present)
@@ -128,7 +128,7 @@ def _texts(text: Bytes, column: _Column) -> list[pa.Buffer]:
 def _gathered(text: Bytes, kinds: Bytes, starts: Ints, lengths: Ints) -> list[pa.Buffer]:
     """Return ends and bytes of texts as Arrow has them."""
     ends = np.zeros(len(kinds) + 1, np.int32)
-    gathered = np.empty(lengths.sum(), np.uint8)  # escapes are longer than what they say
+    gathered = np.empty(lengths.sum(), np.uint8)  # escapes are longer than their characters
     size = _gather(text, kinds, starts, lengths, ends, gathered)
     if size == LOST:
         raise pa.ArrowInvalid("half a surrogate pair")
@@ -142,12 +142,12 @@ _TYPES: Mapping[pa.DataType, tuple[tuple[int, ...], _Read, pa.DataType]] = {
     pa.string(): ((TEXT, ESCAPED), _texts, pa.string()),
     pa.bool_(): ((TRUE, FALSE), _booleans, pa.bool_()),
 }
-"""By type: which tokens are its values, what makes Arrow's buffers of them, and of which type."""
+"""By type: the tokens of its values, the loop that makes Arrow's buffers, and the type of these."""
 
 
 @compiled
 def _unsigned(text: Bytes, start: int, length: int) -> tuple[int, int, bool]:
-    """Return where the digits of a number begin and end, and whether it is negative."""
+    """Return begin and end of a number's digits, and whether it is negative."""
     negative = text[start] == MINUS
     return start + negative, start + length, negative
 
@@ -162,7 +162,7 @@ def _read_integers(text: Bytes, kinds: Bytes, starts: Ints, lengths: Ints, value
                 return False
             for index in range(at, stop):
                 value = value * 10 + (np.int64(text[index]) - ZERO)
-            if value < 0:  # one digit more goes round once, to what is negative
+            if value < 0:  # one more digit overflows once, to a negative number
                 return False
             if negative:
                 value = -value
@@ -174,10 +174,10 @@ def _read_integers(text: Bytes, kinds: Bytes, starts: Ints, lengths: Ints, value
 def _read_doubles(
     text: Bytes, kinds: Bytes, starts: Ints, lengths: Ints, values: npt.NDArray[np.float64], hard: Ints
 ) -> int:
-    """Fill in the doubles that follow from two exact ones, and in ``hard`` the rows of others; return their number.
+    """Fill in the doubles that follow from two exact ones, and in ``hard`` the other rows; return the number of these.
 
-    One product or quotient of two exact doubles is rounded rightly (Clinger, How to read floating point
-    numbers accurately, 1990).
+    One product or quotient of two exact doubles is rounded correctly (Clinger, How to read floating point numbers
+    accurately, 1990).
     """
     count = 0
     for row in range(len(kinds)):
@@ -210,7 +210,7 @@ def _read_doubles(
 
 @compiled
 def _gather(text: Bytes, kinds: Bytes, starts: Ints, lengths: Ints, ends: Ints, gathered: Bytes) -> int:
-    """Copy texts one behind the other, without their escapes; return their size, or LOST."""
+    """Copy texts one after the other, without their escapes; return their size, or LOST."""
     at = 0
     for row in range(len(kinds)):
         if kinds[row] == TEXT:
@@ -229,7 +229,7 @@ def _gather(text: Bytes, kinds: Bytes, starts: Ints, lengths: Ints, ends: Ints, 
 
 @compiled
 def _unescape(text: Bytes, start: int, stop: int, gathered: Bytes, at: int) -> int:
-    """Copy a text without its escapes; return where it ends, or LOST where half of a surrogate pair stands alone."""
+    """Copy a text without its escapes; return its end, or LOST for half of a surrogate pair."""
     while start < stop:
         byte = text[start]
         start += 1
@@ -267,7 +267,7 @@ def _code_unit(text: Bytes, at: int) -> int:
 
 @compiled
 def _encode(point: int, gathered: Bytes, at: int) -> int:
-    """Write a code point as UTF-8 and return where it ends."""
+    """Write a code point as UTF-8 and return its end."""
     if point < 0x80:
         gathered[at] = point
         return at + 1

@@ -1,4 +1,4 @@
-"""JSON lines: objects that hold a JSON object per line, cut into chunks at any byte."""
+"""Cuts and reads objects of JSON lines, at any byte."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["JsonFormat"]
 
 BLOCK_BYTES = 8 << 20
 SAMPLE_BYTES = 1 << 20
-INT64_DIGITS = 19  # from so many on, a number may be too large
+INT64_DIGITS = 19  # from here on, a number may be too large
 LARGEST_DECIMAL = 38  # digits
 
 
@@ -41,11 +41,11 @@ LARGEST_DECIMAL = 38  # digits
 class JsonFormat(ObjectFormat):
     r"""Reads JSON lines (https://jsonlines.org) in UTF-8, plain or compressed.
 
-    store: where the objects are.
-    unit: what event times count; None: they are texts in ISO 8601.
+    store: of the objects.
+    unit: of event times; None: they are texts in ISO 8601.
     chunk_bytes: how large a chunk may be; at least 1.
-    bad_records: what becomes of lines that are no JSON object, and of values that do not fit.
-    read_times: how the event-time column is read, where rows are told apart by that; None: it need not be read.
+    bad_records: the policy for lines that are no JSON object, and for values that do not fit.
+    read_times: the event-time column as it is read, if rows are selected by it; None: it need not be read.
 
     Plain objects are cut at any byte; a line belongs to the chunk that holds its first byte.
     Compressed ones (by their suffix: .gz, .zst, .bz2, .lz4) are one chunk each.  Lines end with
@@ -61,10 +61,9 @@ class JsonFormat(ObjectFormat):
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
         """Return the columns of the first MiB of every sample, with types that Spark has.
 
-        Integers are int64, greater ones decimals; numbers with a fraction or an exponent are doubles;
-        dates and times stay strings, as does what has several types, or is null everywhere.  The
-        columns are in alphabetical order, nested ones too, as by Spark; where lines are malformed and kept,
-        the column of corrupt records is among them.
+        Integers are int64, greater ones decimals; numbers with a fraction or an exponent are doubles; dates and times
+        stay strings, as do columns of several types, and those that are always null.  The columns are in alphabetical
+        order, also nested ones, as in Spark.  If malformed lines are kept, the column of corrupt records is among them.
         """
         shape = _Shape()
         policy = self.bad_records
@@ -83,13 +82,13 @@ class JsonFormat(ObjectFormat):
                     break  # the stream of a compressed one goes on
         return pa.schema(shape.fields())
 
-    def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
+    def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
         """Cut an object into chunks, and find their times, as survey_lines does.
 
-        Malformed lines that do not end the query are rows that need no time.  With ``read_times`` the times are
-        those of the rows that ``read`` yields.
+        Malformed lines that do not end the query need no time.  With ``read_times`` the times are those of the rows
+        that ``read`` yields.
 
-        Raises OptionError where event times are numbers and there is no unit.
+        Raises OptionError if event times are numbers and there is no unit.
         """
 
         def look(item: LineObject, start: int, end: int) -> Iterator[SeenLines]:
@@ -100,21 +99,20 @@ class JsonFormat(ObjectFormat):
                 probe = _ReadProbe(item.name, self.read_times, self.bad_records)
             return map(probe.seen, item.blocks(start, end, BLOCK_BYTES))
 
-        return survey_lines(LineObject(self.store, found), None if column is None else look, self.chunk_bytes)
+        return survey_lines(LineObject(self.store, obj), None if column is None else look, self.chunk_bytes)
 
     def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a chunk, as Spark's JSON reader takes them into ``schema``.
+        """Yield the rows of a chunk as Spark's JSON reader reads them into ``schema``.
 
-        Strings are parsed where the schema says timestamp, date, decimal or binary (Base64); a time
-        without a zone is UTC, a number is one in seconds.  A string column takes any other JSON as
-        its text.  Of keys that come twice, the last one counts.
+        Strings are parsed for columns of timestamps, dates, decimals and binary (Base64); a time without a zone is UTC,
+        and a number counts seconds.  A string column takes any other JSON as its text.  If a key comes twice, the last
+        one counts.
 
         A batch holds at most 16 MiB, unless a single row is larger.  Some 16 MiB of text are in
         memory at once, or the longest line if that is longer, which may be 256 MiB at most.
 
-        Raises CorruptDataError, which names the object and where the line begins, for a line that is
-        no JSON object or does not fit the schema, where that ends the query; OptionError for a type that
-        JSON cannot be read as.
+        Raises CorruptDataError if a bad line ends the query: it is no JSON object, or does not fit the schema.  The
+        error names the object and the offset of the line.  Raises OptionError for a type that JSON cannot be read as.
         """
         with self.bad_records.of_chunk(self.store, chunk, schema) as records:
             lines = _lines_into(records.data_schema, records.rescues)
@@ -125,9 +123,9 @@ class JsonFormat(ObjectFormat):
                 yield from lines.batches(records, block)
 
     def read_together(self, chunks: Sequence[Chunk], schema: pa.Schema) -> list[pa.RecordBatch] | None:
-        """See ObjectFormat.read_together: all lines as one text, if none of them is odd, as pyarrow.json reads it.
+        """See ObjectFormat.read_together: all lines are one text to pyarrow.json, if none of them is odd.
 
-        For an object of 10 KB, that begins to read costs four times what reading does.
+        For an object of 10 KB, to begin reading takes four times as long as to read.
         """
         texts: list[bytes] = []
         size = 0
@@ -148,7 +146,7 @@ def _ended(text: bytes) -> bytes:
 
 @functools.lru_cache(maxsize=8)
 def _lines_into(schema: pa.Schema, surplus: bool) -> JsonLines:
-    """Return what makes batches of a schema; it is dear next to the lines of a small object."""
+    """Return the JsonLines of a schema; making one takes longer than reading a small object."""
     return JsonLines(schema, surplus=surplus)
 
 
@@ -159,7 +157,7 @@ def _corrupt(name: str, offset: int, problem: MalformedError) -> CorruptDataErro
 class _Probe:
     """Finds the event times of lines.
 
-    fails: whether a malformed one ends the query; else it is a row of which no time is expected.
+    fails: whether a malformed line ends the query; otherwise it is a row that needs no time.
     """
 
     def __init__(self, name: str, column: str, unit: TimeUnit | None, *, fails: bool) -> None:
@@ -188,7 +186,7 @@ class _Probe:
 
 
 class _ReadProbe:
-    """Finds the event times that the rows of lines have once they are read."""
+    """Finds the event times of lines as they are read into rows."""
 
     def __init__(self, name: str, column: TimeColumn, policy: BadRecordPolicy) -> None:
         self._name, self._column, self._policy = name, column, policy
@@ -214,8 +212,8 @@ class _ReadProbe:
         return SeenLines(len(block.data), self._column.times(pa.array(values, self._column.type)), bad)
 
     def _record(self, line: bytes) -> dict[str, object]:
-        """Return what json_object does, or sooner a single column as it has it."""
-        if len(self._column.names) > 1:  # what stands beside the times may be what does not fit
+        """Return the result of json_object, or faster only a single column of it."""
+        if len(self._column.names) > 1:  # values beside the times may not fit
             return json_object(line)
         node = _node(line, self._column.names)
         if type(node) is int:
@@ -226,11 +224,11 @@ class _ReadProbe:
 
 
 def _node(line: bytes, path: Sequence[str]) -> object:
-    """Return what is at a path in a line, as orjson or json_object has it; None: nothing."""
+    """Return the value at a path in a line, as orjson or json_object returns it; None: there is none."""
     node: object
     try:
         node = orjson.loads(line)
-    except orjson.JSONDecodeError:  # perhaps only one of NaN, which Spark takes, too
+    except orjson.JSONDecodeError:  # perhaps only because of NaN, which Spark takes, too
         node = None
     if isinstance(node, dict):
         require_shallow(line, node)
@@ -248,18 +246,18 @@ def _inner(node: object, path: Sequence[str]) -> object:
 
 
 def _times(values: list[object], unit: TimeUnit) -> pa.Int64Array:
-    """Return times in milliseconds, rounded down; null for what is no time."""
+    """Return times in milliseconds, rounded down; null for values that are no time."""
     if unit == "iso8601":
         try:
-            found = pa.array(values, pa.string()).cast(pa.timestamp("ms", "UTC"))
+            times = pa.array(values, pa.string()).cast(pa.timestamp("ms", "UTC"))
         except (pa.ArrowInvalid, pa.ArrowTypeError):  # no text, no zone, finer than milliseconds ...
             return value_times(values, unit)
-        return found.view(pa.int64())
+        return times.view(pa.int64())
     return value_times(values, unit)
 
 
 class _Shape:
-    """What a value looked like wherever it was seen."""
+    """The types of a value in all places where it was seen."""
 
     def __init__(self) -> None:
         self._kinds: set[type] = set()
@@ -307,6 +305,6 @@ class _Shape:
 
 
 def _digits(number: Whole) -> int:
-    """Return how many digits a number has; of one of 19 that fits into an int64, one less."""
+    """Return the number of digits; 18 for 19 digits that fit into an int64."""
     digits = len(number.lstrip("-"))
     return digits - 1 if digits == INT64_DIGITS and -(2**63) <= int(number) < 2**63 else digits

@@ -1,7 +1,7 @@
-"""Lines of JSON as Arrow batches of a schema.
+"""Converts lines of JSON to Arrow batches of a schema.
 
-Most lines are read a block at once: flat objects by loops of our own, nested ones by pyarrow.json.  What these
-cannot read as Spark does, or would read wrongly, is taken line by line, to the same values.
+Most lines are read a block at once: flat objects by loops of our own, nested ones by pyarrow.json.  Lines that these
+cannot read, or would not read as Spark does, are read one by one, to the same values.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ __all__ = ["BATCH_BYTES", "JsonLines"]
 
 BATCH_BYTES = 16 << 20
 _CAREFUL_BYTES = 64 << 10
-_LARGE_BYTES = 2 << 20  # text for which it pays to import Numba, 0.3 s
-# As a value of its own, also in quotes, and written with escapes; identifiers such as 1e-20 of a UUID are none.
+_LARGE_BYTES = 2 << 20  # of text from which on it pays to import Numba, 0.3 s
+# As a value of its own, also in quotes or with escapes, but not as a part of an identifier such as a UUID with 1e-20.
 _LONG_FRACTION = re.compile(rf"""(?:{LONG_FRACTION})[0-9]*[\s,}}\]"eE]|\\u00(?:2[dDeE]|3[0-9]|[46]5)""".encode())
 _NEWLINE, _RETURN, _OPENING, _CLOSING = b"\n\r{}"
 
@@ -43,13 +43,13 @@ _NEWLINE, _RETURN, _OPENING, _CLOSING = b"\n\r{}"
 class JsonLines:
     """Makes batches of the columns of a schema from lines.
 
-    surplus: tell what is no column of the schema, for the rescued-data column.
+    surplus: report values that are in no column of the schema, for the rescued-data column.
 
     Raises OptionError for a type that JSON cannot be read as.
     """
 
     def __init__(self, schema: pa.Schema, *, surplus: bool = False) -> None:
-        # Whether a field may be null is judged once it is read.
+        # Nulls are checked after reading.
         self._fields = [pa.field(field.name, _nullable(field.type)) for field in schema]
         self._convert = record_converter(schema, surplus=surplus)
         self._row_bytes = sum(_width(field.type) for field in self._fields)
@@ -60,7 +60,7 @@ class JsonLines:
         self._raw = None if any(kind is None for _, kind in raw) else pa.schema(raw)
 
     def batches(self, records: ChunkRecords, block: LineBlock) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a block, in order; no batch is larger than BATCH_BYTES but one of a single row.
+        """Yield the rows of a block, in order; no batch is larger than BATCH_BYTES unless it has a single row.
 
         records: of the chunk that the block is from.
         """
@@ -70,7 +70,7 @@ class JsonLines:
                     yield from _bounded(batch)
 
     def plain_batches(self, records: ChunkRecords, data: bytes) -> list[pa.RecordBatch] | None:
-        """Return the rows of whole lines as ``batches`` yields them; None: some have to be looked at one by one."""
+        """Return the rows of whole lines as ``batches`` yields them; None: some have to be read one by one."""
         batches: list[pa.RecordBatch] = []
         for part in self._parts(LineBlock(0, data)):
             batch = self._plain(part)
@@ -83,7 +83,7 @@ class JsonLines:
         return batches
 
     def _parts(self, block: LineBlock) -> Iterator[LineBlock]:
-        # As if all columns were missing: then next to no text makes many bytes.
+        # As if all columns were missing: then very short lines make many bytes.
         rows = block.data.count(b"\n") + 1
         return _parts(block, 1 + (rows * self._row_bytes + len(block.data)) // BATCH_BYTES)
 
@@ -92,7 +92,7 @@ class JsonLines:
         if batch is not None:
             yield records.batch(batch)
         elif self._raw is not None and len(block.data) > _CAREFUL_BYTES:
-            # One odd line is not to slow down all the others.
+            # One odd line must not slow down all the others.
             for part in _parts(block, 1 + len(block.data) // _CAREFUL_BYTES):
                 quick = self._quick(part.data)
                 yield self._careful(records, part) if quick is None else records.batch(quick)
@@ -101,11 +101,11 @@ class JsonLines:
 
     def _plain(self, block: LineBlock) -> pa.RecordBatch | None:
         batch = self._quick(block.data)
-        # Perhaps there are only blank lines, or blanks around.
+        # There may be only blank lines, or blanks around.
         return self._quick(b"\n".join(line for _, line in lines_of(block))) if batch is None else batch
 
     def _quick(self, data: bytes) -> pa.RecordBatch | None:
-        """Return the rows as whole columns; None: some line has to be looked at by itself."""
+        """Return the rows as whole columns; None: some lines have to be read one by one."""
         if self._raw is None or (self._has_decimals and _LONG_FRACTION.search(data)) or not _is_utf8(data):
             return None
         try:
@@ -123,7 +123,7 @@ class JsonLines:
         return batch
 
     def _flat(self, data: bytes, raw: pa.Schema) -> pa.Table | None:
-        """Return the rows as FlatLines reads them; None: it cannot, or they are too few for its start."""
+        """Return the rows as FlatLines reads them; None: it cannot, or there are too few to pay for its start."""
         if len(data) < _LARGE_BYTES or not data.endswith(b"\n"):
             return None
         from tidegate.readers.formats.json.columns import FlatLines
@@ -135,7 +135,7 @@ class JsonLines:
         return self._flat_lines.table(data)
 
     def _nested(self, data: bytes, raw: pa.Schema) -> pa.Table | None:
-        """Return the rows as pyarrow.json reads them; None: it cannot, or might not read one row a line."""
+        """Return the rows as pyarrow.json reads them; None: it cannot, or may not read one row from each line."""
         lines = _objects(data)
         if not lines:
             return None
@@ -150,32 +150,32 @@ class JsonLines:
 
     def _careful(self, records: ChunkRecords, block: LineBlock) -> pa.RecordBatch:
         """Return the rows, read line by line; raises CorruptDataError for the first bad line that ends the query."""
-        told = records.begin_batch()
+        batch_records = records.begin_batch()
         rows: list[dict[str, object]] = []
         for offset, line in lines_of(block):
             try:
                 row = self._convert(json_object(line))
-                told.good()
+                batch_records.good()
             except MalformedError as problem:
-                if not told.take(offset, line, str(problem), malformed=True):
+                if not batch_records.take(offset, line, str(problem), malformed=True):
                     continue
                 row = {}
             except MisfitError as misfit:
                 row = misfit.partial
                 texts = {name: json_text(rest) for name, rest in misfit.rest.items()} if records.rescues else None
-                if not told.take(offset, line, self._reason(misfit), rescued=texts):
+                if not batch_records.take(offset, line, self._reason(misfit), rescued=texts):
                     continue
             rows.append(row)
-        return records.batch(pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct(self._fields))), told)
+        return records.batch(pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct(self._fields))), batch_records)
 
     def _reason(self, misfit: MisfitError) -> str | None:
-        """Return which column a line does not fit; None: it has nothing but surplus."""
+        """Return the column that a line does not fit; None: it only has surplus."""
         bad = next((field for field in self._fields if field.name in misfit.rest), None)
         return bad and f"has no {bad.type} in {bad.name!r}"
 
     def _batch_of(self, arrays: list[pa.Array], rows: int) -> pa.RecordBatch:
         if not arrays:
-            # Only so do rows without columns keep their number.
+            # Rows without columns keep their number only so.
             return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(self._fields))
 
@@ -183,9 +183,9 @@ class JsonLines:
 def _objects(data: bytes) -> int:
     """Return the number of lines if each begins with ``{`` and ends with ``}``, else 0.
 
-    Between ``}`` and ``{`` JSON has a comma, so then no value goes on in the next line, and as many
-    rows as lines mean one a line: pyarrow.json also takes several values in a line, and one in
-    several lines.  It crashes where the first value is null (apache/arrow#47409).
+    JSON has a comma between ``}`` and ``{``, so no value goes on in the next line.  So as many rows as lines mean one
+    row a line.  pyarrow.json also takes several values in a line, and one in several lines.  It crashes where the first
+    value is null (apache/arrow#47409).
     """
     text = np.frombuffer(data, np.uint8)
     breaks = np.flatnonzero(text == _NEWLINE)
@@ -193,7 +193,7 @@ def _objects(data: bytes) -> int:
     ends = np.concatenate((breaks, [len(data)]))
     if data.endswith(b"\n"):
         begins, ends = begins[:-1], ends[:-1]
-    # A blank line has neither; of one at the very beginning, the last byte of all is looked at.
+    # A blank line has neither; for one at the very beginning, index -1 is the last byte of all.
     if not data or (text[begins] != _OPENING).any():
         return 0
     last = text[ends - 1]
@@ -256,7 +256,7 @@ def _width(kind: pa.DataType) -> int:
 
 
 def _raw(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type as which pyarrow.json is to read what becomes one of ``kind``; None: it cannot."""
+    """Return the type as which pyarrow.json reads a column of ``kind``; None: it cannot."""
     if pa.types.is_struct(kind):
         raw = [(field.name, _raw(field.type)) for field in kind]
         return None if any(inner is None for _, inner in raw) else pa.struct(raw)
@@ -265,12 +265,12 @@ def _raw(kind: pa.DataType) -> pa.DataType | None:
         return inner and pa.list_(pa.field(kind.value_field.name, inner))
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_binary(kind):
         return pa.string()
-    # Any value is no null to Arrow, and to Spark it is.
+    # To Spark any value of a null column is null, to Arrow none is.
     return None if pa.types.is_map(kind) or pa.types.is_null(kind) else kind
 
 
 def _parsed(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return a column of the type's raw type as one of the type; raises ArrowInvalid where a text is none."""
+    """Return a column of the raw type as one of the type; raises ArrowInvalid for a text that does not fit."""
     if column.type == kind:
         return column
     if pa.types.is_struct(kind):

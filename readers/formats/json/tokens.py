@@ -1,10 +1,10 @@
-"""Lines of JSON cut into tokens: where in the text the values of some columns stand, and what they are.
+"""Cuts lines of JSON into tokens: the kinds and the positions of the values of some columns.
 
-A compiled loop walks over lines that hold one flat object each, by the grammar of RFC 8259.  It gives up at
-whatever else it meets, valid or not.
+A compiled loop walks over lines that hold one flat object each, by the grammar of RFC 8259.  It gives up at anything
+else, valid or not.
 
-Tried: pyarrow.json 26 refuses a number for a column of strings, and a key that comes twice.  One line that is bad fails
-the whole block.  It says of no value where in the text that stands, which Spark's rules for strings need.
+Tried: pyarrow.json 26 refuses a number for a column of strings, and a key that comes twice.  One bad line fails the
+whole block.  It tells no positions of values in the text, which Spark's rules for strings need.
 """
 
 from __future__ import annotations
@@ -47,31 +47,31 @@ Ints: TypeAlias = "npt.NDArray[np.int32]"
 NONE, WHOLE, NUMBER, TEXT, ESCAPED, TRUE, FALSE = range(7)
 """Kinds of tokens: null or nothing; an integer, any other number; a text without escapes, and with; true, false."""
 
-ODD = -1  # what a loop returns where it gives up
+ODD = -1  # status of a loop that gave up
 UNKNOWN, UNSEEN = -1, -2  # no column, no name
-MOST_NAMES = 1024  # of a line whose columns are remembered
+MOST_NAMES = 1024  # of a line; their columns are remembered
 TAB, RETURN, SPACE, QUOTE, PLUS, COMMA, MINUS, POINT, ZERO, NINE, COLON = b'\t\r "+,-.09:'
 OPENING, CLOSING, BACKSLASH, NEWLINE, LETTER_U, LETTER_E = b"{}\\\nue"
 
 
 class Tokens(NamedTuple):
-    """Where the values of columns stand.
+    """The kinds and positions of the values of columns.
 
     kinds, starts, lengths: by column and row; a text's without its quotes, meaningless for NONE.
-    found: by column, a bit for each kind that came.
+    seen: by column, a bit for each kind that occurs.
     """
 
     kinds: Bytes
     starts: Ints
     lengths: Ints
-    found: Ints
+    seen: Ints
 
 
 class Tokenizer:
     """Finds the values of columns.
 
     names: of the columns, as lines name them.
-    surplus: give up where a line has another name.
+    surplus: give up at a line with another name.
     """
 
     def __init__(self, names: Sequence[str], *, surplus: bool) -> None:
@@ -83,14 +83,14 @@ class Tokenizer:
     def tokens(self, text: Bytes) -> Tokens | None:
         r"""Return the values of lines; None: they are not all flat objects, one a line, each name at most once.
 
-        text: ends with ``\n``; less than 2 GiB.  Whether it is UTF-8 is not looked at.
+        text: ends with `` ``; less than 2 GiB.  Not checked to be UTF-8.
         """
         columns, rows = len(self._ends) - 1, int(np.count_nonzero(text == NEWLINE))
         kinds = np.zeros((columns, rows), np.uint8)
         starts, lengths = np.empty((columns, rows), np.int32), np.zeros((columns, rows), np.int32)
-        found = np.zeros(columns, np.int32)
-        read = _tokenize(text, self._names, self._ends, self._surplus, kinds, starts, lengths, found)
-        return None if read == ODD else Tokens(kinds[:, :read], starts[:, :read], lengths[:, :read], found)
+        seen = np.zeros(columns, np.int32)
+        read = _tokenize(text, self._names, self._ends, self._surplus, kinds, starts, lengths, seen)
+        return None if read == ODD else Tokens(kinds[:, :read], starts[:, :read], lengths[:, :read], seen)
 
 
 @compiled
@@ -102,11 +102,11 @@ def _tokenize(  # noqa: C901, PLR0911, PLR0912, PLR0917 - Numba takes positions,
     kinds: Bytes,
     starts: Ints,
     lengths: Ints,
-    found: Ints,
+    seen: Ints,
 ) -> int:
     """Fill in the tokens and return how many objects there are, or ODD.
 
-    Nothing ever steps over a line's end but the loop over lines, so that no other end has to be looked for.
+    Only the loop over lines steps past a line's end, so other loops need not look for an end.
     """
     layout = np.empty((MOST_NAMES, 3), np.int32)  # of the line before: start, length and column of each name
     layout[:, 2] = UNSEEN
@@ -141,7 +141,7 @@ def _tokenize(  # noqa: C901, PLR0911, PLR0912, PLR0917 - Numba takes positions,
                 kinds[column, row] = kind
                 starts[column, row] = start
                 lengths[column, row] = stop - start
-                found[column] |= 1 << kind
+                seen[column] |= 1 << kind
             elif surplus:
                 return ODD
             member += 1
@@ -168,9 +168,9 @@ def _after_blanks(text: Bytes, at: int) -> int:
 
 @compiled
 def _name(text: Bytes, start: int, names: Bytes, name_ends: Ints, layout: Ints, member: int) -> tuple[int, int]:
-    """Return the column of a name, or UNKNOWN, and where its closing quote is; ODD if it has none, or escapes."""
+    """Return the column of a name, or UNKNOWN, and the place of its closing quote; ODD without one, or with escapes."""
     if member < MOST_NAMES:
-        # Mostly it is the one at the same place in the line before.
+        # Mostly it is the name at the same place in the line before.
         length, column = layout[member, 1], layout[member, 2]
         if column != UNSEEN and _same(text, start, text, layout[member, 0], length) and text[start + length] == QUOTE:
             return column, start + length
@@ -178,10 +178,10 @@ def _name(text: Bytes, start: int, names: Bytes, name_ends: Ints, layout: Ints, 
     if end == ODD or escaped:
         return UNKNOWN, ODD
     length, column = end - start, UNKNOWN
-    for each in range(len(name_ends) - 1):
-        begin = name_ends[each]
-        if name_ends[each + 1] - begin == length and _same(text, start, names, begin, length):
-            column = each
+    for index in range(len(name_ends) - 1):
+        begin = name_ends[index]
+        if name_ends[index + 1] - begin == length and _same(text, start, names, begin, length):
+            column = index
             break
     if member < MOST_NAMES:
         layout[member, 0] = start
@@ -191,16 +191,16 @@ def _name(text: Bytes, start: int, names: Bytes, name_ends: Ints, layout: Ints, 
 
 
 @compiled
-def _same(one: Bytes, start: int, other: Bytes, begin: int, length: int) -> bool:
+def _same(left: Bytes, start: int, other: Bytes, begin: int, length: int) -> bool:
     for index in range(length):  # noqa: SIM110 - Numba has no all()
-        if one[start + index] != other[begin + index]:
+        if left[start + index] != other[begin + index]:
             return False
     return True
 
 
 @compiled
 def _value(text: Bytes, at: int) -> tuple[int, int, int, int]:
-    """Return the kind of the value that begins here, its start and end, and what is behind it; or ODD as its kind."""
+    """Return the kind of the value that begins here, its start and end, and the place after it; ODD is a kind, too."""
     first = text[at]
     if first == QUOTE:
         end, escaped = _text_end(text, at + 1)
@@ -210,7 +210,7 @@ def _value(text: Bytes, at: int) -> tuple[int, int, int, int]:
         end, whole = _number_end(text, at)
         kind = ODD if end == ODD else WHOLE if whole else NUMBER
         return kind, at, end, end
-    # The line's end is in no word, so nothing is compared beyond it.
+    # No word contains a line's end, so nothing is compared beyond it.
     if _same(text, at, _NULL, 0, len(_NULL)):
         return NONE, at, at, at + len(_NULL)
     if _same(text, at, _TRUE, 0, len(_TRUE)):
@@ -225,7 +225,7 @@ _NULL, _TRUE, _FALSE = (np.frombuffer(word, np.uint8) for word in (b"null", b"tr
 
 @compiled
 def _text_end(text: Bytes, at: int) -> tuple[int, bool]:
-    """Return where the closing quote of a text is, and whether it holds escapes; ODD if it is none."""
+    """Return the position of a text's closing quote, and whether it holds escapes; ODD if it is no text."""
     escaped = False
     while text[at] != QUOTE:
         if text[at] < SPACE:
@@ -249,7 +249,7 @@ _ESCAPES = np.isin(np.arange(256), np.frombuffer(b'"\\/bfnrt', np.uint8))
 
 @compiled
 def hex_digit(byte: int) -> int:
-    """Return what a hexadecimal digit counts, or ODD."""
+    """Return the value of a hexadecimal digit, or ODD."""
     if ZERO <= byte <= NINE:
         return int(byte) - ZERO
     lower = int(byte) | 0x20
@@ -258,7 +258,7 @@ def hex_digit(byte: int) -> int:
 
 @compiled
 def _number_end(text: Bytes, at: int) -> tuple[int, bool]:
-    """Return where a number ends, and whether it is an integer; ODD if it is none."""
+    """Return the end of a number, and whether it is an integer; ODD if it is no number."""
     if text[at] == MINUS:
         at += 1
     whole = True

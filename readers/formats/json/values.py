@@ -1,4 +1,4 @@
-"""JSON values as Spark's JSON reader takes them into columns (Spark: JacksonParser)."""
+"""Converts JSON values as Spark's JSON reader does (Spark: JacksonParser)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 _LONGEST_INT64 = 20  # characters
-DEEPEST = 200  # so that what calls itself for each value inside another stays within Python's limit of calls
+DEEPEST = 200  # levels; recursion then stays within Python's limit
 _TOO_DEEP = "is no JSON object that can be read: it is nested too deeply"
 _NOT_FINITE = {"NaN", "Infinity", "+Infinity", "-Infinity", "+INF", "-INF"}
 
@@ -46,20 +46,20 @@ class Whole(str):
 
 
 class Real(str):
-    """Any other number, NaN and the infinities included."""
+    """Any other number, also NaN and the infinities."""
 
     __slots__ = ()
 
 
 class MalformedError(ValueError):
-    """A line that is no JSON object; it says why, without what the line holds."""
+    """A line is no JSON object; the message tells why, without the line's content."""
 
 
 class MisfitError(ValueError):
     """A value that a column's type does not take.
 
-    partial: what it takes of it; None: nothing.
-    rest: what it does not; None: the value as a whole.
+    partial: the part that fits; None: none.
+    rest: the part that does not fit; None: the whole value.
     """
 
     def __init__(self, partial: Any = None, rest: Any = None) -> None:
@@ -69,30 +69,30 @@ class MisfitError(ValueError):
 def json_object(line: bytes) -> dict[str, Any]:
     """Return a line as a JSON object whose numbers are texts; see plain_value.
 
-    Raises MalformedError if it is none.
+    Raises MalformedError if it is no JSON object.
     """
-    what = "is no JSON object"
+    clause = "is no JSON object"
     try:
         node = json.loads(line.decode(), parse_int=Whole, parse_float=Real, parse_constant=Real)
     except UnicodeDecodeError as error:
-        raise MalformedError(f"{what}: its byte {error.start} is not UTF-8") from None
+        raise MalformedError(f"{clause}: its byte {error.start} is not UTF-8") from None
     except json.JSONDecodeError as error:
-        raise MalformedError(f"{what}: {error.msg} at its character {error.pos}") from None
+        raise MalformedError(f"{clause}: {error.msg} at its character {error.pos}") from None
     except RecursionError:
         raise MalformedError(_TOO_DEEP) from None
     if not isinstance(node, dict):
-        raise MalformedError(what)
+        raise MalformedError(clause)
     require_shallow(line, node)
     return node
 
 
 def require_shallow(line: bytes, node: Any) -> None:
-    """Raise MalformedError if ``node``, which a line holds, is nested more than DEEPEST deep."""
+    """Raise MalformedError if ``node`` of a line is nested more than DEEPEST deep."""
     if line.count(b"{") + line.count(b"[") <= DEEPEST:
         return
     level = [node]
     for _ in range(DEEPEST):
-        inside = (each.values() if isinstance(each, dict) else each for each in level)
+        inside = (inner.values() if isinstance(inner, dict) else inner for inner in level)
         level = [value for values in inside for value in values if isinstance(value, dict | list)]
         if not level:
             return
@@ -100,18 +100,18 @@ def require_shallow(line: bytes, node: Any) -> None:
 
 
 def plain_value(node: object) -> object:
-    """Return a value of json_object, a number as int, or as float where that has a fraction or is large."""
+    """Return a value of json_object, with a number as int, or as float if it is large or has a fraction."""
     if isinstance(node, Whole) and len(node) <= _LONGEST_INT64:
         return int(node)
     return float(node) if isinstance(node, Whole | Real) else node
 
 
 def record_converter(schema: pa.Schema, *, surplus: bool) -> Convert:
-    """Return what makes of a value of json_object one that Arrow takes for a struct of the columns of ``schema``.
+    """Return the function that converts a value of json_object to one that Arrow takes for a struct of ``schema``.
 
-    It raises MisfitError, with what does fit as its partial value, where a value does not; with ``surplus``
-    also where a key is no column, or no field of a nested struct.  Its rest is then by column.  As in Spark
-    what does not fit is null alone, but for an element of an array or a map, for which all of it is.
+    It raises MisfitError for values that do not fit, with the fitting part as its partial value.  With ``surplus`` it
+    also raises it for a key that is no column, or no field of a nested struct.  Its rest is by column.  As in Spark
+    only the values that do not fit are null; but for an element of an array or a map, the whole array or map is.
 
     Raises OptionError for a type that JSON cannot be read as.
     """
@@ -155,20 +155,20 @@ def _expect(kind: type, value: Any) -> Any:
 
 
 def _struct(fields: dict[str, Convert], surplus: bool, value: Any) -> dict[str, Any]:
-    found = _expect(dict, value)
-    made, rest = {}, {}
+    pairs = _expect(dict, value)
+    struct, rest = {}, {}
     for name, convert in fields.items():
-        node = found.get(name)
+        node = pairs.get(name)
         try:
-            made[name] = None if node is None else convert(node)
+            struct[name] = None if node is None else convert(node)
         except MisfitError as misfit:
-            made[name] = misfit.partial
+            struct[name] = misfit.partial
             rest[name] = node if misfit.rest is None else misfit.rest
     if surplus:
-        rest |= {name: node for name, node in found.items() if name not in fields and node is not None}
+        rest |= {name: node for name, node in pairs.items() if name not in fields and node is not None}
     if rest:
-        raise MisfitError(made, rest)
-    return made
+        raise MisfitError(struct, rest)
+    return struct
 
 
 def _list(convert: Convert, value: Any) -> list[Any]:
@@ -176,10 +176,10 @@ def _list(convert: Convert, value: Any) -> list[Any]:
 
 
 def _map(convert: Convert, value: Any) -> list[tuple[str, Any]]:
-    found = _expect(dict, value)
-    keys = [*map(_text, found)]
+    pairs = _expect(dict, value)
+    keys = [*map(_text, pairs)]
     try:
-        return [*zip(keys, _items(convert, found.values()), strict=True)]
+        return [*zip(keys, _items(convert, pairs.values()), strict=True)]
     except MisfitError as misfit:
         raise MisfitError(misfit.partial and [*zip(keys, misfit.partial, strict=True)]) from None
 
@@ -217,13 +217,13 @@ def _text(value: Any) -> str:
     text = str(value) if isinstance(value, str) else json_text(value)
     try:
         text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, which JSON allows and UTF-8 does not: as Java does
+    except UnicodeEncodeError:  # half a surrogate pair, which JSON allows and UTF-8 does not: replaced as in Java
         return text.encode(errors="replace").decode()
     return text
 
 
 def json_text(node: Any) -> str:
-    """Return a value of json_object as JSON again, without blanks; numbers as they were written."""
+    """Return a value of json_object as JSON, without blanks, and with numbers as they were written."""
     if isinstance(node, dict):
         return "{" + ",".join(f"{json_text(name)}:{json_text(value)}" for name, value in node.items()) + "}"
     if isinstance(node, list):
@@ -236,14 +236,14 @@ def _decimal(kind: pa.DataType, value: Any) -> Decimal:
 
 
 def date_of(value: Any) -> int:
-    """Return the date that a text is to Spark; raises MisfitError for anything else."""
+    """Return the date of a text by Spark's rules; raises MisfitError for anything else."""
     return _found(text_values.date_of(value) if type(value) is str else None)
 
 
 def timestamp_of(has_zone: bool, value: Any) -> int:
-    """Return the microseconds since the epoch of a text that is a time to Spark; a JSON number counts seconds.
+    """Return the time of a text by Spark's rules, in microseconds since the epoch; a JSON number counts seconds.
 
-    has_zone: whether the type has one: a time without a zone is UTC then, and one with a zone is none otherwise.
+    has_zone: whether the type has a zone: then a time without one is UTC; otherwise a time with one does not fit.
 
     Raises MisfitError for anything else.
     """

@@ -1,4 +1,4 @@
-"""ORC objects: cut at stripes, timed by their statistics, and read by ranges of bytes."""
+"""Cuts ORC objects at stripes, takes times from their statistics, and reads them by ranges of bytes."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ __all__ = ["OrcFormat"]
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """What is known of an object once its tail is read.
+    """An object whose tail was read.
 
     fields: the columns as the library has them, with their attributes.
     """
 
-    found: S3Object
+    obj: S3Object
     tail: OrcTail
     fields: list[pa.Field]
     fetch: Fetch
 
     @property
     def is_whole(self) -> bool:
-        return len(self.tail.data) == self.found.size
+        return len(self.tail.data) == self.obj.size
 
 
 @dataclass(frozen=True)
@@ -69,45 +69,44 @@ class OrcFormat(TypedFormat):
     """
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
-        """See ObjectFormat.infer; what inferred_schema raises."""
+        """See ObjectFormat.infer; raises the errors of inferred_schema."""
         return inferred_schema(samples, self._schema, self.store.bucket)
 
-    def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
+    def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
         """See ObjectFormat.survey.
 
-        The times come from the statistics of the stripes.  Where they do not tell, as for texts, and where they
-        tell of other values than those that are read, that column is read.  Without a column, an object within
-        ``chunk_bytes`` is not looked at.
+        The times come from the statistics of the stripes.  The column is read if it has no usable statistics, as for
+        texts, or if reading changes its values.  Without a column, an object within ``chunk_bytes`` is not looked at.
         """
-        surveys = unseen_surveys(found, column, self.chunk_bytes)
+        surveys = unseen_surveys(obj, column, self.chunk_bytes)
         if surveys is not None:
             return surveys
-        with self._opened(found) as opened:
+        with self._opened(obj) as opened:
             stripes = opened.tail.stripes
             times = [(None, 0)] * len(stripes) if column is None else self._times(opened, column)
-            return surveys_of(stripes, times, found.size, self.chunk_bytes)
+            return surveys_of(stripes, times, obj.size, self.chunk_bytes)
 
     def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """See ObjectFormat.read.  A batch holds at most BATCH_BYTES, but for a single larger row."""
+        """See ObjectFormat.read.  A batch holds at most BATCH_BYTES, unless a single row is larger."""
         with (
             self._opened(chunk.source, whole=chunk.size <= SMALL_BYTES) as opened,
             self.bad_records.of_chunk(self.store, chunk, schema, record="row") as records,
         ):
-            top = [each.name for each in opened.fields]
-            named = [position_of(each.name, top) for each in records.data_schema]
+            top = [field.name for field in opened.fields]
+            named = [position_of(field.name, top) for field in records.data_schema]
             places = range(len(top)) if records.rescues else {place for place in named if place is not None}
             mine = [stripe for stripe in opened.tail.stripes if chunk.start <= stripe.start < chunk.end]
             for stripe, batch in self._decoded(opened, mine, sorted(places)):
                 yield from within_bounds(fitted(records, batch, stripe.start))
 
-    def _schema(self, found: S3Object) -> pa.Schema:
-        with self._opened(found) as opened:
-            return spark_schema(pa.schema([pa.field(each.name, spark_type(each)) for each in opened.fields]))
+    def _schema(self, obj: S3Object) -> pa.Schema:
+        with self._opened(obj) as opened:
+            return spark_schema(pa.schema([pa.field(field.name, spark_type(field)) for field in opened.fields]))
 
     def _decoded(
         self, opened: _Opened, stripes: Sequence[RowGroup], places: Sequence[int]
     ) -> Iterator[tuple[RowGroup, pa.RecordBatch]]:
-        """Yield rows of some stripes, of the columns at some places, in Spark's types."""
+        """Yield rows of some stripes, with the columns at some places, in Spark's types."""
         if not places:
             for stripe in stripes:
                 for start in range(0, stripe.rows, MOST_ROWS):
@@ -119,22 +118,22 @@ class OrcFormat(TypedFormat):
             if tail.holds_far_times(tail.columns_below([place])):
                 raise CorruptDataError(f"the column {field.name!r} has times beyond the years 1678 to 2261")
         rows = min(MOST_ROWS, max(1, BATCH_BYTES // tail.row_bytes(columns)))
-        with closing(ObjectFile(opened.found.size, opened.fetch, SMALL_BYTES)) as source:
+        with closing(ObjectFile(opened.obj.size, opened.fetch, SMALL_BYTES)) as source:
             if not opened.is_whole:
                 source.hold(merged_ranges([tail.footer_range(stripe) for stripe in stripes]))
             footers = [tail.footer(_ranges_of(source), stripe) for stripe in stripes]
             ranges = [footer.ranges(columns) for footer in footers]
-            held = [sum(end - start for start, end in each) <= HELD_BYTES for each in ranges]
+            held = [sum(end - start for start, end in stripe_ranges) <= HELD_BYTES for stripe_ranges in ranges]
             for index, footer in enumerate(footers):
                 if not opened.is_whole:
                     source.hold(chain.from_iterable(compress(ranges[index : index + 2], held[index : index + 2])))
                 values = OrcValues(zone_shift_s(footer.zone), tail.is_julian)
                 for batch in _batches(source, tail, footer, places, rows):
-                    made = [values.converted(*each) for each in zip(batch.columns, fields, strict=True)]
-                    yield footer.stripe, pa.RecordBatch.from_arrays(made, [field.name for field in fields])
+                    arrays = [values.converted(*pair) for pair in zip(batch.columns, fields, strict=True)]
+                    yield footer.stripe, pa.RecordBatch.from_arrays(arrays, [field.name for field in fields])
 
     def _times(self, opened: _Opened, column: str) -> list[tuple[TimeRange | None, int]]:
-        """Return for each stripe the range of its times, and how many of its rows have none."""
+        """Return for each stripe the range of its times, and the number of its rows without one."""
         tail = opened.tail
         place = self.time_place(column, opened.fields)
         if place is not None and self.may_misfit(spark_type(opened.fields[place])):
@@ -144,39 +143,39 @@ class OrcFormat(TypedFormat):
             return [(None, stripe.rows) for stripe in tail.stripes]
         field = functools.reduce(lambda outer, place: outer.type.field(place), path[1:], opened.fields[path[0]])
         check_time_type(column, spark_type(field), self.time_unit)
-        known = tail.statistics(tail.column_at(path))
+        by_stripe = tail.statistics(tail.column_at(path))
         # A writer has one zone for all its stripes.
         zone = tail.footer(opened.fetch, tail.stripes[0]).zone if is_wall_clock(field.type) else "UTC"
         times = []
         for stripe in tail.stripes:
-            statistics = known.get(stripe.number)
+            statistics = by_stripe.get(stripe.number)
             bounded = statistics and self._bounded(tail, field, zone, stripe, statistics)
             times.append(bounded or self._probed(opened, stripe, column, path[0]))
         return times
 
     def _bounded(
-        self, tail: OrcTail, field: pa.Field, zone: str, stripe: RowGroup, known: ColumnStatistics
+        self, tail: OrcTail, field: pa.Field, zone: str, stripe: RowGroup, statistics: ColumnStatistics
     ) -> tuple[TimeRange | None, int] | None:
-        """Return the times of a stripe by its statistics, and how many rows have none; None if they do not tell."""
-        if not known.values:
+        """Return the times of a stripe by its statistics, and the number of rows without one; None: unknown."""
+        if not statistics.values:
             return None, stripe.rows
-        if known.bounds is None:
+        if statistics.bounds is None:
             return None
-        bounds = bounds_of(known.bounds, field, zone, julian=tail.is_julian)
+        bounds = bounds_of(statistics.bounds, field, zone, julian=tail.is_julian)
         low, high = times_ms(bounds, self.time_unit).to_pylist()
-        return None if low is None or high is None else (TimeRange(low, high), stripe.rows - known.values)
+        return None if low is None or high is None else (TimeRange(low, high), stripe.rows - statistics.values)
 
     def _probed(self, opened: _Opened, stripe: RowGroup, column: str, place: int) -> tuple[TimeRange | None, int]:
-        seen = self.seen_times(opened.found, column)
+        seen = self.seen_times(opened.obj, column)
         for _, batch in self._decoded(opened, [stripe], [place]):
             seen.add(batch, stripe.start)
         return seen.times, seen.rows_without_time
 
     @contextmanager
-    def _opened(self, found: S3Object, *, whole: bool = False) -> Iterator[_Opened]:
+    def _opened(self, obj: S3Object, *, whole: bool = False) -> Iterator[_Opened]:
         """Read the tail of an object, and let errors of decoding name the object; ``whole``: read all of it."""
         failures: list[Exception] = []
-        ask = functools.partial(self.store.fetch, found)
+        ask = functools.partial(self.store.fetch, obj)
 
         def fetch(start: int, end: int) -> bytes:
             try:
@@ -185,14 +184,14 @@ class OrcFormat(TypedFormat):
                 failures.append(problem)
                 raise
 
-        with decoding(self.store.address(found.key), "ORC"):
+        with decoding(self.store.address(obj.key), "ORC"):
             try:
-                tail = read_tail(ask, found.size, whole=whole)
-                with closing(ObjectFile(found.size, fetch, SMALL_BYTES)) as source:
+                tail = read_tail(ask, obj.size, whole=whole)
+                with closing(ObjectFile(obj.size, fetch, SMALL_BYTES)) as source:
                     fields = list(orc.ORCFile(pa.PythonFile(source, mode="r")).schema)
-                yield _Opened(found, tail, fields, fetch)
+                yield _Opened(obj, tail, fields, fetch)
             except (pa.ArrowException, OSError, UnicodeDecodeError):
-                if failures:  # which ORC's own library made a text of
+                if failures:  # ORC's own library turned it into a text
                     raise failures[0] from None
                 raise
 
@@ -200,7 +199,7 @@ class OrcFormat(TypedFormat):
 def _batches(
     source: ObjectFile, tail: OrcTail, footer: StripeFooter, places: Sequence[int], rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a stripe as the library decodes them, from a file that has no other one."""
+    """Yield the rows of a stripe as the library decodes them, from a file with this stripe alone."""
     fetch, added = _ranges_of(source), tail.stripe_alone(footer)
 
     def fetch_alone(start: int, end: int) -> bytes:

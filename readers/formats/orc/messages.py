@@ -1,8 +1,8 @@
-"""The messages that an ORC object holds: Protocol Buffers, compressed in blocks.
+"""Reads and writes the messages of an ORC object: Protocol Buffers, compressed in blocks.
 
-Only what a few fields need is understood; all others are handed on as they are, so that a message with
-some other fields can be written (Protocol Buffers: encoding; ORC specification v1: compression).
-The runtime of Protocol Buffers would be a dependency for two of these functions, ``message`` and ``encoded``.
+Only a few fields are understood.  All others are kept as they are, so that a message can be written with some fields
+changed (Protocol Buffers: encoding; ORC specification v1: compression).  The runtime of Protocol Buffers would be a
+dependency for two of these functions, ``message`` and ``encoded``.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Message: TypeAlias = "list[tuple[int, int | bytes]]"
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _FIXED = {FIXED64: 8, FIXED32: 4}
 HEADER_BYTES = 3  # before each block
-MOST_BYTES = 1 << 22  # of a block that is written: its header has 23 bits for the length
-LARGEST_BLOCK = 1 << 23  # that its header can tell the length of, so that writers make none larger
+MOST_BYTES = 1 << 22  # of a block that is written: the header has 23 bits for the length
+LARGEST_BLOCK = 1 << 23  # bytes of a block: the header has no bits for more
 
 
 def message(data: bytes) -> Message:
-    """Return the fields of a message; raises CorruptDataError for what is none."""
+    """Return the fields of a message; raises CorruptDataError for bytes that are no message."""
     fields: Message = []
     at = 0
     while at < len(data):
@@ -47,13 +47,13 @@ def message(data: bytes) -> Message:
 
 def encoded(fields: Iterable[tuple[int, int | bytes]]) -> bytes:
     """Return a message as bytes; none of its values may have been of a fixed length."""
-    made = bytearray()
+    data = bytearray()
     for field, value in fields:
         if isinstance(value, int):
-            made += _as_varint(field << 3 | VARINT) + _as_varint(value)
+            data += _as_varint(field << 3 | VARINT) + _as_varint(value)
         else:
-            made += _as_varint(field << 3 | BYTES) + _as_varint(len(value)) + value
-    return bytes(made)
+            data += _as_varint(field << 3 | BYTES) + _as_varint(len(value)) + value
+    return bytes(data)
 
 
 def parts_of(fields: Message, number: int) -> list[bytes]:
@@ -73,28 +73,28 @@ def number_in(fields: Message, number: int) -> int:
 
 def signed_in(fields: Message, number: int) -> int | None:
     """Return the last value of a field of signed numbers; None if there is none."""
-    found = [value for field, value in fields if field == number and isinstance(value, int)]
-    return (found[-1] >> 1) ^ -(found[-1] & 1) if found else None
+    values = [value for field, value in fields if field == number and isinstance(value, int)]
+    return (values[-1] >> 1) ^ -(values[-1] & 1) if values else None
 
 
 def numbers_in(fields: Message, number: int) -> list[int]:
     """Return the values of a repeated field of numbers, packed or not."""
-    found = []
+    numbers = []
     for field, value in fields:
         if field != number:
             continue
         if isinstance(value, int):
-            found.append(value)
+            numbers.append(value)
             continue
         at = 0
         while at < len(value):
-            each, at = _varint(value, at)
-            found.append(each)
-    return found
+            item, at = _varint(value, at)
+            numbers.append(item)
+    return numbers
 
 
 class Blocks(NamedTuple):
-    """How an object compresses.
+    """The compression of an object.
 
     kind: of orc_proto.CompressionKind.
     size: the most bytes that a block may hold.
@@ -104,7 +104,7 @@ class Blocks(NamedTuple):
     size: int
 
     def decompressed(self, data: bytes) -> bytes:
-        """Return what blocks hold; raises CorruptDataError for what cannot be decompressed, or not by this machine."""
+        """Decompress blocks; raises CorruptDataError for blocks that cannot be decompressed, or not on this machine."""
         if self.kind == 0:
             return data
         if self.size > LARGEST_BLOCK:
@@ -124,7 +124,7 @@ class Blocks(NamedTuple):
         return b"".join(parts)
 
     def stored(self, data: bytes) -> bytes:
-        """Return blocks that hold these bytes as they are."""
+        """Return blocks that hold these bytes uncompressed."""
         if self.kind == 0:
             return data
         most = min(self.size, MOST_BYTES)
@@ -184,9 +184,9 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _as_varint(value: int) -> bytes:
-    made = bytearray()
+    data = bytearray()
     while value > 0x7F:
-        made.append(value & 0x7F | 0x80)
+        data.append(value & 0x7F | 0x80)
         value >>= 7
-    made.append(value)
-    return bytes(made)
+    data.append(value)
+    return bytes(data)

@@ -1,8 +1,8 @@
-"""The values of ORC as Spark's own reader takes them (OrcUtils, OrcFileFormat).
+"""Converts the values of ORC as Spark's own reader does (OrcUtils, OrcFileFormat).
 
-A timestamp without a zone is what a clock showed in the writer's zone: Spark takes it for an instant.
-Where Spark wrote a TimestampNTZ there is an integer, and the type's attributes say what it is.  Dates
-and times before 1582-10-15 are in the Julian calendar, unless the writer says otherwise.
+A timestamp without a zone is the time of a clock in the writer's zone: Spark takes it for an instant.  Spark writes a
+TimestampNTZ as an integer, which the type's attributes mark.  Dates and times before 1582-10-15 are in the Julian
+calendar, unless the file names the other one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _JULIAN_DAY = 2_440_588  # of 1970-01-01
 
 
 def zone_shift_s(zone: str) -> int:
-    """Return by how many seconds timestamps are off that were written in a zone and are read as if written in UTC.
+    """Return by how many seconds timestamps of a zone are off when they are read as UTC.
 
     Raises CorruptDataError for a zone that this machine does not know.
     """
@@ -42,7 +42,7 @@ def zone_shift_s(zone: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OrcValues:
-    """Makes of what the library decodes what Spark has.
+    """Converts values that the library decodes to Spark's.
 
     shift_s: is added to timestamps without a zone; see zone_shift_s.
     julian: whether dates before 1582-10-15 are in the Julian calendar.
@@ -52,25 +52,25 @@ class OrcValues:
     julian: bool
 
     def converted(self, values: pa.Array, field: pa.Field) -> pa.Array:
-        """Return values of a field, whose type tells the attributes of those within, in the type that Spark has."""
+        """Return values of a field in Spark's type; the field's type holds the attributes of nested ones."""
         if not self._concerns(field):
             return values
-        given, wanted = field.type, spark_type(field)
-        if kinds.is_struct(given):
-            parts = [self.converted(values.field(index), given.field(index)) for index in range(given.num_fields)]
+        stored, wanted = field.type, spark_type(field)
+        if kinds.is_struct(stored):
+            parts = [self.converted(values.field(index), stored.field(index)) for index in range(stored.num_fields)]
             return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=mask_of(values))
-        if kinds.is_map(given):
-            entry = pa.struct([given.key_field, given.item_field])
+        if kinds.is_map(stored):
+            entry = pa.struct([stored.key_field, stored.item_field])
             values = values.view(pa.list_(pa.field("entries", entry, nullable=False)))
             entries = values.flatten()
             parts = [self.converted(entries.field(index), entry.field(index)) for index in range(2)]
             return pa.MapArray.from_arrays(offsets_of(values), *parts, type=wanted, mask=mask_of(values))
-        if kinds.is_nested(given):
-            items = self.converted(values.flatten(), given.value_field)
+        if kinds.is_nested(stored):
+            items = self.converted(values.flatten(), stored.value_field)
             return pa.ListArray.from_arrays(offsets_of(values), items, type=wanted, mask=mask_of(values))
-        if kinds.is_date(given):
+        if kinds.is_date(stored):
             return _gregorian(values)
-        if kinds.is_timestamp(given):
+        if kinds.is_timestamp(stored):
             values = self._shifted(values)
         return values.view(wanted)
 
@@ -78,7 +78,7 @@ class OrcValues:
         if not self.shift_s or clock.type.tz is not None:
             return clock
         seconds, nanos = np.divmod(clock.view(pa.int64()).fill_null(0).to_numpy(), 10**9)
-        # Before 1970 one is taken from the seconds if there is more than a millisecond (ORC-763).
+        # Before 1970 the seconds are one less if there is more than a millisecond (ORC-763).
         late = nanos > _ONE_MS
         seconds += late & (seconds < 0)
         seconds += self.shift_s
@@ -92,10 +92,10 @@ class OrcValues:
 
 
 def spark_type(field: pa.Field) -> pa.DataType:
-    """Return the type of a field with all within, where attributes or ORC's own rules make it another one."""
+    """Return Spark's type of a field, where attributes or ORC's own rules change it."""
     kind = field.type
     if kinds.is_struct(kind):
-        return pa.struct([_as_spark(each) for each in kind])
+        return pa.struct([_as_spark(child) for child in kind])
     if kinds.is_map(kind):
         return pa.map_(_as_spark(kind.key_field), _as_spark(kind.item_field))
     if kinds.is_list(kind):
@@ -107,14 +107,14 @@ def spark_type(field: pa.Field) -> pa.DataType:
 
 
 def is_wall_clock(kind: pa.DataType) -> bool:
-    """Tell whether values are what a clock showed in the writer's zone."""
+    """Tell whether values are times of a clock in the writer's zone."""
     return bool(kinds.is_timestamp(kind)) and kind.tz is None
 
 
 def bounds_of(bounds: tuple[int, int], field: pa.Field, zone: str, *, julian: bool) -> pa.Array:
-    """Return the least and the greatest value that statistics tell of a field, in the type that Spark has.
+    """Return the least and the greatest value of a field by its statistics, in Spark's type.
 
-    Where the writer's clock showed an hour twice they are as far apart as they may be.
+    If the writer's clock showed an hour twice, they are as far apart as possible.
     """
     kind = field.type
     if kinds.is_timestamp(kind):
@@ -134,7 +134,7 @@ def _as_spark(field: pa.Field) -> pa.Field:
 
 
 def _gregorian(dates: pa.Array) -> pa.Array:
-    """Return days that are called in the Gregorian calendar what old ones are called in the Julian one."""
+    """Return the days that have the same dates in the Gregorian calendar as old ones have in the Julian one."""
     days = dates.view(pa.int32()).fill_null(0).to_numpy().astype(np.int64)
     old = days < _FIRST_GREGORIAN_DAY
     if not old.any():
@@ -147,5 +147,5 @@ def _gregorian(dates: pa.Array) -> pa.Array:
     day = day_of_year - (153 * month + 2) // 5
     months = (year - 4800 - 1970) * 12 + month + 2
     named = (months.astype("datetime64[M]").astype("datetime64[D]") + day).astype(np.int64)
-    found = np.where(old, named, days).astype(np.int32)
-    return pa.array(found, mask=np.asarray(dates.is_null())).view(dates.type)
+    gregorian = np.where(old, named, days).astype(np.int32)
+    return pa.array(gregorian, mask=np.asarray(dates.is_null())).view(dates.type)

@@ -1,4 +1,4 @@
-"""What the footer of a Parquet object says: its row groups, its columns, and the times that statistics bound."""
+"""Reads the footer of a Parquet object: its row groups, its columns, and the statistics of its times."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ __all__ = [
 ]
 
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
-_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT96": 12}  # bytes that a decoded value takes at least; others: 8
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT96": 12}  # the least bytes of a decoded value; others: 8
 
 
 def row_groups(metadata: Any, size: int) -> list[RowGroup]:
-    """Return the row groups with rows of an object of ``size`` bytes, in order; where they overlap, all start at 0.
+    """Return the row groups with rows of an object of ``size`` bytes, in order; if they overlap, all start at 0.
 
-    Each starts at the first page of its first column, as parquet-mr takes it.
+    Each starts at the first page of its first column, as in parquet-mr.
 
     Raises CorruptDataError for one that lies outside the object.
     """
@@ -65,9 +65,9 @@ def column_ranges(metadata: Any, group: int, leaves: Iterable[int]) -> list[tupl
 
 
 def row_bytes(metadata: Any, group: int, leaves: Iterable[int] | None) -> int:
-    """Return about how many bytes a decoded row of some columns takes; texts in dictionaries may take more.
+    """Estimate the bytes of a decoded row of some columns; texts in dictionaries may take more.
 
-    leaves: None: of all, and rather too many.
+    leaves: None: all of them; the estimate is then rather high.
     """
     row_group = metadata.row_group(group)
     if leaves is None:
@@ -75,14 +75,14 @@ def row_bytes(metadata: Any, group: int, leaves: Iterable[int] | None) -> int:
     columns = [row_group.column(leaf) for leaf in leaves]
     return int(
         sum(
-            max(each.total_uncompressed_size // row_group.num_rows, _WIDTHS.get(each.physical_type, 8))
-            for each in columns
+            max(column.total_uncompressed_size // row_group.num_rows, _WIDTHS.get(column.physical_type, 8))
+            for column in columns
         )
     )
 
 
 def leaf_of(metadata: Any, column: str) -> int | None:
-    """Return which leaf a dotted path names, by its very name or but for case; None if there is none.
+    """Return the index of the leaf that a dotted path names, exactly or but for case; None if there is none.
 
     Raises OptionError if it names no single value per row.
     """
@@ -112,7 +112,7 @@ def _leaves(kind: pa.DataType) -> Iterator[pa.DataType]:
 
 
 def schema_as_spark_reads_it(schema: pa.Schema, metadata: Any) -> pa.Schema:
-    """Return a file's Arrow schema with what Spark takes otherwise: INT96 is an instant, an ENUM is a text."""
+    """Return a file's Arrow schema with Spark's exceptions: INT96 is an instant, an ENUM is a text."""
     leaves = iter([metadata.schema.column(leaf) for leaf in range(metadata.num_columns)])
     return pa.schema([pa.field(field.name, _as_spark(field.type, leaves)) for field in schema])
 
@@ -135,10 +135,10 @@ def _as_spark(kind: pa.DataType, leaves: Iterator[Any]) -> pa.DataType:
 def statistics_times(
     metadata: Any, group: int, leaf: int, unit: TimeUnit | None
 ) -> tuple[TimeRange | None, int] | None:
-    """Return the times of a row group by its statistics, and how many rows have none; None if they do not tell.
+    """Return the times of a row group by its statistics, and the number of rows without one; None: unknown.
 
-    Only those of numbers, dates and timestamps do: texts are not in the order of their times, and a
-    number that is no time is no bound.  Where nulls are not counted there may be some (Parquet: Statistics.null_count).
+    Only statistics of numbers, dates and timestamps count: texts are not in the order of their times, and a number that
+    is no time is no bound.  If nulls are not counted, there may be some (Parquet: Statistics.null_count).
     """
     row_group = metadata.row_group(group)
     statistics = row_group.column(leaf).statistics
@@ -159,7 +159,7 @@ def statistics_times(
 
 
 def _bounds(column: Any, raw: list[int]) -> pa.Array | None:
-    """Return raw statistics as what they stand for; Arrow's own conversion makes slow Python objects."""
+    """Return raw statistics as values of their type; Arrow's own conversion makes slow Python objects."""
     logical = json.loads(column.logical_type.to_json())
     name = logical["Type"]
     if name == "Timestamp":

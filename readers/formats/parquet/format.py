@@ -1,4 +1,4 @@
-"""Parquet objects: cut at row groups, timed by their statistics, and read by ranges of bytes."""
+"""Cuts Parquet objects at row groups, takes times from their statistics, and reads them by ranges of bytes."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ TRAILER_BYTES = 8  # the footer's length and the magic
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """What is known of an object once its footer is read.
+    """An object whose footer was read.
 
     whole: all of it, if it was fetched with its footer.
     """
 
-    found: S3Object
+    obj: S3Object
     metadata: Any
     whole: pq.ParquetFile | None
 
@@ -72,27 +72,27 @@ class ParquetFormat(TypedFormat):
     """
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
-        """See ObjectFormat.infer; what inferred_schema raises."""
+        """See ObjectFormat.infer; raises the errors of inferred_schema."""
         return inferred_schema(samples, self._schema, self.store.bucket)
 
-    def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
+    def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
         """See ObjectFormat.survey.
 
-        The times come from the statistics of the row groups.  Where they do not tell, as for texts and
-        INT96, and where they tell of other values than those that are read, that column is read.  Without a
-        column, an object within ``chunk_bytes`` is not looked at.
+        The times come from the statistics of the row groups.  The column is read if it has no usable statistics, as for
+        texts and INT96, or if reading changes its values.  Without a column, an object within ``chunk_bytes`` is not
+        looked at.
         """
-        surveys = unseen_surveys(found, column, self.chunk_bytes)
+        surveys = unseen_surveys(obj, column, self.chunk_bytes)
         if surveys is not None:
             return surveys
-        with self._decoding(found):
-            opened = self._open(found)
-            groups = row_groups(opened.metadata, found.size)
+        with self._decoding(obj):
+            opened = self._open(obj)
+            groups = row_groups(opened.metadata, obj.size)
             times = [(None, 0)] * len(groups) if column is None else self._times(opened, groups, column)
-            return surveys_of(groups, times, found.size, self.chunk_bytes)
+            return surveys_of(groups, times, obj.size, self.chunk_bytes)
 
     def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """See ObjectFormat.read.  A batch holds at most BATCH_BYTES, but for a single larger row."""
+        """See ObjectFormat.read.  A batch holds at most BATCH_BYTES, unless a single row is larger."""
         with self._decoding(chunk.source):
             opened = self._open(chunk.source, whole=chunk.size <= SMALL_BYTES)
             groups = row_groups(opened.metadata, chunk.size)
@@ -102,16 +102,16 @@ class ParquetFormat(TypedFormat):
                 for group, batch in self._decoded(opened, mine, names):
                     yield from within_bounds(fitted(records, batch, group.start))
 
-    def _schema(self, found: S3Object) -> pa.Schema:
-        with self._decoding(found):
-            opened = self._open(found)
+    def _schema(self, obj: S3Object) -> pa.Schema:
+        with self._decoding(obj):
+            opened = self._open(obj)
             with self._file(opened) as (file, _):
                 return spark_schema(schema_as_spark_reads_it(file.schema_arrow, opened.metadata))
 
     def _decoded(
         self, opened: _Opened, groups: Sequence[RowGroup], names: Sequence[str]
     ) -> Iterator[tuple[RowGroup, pa.RecordBatch]]:
-        """Yield rows as the object has them, of some columns, or leaves of these by their paths."""
+        """Yield rows as they are in the object, with some columns, or leaves of these by their paths."""
         if not groups:
             return
         metadata = opened.metadata
@@ -122,7 +122,7 @@ class ParquetFormat(TypedFormat):
             return
         leaves = [] if opened.whole else _leaves(metadata, names)
         ranges = [column_ranges(metadata, group.number, leaves) for group in groups] if leaves else []
-        streamed = any(sum(end - start for start, end in each) > HELD_BYTES for each in ranges)
+        streamed = any(sum(end - start for start, end in group_ranges) > HELD_BYTES for group_ranges in ranges)
         request = min(max(STREAMED_BYTES // len(leaves), LEAST_REQUEST), MOST_REQUEST) if streamed else 0
         widest = 1
         with self._file(opened, request) as (file, source):
@@ -136,7 +136,7 @@ class ParquetFormat(TypedFormat):
                     yield group, batch
 
     def _times(self, opened: _Opened, groups: Sequence[RowGroup], column: str) -> list[tuple[TimeRange | None, int]]:
-        """Return for each row group the range of its times, and how many of its rows have none."""
+        """Return for each row group the range of its times, and the number of its rows without one."""
         metadata = opened.metadata
         with self._file(opened) as (file, _):
             schema = file.schema_arrow
@@ -149,47 +149,47 @@ class ParquetFormat(TypedFormat):
         check_time_type(column, leaf_types(schema)[leaf], self.time_unit)
         path, times = metadata.schema.column(leaf).path, []
         for group in groups:
-            known = statistics_times(metadata, group.number, leaf, self.time_unit)
-            times.append(self._probed(opened, group, column, path) if known is None else known)
+            by_statistics = statistics_times(metadata, group.number, leaf, self.time_unit)
+            times.append(self._probed(opened, group, column, path) if by_statistics is None else by_statistics)
         return times
 
     def _probed(self, opened: _Opened, group: RowGroup, column: str, path: str) -> tuple[TimeRange | None, int]:
-        seen = self.seen_times(opened.found, column)
+        seen = self.seen_times(opened.obj, column)
         for _, batch in self._decoded(opened, [group], [path]):
             seen.add(batch, group.start)
         return seen.times, seen.rows_without_time
 
-    def _open(self, found: S3Object, *, whole: bool = False) -> _Opened:
-        """Read the footer of an object, by one request, or two if it is large; ``whole``: and all the rest."""
-        start = 0 if whole else max(0, found.size - TAIL_BYTES)
-        tail = self.store.fetch(found, start, found.size)
+    def _open(self, obj: S3Object, *, whole: bool = False) -> _Opened:
+        """Read the footer of an object, by one request, or two if it is large; ``whole``: also the rest."""
+        start = 0 if whole else max(0, obj.size - TAIL_BYTES)
+        tail = self.store.fetch(obj, start, obj.size)
         trailer = tail[-TRAILER_BYTES:]
         if trailer[4:] == b"PARE":
             raise CorruptDataError("its footer is encrypted")
         if len(trailer) < TRAILER_BYTES or trailer[4:] != b"PAR1":
             raise CorruptDataError("it does not end as Parquet does")
         footer_bytes = int.from_bytes(trailer[:4], "little") + TRAILER_BYTES
-        if footer_bytes > found.size:
-            raise CorruptDataError(f"its footer would have {footer_bytes} bytes, and it has {found.size}")
+        if footer_bytes > obj.size:
+            raise CorruptDataError(f"its footer would have {footer_bytes} bytes, and it has {obj.size}")
         if footer_bytes > len(tail):
-            tail = self.store.fetch(found, found.size - footer_bytes, start) + tail
-        if len(tail) == found.size:
+            tail = self.store.fetch(obj, obj.size - footer_bytes, start) + tail
+        if len(tail) == obj.size:
             file = _parquet(pa.BufferReader(tail))
-            return _Opened(found, file.metadata, file)
-        return _Opened(found, pq.read_metadata(pa.BufferReader(pa.py_buffer(tail)[-footer_bytes:])), None)
+            return _Opened(obj, file.metadata, file)
+        return _Opened(obj, pq.read_metadata(pa.BufferReader(pa.py_buffer(tail)[-footer_bytes:])), None)
 
     @contextmanager
     def _file(self, opened: _Opened, request: int = 0) -> Iterator[tuple[pq.ParquetFile, ObjectFile | None]]:
-        """Yield what Arrow reads, and what it reads that from unless it is in memory; ``request``: bytes at once."""
+        """Yield the file that Arrow reads, and its source unless that is in memory; ``request``: bytes at once."""
         if opened.whole is not None:
             yield opened.whole, None
             return
-        fetch = functools.partial(self.store.fetch, opened.found)
-        with closing(ObjectFile(opened.found.size, fetch, SMALL_BYTES)) as source:
+        fetch = functools.partial(self.store.fetch, opened.obj)
+        with closing(ObjectFile(opened.obj.size, fetch, SMALL_BYTES)) as source:
             yield _parquet(source, opened.metadata, request), source
 
-    def _decoding(self, found: S3Object) -> AbstractContextManager[None]:
-        return decoding(self.store.address(found.key), "Parquet")
+    def _decoding(self, obj: S3Object) -> AbstractContextManager[None]:
+        return decoding(self.store.address(obj.key), "Parquet")
 
 
 def _names(metadata: Any, schema: pa.Schema | None) -> list[str]:
@@ -208,7 +208,7 @@ def _leaves(metadata: Any, names: Sequence[str]) -> list[int]:
 
 
 def _parquet(source: Any, metadata: Any = None, request: int = 0) -> pq.ParquetFile:
-    # Without buffering ahead: what is held is in memory, and the rest is fetched as it is decoded.
+    # Without buffering ahead: held ranges are in memory, and the rest is fetched as it is decoded.
     return pq.ParquetFile(
         source, metadata=metadata, pre_buffer=False, buffer_size=request, coerce_int96_timestamp_unit="us"
     )

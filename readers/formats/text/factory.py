@@ -27,10 +27,10 @@ LineEnd: TypeAlias = Annotated[str | None, BeforeValidator(_line_end)]
 
 
 class TextOptions(EncodingOptions, DecompressionOptions):
-    """How text is written.
+    """The options of text.
 
     wholetext: each object is one row.
-    line_sep: what ends lines; by default any usual line end.
+    line_sep: ends lines; by default any usual line end does.
     """
 
     wholetext: bool = False
@@ -39,7 +39,7 @@ class TextOptions(EncodingOptions, DecompressionOptions):
     @model_validator(mode="after")
     def _consistent_text(self) -> Self:
         if self.line_sep is not None and self.encoding != UTF_8 and not is_single_byte(self.encoding):
-            # A byte of a longer character may be the same.
+            # A longer character may contain the same byte.
             raise ValueError(
                 f"encoding is {self.encoding!r}, but lineSep takes UTF-8 and encodings of one byte a character"
             )

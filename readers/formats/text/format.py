@@ -1,4 +1,4 @@
-"""Text: objects of which each line is a row, or each object as a whole."""
+"""Cuts and reads text: each line is a row, or each object."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ VALUE = "value"
 class TextFormat(ObjectFormat):
     r"""Reads text as Spark does, plain or compressed, into the column ``value``.
 
-    store: where the objects are.
-    wholetext: an object is one row; otherwise each line is, blank ones too.
+    store: of the objects.
+    wholetext: an object is one row; otherwise each line is, also a blank one.
     line_sep: the character that ends lines, one byte; None: ``\n``, ``\r\n`` and ``\r`` do.
     encoding: Python's name of it, by check_encoding.
     chunk_bytes: how large a chunk may be; at least 1.
-    most_bytes: what a compressed object that is one row may take decompressed.
+    most_bytes: of a compressed object that is one row, once it is decompressed.
 
     Plain objects are cut at any byte; a line belongs to the chunk that holds its first byte.  Compressed ones (by
     their suffix: .gz, .zst, .bz2, .lz4), and those that are a row, are one chunk each.
@@ -51,16 +51,16 @@ class TextFormat(ObjectFormat):
         del samples
         return pa.schema([(VALUE, pa.string())])
 
-    def survey(self, found: S3Object, column: str | None) -> list[ChunkSurvey]:
+    def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
         """Cut an object into even chunks of at most ``chunk_bytes``, without a request; rows are estimated.
 
-        Raises OptionError for an event-time column: a text has none.
+        Raises OptionError for an event-time column: text has none.
         """
         if column is not None:
-            raise OptionError(f"the event time is to be in the column {column!r}, but text has no column with times")
+            raise OptionError(f"eventTime names the column {column!r}, but text has no column of times")
         if self.wholetext:
-            return [ChunkSurvey(0, found.size, 1, None)] if found.size else []
-        return survey_lines(LineObject(self.store, found), None, self.chunk_bytes)
+            return [ChunkSurvey(0, obj.size, 1, None)] if obj.size else []
+        return survey_lines(LineObject(self.store, obj), None, self.chunk_bytes)
 
     def read(self, chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield the lines of a chunk, or the object, as the one column of ``schema``, whatever its name.
@@ -72,8 +72,8 @@ class TextFormat(ObjectFormat):
         column of strings, or none.
         """
         if len(schema) > 1 or not all(pa.types.is_string(field.type) for field in schema):
-            given = ", ".join(f"{field.name}: {field.type}" for field in schema)
-            raise OptionError(f"text has one column, of strings, and not {given}")
+            columns = ", ".join(f"{field.name}: {field.type}" for field in schema)
+            raise OptionError(f"text has one column, of strings, and not {columns}")
         item = LineObject(self.store, chunk.source)
         if self.wholetext:
             yield _batch_of(pa.array([self._whole(item)], pa.binary()).view(pa.string()), schema)
@@ -89,7 +89,7 @@ class TextFormat(ObjectFormat):
         text = utf8(unified(block.data) if self.line_sep is None else block.data, self.encoding)
         ends = np.flatnonzero(np.frombuffer(text, np.uint8) == line_end[0])
         joined = text.replace(line_end, b"")
-        # Without the line ends, each line is as much further to the front as there were before it.
+        # Without the line ends, each line moves forward by the size of those before it.
         offsets = [np.zeros(1, np.int64), ends - np.arange(len(ends))]
         if not text.endswith(line_end):
             offsets.append(np.array([len(joined)]))
@@ -111,6 +111,6 @@ class TextFormat(ObjectFormat):
 
 def _batch_of(texts: pa.StringArray, schema: pa.Schema) -> pa.RecordBatch:
     if not len(schema):
-        # Only so do rows without columns keep their number.
+        # Rows without columns keep their number only so.
         return pa.RecordBatch.from_struct_array(pa.array([{}] * len(texts), pa.struct([])))
     return pa.RecordBatch.from_arrays([texts], schema=schema)

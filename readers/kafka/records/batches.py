@@ -1,4 +1,4 @@
-"""Kafka's record batches: where they begin, which are visible, what is in them.
+"""Kafka's record batches: splits fetched bytes into them, finds those that are visible, and decompresses them.
 
 The layout is that of ``DefaultRecordBatch`` in Apache Kafka (message format 2).  A compressed batch has a plain
 header and one compressed block that holds all its records.  Messages of older formats become such batches here.
@@ -49,27 +49,26 @@ CONTROL_TYPE = slice(HEADER.size + 7, HEADER.size + 9)  # the key's second half,
 ABORT = b"\x00\x00"
 
 MOST_BYTES_OPTION = "kafka.max.decompressed.bytes"
-OLD_BYTES = 8 << 20  # of old messages are made into batches at once, but for a single larger wrapper
+OLD_BYTES = 8 << 20  # of old messages become batches in one call; a single larger wrapper may exceed it
 
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
-    """One batch as it lies in a fetch response.
+    """A batch in a fetch response.
 
     data: all its bytes, header included; a view, valid as long as the response's buffer is.
-    base_offset, last_offset: the first and last offset it ever had; compaction may have removed
-        the records that stood there.
-    base_timestamp_ms: what the records' timestamps count from.
+    base_offset, last_offset: the first and last offset it ever had; compaction may have removed these records.
+    base_timestamp_ms: the records' timestamps count from it.
     append_time_ms: the time of all its records if the broker stamped them, None if their producer did.
     producer_id: who wrote it, if in a transaction; -1 for most.
     attributes: the codec and the flags of the header.
     crc: the checksum in the header.
-    count: how many records the header says that it has.
+    count: of the records, by the header.
     check_crc: whether the checksum is verified.
-    most_bytes: what its records may take decompressed.
+    most_bytes: the most that its records may take decompressed.
     has_timestamps: whether its records have any; if not, each is -1.
-    start: where its records begin in the data.
-    leader_epoch: of the leader that appended it; None: message formats 0 and 1 do not say.
+    start: the begin of its records in the data.
+    leader_epoch: of the leader that appended it; None in message formats 0 and 1.
     """
 
     data: npt.NDArray[np.uint8]
@@ -88,13 +87,13 @@ class RecordBatch:
     leader_epoch: int | None = None
 
     def verify(self) -> None:
-        """Raise CorruptDataError if the checksum is to be verified, and does not fit."""
-        # A NumPy slice goes through without a copy; a memoryview would be refused.
+        """Raise CorruptDataError if the checksum has to be verified and does not fit."""
+        # A NumPy slice is taken without a copy; a memoryview would be refused.
         if self.check_crc and google_crc32c.value(self.data[CRC_START:]) != self.crc:
             raise CorruptDataError(f"the checksum of the record batch at offset {self.base_offset} does not fit")
 
     def records(self) -> npt.NDArray[np.uint8]:
-        """Return the bytes of its records one after the other, decompressed if need be.
+        """Return the bytes of its consecutive records, decompressed if necessary.
 
         Raises CorruptDataError if the checksum does not fit, or the block cannot be decompressed or becomes too large;
         OutOfMemoryError.
@@ -106,7 +105,7 @@ class RecordBatch:
             return block
         if codec not in CODECS:
             raise CorruptDataError(f"the record batch at offset {self.base_offset} has the unknown codec {codec}")
-        try:  # a context manager would cost more than a small batch
+        try:  # a context manager would take longer than a small batch
             return decompress(CODECS[codec], block.data, Bound(self.most_bytes, MOST_BYTES_OPTION))
         except (CorruptDataError, OutOfMemoryError) as problem:
             raise type(problem)(f"the record batch at offset {self.base_offset} {problem}") from None
@@ -117,11 +116,11 @@ def split_batches(
 ) -> list[RecordBatch]:
     """Return whole batches in the bytes of a fetch, in order; brokers cut the last one anywhere.
 
-    Batches of message formats 0 and 1 are checked and decompressed here; of those only so many come that their records
-    take OLD_BYTES, and none that follows a damaged one: fetch again from behind the last batch for the others.
+    Batches of message formats 0 and 1 are checked and decompressed here.  Of these at most OLD_BYTES are returned, and
+    none after a damaged one: fetch again from the end of the last batch for the others.
 
     check_crc: verify checksums.
-    most_bytes: what one batch may take decompressed.
+    most_bytes: the most that one batch may take decompressed.
 
     Raises CorruptDataError if the bytes are no record batches, or the first one is of an old format and damaged.
     """
@@ -150,12 +149,12 @@ def split_batches(
 
 
 def holds_a_batch(fetched: memoryview) -> bool:
-    """Tell whether a whole batch, or message of an old format, is there."""
+    """Tell whether the bytes hold a whole batch, or a whole message of an old format."""
     return len(fetched) >= START.size and LENGTH_END + START.unpack_from(fetched)[1] <= len(fetched)
 
 
 def _in_order(batches: list[RecordBatch]) -> list[RecordBatch]:
-    """Return them; raises CorruptDataError where an offset is not behind those before it."""
+    """Return the batches; raises CorruptDataError for an offset that is not after those before it."""
     position = 0
     for batch in batches:
         if not position <= batch.base_offset <= batch.last_offset <= LARGEST_OFFSET:
@@ -165,7 +164,7 @@ def _in_order(batches: list[RecordBatch]) -> list[RecordBatch]:
 
 
 def _frames(fetched: memoryview) -> Iterator[tuple[int, int, int]]:
-    """Yield where each whole batch or message begins and ends, and its format."""
+    """Yield begin, end and format of each whole batch or message."""
     end = 0
     while len(fetched) - (start := end) >= START.size:
         offset, length, magic = START.unpack_from(fetched, start)
@@ -240,7 +239,7 @@ def visible_batches(batches: Iterable[RecordBatch], aborted: Sequence[tuple[int,
     these batches.  From that offset on, the producer's transactional batches are aborted, until its
     abort marker (as in CompletedFetch of Kafka's Java consumer).
 
-    Raises CorruptDataError for a batch that would be left out, and has a wrong checksum.
+    Raises CorruptDataError for a batch with a wrong checksum that would be left out.
     """
     upcoming = [(first_offset, producer_id) for producer_id, first_offset in aborted]
     heapq.heapify(upcoming)
@@ -260,15 +259,15 @@ def visible_batches(batches: Iterable[RecordBatch], aborted: Sequence[tuple[int,
 
 @contextmanager
 def corruption_named(split_id: SplitId) -> Iterator[None]:
-    """Let a CorruptDataError, or an OutOfMemoryError, that passes here say which split it is about."""
+    """Name the split in a CorruptDataError or an OutOfMemoryError that passes here."""
     try:
         yield
     except (CorruptDataError, OutOfMemoryError) as error:
-        if str(error).startswith(f"{split_id}: "):  # of a record, whose event time is judged inside
+        if str(error).startswith(f"{split_id}: "):  # of a record: RecordTimes names the split itself
             raise
         raise type(error)(f"{split_id}: {error}") from error
 
 
 def _readonly(data: memoryview) -> npt.NDArray[np.uint8]:
-    # Numba compiles anew for writable arrays: all data is of one kind.
+    # Numba would compile again for writable arrays: all data is read-only.
     return np.frombuffer(data.toreadonly(), np.uint8)

@@ -1,4 +1,4 @@
-"""Kafka's records, decoded at memory speed from batches into the columns of Spark's Kafka source.
+"""Decodes Kafka's records at memory speed from batches into the columns of Spark's Kafka source.
 
 Compiled loops walk the bytes of the records and write keys, values and headers straight into Arrow
 buffers.  They never trust a length: every read is checked against the end of its record.
@@ -36,7 +36,7 @@ Texts: TypeAlias = "tuple[Ends, Bytes, Bytes]"
 Buffers travel in plain tuples: Numba takes named ones only by a detour of 0.3 ms a call.
 """
 Course: TypeAlias = Longs
-"""The state of a loop over a batch: one array, which Numba takes at less cost than as many numbers.
+"""The state of a loop over a batch: one array, which Numba takes at less cost than single numbers.
 
 0 to 2: how far it is: in bytes, in records, and the offset delta of the last record.
 3 to 4: how many records there are, and the greatest offset delta.
@@ -52,8 +52,8 @@ NO_TIMESTAMP_TYPE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1
 ROW_BYTES = 1 + 4 * 4 + 2 * 8 + 2 * 4
 HEADER_BYTES = 1 + 2 * 4
 
-DONE, FULL, CORRUPT, MISCOUNTED = 0, 1, 2, 3  # what a loop returns: at the end, no room or found, broken
-ROWS, HEADERS, SIZE, WANTED = range(4)  # what a batch counts while it is filled
+DONE, FULL, CORRUPT, MISCOUNTED = 0, 1, 2, 3  # status of a loop: at the end; buffers full, or found; broken
+ROWS, HEADERS, SIZE, WANTED = range(4)  # the counters of a batch that is being filled
 VARINT_BITS = 64
 BROKEN = 2**62  # a position past every end
 
@@ -65,13 +65,13 @@ def find_record(
 
     Raises CorruptDataError.
     """
-    found, delta, timestamp_ms = _find(records, _course(batch, position, batch.last_offset), lowest_ms, highest_ms)
-    _require_sound(found, batch)
-    return None if found == DONE else (batch.base_offset + delta, timestamp_ms)
+    status, delta, timestamp_ms = _find(records, _course(batch, position, batch.last_offset), lowest_ms, highest_ms)
+    _require_sound(status, batch)
+    return None if status == DONE else (batch.base_offset + delta, timestamp_ms)
 
 
 def _course(batch: RecordBatch, start: int, end: int) -> Course:
-    """Return the beginning of the way through a batch, of which the offsets ``start <= offset < end`` are wanted."""
+    """Return the initial state of a loop that takes the offsets ``start <= offset < end`` of a batch."""
     base, last = batch.base_offset, batch.last_offset - batch.base_offset
     base_ms = batch.base_timestamp_ms if batch.append_time_ms is None else batch.append_time_ms
     if abs(base_ms) > LARGEST_MS:
@@ -99,8 +99,7 @@ def _impossible(batch: RecordBatch) -> CorruptDataError:
 class RecordDecoder:
     """Gathers the records of one partition into Arrow batches of at most ``max_batch_bytes``.
 
-    A record that is larger alone makes a batch of its own.  Batches of Kafka and of Arrow have
-    nothing to do with each other: many small ones are merged, a large one is cut.
+    A larger record makes a batch of its own.  Small batches of Kafka are merged, and large ones are cut.
     """
 
     def __init__(self, partition: TopicPartition, *, include_headers: bool, max_batch_bytes: int) -> None:
@@ -111,7 +110,7 @@ class RecordDecoder:
         self._columns: _Columns | None = None
 
     def add(self, batch: RecordBatch, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        """Decode the records of ``batch`` with ``start <= offset < end``; yield what became full.
+        """Decode the records of ``batch`` with ``start <= offset < end``; yield the Arrow batches that became full.
 
         Raises CorruptDataError if the checksum, a length or a count in the batch is wrong.
         """
@@ -143,8 +142,8 @@ class RecordDecoder:
 class _Columns:
     """One Arrow batch that is being filled.
 
-    Each buffer could hold ``capacity`` bytes, so that only their sum needs watching; the system
-    gives memory only to the parts that are written.
+    Each buffer could hold ``capacity`` bytes, so that only their sum needs watching; the system gives memory only to
+    the parts that are written to.
     """
 
     def __init__(self, capacity: int, row_bytes: int, *, include_headers: bool) -> None:
@@ -169,11 +168,11 @@ class _Columns:
 
     @property
     def wanted_bytes(self) -> int:
-        """The capacity that the record needs for which there was no room."""
+        """The capacity that the next record needs; it did not fit."""
         return int(self._used[WANTED])
 
     def fill(self, records: Bytes, course: Course) -> int:
-        """Add records from where the course is, and move it; return a status."""
+        """Add records from the state of the loop on, and advance it; return a status."""
         return _fill(
             records,
             course,
@@ -220,11 +219,11 @@ def _allocate(count: int, size: int) -> Texts:
 def _to_arrow(texts: Texts, kind: pa.DataType, count: int) -> pa.Array:
     ends, present, data = texts
     parts = (present, ends[: count + 1], data[: ends[count]])
-    return pa.Array.from_buffers(kind, count, [pa.py_buffer(each) for each in parts])
+    return pa.Array.from_buffers(kind, count, [pa.py_buffer(part) for part in parts])
 
 
 def _as_texts(names: pa.StringArray) -> pa.StringArray:
-    """Return what may be no UTF-8 as Kafka's Java client decodes it."""
+    """Decode texts as Kafka's Java client does, even if they are no UTF-8."""
     try:
         names.validate(full=True)
     except pa.ArrowInvalid:
@@ -234,7 +233,7 @@ def _as_texts(names: pa.StringArray) -> pa.StringArray:
 
 @compiled
 def _varint(data: Bytes, at: int, stop: int) -> tuple[int, int]:
-    """Read a zigzag number; return it and where it ends, which is past ``stop`` if it is broken.
+    """Read a zigzag number; return it and its end, which is past ``stop`` if it is broken.
 
     Starting past ``stop`` is allowed, so that a caller may read several and check once.
     """
@@ -252,7 +251,7 @@ def _varint(data: Bytes, at: int, stop: int) -> tuple[int, int]:
 
 @compiled
 def _record(data: Bytes, at: int) -> tuple[int, int, int, int]:
-    """Read a record's first fields; return timestamp delta, offset delta, where its key begins, its end.
+    """Read a record's first fields; return timestamp delta, offset delta, the begin of its key, its end.
 
     The end is -1 if it is broken.
     """
@@ -295,7 +294,7 @@ def _copy(data: Bytes, start: int, length: int, texts: Texts, index: int) -> Non
 
 @compiled
 def _headers_size(data: Bytes, at: int, stop: int, count: int) -> int:
-    """Return what the headers of a record take in the buffers, or -1 if they are broken."""
+    """Return the bytes that the headers of a record take in the buffers, or -1 if they are broken."""
     size = 0
     for _ in range(count):
         key_length, _, at = _text(data, at, stop)
@@ -351,7 +350,7 @@ def _fill(  # noqa: PLR0913, PLR0917 - one loop over bytes; Numba takes no objec
     row_bytes: int,
     include_headers: bool,
 ) -> int:
-    """Add the wanted records from where the course is, and move it; return a status."""
+    """Add the wanted records from the state of the loop on, and advance it; return a status."""
     offsets, timestamps, timestamp_types = numbers
     at, seen, last, count, last_delta, start, end = (
         course[0], course[1], course[2], course[3], course[4], course[5], course[6]

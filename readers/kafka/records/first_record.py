@@ -1,7 +1,7 @@
-"""The first record of a batch to align by, which planners ask of every split.
+"""Finds the first record of a batch to align by; planners need it of every split.
 
-Compiled loops find it in no time, but take a third of a second to load, and a query's first plan would wait for them.
-So Python walks until it has spent about as much, which most queries never do.
+Compiled loops are faster, but take a third of a second to load, and a query's first plan would wait for them.  So
+Python walks until it has spent about as much time, which most queries never do.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ def first_record(
 ) -> tuple[int, int] | None:
     """Return offset and timestamp (ms) of the first record of a batch at or after ``position``, if any.
 
-    Records with a timestamp below ``lowest_ms`` or above ``highest_ms`` are passed over.  Raises
-    CorruptDataError.
+    Records with a timestamp below ``lowest_ms`` or above ``highest_ms`` are skipped.  Raises CorruptDataError.
     """
     if batch.last_offset < position:
         return None

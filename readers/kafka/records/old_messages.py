@@ -1,7 +1,7 @@
-"""Kafka's message formats 0 and 1, of producers and brokers before 0.11, as records of format 2.
+"""Converts Kafka's message formats 0 and 1, of producers and brokers before 0.11, to records of format 2.
 
-In these formats each message stands alone in the log, or many of them are the compressed value of one, the wrapper.
-The layout is that of ``LegacyRecord`` in Apache Kafka, wrappers are read as its ``AbstractLegacyRecordBatch`` does.
+In these formats each message is alone in the log, or several of them are the compressed value of one, the wrapper.  The
+layout is that of ``LegacyRecord`` in Apache Kafka; wrappers are read as by its ``AbstractLegacyRecordBatch``.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class OldRecords(NamedTuple):
     """Some messages as the records of a batch of format 2.
 
     base_offset, last_offset: of the first and the last of them.
-    base_timestamp_ms: what their timestamps count from.
+    base_timestamp_ms: their timestamps count from it.
     append_time_ms: the time of all of them if the broker stamped them, None if their producers did.
     has_timestamps: whether the format has any; otherwise each is -1.
-    number: how many they are.
+    number: of the messages.
     """
 
     base_offset: int
@@ -74,7 +74,7 @@ class _Message(NamedTuple):
 
 
 class _Run:
-    """Messages of one kind that follow each other."""
+    """Consecutive messages of one kind."""
 
     def __init__(self, magic: int, append_time_ms: int | None) -> None:
         self.kind = (magic, append_time_ms)
@@ -84,7 +84,7 @@ class _Run:
         self._base_timestamp_ms = _NO_TIMESTAMP
 
     def add(self, message: _Message) -> None:
-        """Add a message behind the others; raises CorruptDataError if its offset is not behind theirs."""
+        """Append a message; raises CorruptDataError if its offset is not after the others."""
         if message.offset <= self.last_offset or message.offset < 0:
             raise _impossible(message.offset)
         if not self.count:
@@ -102,7 +102,7 @@ class _Run:
         self.count += 1
 
     def records(self, shift: int = 0) -> OldRecords:
-        """Return them all, with offsets that are higher by ``shift``."""
+        """Return all messages, with offsets that are higher by ``shift``."""
         magic, append_time_ms = self.kind
         base, last = self.base_offset + shift, self.last_offset + shift
         data = bytes(self.data)
@@ -110,15 +110,15 @@ class _Run:
 
 
 class OldMessages:
-    """Gathers messages that follow each other.
+    """Gathers consecutive messages.
 
     check_crc: verify the checksum of each message, also within a wrapper.
-    bound: of what a wrapper becomes.
+    bound: of a decompressed wrapper.
     """
 
     def __init__(self, bound: Bound, *, check_crc: bool) -> None:
         self._bound, self._check_crc = bound, check_crc
-        self._found: list[OldRecords] = []
+        self._records: list[OldRecords] = []
         self._run: _Run | None = None
         self.bytes = 0
 
@@ -132,10 +132,10 @@ class OldMessages:
         if message.size != len(data):
             raise _impossible(message.offset)
         if message.codec:
-            found = self._unwrapped(message)
+            unwrapped = self._unwrapped(message)
             self._end_run()
-            self._found.append(found)
-            self.bytes += len(found.data)
+            self._records.append(unwrapped)
+            self.bytes += len(unwrapped.data)
             return
         kind = (message.magic, message.timestamp_ms if message.stamped else None)
         if self._run is None or self._run.kind != kind:
@@ -146,14 +146,14 @@ class OldMessages:
         self.bytes += len(self._run.data) - before
 
     def take(self) -> list[OldRecords]:
-        """Return the records of what was added since the last time, in order."""
+        """Return the records of the messages that were added since the last call, in order."""
         self._end_run()
-        found, self._found = self._found, []
-        return found
+        records, self._records = self._records, []
+        return records
 
     def _end_run(self) -> None:
         if self._run is not None and self._run.count:
-            self._found.append(self._run.records())
+            self._records.append(self._run.records())
         self._run = None
 
     def _unwrapped(self, wrapper: _Message) -> OldRecords:
@@ -183,7 +183,7 @@ class OldMessages:
             at += message.size
 
     def _message(self, data: memoryview) -> _Message:
-        """Return the message that some bytes begin with."""
+        """Return the message at the beginning of some bytes."""
         if len(data) < _START.size:
             raise CorruptDataError("a message of an old format is cut off")
         offset, length, crc, magic, attributes = _START.unpack_from(data)
@@ -205,7 +205,7 @@ class OldMessages:
 
 
 def _text(data: memoryview, at: int, offset: int) -> tuple[memoryview | None, int]:
-    """Read a length and the bytes it counts; return them (None: null), and where they end."""
+    """Read a length and as many bytes; return them (None: null), and their end."""
     if len(data) - at < _LENGTH.size:
         raise _impossible(offset)
     (length,) = _LENGTH.unpack_from(data, at)

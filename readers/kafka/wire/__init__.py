@@ -1,1 +1,1 @@
-"""Connections to brokers: from a socket to a login, and what goes over it."""
+"""Connections to brokers: sockets, proxies, TLS, logins and frames."""

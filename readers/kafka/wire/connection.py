@@ -1,7 +1,7 @@
 """One authenticated connection to one Kafka broker, for bulk reading.
 
-A request is sent without waiting for its response: the kernel receives it while we decode the last,
-into one buffer that is used again.
+A request is sent without waiting for its response.  The kernel receives the response while we decode the last one.  All
+responses use one buffer.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ CORRELATION = struct.Struct(">i")
 LARGEST_ID = 2**31 - 1
 _WITHIN_PYTHON = re.compile(r" \(_ssl\.c:\d+\)")
 
-# kafka-python logs each failed attempt as an error, though we try again and tell the user once.
-# Whoever wants its log sets the level before the first import.
+# kafka-python logs each failed attempt as an error, though we try again and tell the user once.  Users who want its log
+# set the level before the first import.
 if (_log := logging.getLogger("kafka")).level == logging.NOTSET:
     _log.setLevel(logging.CRITICAL)
 
@@ -49,18 +49,15 @@ _LOOK_AT: dict[type[Exception], tuple[str, ...]] = {
     NotKafkaError: ("security_protocol", "bootstrap_servers"),
     ProxyError: ("proxy_url",),
 }
-"""The options by which a broker or a proxy refuses us."""
+"""The options that explain a refusal by a broker or a proxy."""
 
 
 class BrokerTooOldError(ConnectorError):
-    """A broker speaks no version of a request that has what we ask for."""
+    """A broker speaks no version of a request that has the fields we need."""
 
 
 class RefusedError(ConnectorError):
-    """A broker or a proxy turned us away for good.
-
-    Whoever asks again with the same options is told the same, or locked out.
-    """
+    """A broker or a proxy refused us for good: the same login would be refused again, or locked out."""
 
 
 class BrokerConnection:
@@ -101,10 +98,10 @@ class BrokerConnection:
     def receive(self, request_id: int, timeout_s: float) -> memoryview:
         """Return the response to the request with that id, header included, without its length.
 
-        The bytes are valid until the next call.  Responses to earlier requests are dropped: who
-        asked for them no longer waits.  ``timeout_s`` is for the whole response, however slowly it comes.
-        Raises TransientError if the connection is lost or this response was dropped.  Raises RefusedError if the
-        broker does not serve us, or sends more than we take.
+        The bytes are valid until the next call.  Responses to earlier requests are dropped: nobody waits for them any
+        more.  ``timeout_s`` is for the whole response, however slowly it comes.  Raises TransientError if the
+        connection is lost or this response was dropped.  Raises RefusedError if the broker does not serve us, or sends
+        more than we take.
         """
         if request_id not in self._awaited:
             raise TransientError(f"the response of the Kafka broker {self.address} was dropped for a later one")
@@ -135,7 +132,7 @@ class BrokerConnection:
         sentence = f"lost the Kafka broker {self.address}: {_reason(error)}"
         if isinstance(error, FrameTooLargeError):
             return RefusedError(f"{sentence}; look at {_option('receive_message_max_bytes')}")
-        # A broker that wants a login tells its versions to everybody, and then closes the connection.
+        # A broker that wants a login tells everybody its versions, and then closes the connection.
         refusal = None if self._was_answered else _other_protocol(self.address, self._properties, error, deadline)
         return refusal or TransientError(sentence)
 
@@ -143,7 +140,7 @@ class BrokerConnection:
 def decode_response(request: Any, frame: memoryview) -> Any:
     """Return kafka-python's response to a request that was sent; ``frame`` is what came back.
 
-    Raises ConnectorError if it is none.
+    Raises ConnectorError if it is no such response.
     """
     try:
         return _decode_response(request, frame)
@@ -181,22 +178,22 @@ def _failure(address: str, properties: Mapping[str, Any], error: Exception, dead
 def _other_protocol(
     address: str, properties: Mapping[str, Any], error: Exception, deadline: float
 ) -> RefusedError | None:
-    """Return the refusal if the listener speaks another protocol, which it tells by a close or by noise."""
+    """Return the refusal if the listener speaks another protocol, which a close or noise shows."""
     if not _is_of_another_protocol(error):
         return None
-    given = properties.get("security_protocol", "PLAINTEXT")
+    protocol = properties.get("security_protocol", "PLAINTEXT")
     listener = listener_at(address, properties, max(0.0, deadline - time.monotonic()))
-    if listener is None or listener.protocol == given:
+    if listener is None or listener.protocol == protocol:
         return None
     offered = f" with {' or '.join(listener.mechanisms)}" if listener.mechanisms else ""
     return RefusedError(
         f"the Kafka broker {address} refused the connection: it speaks {listener.protocol}{offered}, "
-        f"but {_option('security_protocol')} is {given}"
+        f"but {_option('security_protocol')} is {protocol}"
     )
 
 
 def _is_of_another_protocol(error: Exception) -> bool:
-    """Tell whether we may have been turned away because the listener speaks another protocol."""
+    """Tell whether another protocol of the listener may explain the refusal."""
     if isinstance(error, ssl.SSLError):
         return look_at_for(error) in ((), ("security_protocol",))
     cut_off = isinstance(error, OSError) and error.errno in (None, errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN)
@@ -228,8 +225,8 @@ def _enumerated(names: list[str]) -> str:
 def _without_secrets(text: str, properties: Mapping[str, Any]) -> str:
     login, _, _ = str(properties.get("proxy_url") or "").rpartition("@")
     login = login.partition("//")[2] or login
-    known = (properties.get("sasl_plain_password"), properties.get("ssl_password"), login, login.partition(":")[2])
-    for secret in sorted(filter(None, known), key=len, reverse=True):
+    secrets = (properties.get("sasl_plain_password"), properties.get("ssl_password"), login, login.partition(":")[2])
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(str(secret), "***")
     return text
 

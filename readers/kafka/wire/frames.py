@@ -1,4 +1,4 @@
-"""Frames of Kafka's protocol over a socket: a length, then so many bytes, whole before a deadline or not at all."""
+"""Sends and receives frames of Kafka's protocol: a length, then as many bytes, whole before a deadline or not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LENGTH = struct.Struct(">i")
 
 
 class FrameTooLargeError(Exception):
-    """The other side announced a frame beyond what we take; nothing was allocated for it."""
+    """The other side announced a frame that is larger than allowed; nothing was allocated for it."""
 
 
 class FrameSocket:
@@ -35,7 +35,7 @@ class FrameSocket:
         self._buffer = memoryview(bytearray(SMALLEST_BUFFER))
 
     def send(self, frame: bytes, deadline: float) -> None:
-        """Send what begins with its own length already.  Raises OSError."""
+        """Send a frame that begins with its length.  Raises OSError."""
         self._socket.settimeout(remaining_s(deadline))
         self._socket.sendall(frame)
 
@@ -44,7 +44,7 @@ class FrameSocket:
 
         smallest: bytes of a frame at least; every response has a correlation id, but a bare token may be empty.
 
-        Raises FrameTooLargeError, and OSError for all else: TimeoutError when the deadline has passed.
+        Raises FrameTooLargeError, and OSError for any other failure: TimeoutError when the deadline has passed.
         """
         self._fill(self._buffer[: LENGTH.size], deadline, "")
         (size,) = LENGTH.unpack_from(self._buffer)

@@ -1,4 +1,4 @@
-"""From an address to a socket that a broker serves us on: TLS, versions and the login.
+"""Opens a socket to a broker: TLS, versions and the login.
 
 kafka-python brings the SASL mechanisms and the messages.  Its event loop is not used:
 it drops a refusal that arrives together with the close, and writes logins to its log.
@@ -51,7 +51,7 @@ def open_frames(
 ) -> FrameSocket:
     """Connect to ``host:port``, through ``proxy_url`` if there is one, and with TLS if there is a context.
 
-    Raises OSError, ssl.SSLError among them, ValueError for an address that is none, and ProxyError.
+    Raises OSError (also ssl.SSLError), ValueError for an invalid address, and ProxyError.
     """
     deadline = time.monotonic() + timeout_s
     host, port, _ = get_ip_port_afi(address)
@@ -71,9 +71,8 @@ def open_frames(
 def log_in(address: str, properties: Mapping[str, Any], timeout_s: float) -> tuple[FrameSocket, BrokerVersionData]:
     """Connect, ask for the versions that the broker speaks, and log in if ``security_protocol`` says so.
 
-    The first word of the broker may take ``LONGEST_CONNECT_S``; its word on a login may take all of
-    ``timeout_s``.  Raises what :func:`open_frames` does, kafka-python's errors of SASL, NotKafkaError
-    and FrameTooLargeError.
+    The broker's first answer may take ``LONGEST_CONNECT_S``; its answer to a login may take all of ``timeout_s``.
+    Raises the errors of :func:`open_frames`, kafka-python's errors of SASL, NotKafkaError and FrameTooLargeError.
     """
     began = time.monotonic()
     deadline, soon = began + timeout_s, began + min(timeout_s, LONGEST_CONNECT_S)
@@ -91,13 +90,13 @@ def log_in(address: str, properties: Mapping[str, Any], timeout_s: float) -> tup
 
 
 def listener_at(address: str, properties: Mapping[str, Any], timeout_s: float) -> Listener | None:
-    """Find out what a listener speaks, without our certificate and our login; None: it cannot be told.
+    """Find the protocol of a listener, without our certificate and our login; None: it cannot be told.
 
-    For who was turned away without a word, as Kafka does to clients of another protocol.
+    Called after a refusal without a reason: Kafka refuses clients of another protocol so.
     """
     share_s = min(timeout_s, LONGEST_LOOK_S) / 2
     for context in (None, unverified_context()):
-        with suppress(Exception):  # who was turned away once may be so again, in any way
+        with suppress(Exception):  # this attempt may be refused again, in any way
             return _look(address, properties, context, time.monotonic() + share_s)
     return None
 
@@ -105,16 +104,16 @@ def listener_at(address: str, properties: Mapping[str, Any], timeout_s: float) -
 def decode_response(request: Any, frame: memoryview) -> Any:
     """Return kafka-python's response to a request that was sent; ``frame`` is what came back.
 
-    Raises NotKafkaError if it is none.
+    Raises NotKafkaError if it is no such response.
     """
     try:
         return request.header.get_response_class().decode(frame, header=True)
-    except Exception as error:  # whatever bytes make of a decoder
+    except Exception as error:  # a decoder may raise anything for other bytes
         raise NotKafkaError(f"its answer to {type(request).__name__} cannot be decoded") from error
 
 
 class _Asking:
-    """Asks one request after the other, before there is a connection for many."""
+    """Sends one request after the other, before there is a connection for many."""
 
     def __init__(self, frames: FrameSocket, client_id: str) -> None:
         self.frames = frames
@@ -130,24 +129,24 @@ class _Asking:
         return decode_response(request, frame)
 
     def exchange(self, sent: bytes, deadline: float, **expected: int) -> memoryview:
-        # Who closes the connection may have said why, and that lies in front of the close.
+        # A broker that closes the connection may have sent the reason before.
         with suppress(ConnectionError, ssl.SSLEOFError):
             self.frames.send(sent, deadline)
         return self.frames.receive(deadline, **expected)
 
 
 def _versions(ask: _Asking, deadline: float) -> BrokerVersionData:
-    """Ask for the versions of all requests; a broker that is older than we answers with its own of this one."""
+    """Ask for the versions of all requests; an older broker answers with its own versions of this request."""
     version = ApiVersionsRequest.max_version
     while True:
         request = ApiVersionsRequest(
             version=version, client_software_name="kafka-python", client_software_version=kafka_python_version
         )
         answer = ask(request, deadline)
-        known = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+        versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
         if answer.error_code == kafka_errors.NoError.errno:
-            return BrokerVersionData(api_versions=known)
-        _, newest = known.get(request.API_KEY, (0, 0))
+            return BrokerVersionData(api_versions=versions)
+        _, newest = versions.get(request.API_KEY, (0, 0))
         if answer.error_code != kafka_errors.UnsupportedVersionError.errno or newest >= version:
             raise kafka_errors.for_code(answer.error_code)
         version = newest
@@ -205,7 +204,7 @@ def _look(address: str, properties: Mapping[str, Any], context: ssl.SSLContext |
     try:
         frames = open_frames(address, properties, remaining_s(deadline), context)
     except ssl.SSLError as error:
-        # It sends an alert where it wants a certificate of ours, and only who speaks TLS does.
+        # It sends an alert if it wants a certificate of ours, so it speaks TLS.
         if "ALERT" in (error.reason or ""):
             return Listener(tls)
         raise

@@ -1,7 +1,7 @@
-"""TCP connections to brokers, straight or through a proxy.
+"""Opens TCP connections to brokers, directly or through a proxy.
 
-The proxies are HTTP's CONNECT (RFC 9110) and SOCKS 5 (RFC 1928, RFC 1929).  kafka-python has both, but
-tells every refusal as a refused connection.  Then nobody knows which login must not be repeated.
+The proxies are HTTP's CONNECT (RFC 9110) and SOCKS 5 (RFC 1928, RFC 1929).  kafka-python has both, but reports every
+refusal as a refused connection.  Then nobody knows which login must not be repeated.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ProxyError(Exception):
     """A proxy does not let us through.
 
     may_heal: whether the same request may succeed later.
-    is_of_login: whether the proxy refuses our login.  Nobody may show it this login again.
+    is_of_login: whether the proxy refuses our login, which must not be sent again.
     """
 
     def __init__(self, sentence: str, *, may_heal: bool = False, is_of_login: bool = False) -> None:
@@ -73,15 +73,15 @@ def connected(host: str, port: int, proxy_url: str | None, deadline: float) -> s
 
     deadline: a time of ``time.monotonic()``.  The addresses of a name share the time until then.
 
-    Raises OSError, and ProxyError if the proxy is what fails.
+    Raises OSError, and ProxyError if the proxy fails.
     """
     if proxy_url is None:
         return _open(host, port, deadline)
     proxy = _Proxy.of(proxy_url)
     targets = [(host, port)]
     if proxy.scheme == "socks5":  # the others look up the name themselves
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        targets = [(str(address[0]), port) for *_, address in found]
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        targets = [(str(address[0]), port) for *_, address in addresses]
     return _first(targets, proxy.connect, deadline)
 
 
@@ -129,7 +129,7 @@ class _Proxy(NamedTuple):
 
     @classmethod
     def of(cls, url: str) -> _Proxy:
-        malformed = ProxyError("the proxy's URL is none: it needs http, socks5 or socks5h, a host and a port")
+        malformed = ProxyError("the proxy's URL is invalid: it needs http, socks5 or socks5h, a host and a port")
         try:
             split = urlsplit(url)
             host, port = split.hostname, split.port
@@ -190,33 +190,33 @@ class _Proxy(NamedTuple):
         if reply:
             answer = _SOCKS_REPLIES.get(reply, f"reply {reply}")
             raise _not_let_through(answer, may_heal=reply not in _SOCKS_REPLIES_THAT_LAST)
-        # Behind the address from which the proxy reaches the broker, the broker's own words begin.
+        # The broker's own bytes begin after the address from which the proxy reaches the broker.
         _, kind = ask.receive(2)
         sizes = {_IPV4: 4, _IPV6: 16}
         ask.receive((ask.receive(1)[0] if kind == _NAME else sizes.get(kind, 4)) + 2)
 
     def _log_in_to_socks(self, ask: _Asking) -> None:
-        told = b"\1"
+        login = b"\1"
         for text in (self.user or "", self.password):
             part = text.encode()
             if len(part) > LONGEST_OF_SOCKS:
                 raise ProxyError("SOCKS 5 takes at most 255 bytes of a user and of a password", is_of_login=True)
-            told += bytes([len(part)]) + part
-        ask.send(told)
+            login += bytes([len(part)]) + part
+        ask.send(login)
         _, refusal = ask.receive(2)
         if refusal:
             raise ProxyError("the proxy refuses the login", is_of_login=True)
 
 
 class _Asking:
-    """The dialogue with a proxy, which ends where the broker's words may begin."""
+    """The dialogue with a proxy, which ends where the broker's bytes may begin."""
 
     def __init__(self, sock: socket.socket, deadline: float) -> None:
         self._socket = sock
         self._deadline = deadline
 
     def send(self, message: bytes) -> None:
-        # A proxy that closes the connection may have said why, and we receive that next.
+        # A proxy that closes the connection may have sent the reason, which we receive next.
         with suppress(ConnectionError):
             self._socket.settimeout(remaining_s(self._deadline))
             self._socket.sendall(message)
@@ -250,8 +250,8 @@ class _Asking:
 
 
 def _not_let_through(answer: str, *, may_heal: bool) -> ProxyError:
-    what = "does not reach it" if may_heal else "does not let us through"
-    return ProxyError(f"the proxy {what} ({answer})", may_heal=may_heal)
+    clause = "does not reach it" if may_heal else "does not let us through"
+    return ProxyError(f"the proxy {clause} ({answer})", may_heal=may_heal)
 
 
 def _socks_address(host: str) -> bytes:

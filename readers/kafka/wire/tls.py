@@ -1,4 +1,4 @@
-"""TLS to a broker: the context that the options ask for, and which option is to blame where there is none."""
+"""The TLS context of the options, and the option to blame for a failed handshake."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext | None:
 
 
 def unverified_context() -> ssl.SSLContext:
-    """Return a context that trusts everybody and shows nothing: for looking only whether there is TLS."""
+    """Return a context that trusts everybody and shows nothing: only to find out whether there is TLS."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -48,7 +48,7 @@ def unverified_context() -> ssl.SSLContext:
 
 
 def look_at_for(error: ssl.SSLError) -> tuple[str, ...]:
-    """Return the options by which a handshake failed for good; none: it was only cut off."""
+    """Return the options that let a handshake fail for good; none: it was only cut off."""
     if isinstance(error, ssl.SSLCertVerificationError):
         if error.verify_code in _NAMES_DIFFER:
             return ("ssl_check_hostname", "bootstrap_servers")

@@ -39,7 +39,7 @@ class NeverResumes(Changed):
         self.paused = {}
 
     def after(self, start, end):
-        for split in self.run.report()["paused"]:
+        for split in self.run.source_progress()["paused"]:
             self.paused.setdefault(split, end["positions"][split])
         return {**end, "positions": {**end["positions"], **self.paused}}
 
@@ -131,12 +131,12 @@ class FallsShort(Changed):
 
 class PausedIsIdle(Changed):
     def after(self, start, end):
-        return {**end, "idle": sorted(paused)} if (paused := self.run.report()["paused"]) else end
+        return {**end, "idle": sorted(paused)} if (paused := self.run.source_progress()["paused"]) else end
 
 
 class CountsNoLateRows(Around):
-    def report(self):
-        return {**(self.run.report() or {}), "lateRowsTotal": 0}
+    def source_progress(self):
+        return {**(self.run.source_progress() or {}), "lateRowsTotal": 0}
 
 
 class LatestIsTheLastPosition(MemoryEnumerator):

@@ -187,7 +187,7 @@ class TestStarts:
         ("points", "sentence"),
         [
             ({0: 4, 1: 0, 2: 0}, "startingOffsets is 4 for partition {topic}-0, which ends at 3"),
-            ({0: 0, 1: 0}, "startingOffsets says nothing of partition {topic}-2"),
+            ({0: 0, 1: 0}, "startingOffsets does not name partition {topic}-2"),
             ({0: 0, 1: 0, 2: 0, 7: 0}, "startingOffsets names partition {topic}-7, which is not among those"),
         ],
     )

@@ -1,4 +1,4 @@
-"""Topics that are deleted and created anew, logs that are cut, and leaders that are away: real brokers, no Spark."""
+"""Topics that are deleted and recreated, logs that are cut, and leaders that are away: real brokers, no Spark."""
 
 import gc
 import itertools
@@ -83,7 +83,7 @@ class Run:
         )
         self._coordinator = SourceCoordinator("kafka", self.source.enumerator, settings, cores=2)
         self.close = self._coordinator.close
-        self.report = self._coordinator.report
+        self.source_progress = self._coordinator.source_progress
         self.latest_offset = self._coordinator.latest_offset
         self.tasks = self._coordinator.tasks
 
@@ -126,7 +126,7 @@ def test_a_topic_that_was_created_anew_ends_the_query(kafka, run, count, restart
     _, last = query.drain()
     create_anew(kafka, topic, count)
     query = run(topic) if restarted else query
-    with pytest.raises(DataLossError, match=rf"'{topic}-0' was read up to position 10, but the topic .* created anew"):
+    with pytest.raises(DataLossError, match=rf"'{topic}-0' was read up to position 10, but the topic .* recreated"):
         query.latest_offset(last)
 
 
@@ -154,7 +154,7 @@ def test_a_shorter_topic_is_told_before_partitions_are_looked_for(kafka, run):
     _, last = strict.drain()
     assert lenient.drain()[1] == last
     create_anew(kafka, topic, 3)
-    with pytest.raises(DataLossError, match=rf"'{topic}-0' was read up to position 10, but the topic .* created anew"):
+    with pytest.raises(DataLossError, match=rf"'{topic}-0' was read up to position 10, but the topic .* recreated"):
         strict.latest_offset(last)
     assert [offset for *_, offset, _ in lenient.drain(last)[0]] == [0, 1, 2]
 
@@ -166,7 +166,7 @@ def test_a_range_of_a_topic_that_is_created_anew_before_it_is_read_gives_none_of
     end = strict.latest_offset(INITIAL_OFFSET)
     assert lenient.latest_offset(INITIAL_OFFSET) == end
     create_anew(kafka, topic, count)
-    with pytest.raises(DataLossError, match=f"records 0 to 10 of {topic}-0 are wanted, but .* created anew"):
+    with pytest.raises(DataLossError, match=f"records 0 to 10 of {topic}-0 are wanted, but .* recreated"):
         strict.read(INITIAL_OFFSET, end)
     assert lenient.read(INITIAL_OFFSET, end) == []
     assert len(lenient.drain(end)[0]) == count
@@ -180,7 +180,7 @@ def test_a_deleted_topic_ends_a_running_query_with_its_name(kafka, run):
     kafka.delete_topic(topic)
     with pytest.raises(DataLossError, match=f"{topic}-0.*set failOnDataLoss to false"):
         query.drain(last)
-    with pytest.raises(DataLossError, match=f"split '{topic}-0', read up to position 10, exists no more"):
+    with pytest.raises(DataLossError, match=f"split '{topic}-0', read up to position 10, no longer exists"):
         run(topic, other).drain(last)
 
 
@@ -273,7 +273,7 @@ def test_a_partition_without_a_leader_does_not_keep_the_others_from_being_read(c
     fill(cluster, topic, 5, OLD + 5000)
     found, last = query.drain(last)
     assert len(found) == 5
-    assert query.report()["unavailableSplits"] == [f"{lonely}-0"]
+    assert query.source_progress()["unavailableSplits"] == [f"{lonely}-0"]
     again = run(topic, lonely, server=cluster)
     fill(cluster, topic, 5, OLD + 10_000)
     found, last = again.drain(last)
@@ -285,14 +285,14 @@ def test_a_partition_without_a_leader_does_not_keep_the_others_from_being_read(c
 
 
 def test_brokers_without_topic_ids_tell_by_leader_epochs(cluster, run, monkeypatch):
-    """Here an id is hidden, and the topic that is created anew has an epoch of its own."""
+    """Here an id is hidden, and the topic that is recreated has an epoch of its own."""
     monkeypatch.setattr("tidegate.readers.kafka.cluster._has_id", lambda _: False)
     topic = new_topic(cluster, 5, replicas=(2,))
     cluster.restart(2)  # the leader's epoch goes up
     _, last = run(topic, server=cluster).drain()
     create_anew(cluster, topic, 8)
     assert last["enumerator"]["topics"][topic][0] == ""
-    with pytest.raises(DataLossError, match="created anew: its leader epoch was"):
+    with pytest.raises(DataLossError, match="recreated: its leader epoch was"):
         run(topic, server=cluster).drain(last)
 
 

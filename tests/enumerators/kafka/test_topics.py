@@ -54,7 +54,7 @@ def test_a_snapshot_is_small():
 
 @pytest.mark.parametrize("stored", [["%", "0"], ["AAAA", "0"], ["", "0y3"], ["", "0x"]])
 def test_a_damaged_snapshot_is_refused(stored):
-    with pytest.raises(CheckpointError, match="the checkpoint is damaged: it says of topic 'a'"):
+    with pytest.raises(CheckpointError, match=r"the checkpoint is damaged: it holds .* for topic 'a'"):
         KnownTopics({"a": stored})
 
 

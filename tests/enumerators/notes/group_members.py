@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from tests.support.logs import Logs, coordinator, read
 from tidegate.alignment.strategy import WatermarkStrategy
-from tidegate.enumerators.notes.folder import StateFolder
+from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 
@@ -41,7 +41,7 @@ class Member:
     def start(self):
         """Begin a run, from the last offset."""
         self.group = GroupFolder(
-            StateFolder.of_application(self.application).within("groups", "join"),
+            NoteFolder.of_application(self.application).within("groups", "join"),
             self.drift,
             self.priority,
             self.expected,

@@ -7,7 +7,7 @@ import pytest
 from tests.enumerators.notes.group_members import DRIFT, LEASE_S, Member, members, rounds, strategy
 from tests.support.logs import Clock, Logs, coordinator, read
 from tidegate.enumerators.clocks import Clocks
-from tidegate.enumerators.notes.folder import StateFolder
+from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
@@ -180,7 +180,7 @@ class Contender:
 
     def __init__(self, logs):
         real = Clocks()
-        folder = StateFolder.of_application("app").within("groups", "join")
+        folder = NoteFolder.of_application("app").within("groups", "join")
         self.group = GroupFolder(folder, DRIFT, lease_s=30.0, clocks=real)
         self.run = SourceCoordinator(
             "memory", lambda _: logs, CoordinatorSettings(strategy()), 2, group=self.group, clocks=real

@@ -12,7 +12,7 @@ from tests.enumerators.notes.group_members import Member
 from tests.support.logs import Clock, Logs
 from tests.support.waiting import await_that
 from tidegate.enumerators.clocks import Clocks
-from tidegate.enumerators.notes.folder import StateFolder, applications
+from tidegate.enumerators.notes.folder import NoteFolder, applications
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.errors import ConnectorError
 
@@ -33,7 +33,7 @@ def test_others_can_neither_enter_the_folder_nor_read_a_note(tmp_path):
 
 
 def test_a_folder_that_is_a_link_or_open_to_others_is_neither_read_nor_swept(tmp_path):
-    folder = StateFolder.of_application("app")
+    folder = NoteFolder.of_application("app")
     folder.write("x", {"low": 1})
     (root,) = tmp_path.iterdir()
     yesterday = time.time() - 25 * 3600
@@ -53,7 +53,7 @@ def test_a_folder_that_others_may_enter_is_refused(tmp_path):
 
 
 def test_what_a_dead_application_left_behind_is_dropped_after_a_day(tmp_path):
-    folder = StateFolder.of_application("app-1").within("groups", "join")
+    folder = NoteFolder.of_application("app-1").within("groups", "join")
     folder.write("x", {"low": 1})
     assert [each.path.name for each in applications()] == ["app-1"]
     yesterday = time.time() - 25 * 3600
@@ -66,8 +66,8 @@ HOLDER = """
 import sys, tempfile
 tempfile.tempdir = sys.argv[1]
 from tidegate.enumerators.notes.group import GroupFolder
-from tidegate.enumerators.notes.folder import StateFolder
-group = GroupFolder(StateFolder.of_application("app").within("groups", "join"), 10, lease_s=float(sys.argv[2]))
+from tidegate.enumerators.notes.folder import NoteFolder
+group = GroupFolder(NoteFolder.of_application("app").within("groups", "join"), 10, lease_s=float(sys.argv[2]))
 group.join({"id": "holder"})
 group.tell(100)
 print("told", flush=True)
@@ -77,7 +77,7 @@ sys.stdin.read()
 
 def test_the_lease_of_a_process_is_kept_by_a_thread_and_ends_with_a_kill(tmp_path):
     lease_s = 10.0
-    folder = StateFolder.of_application("app").within("groups", "join")
+    folder = NoteFolder.of_application("app").within("groups", "join")
 
     def renewed():
         return dict(folder.notes())["holder"]["renewed"]

@@ -65,7 +65,7 @@ def test_flink_40504_a_split_that_wakes_behind_the_watermark_is_delivered_counte
         run = coordinator(logs, clock, watermarks=replace(DRIFT_10, max_drift=None))
     end = run.latest_offset(json.loads(json.dumps(offset)))
     assert read(run, offset, end) == [("b", 1), ("b", 2)]
-    assert (run.report()["lateRows"], run.report()["lateSplits"]) == (2, ["b"])
+    assert (run.source_progress()["lateRows"], run.source_progress()["lateSplits"]) == (2, ["b"])
     assert end["watermark"] == 99
 
 
@@ -74,10 +74,11 @@ def test_flink_40504_a_split_that_stays_behind_the_watermark_is_named_until_it_h
     for rows, late in ((1, ["b"]), (1, ["b"]), (0, ["b"])):
         logs.times["a"] += [] if rows else [200]
         offset = run.latest_offset(offset, Budget(rows=1))
-        assert (run.report()["lateRows"], run.report()["lateSplits"], offset["late"]) == (rows, late, late)
+        progress = run.source_progress()
+        assert (progress["lateRows"], progress["lateSplits"], offset["late"]) == (rows, late, late)
     logs.times["b"] += [150]
     offset = run.latest_offset(offset)
-    assert (run.report()["lateRows"], run.report()["lateSplits"], "late" in offset) == (0, [], False)
+    assert (run.source_progress()["lateRows"], run.source_progress()["lateSplits"], "late" in offset) == (0, [], False)
 
 
 def test_flink_32414_without_any_split_there_is_no_watermark_and_it_does_not_hang():
@@ -103,7 +104,7 @@ def test_flink_39586_when_the_last_split_goes_the_watermark_stays_and_a_new_one_
     clock.sleep(100)
     gone = drained(run, before)
     assert (gone["watermark"], gone["positions"], "ended" in gone) == (4, {"a": 2}, False)
-    assert run.report()["low"] is None
+    assert run.source_progress()["low"] is None
     logs.times["b"] = [7, 8]
     clock.sleep(100)
     assert drained(run, gone)["watermark"] == 7
@@ -118,7 +119,7 @@ def test_beam_20908_what_was_caught_up_from_the_start_and_delivers_nothing_holds
     logs.times["busy"] += [100_001, 100_002]
     clock.sleep(4)
     held = run.latest_offset(start)
-    assert (read(run, start, held), run.report()["heldBy"]) == ([], "quiet")
+    assert (read(run, start, held), run.source_progress()["heldBy"]) == ([], "quiet")
     clock.sleep(1)
     end = run.latest_offset(held)
     assert (read(run, held, end), end["idle"]) == ([("busy", 1), ("busy", 2)], ["quiet"])
@@ -134,7 +135,7 @@ def test_flink_39073_and_40093_who_is_paused_stays_so_across_a_restart_and_does_
         clock.sleep(seconds)
         run = coordinator(logs, clock, watermarks=DRIFT_10)
         assert run.latest_offset(json.loads(json.dumps(offset))) == offset
-        assert run.report()["bySplit"]["fast"] == ["paused", 100, 2]
+        assert run.source_progress()["bySplit"]["fast"] == ["paused", 100, 2]
     clock.sleep(6)
     offset = run.latest_offset(offset)
     assert (offset["idle"], offset["positions"]["fast"]) == (["slow"], 1)
@@ -159,7 +160,7 @@ class TestGaps:
 
     def late_splits(self, run, offset):
         run.latest_offset(offset)
-        return run.report()["lateRows"], run.report()["lateSplits"]
+        return run.source_progress()["lateRows"], run.source_progress()["lateSplits"]
 
     def test_a_source_whose_last_records_were_deleted_unread_is_at_its_end_too(self):
         logs = Logs(a=[1, 2, 3])

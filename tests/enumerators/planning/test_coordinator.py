@@ -79,7 +79,7 @@ def test_a_connectors_own_figures_are_in_the_report():
     logs.metrics = lambda: {"approximateQueueSize": 7}
     run = coordinator(logs)
     run.latest_offset(INITIAL_OFFSET)
-    assert run.report()["metrics"] == {"approximateQueueSize": 7}
+    assert run.source_progress()["metrics"] == {"approximateQueueSize": 7}
 
 
 def test_a_snapshot_is_given_back_to_the_next_run():
@@ -114,9 +114,9 @@ def test_a_batch_query_reads_from_the_starts_to_the_stops():
 
 def test_the_report_says_where_every_split_stands():
     run = coordinator(Logs(a=[1, 5, 30], b=[100]), watermarks=DRIFT_10)
-    assert run.report() is None
+    assert run.source_progress() is None
     run.latest_offset(INITIAL_OFFSET)
-    report = run.report()
+    report = run.source_progress()
     assert {name: report[name] for name in ("watermark", "bound", "low", "heldBy")} == {
         "watermark": 10,
         "bound": 11,
@@ -131,8 +131,8 @@ def test_the_report_says_where_every_split_stands():
 def test_the_report_of_many_splits_counts_them_only():
     run = coordinator(Logs(**{f"s{i}": [1] for i in range(101)}))
     run.latest_offset(INITIAL_OFFSET)
-    assert "bySplit" not in run.report()
-    assert run.report()["splits"] == {"reading": 101}
+    assert "bySplit" not in run.source_progress()
+    assert run.source_progress()["splits"] == {"reading": 101}
 
 
 def test_closing_it_closes_the_enumerator_once():

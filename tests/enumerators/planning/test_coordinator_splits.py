@@ -33,7 +33,7 @@ def test_a_split_that_is_gone_ends_the_query():
     logs = Logs(a=[1, 2], b=[1])
     _, last = drain(coordinator(logs), INITIAL_OFFSET)
     del logs.times["b"]
-    with pytest.raises(DataLossError, match=r"split 'b', read up to position 1, exists no more; set failOnDataLoss"):
+    with pytest.raises(DataLossError, match=r"split 'b', read up to position 1, no longer exists; set failOnDataLoss"):
         coordinator(logs).latest_offset(last)
 
 
@@ -46,7 +46,7 @@ def test_without_fail_on_data_loss_a_split_that_is_gone_is_reported_and_goes_on_
     run = coordinator(logs, fail_on_data_loss=False)
     end = run.latest_offset(last)
     assert sorted(read(run, last, end)) == [("a", 2), ("c", 0)]
-    assert run.report()["splits"]["removed"] == 1
+    assert run.source_progress()["splits"]["removed"] == 1
     assert "no longer finds splits, read no further: b" in caplog.text
     logs.times["b"] = [1, 2]
     run = coordinator(logs)
@@ -246,11 +246,11 @@ def test_a_paused_split_that_retention_comes_near_is_named_with_the_time_left(ca
     logs, clock = Logs(a=range(1000), b=[0]), Clock()
     run = coordinator(logs, clock, watermarks=DRIFT_10)
     _, last = drain(run, INITIAL_OFFSET)
-    assert (last["positions"]["a"], run.report()["secondsToDeletion"]) == (10, {})
+    assert (last["positions"]["a"], run.source_progress()["secondsToDeletion"]) == (10, {})
     clock.sleep(50)
     logs.begins = {"a": 5}
     run.latest_offset(last)
-    left = run.report()["secondsToDeletion"]["a"]
+    left = run.source_progress()["secondsToDeletion"]["a"]
     assert 40 < left < 60
     assert "memory will lose unread records of a in about 0 minutes to retention" in caplog.text
 
@@ -262,7 +262,7 @@ class Replaced(Logs):
 
     def validate(self, positions):
         told, self.diverged = self.diverged or {}, None
-        return {s: Divergence("it was created anew", at) for s, at in told.items() if s in positions}
+        return {s: Divergence("it was recreated", at) for s, at in told.items() if s in positions}
 
 
 class TestDivergence:
@@ -270,7 +270,7 @@ class TestDivergence:
         logs = Replaced(a=[1, 2, 3])
         _, last = drain(coordinator(logs), INITIAL_OFFSET)
         logs.times, logs.diverged = {"a": [5, 6, 7, 8]}, {"a": 0}
-        with pytest.raises(DataLossError, match="'a' was read up to position 3, but it was created anew; start with"):
+        with pytest.raises(DataLossError, match="'a' was read up to position 3, but it was recreated; start with"):
             coordinator(logs).latest_offset(last)
 
     @pytest.mark.parametrize("times", [[50], [50, 51, 52], [50, 51, 52, 53]])
@@ -284,8 +284,8 @@ class TestDivergence:
         assert sorted(read(run, last, end)) == [("a", p) for p in range(len(times))] + [("b", 2)]
         assert read(coordinator(logs), last, end) == read(run, last, end)
         assert read(run, end, end) == []
-        assert run.report()["divergedSplits"] == ["a"]
-        assert "goes on from position 0 with a: it was created anew (failOnDataLoss is false)" in caplog.text
+        assert run.source_progress()["divergedSplits"] == ["a"]
+        assert "goes on from position 0 with a: it was recreated (failOnDataLoss is false)" in caplog.text
         assert drain(run, end)[0] == []
 
     def test_heads_of_what_was_there_before_are_forgotten(self):
@@ -337,14 +337,14 @@ class TestAvailability:
         assert {split for split, _ in more} <= {"a"}
         assert max(logs.times["a"][p] for _, p in more) < first["watermark"] + 1 + 10
         assert last["watermark"] == first["watermark"]
-        assert run.report()["unavailableSplits"] == ["b"]
-        assert run.report()["heldBy"] == "b"
-        assert run.report()["bySplit"]["b"][0] == "unread"
+        assert run.source_progress()["unavailableSplits"] == ["b"]
+        assert run.source_progress()["heldBy"] == "b"
+        assert run.source_progress()["bySplit"]["b"][0] == "unread"
         assert "cannot look at b, and the others wait for them at the bound: its server is away" in caplog.text
         logs.away = ()
         rest, _ = drain(run, last)
         assert sorted(found + more + rest) == all_records(logs)
-        assert "unavailableSplits" not in run.report()
+        assert "unavailableSplits" not in run.source_progress()
 
     def test_one_that_was_idle_holds_nobody(self):
         logs, clock = Clustered(a=[0], b=[0]), Clock()

@@ -63,9 +63,9 @@ def written(**changes):
         (written(positions={"a": "x"}), "broken offset"),
         (written(positions={"a": True}), "broken offset"),
         (written(bound="soon"), "broken offset"),
-        (written(v="one"), "no offset of a tidegate source"),
-        ({"orders": {"0": 7}}, "no offset of a tidegate source"),
-        ({"orders": {str(p): 7 for p in range(1000)}}, "no offset of a tidegate source"),
+        (written(v="one"), "not an offset of a tidegate source"),
+        ({"orders": {"0": 7}}, "not an offset of a tidegate source"),
+        ({"orders": {str(p): 7 for p in range(1000)}}, "not an offset of a tidegate source"),
     ],
 )
 def test_what_cannot_be_continued_is_refused_in_one_short_sentence(offset, sentence):

@@ -276,7 +276,7 @@ class Query(RuleBasedStateMachine):
         assert not start.get("positions") or any(
             start.get(key) != end.get(key) for key in start.keys() | end.keys() if key not in {"bound", "starts"}
         ), "nothing changed, but there is a new offset"
-        self.judge.judge_plan(start, end, self.source.said, self.rows, self.run.report())
+        self.judge.judge_plan(start, end, self.source.said, self.rows, self.run.source_progress())
         self.judge_restart(start, end)
         self.phase, self.end = "planned", end_text
 

@@ -27,7 +27,7 @@ def test_the_report_says_by_how_much_a_batch_passes_its_bound(query, store):
     one = query(drift_ms=10)
     overshoots = []
     while one.batch():
-        report = one.run.report()
+        report = one.run.source_progress()
         overshoots.append((report["bound"] - MODIFIED, report["overshoot"]))
     assert overshoots[:2] == [(10, 60), (70, 0)]
 

@@ -125,8 +125,8 @@ def test_what_was_left_out_and_why_is_noted_and_outlives_a_restart(query, store)
         one.batch()
     noted = LeftOut()
     noted.restore(one.source._folder.ledger.noted(LEFT_OUT))
-    assert [(each.found.key, each.reason) for each in noted.objects()] == [("corrupt", "corrupt"), ("a", "overwritten")]
-    assert one.run.report()["metrics"]["numFilesLeftOut"] == 1  # by this run
+    assert [(each.obj.key, each.reason) for each in noted.objects()] == [("corrupt", "corrupt"), ("a", "overwritten")]
+    assert one.run.source_progress()["metrics"]["numFilesLeftOut"] == 1  # by this run
 
 
 def test_the_age_limit_may_be_set_anew_by_a_restart(query, store):

@@ -31,5 +31,5 @@ def test_it_is_named_in_a_sentence(ask, target, tmp_path, monkeypatch):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name, raising=False)
     config = S3ConnectionConfig("https://127.0.0.1:9", "us-east-1", deadline_s=0.3)
-    with pytest.raises(ConnectorError, match=rf"^cannot ask for {target}.*no-token"):
+    with pytest.raises(ConnectorError, match=rf"^cannot request {target}.*no-token"):
         ask(config)

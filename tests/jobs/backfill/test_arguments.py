@@ -82,7 +82,7 @@ def test_options_of_the_source_come_on_top_of_what_the_command_says():
 
 
 def test_an_option_cannot_contradict_the_command_and_is_known_to_the_source():
-    with pytest.raises(OptionError, match=r"^--option PATH says what the command itself says already; leave it out$"):
+    with pytest.raises(OptionError, match=r"^--option PATH is set by the command itself; leave it out$"):
         of_objects(PATH="s3://other").source()
     with pytest.raises(OptionError, match=r"^there is no option 'filefromat'; did you mean 'fileFormat'\?$"):
         of_objects(fileFromat="json").source()
@@ -98,4 +98,4 @@ def test_what_decides_which_objects_are_meant_is_bound_and_nothing_secret():
 
 
 def test_objects_are_not_looked_at_twice_by_the_first_run():
-    assert of_objects().survey(Noted()) is None
+    assert of_objects().run_extent(Noted()) is None

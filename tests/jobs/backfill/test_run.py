@@ -20,7 +20,7 @@ from tidegate.errors import DataLossError, OptionError
 from tidegate.jobs.backfill.kafka import KafkaArguments
 from tidegate.jobs.backfill.output import Output
 from tidegate.jobs.backfill.run import backfill, write_batches
-from tidegate.jobs.survey import survey
+from tidegate.jobs.run_extent import run_extent
 
 COUNTS = (4_000, 4_000, 800)
 HISTORY = (even_times(NOON, NOON + 12 * HOUR, 4_000),) * 2 + (even_times(NOON + 10 * HOUR, NOON + 12 * HOUR, 800),)
@@ -88,9 +88,9 @@ def test_from_and_to_are_honoured(kafka, write):
     assert sorted(time_ms for *_, time_ms in rows) == sorted([t for t in HISTORY[0] if begin <= t < end] * 2)
 
 
-def test_a_survey_knows_what_is_left_to_read(kafka):
+def test_the_extent_of_a_run_is_what_is_left_to_read(kafka):
     topic = new_topic(kafka, *HISTORY)
-    found = survey(reading(kafka, topic, end=at(NOON + 11 * HOUR)).source(), {f"{topic}-0": 4_000}).stretches
+    found = run_extent(reading(kafka, topic, end=at(NOON + 11 * HOUR)).source(), {f"{topic}-0": 4_000}).stretches
     assert [stretch.rows for stretch in found.values()] == [0, 3_667, 400]
     assert found[f"{topic}-0"].begin_ms is None
     assert found[f"{topic}-1"].begin_ms == NOON
@@ -130,9 +130,7 @@ def test_a_topic_that_was_created_anew_is_data_loss_and_not_nothing_new(kafka, n
 def test_a_topic_that_was_created_anew_with_as_many_records_is_data_loss(kafka, noted, position):
     topic = new_topic(kafka, [NOON] * 5)
     state = {"topics": {topic: ["AAAAAAAAAAAAAAAAAAAAAQ", "0"]}}
-    with pytest.raises(
-        DataLossError, match=f"up to position {position}, but the topic .* created anew: its id was AAA"
-    ):
+    with pytest.raises(DataLossError, match=f"up to position {position}, but the topic .* recreated: its id was AAA"):
         noted(topic, {0: position}, state)
 
 

@@ -79,10 +79,10 @@ def test_runs_that_end_midway_write_every_row_once_and_show_how_far_they_are(
         with pytest.raises(Exception, match="the disk is full"):
             run()
         monkeypatch.undo()
-        (left,) = asked.survey(output.noted(asked.binding())).stretches.values()
+        (left,) = asked.run_extent(output.noted(asked.binding())).stretches.values()
         assert (left.rows, left.begin_ms, left.end_ms) == (12, NOON + 12 * HOUR, NOON + 23 * HOUR + MINUTE)
         run()
-        assert asked.survey(output.noted(asked.binding())).is_empty
+        assert asked.run_extent(output.noted(asked.binding())).is_empty
         fill(bucket, [HOURS])
         run()
     rows = written(output.path)

@@ -3,7 +3,7 @@ import pytest
 from tests.jobs.samples import HISTORY, HOUR, batch
 from tests.support.progresses import progress, source, typed
 from tidegate.jobs.backfill.standing import standing
-from tidegate.jobs.survey import Stretch
+from tidegate.jobs.run_extent import Stretch
 
 
 def test_before_the_first_batch_all_is_left():

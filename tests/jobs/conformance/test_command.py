@@ -67,13 +67,13 @@ def test_an_exemption_is_given_with_its_reason(tidegate, here):
     assert code == 1  # nothing that was checked holds
     code, output, _ = tidegate("conformance", f"{here}:Sound", "--rule", "READ-1", "--exempt", "READ-1=issue 12")
     assert code == 1
-    assert "take the exemption away" in output
+    assert "remove the exemption" in output
 
 
 def test_the_rules_are_listed(tidegate):
     code, output, _ = tidegate("conformance", "--list", "--tier", "contract")
     assert code == 0
-    assert "READ: what a range gives" in output
+    assert "READ: rows of ranges" in output
     assert "  READ-1    MUST    contract  rows come once and in order" in output
 
 

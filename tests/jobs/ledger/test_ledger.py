@@ -137,7 +137,7 @@ def test_an_object_that_was_not_read_was_left_out_or_overwritten_or_is_new_or_ne
     bucket.put_rows("new.parquet", [(9, NOON)])
     bucket.put_rows("0.parquet", [(8, NOON), (9, NOON)])
     assert states("_hidden.parquet")[0] == ["left out"]
-    assert "its folder 'some' is not gone into without recursiveFileLookup" in states("some/4.parquet")[1]
+    assert "its folder 'some' is not entered without recursiveFileLookup" in states("some/4.parquet")[1]
     assert states("1.parquet", modifiedAfter="2100-01-01")[0] == ["read", "left out"]
     assert states("new.parquet") == (["not found yet"], "it was never seen; the next discovery round finds it")
     assert states("0.parquet")[0] == ["read", "overwritten"]
@@ -219,7 +219,7 @@ def test_batches_are_read_once_more(query, ledger):
 def test_of_a_query_that_cleans_what_it_reads_nothing_can_be_read_again(query, ledger, arguments):
     query.source = query.source.model_copy(update={"clean_source": "delete"})
     query.run()
-    assert "the query cleans what it has read (cleanSource)" in ledger("reread", *arguments)
+    assert "the query cleans objects that it has read (cleanSource)" in ledger("reread", *arguments)
 
 
 @pytest.mark.parametrize(
@@ -230,9 +230,9 @@ def test_of_a_query_that_cleans_what_it_reads_nothing_can_be_read_again(query, l
             {},
             "--batches is 'x', but a number or a range is expected, such as 7 or 3-5",
         ),
-        (("reread",), {}, "nothing is named that is to be read again: give GLOB, --from and --to, or --batches"),
+        (("reread",), {}, "nothing to read again is named: give GLOB, --from and --to, or --batches"),
         (("reread", "in/*"), {"path": False}, "--option path=s3://... is needed"),
-        (("reread", "in/*", "--batches", "1"), {}, "--batches goes with none of GLOB, --from and --to"),
+        (("reread", "in/*", "--batches", "1"), {}, "--batches cannot be combined with GLOB, --from or --to"),
         (("reread", "--from", "noon"), {}, "--from is 'noon', but a time is expected"),
         (("show",), {"endpiont": "x"}, "there is no option 'endpiont'; did you mean 'endpoint'?"),
     ],
@@ -243,7 +243,7 @@ def test_what_cannot_be_done_is_one_sentence(query, ledger, arguments, how, sent
 
 
 def test_a_place_that_no_query_used_and_a_checkpoint_of_another_query_are_told(query, ledger, tmp_path):
-    assert "is no state location that a query has used" in ledger("show")
+    assert "is not a state location that a query has used" in ledger("show")
     query.run()
     (tmp_path / "checkpoint").rename(tmp_path / "moved")
     assert f"--checkpoint is {query.checkpoint}, in which no batch is of the query" in ledger("show")

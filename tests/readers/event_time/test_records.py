@@ -62,6 +62,11 @@ def test_without_any_usable_time_the_option_and_the_partition_are_named_once() -
     )
 
 
+def test_good_times_need_no_timestamp_to_stand_in() -> None:
+    written = batch([GOOD, GOOD]).drop_columns(["timestamp"])
+    assert times(written, "record-timestamp").to_pylist() == [1700000000000, 1700000000000]
+
+
 def test_record_timestamp_stands_in_for_bad_times() -> None:
     written = batch([SECRET, GOOD, NEGATIVE], timestamps_ms=[5, 6, 7])
     assert times(written, "record-timestamp").to_pylist() == [5, 1700000000000, 7]

@@ -232,7 +232,7 @@ def test_a_column_that_an_object_lacks_leaves_its_rows_without_time(case: Case) 
 @cases(event_time=False)
 def test_a_format_without_times_refuses_a_column_of_them(case: Case) -> None:
     store = Stored(case.write(case.rows(3), 10))
-    with pytest.raises(OptionError, match=f"in the column 'at', but .*{case.name}"):
+    with pytest.raises(OptionError, match=f"names the column 'at', but .*{case.name}"):
         case.made(store).survey(store.found(), "at")
 
 
@@ -286,7 +286,7 @@ def test_discovery_leaves_out_a_corrupt_object_where_that_is_asked_for(case: Cas
     manifest = Manifest.build(1, found.round())
     assert set(manifest.chunks(0, len(manifest)).column("key").to_pylist()) == {"a"}
     [noted] = found.left_out.objects()
-    assert (noted.found.key, noted.reason) == (key, "corrupt")
+    assert (noted.obj.key, noted.reason) == (key, "corrupt")
 
 
 @cases(one_chunk=False)

@@ -197,7 +197,7 @@ def test_a_refused_login_fails_at_once(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("address", "proxy", "reason"),
     [
-        ("localhost:1", f"//user:{SECRET}@127.0.0.1:1080", "the proxy's URL is none"),
+        ("localhost:1", f"//user:{SECRET}@127.0.0.1:1080", "the proxy's URL is invalid"),
         ("localhost:abc", None, "invalid literal"),
     ],
 )

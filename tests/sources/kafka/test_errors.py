@@ -119,7 +119,7 @@ def test_a_topic_that_was_created_anew_ends_the_query_though_it_holds_more_than_
     kafka.delete_topic(topic)
     kafka.create_topic(topic)
     append(kafka, topic, {0: [NOON] * 15})
-    with pytest.raises(StreamingQueryException, match=f"the topic '{topic}' was deleted and created anew"):
+    with pytest.raises(StreamingQueryException, match=f"the topic '{topic}' was deleted and recreated"):
         available_now(frame, tmp_path)
     lenient = kafka_source(kafka, topic, starting_offsets="earliest", fail_on_data_loss=False)
     frame = lenient.read_stream(spark).select("partition", "offset")

@@ -175,15 +175,15 @@ MECHANISMS = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI or AWS_MSK_IAM"
         ),
         (
             {**LOGIN, "security.protocol": "SSL"},
-            "'kafka.sasl.plain.username' is given, but 'kafka.security.protocol' is SSL, which makes no use of it",
+            "'kafka.sasl.plain.username' is given, but 'kafka.security.protocol' is SSL, which does not use it",
         ),
         (
             {"security.protocol": "PLAINTEXT", "sasl.plain.password": SECRET},
-            "'kafka.sasl.plain.password' is given, but 'kafka.security.protocol' is PLAINTEXT, which makes no use of",
+            "'kafka.sasl.plain.password' is given, but 'kafka.security.protocol' is PLAINTEXT, which does not use",
         ),
         (
             {**LOGIN, "security.protocol": "SASL_PLAINTEXT", "ssl.cafile": "ca.pem"},
-            "'kafka.ssl.cafile' is given, but 'kafka.security.protocol' is SASL_PLAINTEXT, which makes no use of it",
+            "'kafka.ssl.cafile' is given, but 'kafka.security.protocol' is SASL_PLAINTEXT, which does not use it",
         ),
         (
             {"security.protocol": "SSL", "ssl.keyfile": "key.pem"},

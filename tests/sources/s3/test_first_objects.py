@@ -109,7 +109,7 @@ def test_columns_that_none_of_the_first_objects_has_are_warned_of_once(bucket, s
     given = pa.schema([("ID", pa.int64()), ("day", pa.string()), ("name", pa.string()), ("sum", pa.int64())])
     begin(source(file_format=file_format, columns=given))
     [warning] = warnings()
-    assert warning.endswith(f"first 3 objects under {bucket.path} has, so that they are null there: 'name', 'sum'")
+    assert warning.endswith(f"first 3 objects under {bucket.path} has, so they are null: 'name', 'sum'")
 
 
 def test_a_restart_says_nothing_of_columns_again(bucket, source, warnings):
@@ -124,15 +124,15 @@ def test_a_restart_says_nothing_of_columns_again(bucket, source, warnings):
     ("fields", "sentence"),
     [
         ({"path": "{}/*.parquet"}, r"; a path takes no pattern: give the folder, and .* as pathGlobFilter"),
-        ({"path_glob_filter": "*.json"}, r"/in/x\.parquet is left out, for its name does not match pathGlobFilter"),
+        ({"path_glob_filter": "*.json"}, r"/in/x\.parquet is left out, because its name does not match pathGlobFilter"),
         (
             {"modified_after": "2999-01-01"},
-            r"/in/x\.parquet is left out, for its LastModified is not after modifiedAfter",
+            r"/in/x\.parquet is left out, because its LastModified is not after modifiedAfter",
         ),
-        ({"modified_before": "2001-01-01"}, r"left out, for its LastModified is not before modifiedBefore"),
+        ({"modified_before": "2001-01-01"}, r"left out, because its LastModified is not before modifiedBefore"),
         (
             {"path": "s3://{name}"},
-            r"/in/ is left out, for its folder 'in' is not gone into without recursiveFileLookup",
+            r"/in/ is left out, because its folder 'in' is not entered without recursiveFileLookup",
         ),
     ],
 )

@@ -142,7 +142,7 @@ def test_csv_without_a_header_goes_by_the_given_schema_but_for_columns_of_folder
             {"file_format": "text", "line_sep": "|", "encoding": "shift_jis"},
             "encoding is 'shift_jis', but lineSep takes UTF-8 and encodings of one byte a character",
         ),
-        ({"file_format": "binaryFile", "event_time": "column:at"}, "of binaryFile only modificationTime is a time"),
+        ({"file_format": "binaryFile", "event_time": "column:at"}, "binaryFile has times only in modificationTime"),
         (
             {"file_format": "avro", "max_decompressed_bytes": 2**63 - 1},
             "^the option 'max_decompressed_bytes' is 9223372036854775807: expected .* above 0, up to 1099511627776$",

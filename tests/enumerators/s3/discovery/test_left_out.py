@@ -25,7 +25,7 @@ def test_the_last_ones_are_kept(monkeypatch):
     noted = LeftOut()
     for number in range(5):
         noted.add(FOUND._replace(key=str(number)), "gone", number)
-    assert [each.found.key for each in noted.objects()] == ["2", "3", "4"]
+    assert [each.obj.key for each in noted.objects()] == ["2", "3", "4"]
 
 
 def test_too_many_that_every_round_meets_are_news_once(monkeypatch):

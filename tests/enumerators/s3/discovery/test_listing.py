@@ -260,7 +260,7 @@ def test_a_pattern_may_hold_what_fnmatch_cannot_say():
 
 @pytest.mark.parametrize("glob", ["[a", "[]", "{a,b", "a\\", "[z-a]"])
 def test_a_pattern_that_is_none_is_refused(glob):
-    with pytest.raises(OptionError, match=r"^pathGlobFilter is .*, which is no pattern: "):
+    with pytest.raises(OptionError, match=r"^pathGlobFilter is .*, which is not a pattern: "):
         ListingRules(path_glob_filter=glob)
 
 

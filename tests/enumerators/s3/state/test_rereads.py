@@ -49,7 +49,7 @@ def test_what_is_asked_for_is_read_once_more_behind_the_watermark_and_then_forgo
     query.pass_time()
     query.drain()
     assert query.batches[-1] == [1, 10]
-    assert query.run.report()["lateRowsTotal"] > 0
+    assert query.run.source_progress()["lateRowsTotal"] > 0
     assert query.delivered == Counter({("a", 0): 2, ("a", 10): 2, ("b", 0): 1})
     assert query.offset["enumerator"]["rereads"] == {name: 2}
     query.store.put("c", [20])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.enumerators.s3.state.snapshot import S3Snapshot
+from tidegate.enumerators.s3.state.snapshot import S3Snapshot, SeenSnapshot
 from tidegate.errors import CheckpointError
 
 names = st.text(min_size=1, max_size=5)
@@ -13,7 +13,7 @@ snapshots = st.builds(
     S3Snapshot,
     names,
     numbers,
-    st.none() | st.fixed_dictionaries({"runs": st.lists(names), "horizon": st.none() | numbers, "newest": numbers}),
+    st.none() | st.builds(SeenSnapshot, st.lists(names), st.none() | numbers, numbers),
     st.none() | st.dictionaries(names, st.lists(numbers)),
     st.dictionaries(names, numbers),
     st.just({}) | st.fixed_dictionaries({"listed_ms": st.none() | numbers}, optional={"after": st.none() | names}),

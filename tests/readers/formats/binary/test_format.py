@@ -55,7 +55,7 @@ def test_the_event_time_may_be_the_time_of_modification():
     memory.object = memory.object._replace(modified_ms=7)
     surveyed = BinaryFileFormat(memory).survey(memory.object, "ModificationTime")
     assert surveyed == [ChunkSurvey(0, 3, 1, TimeRange(7, 7))]
-    with pytest.raises(OptionError, match="in the column 'at', but of binaryFile only modificationTime is one"):
+    with pytest.raises(OptionError, match="names the column 'at', but binaryFile has times only in modificationTime"):
         BinaryFileFormat(memory).survey(memory.object, "at")
     assert BinaryFileFormat(memory).survey(Memory(b"").object, None) == []
 

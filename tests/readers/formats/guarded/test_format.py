@@ -111,7 +111,7 @@ def test_a_slow_process_is_no_fault_of_the_object_however_long_it_takes():
     store = Objects(x="sleep 1.5", y="sleep 600")
     with mock.patch.object(decoder_process, "BUSY_S", 1):
         assert guarded(store).survey(store.found("x"), "at")
-    sentence = r"^the process that decodes s3://data/y says nothing \(no answer for 2 s\)$"
+    sentence = r"^the process that decodes s3://data/y does not answer \(no answer for 2 s\)$"
     with mock.patch.object(decoder_process, "SILENT_S", 2), pytest.raises(ConnectorError, match=sentence):
         guarded(store).survey(store.found("y"), "at")
 
@@ -174,7 +174,7 @@ def test_discovery_leaves_out_and_notes_what_ends_the_process():
     manifest = Manifest.build(1, found.round())
     assert sorted(manifest.chunks(0, len(manifest)).column("key").to_pylist()) == ["a", "c"]
     [noted] = found.left_out.objects()
-    assert (noted.found.key, noted.reason) == ("b", "corrupt")
+    assert (noted.obj.key, noted.reason) == ("b", "corrupt")
 
 
 def discovery_of(store: Objects, **options) -> ObjectDiscovery:
@@ -278,5 +278,5 @@ def test_a_process_that_tells_nonsense_ends_like_one_that_is_damaged(message):
 
 def test_a_batch_that_is_none_is_an_error_that_names_the_object():
     store = Objects(x='tell ["batch"]')
-    with pytest.raises(CorruptDataError, match=r"^what was decoded of s3://data/x is no batch: "):
+    with pytest.raises(CorruptDataError, match=r"^the decoder process sent no valid batch of s3://data/x: "):
         list(guarded(store).read(store.chunk("x"), SCHEMA))

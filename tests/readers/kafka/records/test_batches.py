@@ -204,5 +204,5 @@ def test_little_memory_is_enough_for_small_batches_and_told_for_large_ones(codec
     told = subprocess.run(command, check=True, capture_output=True, text=True)
     assert told.stdout == (
         "orders-0: the record batch at offset 0 takes more memory to decode than this process may have; raise "
-        "spark.executor.pyspark.memory where it is set, or else what limits the process\n"
+        "spark.executor.pyspark.memory if it is set, or the limit of the process\n"
     )

@@ -1,4 +1,4 @@
-"""Where a run begins and ends, in positions and in event time, asked before it starts."""
+"""Finds where a run will begin and end, in positions and in event time, before it starts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCommit,
 from tidegate.errors import ContractError, DataLossError
 from tidegate.sources.contract import Source
 
-__all__ = ["Stretch", "Survey", "survey"]
+__all__ = ["RunExtent", "Stretch", "run_extent"]
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What a run has to read of one split.
+    """The part of one split that a run reads.
 
     start, end: positions, the end exclusive.
     begin_ms, end_ms: event time of its first record and the greatest there is; None: nothing to read.
@@ -29,16 +29,16 @@ class Stretch:
 
     @property
     def rows(self) -> int:
-        """How much there is to read, in positions."""
+        """The number of positions to read."""
         return max(0, self.end - self.start)
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
-    """What a run that starts now would read.
+class RunExtent:
+    """The extent of a run that starts now.
 
     stretches: of every split.
-    state: what the enumerator notes, such as the cluster that it met; None: nothing.
+    state: the enumerator's snapshot, such as the cluster that it met; None: none.
     """
 
     stretches: dict[SplitId, Stretch]
@@ -50,15 +50,14 @@ class Survey:
         return all(stretch.begin_ms is None for stretch in self.stretches.values())
 
 
-def survey(source: Source, positions: Positions | None = None, state: Json | None = None) -> Survey:
-    """Ask what a run that starts now would read of every split.
+def run_extent(source: Source, positions: Positions | None = None, state: Json | None = None) -> RunExtent:
+    """Return the extent of a run that starts now.
 
     positions: where an earlier run of the same query ended; None: there was none.
-    state: what the enumerator noted then.
+    state: the enumerator's snapshot then.
 
-    Raises ConnectorError when the other side cannot be reached, or does not have what is named;
-    CheckpointError when it is another one than the state is of; DataLossError when a position is
-    not within its split by now.
+    Raises ConnectorError if the other side cannot be reached, or something named does not exist; CheckpointError if the
+    state belongs to another system; DataLossError if a position is no longer within its split.
     """
     known: Positions = positions or {}
     with closing(source.enumerator(state)) as enumerator:
@@ -80,7 +79,7 @@ def survey(source: Source, positions: Positions | None = None, state: Json | Non
         heads = index.heads(unread)
         latest = index.latest({s: Extent(extents[s].begin, ends[s]) for s in unread})
         noted = enumerator.snapshot()
-    return Survey(
+    return RunExtent(
         {
             s: Stretch(
                 starts[s],
@@ -95,19 +94,20 @@ def survey(source: Source, positions: Positions | None = None, state: Json | Non
 
 
 def _check(known: Positions, extents: Extents, enumerator: SplitEnumerator) -> None:
-    """Raise DataLossError for a position that is not within its split, or in other records than were read."""
+    """Raise DataLossError for a position that is not within its split, or follows other records than were read."""
     for split, position in sorted(known.items()):
         if split not in extents:
             raise DataLossError(f"split {split!r}, read up to position {position}, is no longer found")
-    if isinstance(enumerator, SupportsValidation) and (found := enumerator.validate(known)):
-        split = min(found)
+    if isinstance(enumerator, SupportsValidation) and (divergences := enumerator.validate(known)):
+        split = min(divergences)
         raise DataLossError(
-            f"split {split!r} was read up to position {known[split]}, but {found[split].reason}; begin a new output"
+            f"split {split!r} was read up to position {known[split]}, but {divergences[split].reason}; "
+            "begin a new output"
         )
     for split, position in sorted(known.items()):
         extent = extents[split]
         if not extent.begin <= position <= extent.end:
             raise DataLossError(
                 f"split {split!r} was read up to position {position}, but it reaches from {extent.begin} to "
-                f"{extent.end} by now: records are gone, or it was created anew"
+                f"{extent.end} by now: records are gone, or it was recreated"
             )

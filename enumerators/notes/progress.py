@@ -1,4 +1,4 @@
-"""The last report of every planner, where ``tidegate watch`` finds it without asking Spark."""
+"""Notes with the last progress of every planner, which ``tidegate watch`` reads without asking Spark."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import time
 import uuid
 
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.notes.folder import StateFolder
+from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.process_identity import this_process
 from tidegate.errors import ConnectorError
 
-__all__ = ["REPORTS", "ReportNote"]
+__all__ = ["PROGRESS", "ProgressNote"]
 
 _LOG = logging.getLogger("tidegate.planner")
-REPORTS = "reports"
+PROGRESS = "progress"
 _INTERVAL_S = 0.5
 
 
-class ReportNote:
+class ProgressNote:
     """A note of one planner.
 
-    It is ``{"source", "reads", "pid", "process", "started", "updated", "report"}``; times in wall-clock ms.
+    It is ``{"source", "reads", "pid", "process", "started", "updated", "progress"}``; times in wall-clock ms.
 
-    reads: what is read, for people; without secrets.
+    reads: the topics or the path, for people; without secrets.
     """
 
-    def __init__(self, application: StateFolder, source: str, reads: str) -> None:
+    def __init__(self, application: NoteFolder, source: str, reads: str) -> None:
         self.planner_id = uuid.uuid4().hex[:12]
-        self._folder = application.within(REPORTS)
+        self._folder = application.within(PROGRESS)
         self._about = {
             "source": source,
             "reads": reads,
@@ -40,14 +40,14 @@ class ReportNote:
         self._written_at = float("-inf")
         self._broken = False
 
-    def write(self, report: Json | None) -> None:
-        """Write the report unless one was written a moment ago.  Never fails: a query does not need it."""
+    def write(self, progress: Json | None) -> None:
+        """Write the progress unless one was written a moment ago.  Never fails: a query does not need it."""
         now = time.monotonic()
-        if report is None or self._broken or now - self._written_at < _INTERVAL_S:
+        if progress is None or self._broken or now - self._written_at < _INTERVAL_S:
             return
         self._written_at = now
         try:
-            self._folder.write(self.planner_id, {**self._about, "updated": _now_ms(), "report": report})
+            self._folder.write(self.planner_id, {**self._about, "updated": _now_ms(), "progress": progress})
         except ConnectorError as error:
             self._broken = True
             _LOG.warning("tidegate watch will not show this query: %s", error)

@@ -1,4 +1,4 @@
-"""What a plan decided, for people: the JSON that ``reportLatestOffset`` shows in every progress.
+"""The progress of a source after each plan: the JSON that ``reportLatestOffset`` shows in Spark's progress.
 
     {"watermark": ms, "bound": ms, "low": ms,   of the source, after the plan; null: there is none
      "heldBy": "orders-3",                      the split, or member of the group, that sets the bound
@@ -45,7 +45,7 @@ from tidegate.alignment.splits import Positions, SplitId, SplitRange
 from tidegate.alignment.states import SplitState
 from tidegate.enumerators.contract import Divergence, Json
 
-__all__ = ["Reporter", "first_names"]
+__all__ = ["ProgressReporter", "first_names"]
 
 _LOG = logging.getLogger("tidegate.planner")
 _DETAILED_SPLITS = 100
@@ -53,7 +53,7 @@ _NAMED_SPLITS = 10
 _DELETED_SOON_S = 3600.0
 
 
-class Reporter:
+class ProgressReporter:
     """Describes the plans of one run, and logs once what a person should know."""
 
     def __init__(self, source: str) -> None:
@@ -63,7 +63,7 @@ class Reporter:
         self._warned: dict[str, set[SplitId]] = {}
         self._diverged: set[SplitId] = set()
 
-    def report(
+    def describe(
         self,
         planned: Plan,
         ends: Positions,
@@ -78,7 +78,7 @@ class Reporter:
         """Return what a plan decided.  Called once per plan.
 
         ends: of each split, up to where it could be read.
-        asked: what the plan cost in requests, by the names they have in the report.
+        asked: what the plan cost in requests, by the names they have in the progress.
         cost: of ranges.
         metrics: figures of the connector's own.
         overshoot_ms: how far the batch passes the bound; None: no bound, or no position passes one.
@@ -105,13 +105,15 @@ class Reporter:
         late = {*progress.late, *(s for s, said in splits.items() if said.late)}
         in_danger = {s: left for s, left in seconds_left.items() if left < _DELETED_SOON_S}
         self._log(by_state.get(SplitState.REMOVED, []), late, in_danger)
-        report: Json = {
+        described: Json = {
             "watermark": progress.watermark_ms,
             "bound": progress.bound_ms,
             "low": planned.low_ms,
             "heldBy": planned.held_by,
             "groupBound": planned.group_bound_ms,
-            "splits": dict(sorted(Counter({state.value: len(found) for state, found in by_state.items()}).items())),
+            "splits": dict(
+                sorted(Counter({state.value: len(in_state) for state, in_state in by_state.items()}).items())
+            ),
             "spread": [times[0], times[(len(times) - 1) // 2], times[-1]] if times else None,
             "plannedRows": cost(planned.ranges).rows,
             "rowsRemaining": sum(remaining.values()),
@@ -129,18 +131,18 @@ class Reporter:
             },
         }
         if overshoot_ms is not None:
-            report["overshoot"] = overshoot_ms
+            described["overshoot"] = overshoot_ms
         if away := self._warned.get("unavailable"):
-            report["unavailableSplits"] = sorted(away)[:_NAMED_SPLITS]
+            described["unavailableSplits"] = sorted(away)[:_NAMED_SPLITS]
         if self._diverged:
-            report["divergedSplits"] = sorted(self._diverged)[:_NAMED_SPLITS]
+            described["divergedSplits"] = sorted(self._diverged)[:_NAMED_SPLITS]
         if metrics:
-            report["metrics"] = dict(sorted(metrics.items()))
+            described["metrics"] = dict(sorted(metrics.items()))
         if len(splits) <= _DETAILED_SPLITS:
-            report["bySplit"] = {
+            described["bySplit"] = {
                 s: [said.state.value, said.next_ms, remaining.get(s, 0)] for s, said in sorted(splits.items())
             }
-        return report
+        return described
 
     def begun(self, splits: int) -> None:
         """Log that the query begins with so many splits."""
@@ -152,15 +154,15 @@ class Reporter:
             return
         _LOG.warning("%s found new splits, read from their beginning: %s", self._source, first_names(splits))
 
-    def diverged(self, found: Mapping[SplitId, Divergence]) -> None:
+    def diverged(self, divergences: Mapping[SplitId, Divergence]) -> None:
         """Log that splits hold other records than were read of them, and go on; their loss is accepted."""
-        self._diverged |= found.keys()
-        for reason in sorted({divergence.reason for divergence in found.values()}):
-            splits = [s for s, divergence in found.items() if divergence.reason == reason]
+        self._diverged |= divergences.keys()
+        for reason in sorted({divergence.reason for divergence in divergences.values()}):
+            splits = [s for s, divergence in divergences.items() if divergence.reason == reason]
             _LOG.warning(
                 "%s goes on from position %d with %s: %s (failOnDataLoss is false)",
                 self._source,
-                min(found[s].position for s in splits),
+                min(divergences[s].position for s in splits),
                 first_names(splits),
                 reason,
             )
@@ -189,10 +191,10 @@ class Reporter:
                 in_danger[soonest] // 60,
             )
 
-    def _news(self, what: str, splits: Collection[SplitId]) -> set[SplitId]:
+    def _news(self, kind: str, splits: Collection[SplitId]) -> set[SplitId]:
         """Return the splits that were not among those of the last plan."""
-        before, self._warned[what] = self._warned.get(what, set()), set(splits)
-        return self._warned[what] - before
+        before, self._warned[kind] = self._warned.get(kind, set()), set(splits)
+        return self._warned[kind] - before
 
 
 def _objects(outstanding: Cost) -> Json:

@@ -1,0 +1,60 @@
+"""The snapshot of a Kafka enumerator: what offsets belong to, and the unit of event times that was detected.
+
+``KafkaSnapshot`` alone knows the keys of this JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter
+from typing_extensions import NotRequired, TypedDict
+
+from tidegate.enumerators.contract import Json
+from tidegate.enumerators.snapshots import checked
+from tidegate.readers.event_time.assigners import TimeUnit
+from tidegate.readers.event_time.records import RecordTimes
+
+__all__ = ["KafkaSnapshot"]
+
+
+class _Shape(TypedDict):
+    cluster: NotRequired[str]
+    eventTimeUnit: NotRequired[TimeUnit]
+    topics: NotRequired[dict[str, Annotated[list[str], Field(min_length=2, max_length=2)]]]
+
+
+_SHAPE = TypeAdapter(_Shape)
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSnapshot:
+    """A snapshot of a Kafka enumerator.
+
+    cluster_id: of the cluster that holds the offsets; None: no cluster has told its id yet.
+    event_time_unit: that was detected; None: none was, or the option ``eventTimeUnit`` names it.
+    topics: what ``KnownTopics`` takes.
+    """
+
+    cluster_id: str | None = None
+    event_time_unit: TimeUnit | None = None
+    topics: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, state: Json | None) -> KafkaSnapshot:
+        """Read what ``to_json`` returned.  Raises CheckpointError when something is of another type."""
+        if state is None:
+            return cls()
+        checked(state, _SHAPE)
+        return cls(state.get("cluster"), state.get("eventTimeUnit"), state.get("topics", {}))
+
+    def to_json(self) -> Json | None:
+        """Return the JSON; None: there is nothing to note."""
+        noted = {"cluster": self.cluster_id, "eventTimeUnit": self.event_time_unit, "topics": self.topics or None}
+        return {name: value for name, value in noted.items() if value is not None} or None
+
+    def with_detected_unit(self, event_times: RecordTimes) -> RecordTimes:
+        """Return the event times with the unit of the snapshot, where one is to be detected."""
+        return event_times.with_unit(self.event_time_unit) if event_times.unit_is_unknown else event_times
