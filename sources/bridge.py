@@ -46,9 +46,18 @@ from tidegate.readers.worker_memory import freeze_imports
 if TYPE_CHECKING:  # a source asks for this bridge by itself (Source.read_stream)
     from tidegate.sources.contract import Source
 
-__all__ = ["END_OF_TIME_MS", "SOURCE_WATERMARK", "Driver", "coordinator_of", "data_source_class", "schema_of"]
+__all__ = [
+    "END_OF_TIME_MS",
+    "PREVIOUS_WATERMARK",
+    "SOURCE_WATERMARK",
+    "Driver",
+    "coordinator_of",
+    "data_source_class",
+    "schema_of",
+]
 
 SOURCE_WATERMARK = "source_watermark"
+PREVIOUS_WATERMARK = "previous_source_watermark"
 END_OF_TIME_MS = 253_402_300_799_999
 """Spark's last timestamp, in the year 9999: the watermark of a source whose splits are all at their ends."""
 _LOG = logging.getLogger("tidegate.planner")
@@ -70,14 +79,22 @@ class Driver:
 def schema_of(source: Source) -> StructType:
     """Return the columns of a source as Spark sees them."""
     schema = source.arrow_schema
-    if source.include_source_watermark:
-        schema = schema.append(pa.field(SOURCE_WATERMARK, pa.timestamp("us", "UTC")))
+    for name in _watermark_columns(source):
+        schema = schema.append(pa.field(name, pa.timestamp("us", "UTC")))
     return from_arrow_schema(schema)
+
+
+def _watermark_columns(source: Source) -> list[str]:
+    asked = {
+        SOURCE_WATERMARK: source.include_source_watermark,
+        PREVIOUS_WATERMARK: source.include_previous_watermark,
+    }
+    return [name for name, is_asked in asked.items() if is_asked]
 
 
 def _of_source(schema: StructType) -> StructType:
     """Return the columns that the source itself gives."""
-    return StructType([field for field in schema.fields if field.name != SOURCE_WATERMARK])
+    return StructType([field for field in schema.fields if field.name not in {SOURCE_WATERMARK, PREVIOUS_WATERMARK}])
 
 
 def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], driver: Driver) -> type[DataSource]:
@@ -114,14 +131,20 @@ class _TaskPartition(InputPartition):
     """A task on its way to an executor.
 
     state: the enumerator's snapshot when it was planned.
-    watermark_ms: of the source, at the end of the batch.
-    tells_watermark: it begins with a row that has nothing but the watermark.
+    watermarks_ms: of the source, at the end of the batch and at its start, by their columns.
+    tells_watermark: it begins with a row that has nothing but the watermarks.
     """
 
     def __init__(
-        self, task: ReadTask, state: Json | None, watermark_ms: int | None = None, *, tells_watermark: bool = False
+        self,
+        task: ReadTask,
+        state: Json | None,
+        watermarks_ms: Mapping[str, int | None] | None = None,
+        *,
+        tells_watermark: bool = False,
     ) -> None:
-        self.task, self.state, self.watermark_ms, self.tells_watermark = task, state, watermark_ms, tells_watermark
+        self.task, self.state, self.tells_watermark = task, state, tells_watermark
+        self.watermarks_ms = watermarks_ms or {}
 
 
 def coordinator_of(
@@ -171,14 +194,16 @@ def _read(source: Source, partition: _TaskPartition) -> Iterator[pa.RecordBatch]
     with _in_one_sentence():
         if partition.tells_watermark:
             schema = source.arrow_schema
-            row = pa.record_batch([pa.nulls(1, field.type) for field in schema], schema=schema)
-            yield row.append_column(SOURCE_WATERMARK, _constant_timestamp(partition.watermark_ms, 1))
+            nothing = pa.record_batch([pa.nulls(1, field.type) for field in schema], schema=schema)
+            yield _with_watermarks(source, nothing, partition)
         for batch in source.reader(partition.state).read(partition.task):
-            yield (
-                batch
-                if not source.include_source_watermark
-                else batch.append_column(SOURCE_WATERMARK, _constant_timestamp(partition.watermark_ms, batch.num_rows))
-            )
+            yield _with_watermarks(source, batch, partition)
+
+
+def _with_watermarks(source: Source, batch: pa.RecordBatch, partition: _TaskPartition) -> pa.RecordBatch:
+    for name in _watermark_columns(source):
+        batch = batch.append_column(name, _constant_timestamp(partition.watermarks_ms.get(name), batch.num_rows))
+    return batch
 
 
 def _constant_timestamp(time_ms: int | None, rows: int) -> pa.Array:
@@ -277,9 +302,10 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         after = Offset.from_json(end)
         before_ms, watermark_ms = _watermark_ms(Offset.from_json(start)), _watermark_ms(after)
         tells = self._source.watermark_rows and watermark_ms != before_ms
+        watermarks_ms = {SOURCE_WATERMARK: watermark_ms, PREVIOUS_WATERMARK: before_ms}
         # With a task that is there anyway, for each has its price; the tasks after it do not tell it again.
         return [
-            _TaskPartition(task, after.enumerator, watermark_ms, tells_watermark=tells and number == 0)
+            _TaskPartition(task, after.enumerator, watermarks_ms, tells_watermark=tells and number == 0)
             for number, task in enumerate(tasks or [ReadTask(())] * tells)
         ]
 

@@ -65,6 +65,8 @@ class Source(BaseModel, ABC):
         until the time has come, ``fail`` ends the query.
     include_source_watermark: add the column ``source_watermark``: the source's watermark at the end of
         the batch, for ``tidegate.with_source_watermark``.
+    include_previous_watermark: add the column ``previous_source_watermark``: the source's watermark at the start of
+        the batch.  A row is late if its time is not after it.
     watermark_rows: where the watermark moves, add a row that has nothing but the watermark, so that
         Spark's watermark and timers also move while no data comes.
     target_batch_duration: let batches size themselves so that each takes about so long, on top of all
@@ -91,6 +93,7 @@ class Source(BaseModel, ABC):
     max_future_skew: Annotated[Duration, Field(ge=timedelta(0))] = timedelta(days=1)
     future_event_time: FutureEventTime = "ignore"
     include_source_watermark: bool = False
+    include_previous_watermark: bool = False
     watermark_rows: bool = False
     target_batch_duration: Annotated[Duration, Field(ge=timedelta(milliseconds=1))] | None = None
     max_trigger_delay: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(minutes=15)
@@ -108,6 +111,8 @@ class Source(BaseModel, ABC):
             raise ValueError("lateSplits is 'catch-up', which needs maxDrift")
         if self.watermark_rows and not self.include_source_watermark:
             raise ValueError("watermarkRows is set, which needs includeSourceWatermark")
+        if self.include_previous_watermark and not self.include_source_watermark:
+            raise ValueError("includePreviousWatermark is set, which needs includeSourceWatermark")
         if self.include_source_watermark and self.watermarks.out_of_orderness is None:
             raise ValueError("includeSourceWatermark is set, but the source has no watermarks")
         return self
@@ -167,7 +172,8 @@ class Source(BaseModel, ABC):
     @property
     @abstractmethod
     def arrow_schema(self) -> pa.Schema:
-        """The columns that the reader yields; none may be called ``source_watermark``.
+        """The columns that the reader yields; none may be called ``source_watermark``
+        or ``previous_source_watermark``.
 
         Asked for when the source is loaded without a schema; it may look at the data then.
         """
@@ -176,7 +182,7 @@ class Source(BaseModel, ABC):
         """Return the source as it yields the columns of ``schema``, of which it looks none up any more.
 
         schema: what ``arrow_schema`` said when the source was loaded, or what the user gave to Spark,
-            without ``source_watermark``.  The default is for sources whose columns are always the same.
+            without the columns of watermarks.  The default is for sources whose columns are always the same.
 
         Raises OptionError for columns that the source cannot give.
         """
@@ -238,6 +244,13 @@ class Source(BaseModel, ABC):
     def as_stream(self) -> Self:
         """Return the source as a stream reads it.  Raises OptionError for what only a batch query can do without."""
         return self
+
+    def telling_watermarks(self) -> Self:
+        """Return the source as windows read it: with the columns and the rows that tell its watermark."""
+        telling = ("include_source_watermark", "include_previous_watermark", "watermark_rows")
+        if self.watermarks.out_of_orderness is None:
+            raise OptionError("windows go by the source's watermark, but the source has no watermarks")
+        return self.model_copy(update=dict.fromkeys(telling, True))
 
     @abstractmethod
     def enumerator(self, state: Json | None) -> SplitEnumerator:

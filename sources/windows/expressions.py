@@ -1,0 +1,122 @@
+"""Spark expressions with aggregates in them, taken apart: what is computed per row, per window, and per result.
+
+``sum(amount * 2) / count(*)`` is two columns that Spark computes for each row, two aggregates that the operator keeps
+for each window, and a quotient that Spark computes of each result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import DataType
+
+from tidegate.errors import OptionError
+from tidegate.sources.windows.aggregates import AGGREGATES, Aggregate
+
+__all__ = ["Parts", "parts_of"]
+
+_UNRESOLVED, _STAR = "UnresolvedFunction", "UnresolvedStar"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What expressions with aggregates are made of.
+
+    arguments: Spark expressions of each row, by the name of their column.
+    aggregates: of each window, by the name of their column.
+    types: of the aggregates.
+    results: Spark expressions over the aggregates, by the name of the result.
+    """
+
+    arguments: Mapping[str, str]
+    aggregates: Mapping[str, Aggregate]
+    types: Mapping[str, DataType]
+    results: Mapping[str, str]
+
+
+def parts_of(rows: DataFrame, expressions: Mapping[str, str]) -> Parts:
+    """Take expressions apart.
+
+    rows: to which they refer.
+    expressions: by the name of the result.
+
+    Raises OptionError for an aggregate that the operator cannot keep.
+    """
+    spark = rows.sparkSession
+    found = _Found(spark)
+    results = {
+        name: found.outer(spark._jsparkSession.sessionState().sqlParser().parseExpression(text), text).sql()  # noqa: SLF001
+        for name, text in expressions.items()
+    }
+    whole = rows.groupBy().agg(*(f.expr(text).alias(name) for name, text in found.texts.items()))
+    types = {name: whole.schema[name].dataType for name in found.texts}
+    return Parts(found.arguments, found.aggregates, types, results)
+
+
+class _Found:
+    """The aggregates that were found so far, each once."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self.arguments: dict[str, str] = {}
+        self.aggregates: dict[str, Aggregate] = {}
+        self.texts: dict[str, str] = {}
+
+    def outer(self, node: Any, text: str) -> Any:
+        """Return the expression with each aggregate replaced by a column of its own."""
+        name = _function_name(node)
+        if name in AGGREGATES:
+            return self._column(self._aggregate(node, name, text))
+        if name is not None and self._is_aggregate(name):
+            raise OptionError(
+                f"the aggregate {text!r} uses {name}, which Spark keeps and the operator of windows does not: "
+                f"it keeps {', '.join(sorted(AGGREGATES))}; use a Python function, or a window that Spark plans"
+            )
+        children = [self.outer(child, text) for child in _list(node.children())]
+        return node.withNewChildren(self._spark._jvm.PythonUtils.toSeq(children)) if children else node  # type: ignore[union-attr]  # noqa: SLF001
+
+    def _aggregate(self, node: Any, name: str, text: str) -> str:
+        if node.isDistinct():
+            raise OptionError(f"the aggregate {text!r} is over distinct values, which the operator of windows cannot keep")
+        arguments = _list(node.arguments())
+        if len(arguments) != 1:
+            raise OptionError(f"the aggregate {text!r} must have one argument")
+        counts_rows = name == "count" and (arguments[0].nodeName() == _STAR or arguments[0].foldable())
+        argument = "1" if counts_rows else arguments[0].sql()
+        if node.filter().isDefined():
+            argument = f"CASE WHEN {node.filter().get().sql()} THEN {argument} END"
+        column = next((known for known, text in self.arguments.items() if text == argument), None)
+        if column is None and argument != "1":
+            column = f"argument_{len(self.arguments)}"
+            self.arguments[column] = argument
+        aggregate = Aggregate(AGGREGATES[name], column)
+        for known, same in self.aggregates.items():
+            if same == aggregate:
+                return known
+        column = f"aggregate_{len(self.aggregates)}"
+        self.aggregates[column] = aggregate
+        self.texts[column] = node.sql()
+        return column
+
+    def _column(self, name: str) -> Any:
+        return self._spark._jvm.org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute.quoted(name)  # type: ignore[union-attr]  # noqa: SLF001
+
+    def _is_aggregate(self, name: str) -> bool:
+        jvm: Any = self._spark._jvm  # noqa: SLF001
+        registry = self._spark._jsparkSession.sessionState().functionRegistry()  # noqa: SLF001
+        info = registry.lookupFunction(jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name))
+        return bool(info.isDefined() and info.get().getGroup() == "agg_funcs")
+
+
+def _function_name(node: Any) -> str | None:
+    if node.nodeName() != _UNRESOLVED:
+        return None
+    return str(node.nameParts().last()).lower()
+
+
+def _list(seq: Any) -> list[Any]:
+    return [seq.apply(index) for index in range(seq.size())]
