@@ -15,11 +15,13 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import DataType
 
 from tidegate.errors import OptionError
-from tidegate.sources.windows.aggregates import AGGREGATES, Aggregate
+from tidegate.windows import SqlAggregates
 
 __all__ = ["Parts", "parts_of"]
 
 _UNRESOLVED, _STAR = "UnresolvedFunction", "UnresolvedStar"
+_KEPT = {"count": "count", "sum": "sum", "avg": "avg", "mean": "avg", "min": "min", "max": "max", "count_if": "count"}
+"""What the operator keeps for the functions of SQL."""
 
 
 @dataclass(frozen=True)
@@ -27,15 +29,19 @@ class Parts:
     """What expressions with aggregates are made of.
 
     arguments: Spark expressions of each row, by the name of their column.
-    aggregates: of each window, by the name of their column.
+    aggregates: of each window, as ``SqlAggregates`` has them, by the name of their column.
     types: of the aggregates.
     results: Spark expressions over the aggregates, by the name of the result.
     """
 
     arguments: Mapping[str, str]
-    aggregates: Mapping[str, Aggregate]
+    aggregates: Mapping[str, str]
     types: Mapping[str, DataType]
     results: Mapping[str, str]
+
+    def function(self) -> SqlAggregates:
+        """Return what the operator does with the arguments of a window's rows."""
+        return SqlAggregates(**self.aggregates)
 
 
 def parts_of(rows: DataFrame, expressions: Mapping[str, str]) -> Parts:
@@ -63,43 +69,49 @@ class _Found:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self.arguments: dict[str, str] = {}
-        self.aggregates: dict[str, Aggregate] = {}
+        self.aggregates: dict[str, str] = {}
         self.texts: dict[str, str] = {}
 
     def outer(self, node: Any, text: str) -> Any:
         """Return the expression with each aggregate replaced by a column of its own."""
         name = _function_name(node)
-        if name in AGGREGATES:
+        if name in _KEPT:
             return self._column(self._aggregate(node, name, text))
         if name is not None and self._is_aggregate(name):
             raise OptionError(
                 f"the aggregate {text!r} uses {name}, which Spark keeps and the operator of windows does not: "
-                f"it keeps {', '.join(sorted(AGGREGATES))}; use a Python function, or a window that Spark plans"
+                f"it keeps {', '.join(sorted(_KEPT))}; use a Python function, or a window that Spark plans"
             )
         children = [self.outer(child, text) for child in _list(node.children())]
         return node.withNewChildren(self._spark._jvm.PythonUtils.toSeq(children)) if children else node  # type: ignore[union-attr]  # noqa: SLF001
 
     def _aggregate(self, node: Any, name: str, text: str) -> str:
         if node.isDistinct():
-            raise OptionError(f"the aggregate {text!r} is over distinct values, which the operator of windows cannot keep")
+            raise OptionError(f"the aggregate {text!r} is of distinct values, which the operator of windows cannot keep")
         arguments = _list(node.arguments())
         if len(arguments) != 1:
             raise OptionError(f"the aggregate {text!r} must have one argument")
-        counts_rows = name == "count" and (arguments[0].nodeName() == _STAR or arguments[0].foldable())
-        argument = "1" if counts_rows else arguments[0].sql()
-        if node.filter().isDefined():
-            argument = f"CASE WHEN {node.filter().get().sql()} THEN {argument} END"
-        column = next((known for known, text in self.arguments.items() if text == argument), None)
-        if column is None and argument != "1":
-            column = f"argument_{len(self.arguments)}"
-            self.arguments[column] = argument
-        aggregate = Aggregate(AGGREGATES[name], column)
-        for known, same in self.aggregates.items():
-            if same == aggregate:
-                return known
-        column = f"aggregate_{len(self.aggregates)}"
+        aggregate = f"{_KEPT[name]}({self._argument(node, name, arguments[0])})"
+        known = next((column for column, same in self.aggregates.items() if same == aggregate), None)
+        column = known or f"aggregate_{len(self.aggregates)}"
         self.aggregates[column] = aggregate
         self.texts[column] = node.sql()
+        return column
+
+    def _argument(self, node: Any, name: str, argument: Any) -> str:
+        """Return the column of an aggregate's argument; ``*``: it counts all rows."""
+        counts_rows = name == "count" and (argument.nodeName() == _STAR or argument.nodeName() == "Literal")
+        text = "1" if counts_rows else argument.sql()
+        conditions = [text] if name == "count_if" else []
+        if node.filter().isDefined():
+            conditions.append(node.filter().get().sql())
+        if conditions:
+            text = f"CASE WHEN ({') AND ('.join(conditions)}) THEN {'1' if name == 'count_if' else text} END"
+        if text == "1":
+            return "*"
+        column = next((known for known, same in self.arguments.items() if same == text), None)
+        column = column or f"argument_{len(self.arguments)}"
+        self.arguments[column] = text
         return column
 
     def _column(self, name: str) -> Any:
