@@ -49,7 +49,9 @@ def windowed(rows: DataFrame, key: str | Sequence[str], event_time: str | None =
     if not keys:
         raise OptionError("windows need a key: name at least one column")
     if not rows.isStreaming:
-        raise OptionError("windows are for streams: use readStream, with Trigger.AvailableNow to end where the data does")
+        raise OptionError(
+            "windows are for streams: use readStream, with Trigger.AvailableNow to end where the data does"
+        )
     return WindowedStream(rows, keys, event_time)
 
 
@@ -78,7 +80,9 @@ class WindowedStream:
         if not isinstance(assigner, WindowAssigner):
             raise OptionError(f"window() takes an assigner of tidegate.windows, not {assigner!r}")
         if assigner.is_event_time() and self._event_time is None:
-            raise OptionError(f"{type(assigner).__name__} go by event time: name it, as windowed(..., event_time='...')")
+            raise OptionError(
+                f"{type(assigner).__name__} go by event time: name it, as windowed(..., event_time='...')"
+            )
         return replace(self, _assigner=assigner)
 
     def trigger(self, trigger: Trigger) -> WindowedStream:
@@ -162,13 +166,17 @@ class WindowedStream:
         """Why Spark's own aggregation will not do; None: it will."""
         if self._assigner is None:
             raise OptionError("the windows are missing: call window() first")
-        return why_operator(
-            self._rows, self._assigner, self._trigger, self._evictor, self._lateness, self._late
-        )
+        return why_operator(self._rows, self._assigner, self._trigger, self._evictor, self._lateness, self._late)
 
     def _of_expressions(self, expressions: Mapping[str, str]) -> DataFrame:
         for name in expressions:
-            if name in {*self._keys, operating.WINDOW_START, operating.WINDOW_END, operating.OUTPUT, operating.LATE_ROW}:
+            if name in {
+                *self._keys,
+                operating.WINDOW_START,
+                operating.WINDOW_END,
+                operating.OUTPUT,
+                operating.LATE_ROW,
+            }:
                 raise OptionError(f"the result {name!r} has the name of another column of the windows")
         if self._why_operator is None:
             rows = relations.telling_watermark(self._rows, native.AHEAD_MS)

@@ -20,7 +20,7 @@ from tidegate.windows import (
 __all__ = ["why_operator"]
 
 
-def why_operator(  # noqa: PLR0911, PLR0913 - one for each reason
+def why_operator(  # noqa: PLR0911 - one for each reason
     rows: DataFrame,
     assigner: WindowAssigner,
     trigger: Trigger | None,

@@ -87,7 +87,9 @@ class _Found:
 
     def _aggregate(self, node: Any, name: str, text: str) -> str:
         if node.isDistinct():
-            raise OptionError(f"the aggregate {text!r} is of distinct values, which the operator of windows cannot keep")
+            raise OptionError(
+                f"the aggregate {text!r} is of distinct values, which the operator of windows cannot keep"
+            )
         arguments = _list(node.arguments())
         if len(arguments) != 1:
             raise OptionError(f"the aggregate {text!r} must have one argument")

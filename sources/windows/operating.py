@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -21,8 +22,8 @@ from tidegate.sources.windows.processor import (
     TIME,
     WINDOW_END,
     WINDOW_START,
-    Wish,
     WindowProcessor,
+    Wish,
 )
 from tidegate.windows import Aggregate, WindowFunction, WindowOperator
 
@@ -84,6 +85,7 @@ def with_function(stream: Stream, operator: WindowOperator, schema: StructType |
     """Return what a Python function makes of windows, in the columns of a schema."""
     if isinstance(schema, str):
         schema = StructType.fromDDL(schema)
+    assert isinstance(schema, StructType)
     taken = {*stream.keys, WINDOW_START, WINDOW_END, OUTPUT, LATE_ROW}
     for name in schema.names:
         if name in taken:
@@ -102,9 +104,7 @@ def split_outputs(batch: DataFrame, late: str) -> tuple[DataFrame, DataFrame]:
     return results, batch.where(f.col(OUTPUT) == late).select(f"{LATE_ROW}.*")
 
 
-def _kept(
-    stream: Stream, operator: WindowOperator, arguments: Mapping[str, Column], results: StructType
-) -> DataFrame:
+def _kept(stream: Stream, operator: WindowOperator, arguments: Mapping[str, Column], results: StructType) -> DataFrame:
     """Return the results of the operator.
 
     arguments: columns that its function sees; none: it sees all columns of the rows.
@@ -148,7 +148,7 @@ def _schema(stream: Stream, rows: StructType, results: StructType) -> StructType
 def _check(spark: SparkSession) -> None:
     """Raise OptionError where windows cannot run, and set what they need."""
     try:
-        import google.protobuf  # noqa: F401
+        importlib.import_module("google.protobuf")
     except ImportError:
         raise OptionError("windows need the package protobuf: pip install protobuf") from None
     if spark.conf.get(_PROVIDER) != _ROCKSDB:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-__all__ = ["BUCKET", "NUMBER", "PACKED", "ROWS", "TASK", "packed", "unpacked"]
+__all__ = ["BUCKET", "NUMBER", "PACKED", "ROWS", "TASK", "by_bucket", "packed", "unpacked"]
 
 BUCKET, TASK, NUMBER, ROWS = "bucket", "task", "number", "rows"
 PACKED = f"{BUCKET} int, {TASK} int, {NUMBER} int, {ROWS} binary"
@@ -45,7 +45,7 @@ def _packer() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
         for number, table in enumerate(_tables(batches)):
-            yield _by_bucket(table, task, number)
+            yield by_bucket(table, task, number)
 
     return pack
 
@@ -61,7 +61,11 @@ def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def _by_bucket(table: pa.Table, task: int, number: int) -> pa.RecordBatch:
+def by_bucket(table: pa.Table, task: int, number: int) -> pa.RecordBatch:
+    """Return the columns of ``PACKED`` for rows with a column ``bucket``.
+
+    task, number: of these rows; they tell in which order they came.
+    """
     bucket = table.column(BUCKET).to_numpy()
     order = np.argsort(bucket, kind="stable")
     ordered = bucket[order]
@@ -69,7 +73,8 @@ def _by_bucket(table: pa.Table, task: int, number: int) -> pa.RecordBatch:
     (rows,) = table.drop_columns(BUCKET).take(pa.array(order)).combine_chunks().to_batches()
     ends = [*begins[1:].tolist(), len(ordered)]
     blobs = [
-        rows.slice(begin, end - begin).serialize().to_pybytes() for begin, end in zip(begins.tolist(), ends, strict=True)
+        rows.slice(begin, end - begin).serialize().to_pybytes()
+        for begin, end in zip(begins.tolist(), ends, strict=True)
     ]
     return pa.record_batch(
         {

@@ -18,14 +18,16 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 from pyspark.sql.types import StructType
 
+from tidegate.errors import ContractError
 from tidegate.readers.worker_memory import freeze_imports
 from tidegate.sources.bridge import END_OF_TIME_MS
+from tidegate.sources.windows.folding import Folded, fold, folds
 from tidegate.sources.windows.packing import NUMBER, ROWS, TASK, unpacked
 from tidegate.sources.windows.state import Bucket, BucketState, Key, KeyEntry
 from tidegate.windows import WindowOperator
 from tidegate.windows.window import MAX_TIME, MIN_TIME
 
-__all__ = ["LATE_ROW", "OUTPUT", "RESULTS", "TIME", "WINDOW_END", "WINDOW_START", "Wish", "WindowProcessor"]
+__all__ = ["LATE_ROW", "OUTPUT", "RESULTS", "TIME", "WINDOW_END", "WINDOW_START", "WindowProcessor", "Wish"]
 
 TIME = "__time"
 WINDOW_START, WINDOW_END = "window_start", "window_end"
@@ -62,7 +64,7 @@ class _Result:
     def __init__(self, values: dict[str, Any]) -> None:
         self.values = values
 
-    def asDict(self, recursive: bool = False) -> dict[str, Any]:  # noqa: ARG002, FBT001, FBT002, N802 - PySpark's
+    def asDict(self, recursive: bool = False) -> dict[str, Any]:  # noqa: ARG002, FBT002, N802 - PySpark's
         return self.values
 
 
@@ -84,7 +86,10 @@ class WindowProcessor(StatefulProcessor):
         return self._run([row[ROWS] for row in in_order], timerValues)
 
     def handleExpiredTimer(  # noqa: N802
-        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo  # noqa: ARG002, N803
+        self,
+        key: Any,
+        timerValues: TimerValues,
+        expiredTimerInfo: ExpiredTimerInfo,  # noqa: ARG002, N803
     ) -> Iterator[Row]:
         """Advance the times of a bucket without rows."""
         return self._run([], timerValues)
@@ -94,13 +99,16 @@ class WindowProcessor(StatefulProcessor):
         bucket = self._state.load()
         watermark_ms = _watermark(times.getCurrentWatermarkInMs())
         now_ms = times.getCurrentProcessingTimeInMs()
-        arrived = _by_key(unpacked(blobs, wish.packed), wish) if blobs else {}
-        due = [key for key, entry in bucket.keys.items() if _is_due(entry, watermark_ms, now_ms) or key in arrived]
-        for key in dict.fromkeys([*due, *arrived]):
+        arrived, folded = self._arrived(blobs, watermark_ms)
+        due = [key for key, entry in bucket.keys.items() if _is_due(entry, watermark_ms, now_ms)]
+        for key in dict.fromkeys([*due, *folded, *arrived]):
             entry = bucket.keys.get(key) or KeyEntry()
             run = wish.operator.open(key[0] if len(key) == 1 else key, self._state.of_key(key, entry))
             run.advance_watermark(watermark_ms)
             run.advance_processing_time(now_ms)
+            for window, first, contents in folded.get(key, ()):
+                if not run.process_folded(window, first, contents):
+                    raise ContractError(f"{type(wish.operator.trigger).__name__} does not take all rows of {window}")
             if key in arrived:
                 run.process_elements(*arrived[key])
             named = dict(zip(wish.keys, key, strict=True))
@@ -116,6 +124,19 @@ class WindowProcessor(StatefulProcessor):
             else:
                 bucket.keys.pop(key, None)
         self._state.store(bucket, _next_call(bucket, watermark_ms, now_ms, wish.in_event_time))
+
+    def _arrived(
+        self, blobs: list[bytes], watermark_ms: int
+    ) -> tuple[dict[Key, tuple[Any, npt.NDArray[np.int64]]], dict[Key, list[Folded]]]:
+        """Return rows by key, and what others were folded into."""
+        wish = self._wish
+        if not blobs:
+            return {}, {}
+        table = unpacked(blobs, wish.packed)
+        folded: dict[Key, list[Folded]] = {}
+        if folds(wish.operator):
+            folded, table = fold(wish.operator, table, [*wish.keys.values()], TIME, watermark_ms)
+        return (_by_key(table, wish) if table.num_rows else {}), folded
 
 
 def _main(wish: Wish) -> dict[str, str]:
@@ -155,7 +176,7 @@ def _is_due(entry: KeyEntry, watermark_ms: int, now_ms: int) -> bool:
     )
 
 
-def _next_call(bucket: Bucket, watermark_ms: int, now_ms: int, in_event_time: bool) -> int | None:  # noqa: FBT001
+def _next_call(bucket: Bucket, watermark_ms: int, now_ms: int, in_event_time: bool) -> int | None:
     """Return when Spark must call the bucket next: later than now, or Spark would call it in this batch again."""
     event = min((e.event_timer for e in bucket.keys.values() if e.event_timer is not None), default=None)
     if in_event_time:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
 
-__all__ = ["BucketState", "Bucket", "Key", "KeyEntry"]
+__all__ = ["Bucket", "BucketState", "Key", "KeyEntry"]
 
 Key: TypeAlias = tuple[Any, ...]
 _PART = 7_000  # bytes
