@@ -20,6 +20,7 @@ from tidegate.windows import SqlAggregates
 __all__ = ["Parts", "parts_of"]
 
 _UNRESOLVED, _STAR = "UnresolvedFunction", "UnresolvedStar"
+_GROUP = "agg_funcs"  # of aggregates in Spark's catalog
 _KEPT = {"count": "count", "sum": "sum", "avg": "avg", "mean": "avg", "min": "min", "max": "max", "count_if": "count"}
 """What the operator keeps for the functions of SQL."""
 
@@ -95,7 +96,7 @@ class _Found:
             raise OptionError(f"the aggregate {text!r} must have one argument")
         aggregate = f"{_KEPT[name]}({self._argument(node, name, arguments[0])})"
         known = next((column for column, same in self.aggregates.items() if same == aggregate), None)
-        column = known or f"aggregate_{len(self.aggregates)}"
+        column = known or f"__aggregate_{len(self.aggregates)}"
         self.aggregates[column] = aggregate
         self.texts[column] = node.sql()
         return column
@@ -112,7 +113,7 @@ class _Found:
         if text == "1":
             return "*"
         column = next((known for known, same in self.arguments.items() if same == text), None)
-        column = column or f"argument_{len(self.arguments)}"
+        column = column or f"__argument_{len(self.arguments)}"
         self.arguments[column] = text
         return column
 
@@ -121,9 +122,9 @@ class _Found:
 
     def _is_aggregate(self, name: str) -> bool:
         jvm: Any = self._spark._jvm  # noqa: SLF001
-        registry = self._spark._jsparkSession.sessionState().functionRegistry()  # noqa: SLF001
-        info = registry.lookupFunction(jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name))
-        return bool(info.isDefined() and info.get().getGroup() == "agg_funcs")
+        catalog = self._spark._jsparkSession.sessionState().catalog()  # noqa: SLF001
+        identifier = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name)
+        return bool(catalog.functionExists(identifier)) and catalog.lookupFunctionInfo(identifier).getGroup() == _GROUP
 
 
 def _function_name(node: Any) -> str | None:

@@ -115,9 +115,8 @@ def _kept(stream: Stream, operator: WindowOperator, arguments: Mapping[str, Colu
     rows = stream.rows if relations.has_watermark(stream.rows) else relations.telling_watermark(stream.rows, 0)
     original = [name for name in rows.columns if name != PREVIOUS_WATERMARK]
     keys = {name: _KEY.format(number) for number, name in enumerate(stream.keys)}
-    elements = tuple(arguments) or tuple(original)
-    time = f.lit(0) if stream.event_time is None else f.unix_millis(f.col(f"`{stream.event_time}`").cast("timestamp"))
     carried = original if stream.late is not None or not arguments else []
+    time = f.lit(0) if stream.event_time is None else f.unix_millis(f.col(f"`{stream.event_time}`").cast("timestamp"))
     prepared = rows.select(
         *(f.col(f"`{name}`").alias(column) for name, column in keys.items()),
         time.cast("long").alias(TIME),
@@ -125,6 +124,7 @@ def _kept(stream: Stream, operator: WindowOperator, arguments: Mapping[str, Colu
         *(f.col(f"`{name}`") for name in carried),
     ).where(f.col(TIME).isNotNull())
     in_event_time = operator.processing_time is False
+    elements = (*arguments, *carried)
     wish = Wish(operator, prepared.schema, keys, elements, stream.late, tuple(original), in_event_time)
     buckets = packed(prepared, [f.col(column) for column in keys.values()], stream.buckets)
     return buckets.groupBy(BUCKET).transformWithState(
