@@ -92,18 +92,18 @@ def run(query: DataFrame, batch: int) -> Figures:
 
 def cpu_s() -> float:
     """Return the CPU seconds of all processes of this session, but not of the broker."""
-    ticks = 0
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-            if (
-                os.getsid(int(stat.parent.name)) == os.getsid(0)
-                and b"kafka.Kafka" not in stat.with_name("cmdline").read_bytes()
-            ):
-                ticks += sum(map(int, fields[11:15]))
-        except (OSError, ValueError):
-            continue
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return sum(map(ticks, Path("/proc").glob("[0-9]*/stat"))) / os.sysconf("SC_CLK_TCK")
+
+
+def ticks(stat: Path) -> int:
+    """Return the CPU time of a process and of its children that ended; 0 if it is none of ours."""
+    try:
+        is_ours = os.getsid(int(stat.parent.name)) == os.getsid(0)
+        if not is_ours or b"kafka.Kafka" in stat.with_name("cmdline").read_bytes():
+            return 0
+        return sum(map(int, stat.read_text().rpartition(")")[2].split()[11:15]))
+    except (OSError, ValueError):  # it has ended meanwhile
+        return 0
 
 
 def measure(spark: SparkSession, load: Callable[[int], DataFrame], arguments: argparse.Namespace, keys: int) -> None:

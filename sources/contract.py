@@ -172,8 +172,7 @@ class Source(BaseModel, ABC):
     @property
     @abstractmethod
     def arrow_schema(self) -> pa.Schema:
-        """The columns that the reader yields; none may be called ``source_watermark``
-        or ``previous_source_watermark``.
+        """The columns that the reader yields; none may have the name of a column of watermarks.
 
         Asked for when the source is loaded without a schema; it may look at the data then.
         """

@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, MapType, StructType
 
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.sources.windows import native, operating, relations
-from tidegate.sources.windows.choice import why_operator
+from tidegate.sources.windows.choice import why_not_in_spark, why_operator
 from tidegate.windows import (
     Aggregate,
     AggregateFunction,
@@ -48,6 +48,9 @@ def windowed(rows: DataFrame, key: str | Sequence[str], event_time: str | None =
             raise OptionError(f"the stream has no column {name!r}{did_you_mean(name, rows.columns)}")
     if not keys:
         raise OptionError("windows need a key: name at least one column")
+    for name in keys:
+        if isinstance(rows.schema[name].dataType, StructType | ArrayType | MapType):
+            raise OptionError(f"the key {name!r} is no single value; name columns of it, such as select('{name}.id')")
     if not rows.isStreaming:
         raise OptionError(
             "windows are for streams: use readStream, with Trigger.AvailableNow to end where the data does"
@@ -164,9 +167,14 @@ class WindowedStream:
     @cached_property
     def _why_operator(self) -> str | None:
         """Why Spark's own aggregation will not do; None: it will."""
+        wish = (self._assigned, self._trigger, self._evictor, self._lateness, self._late)
+        return why_operator(*wish) or why_not_in_spark(self._rows)
+
+    @property
+    def _assigned(self) -> WindowAssigner:
         if self._assigner is None:
             raise OptionError("the windows are missing: call window() first")
-        return why_operator(self._rows, self._assigner, self._trigger, self._evictor, self._lateness, self._late)
+        return self._assigner
 
     def _of_expressions(self, expressions: Mapping[str, str]) -> DataFrame:
         for name in expressions:
@@ -186,13 +194,10 @@ class WindowedStream:
     def _of_function(self, function: WindowFunction, schema: Schema | None) -> DataFrame:
         if schema is None:
             raise OptionError("a Python function needs schema=..., the columns of its results, such as 'total double'")
-        if self._assigner is None:
-            raise OptionError("the windows are missing: call window() first")
         return operating.with_function(self._stream(), self._operator(function), schema)
 
     def _operator(self, function: WindowFunction) -> WindowOperator:
-        assert self._assigner is not None
-        return WindowOperator(self._assigner, function, self._trigger, self._evictor, self._lateness)
+        return WindowOperator(self._assigned, function, self._trigger, self._evictor, self._lateness)
 
     def _stream(self) -> operating.Stream:
         return operating.Stream(self._rows, self._keys, self._event_time, self._late, self._buckets)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
-from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType, DecimalType
 
 from tidegate.errors import OptionError
 from tidegate.windows import SqlAggregates
@@ -53,12 +53,8 @@ def parts_of(rows: DataFrame, expressions: Mapping[str, str]) -> Parts:
 
     Raises OptionError for an aggregate that the operator cannot keep.
     """
-    spark = rows.sparkSession
-    found = _Found(spark)
-    results = {
-        name: found.outer(spark._jsparkSession.sessionState().sqlParser().parseExpression(text), text).sql()  # noqa: SLF001
-        for name, text in expressions.items()
-    }
+    found = _Found(rows)
+    results = {name: found.outer(found.parsed(text), text).sql() for name, text in expressions.items()}
     whole = rows.groupBy().agg(*(f.expr(text).alias(name) for name, text in found.texts.items()))
     types = {name: whole.schema[name].dataType for name in found.texts}
     return Parts(found.arguments, found.aggregates, types, results)
@@ -67,17 +63,21 @@ def parts_of(rows: DataFrame, expressions: Mapping[str, str]) -> Parts:
 class _Found:
     """The aggregates that were found so far, each once."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
+    def __init__(self, rows: DataFrame) -> None:
+        self._rows, self._spark = rows, rows.sparkSession
         self.arguments: dict[str, str] = {}
         self.aggregates: dict[str, str] = {}
         self.texts: dict[str, str] = {}
+
+    def parsed(self, text: str) -> Any:
+        """Return an expression in the form of Spark's parser."""
+        return self._spark._jsparkSession.sessionState().sqlParser().parseExpression(text)  # noqa: SLF001
 
     def outer(self, node: Any, text: str) -> Any:
         """Return the expression with each aggregate replaced by a column of its own."""
         name = _function_name(node)
         if name in _KEPT:
-            return self._column(self._aggregate(node, name, text))
+            return self._kept(node, name, text)
         if name is not None and self._is_aggregate(name):
             raise OptionError(
                 f"the aggregate {text!r} uses {name}, which Spark keeps and the operator of windows does not: "
@@ -85,6 +85,16 @@ class _Found:
             )
         children = [self.outer(child, text) for child in _list(node.children())]
         return node.withNewChildren(self._spark._jvm.PythonUtils.toSeq(children)) if children else node  # type: ignore[union-attr]  # noqa: SLF001
+
+    def _kept(self, node: Any, name: str, text: str) -> Any:
+        """Return the column of an aggregate, or what gives it from columns."""
+        if _KEPT[name] == "avg":
+            kind = self._rows.groupBy().agg(f.expr(node.sql())).schema[0].dataType
+            if isinstance(kind, DecimalType):  # whose scale only Spark knows
+                call = node.sql().partition("(")[2]
+                total, count = (self._aggregate(self.parsed(f"{each}({call}"), each, text) for each in ("sum", "count"))
+                return self.parsed(f"CAST({total} / {count} AS {kind.simpleString()})")
+        return self._column(self._aggregate(node, name, text))
 
     def _aggregate(self, node: Any, name: str, text: str) -> str:
         if node.isDistinct():

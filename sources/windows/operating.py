@@ -83,14 +83,19 @@ def with_expressions(
 
 def with_function(stream: Stream, operator: WindowOperator, schema: StructType | str) -> DataFrame:
     """Return what a Python function makes of windows, in the columns of a schema."""
-    if isinstance(schema, str):
-        schema = StructType.fromDDL(schema)
-    assert isinstance(schema, StructType)
+    columns = _columns(schema)
     taken = {*stream.keys, WINDOW_START, WINDOW_END, OUTPUT, LATE_ROW}
-    for name in schema.names:
+    for name in columns.names:
         if name in taken:
             raise OptionError(f"the result {name!r} has the name of another column of the windows")
-    return _kept(stream, operator, {}, schema)
+    return _kept(stream, operator, {}, columns)
+
+
+def _columns(schema: StructType | str) -> StructType:
+    columns = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    if not isinstance(columns, StructType):
+        raise OptionError(f"schema is {schema!r}, but it must name columns, such as 'total double'")
+    return columns
 
 
 def split_outputs(batch: DataFrame, late: str) -> tuple[DataFrame, DataFrame]:
@@ -150,6 +155,6 @@ def _check(spark: SparkSession) -> None:
     try:
         importlib.import_module("google.protobuf")
     except ImportError:
-        raise OptionError("windows need the package protobuf: pip install protobuf") from None
+        raise OptionError("windows need transformWithState: pip install tidegate[state]") from None
     if spark.conf.get(_PROVIDER) != _ROCKSDB:
         spark.conf.set(_PROVIDER, _ROCKSDB)

@@ -87,8 +87,8 @@ class WindowProcessor(StatefulProcessor):
 
     def handleExpiredTimer(  # noqa: N802
         self,
-        key: Any,
-        timerValues: TimerValues,
+        key: Any,  # noqa: ARG002
+        timerValues: TimerValues,  # noqa: N803
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: ARG002, N803
     ) -> Iterator[Row]:
         """Advance the times of a bucket without rows."""

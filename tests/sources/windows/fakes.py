@@ -1,5 +1,6 @@
 """Spark's side of a stateful processor, without Spark: state calls, timers, and batches of rows."""
 
+# ruff: noqa: N802 - the names are Spark's
 from collections import defaultdict
 from types import SimpleNamespace
 
@@ -8,7 +9,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from tidegate.sources.bridge import END_OF_TIME_MS
 from tidegate.sources.windows.packing import BUCKET, NUMBER, ROWS, TASK, by_bucket
-from tidegate.sources.windows.processor import TIME, Wish, WindowProcessor
+from tidegate.sources.windows.processor import TIME, WindowProcessor, Wish
 
 PACKED = StructType().add("__key_0", StringType()).add(TIME, LongType()).add("n", IntegerType())
 LARGEST_CALL = 8_000  # bytes: Spark hangs beyond

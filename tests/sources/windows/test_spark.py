@@ -131,6 +131,7 @@ def in_ms(windows):
 
 AGGREGATES = {"rows": "count(*)", "total": "sum(position)", "mean": "round(sum(position * 2) / count(position), 3)"}
 AGGREGATES |= {"least": "min(position)", "last": "max(timestamp)", "even": "count(*) FILTER (WHERE position % 2 = 0)"}
+AGGREGATES |= {"price": "avg(CAST(position * 0.37 AS DECIMAL(8, 2)))", "odd": "count_if(position % 2 = 1)"}
 
 
 def shown(run):
@@ -215,7 +216,7 @@ def wrong(spark, source):
     rows = source.read_stream(spark)
     tumbling = TumblingEventTimeWindows.of(seconds(5))
     return {
-        "the stream has no column 'splits', did you mean 'split'": lambda: tidegate.windowed(
+        "the stream has no column 'splits'; did you mean 'split'": lambda: tidegate.windowed(
             rows, "splits", "timestamp"
         ),
         "windows need a key": lambda: tidegate.windowed(rows, []),
