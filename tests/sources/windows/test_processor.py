@@ -97,7 +97,7 @@ def test_rows_of_each_window_are_those_of_the_pure_operator(name, steps):
         )
         late = [r[LATE_ROW]["n"] for r in results if r[OUTPUT] == "late"]
         assert sorted(late) == sorted(row["n"] for row in harness.late)
-    if name not in {"global"}:
+    if name != "global":
         assert spark.stored() == 0
         assert not spark.timers
 

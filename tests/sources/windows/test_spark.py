@@ -1,8 +1,10 @@
 """Windows on real Spark give what the pure operator gives for the same batches."""
 
+import re
 from datetime import timedelta
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as f
 
 import tidegate
@@ -209,7 +211,24 @@ def test_a_stream_with_a_watermark_of_its_own_keeps_it_and_loses_no_late_row(spa
     assert windows.explain().endswith("the watermark is that of the stream's own withWatermark")
     run = available_now(windows.side_output_late("late").aggregate(rows="count(*)"), tmp_path / "checkpoint")
     late = [row["late_row"] for row in run.all_rows if row["output"] == "late"]
-    assert {60, 70} & {row["position"] for row in late} and all(row["split"] for row in late)
+    assert {60, 70} & {row["position"] for row in late}
+    assert all(row["split"] for row in late)
+
+
+class Broken(ProcessWindowFunction):
+    def process(self, key, context, elements):
+        raise ZeroDivisionError("no good")
+
+
+def test_a_function_that_raises_is_told_in_one_sentence_with_its_key_and_window(spark, source, tmp_path):
+    windows = tidegate.windowed(source.read_stream(spark), "split", "timestamp").window(
+        TumblingEventTimeWindows.of(seconds(5))
+    )
+    with pytest.raises(StreamingQueryException) as raised:
+        available_now(windows.process(Broken(), "n bigint"), tmp_path / "checkpoint")
+    told = str(raised.value)
+    assert re.search("raised ZeroDivisionError: no good .for key '[ab]' and window .17000[0-9]+, 17000[0-9]+. ms", told)
+    assert "Traceback" not in told
 
 
 def wrong(spark, source):
