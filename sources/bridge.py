@@ -53,6 +53,7 @@ __all__ = [
     "Driver",
     "coordinator_of",
     "data_source_class",
+    "in_one_sentence",
     "schema_of",
 ]
 
@@ -106,7 +107,7 @@ def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], d
     class TidegateDataSource(DataSource):
         def __init__(self, options: Mapping[str, str]) -> None:
             # Here a wrong option fails at load(); inside streamReader() Spark would lose the message.
-            with _in_one_sentence():
+            with in_one_sentence():
                 self.source = build(options)
 
         @classmethod
@@ -114,11 +115,11 @@ def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], d
             return name
 
         def schema(self) -> StructType:
-            with _in_one_sentence():
+            with in_one_sentence():
                 return schema_of(self.source)
 
         def reader(self, schema: StructType) -> DataSourceReader:
-            with _in_one_sentence():
+            with in_one_sentence():
                 return _BatchReader(self.source.with_schema(_of_source(schema)).as_batch(), driver)
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - PySpark's
@@ -191,7 +192,7 @@ def _group(source: Source, driver: Driver) -> GroupFolder | None:
 
 def _read(source: Source, partition: _TaskPartition) -> Iterator[pa.RecordBatch]:
     freeze_imports()
-    with _in_one_sentence():
+    with in_one_sentence():
         if partition.tells_watermark:
             schema = source.arrow_schema
             nothing = pa.record_batch([pa.nulls(1, field.type) for field in schema], schema=schema)
@@ -212,7 +213,7 @@ def _constant_timestamp(time_ms: int | None, rows: int) -> pa.Array:
 
 
 @contextmanager
-def _in_one_sentence() -> Iterator[None]:
+def in_one_sentence() -> Iterator[None]:
     """Let Spark show an error that is not a bug as its sentence, without a stack trace.
 
     Spark looks at the variable when the exception reaches it, and then ends the worker process.
@@ -232,7 +233,7 @@ class _BatchReader(DataSourceReader):
         self._source, self._driver = source, driver
 
     def partitions(self) -> list[InputPartition]:
-        with _in_one_sentence(), closing(coordinator_of(self._source, self._driver)) as coordinator:
+        with in_one_sentence(), closing(coordinator_of(self._source, self._driver)) as coordinator:
             tasks, state = coordinator.everything()
         # An empty list would become one partition None (trap); an empty task reads nothing.
         return [_TaskPartition(task, state) for task in tasks or [ReadTask(())]]
@@ -264,11 +265,11 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(_EVERYTHING)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        with _in_one_sentence():
+        with in_one_sentence():
             self._coordinator().bound_run()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        with _in_one_sentence():
+        with in_one_sentence():
             coordinator = self._coordinator()
         budget, min_rows = self._source.budget, self._source.min_rows
         match limit:
@@ -286,7 +287,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 min_rows = max(min_rows, least)
             case _:
                 raise ContractError(f"Spark asks for an unknown read limit: {limit!r}")
-        with _in_one_sentence():
+        with in_one_sentence():
             offset = coordinator.latest_offset(start, budget, min_rows)
         self._note().write(coordinator.report())
         if self._source.include_source_watermark and _reads_past_end_of_time(start, offset):
@@ -297,7 +298,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offset
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        with _in_one_sentence():
+        with in_one_sentence():
             tasks = self._coordinator().tasks(start, end)
         after = Offset.from_json(end)
         before_ms, watermark_ms = _watermark_ms(Offset.from_json(start)), _watermark_ms(after)

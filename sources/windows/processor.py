@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from tidegate.errors import ContractError
 from tidegate.readers.worker_memory import freeze_imports
-from tidegate.sources.bridge import END_OF_TIME_MS
+from tidegate.sources.bridge import END_OF_TIME_MS, in_one_sentence
 from tidegate.sources.windows.folding import Folded, fold, folds
 from tidegate.sources.windows.packing import NUMBER, ROWS, TASK, unpacked
 from tidegate.sources.windows.state import Bucket, BucketState, Key, KeyEntry
@@ -95,6 +95,10 @@ class WindowProcessor(StatefulProcessor):
         return self._run([], timerValues)
 
     def _run(self, blobs: list[bytes], times: TimerValues) -> Iterator[Any]:
+        with in_one_sentence():
+            yield from self._results(blobs, times)
+
+    def _results(self, blobs: list[bytes], times: TimerValues) -> Iterator[Any]:
         wish = self._wish
         bucket = self._state.load()
         watermark_ms = _watermark(times.getCurrentWatermarkInMs())
@@ -103,7 +107,7 @@ class WindowProcessor(StatefulProcessor):
         due = [key for key, entry in bucket.keys.items() if _is_due(entry, watermark_ms, now_ms)]
         for key in dict.fromkeys([*due, *folded, *arrived]):
             entry = bucket.keys.get(key) or KeyEntry()
-            run = wish.operator.open(key[0] if len(key) == 1 else key, self._state.of_key(key, entry))
+            run = wish.operator.open(key[0] if len(key) == 1 else key, self._state.of_key(key, entry), now_ms)
             run.advance_watermark(watermark_ms)
             run.advance_processing_time(now_ms)
             for window, first, contents in folded.get(key, ()):

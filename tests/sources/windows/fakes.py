@@ -72,7 +72,9 @@ class FakeSpark:
         results = []
         for bucket, arrived in self._packed(rows).items():
             self.key = bucket
-            results += [r.asDict(recursive=True) for r in self.processor.handleInputRows((bucket,), iter(arrived), values)]
+            results += [
+                r.asDict(recursive=True) for r in self.processor.handleInputRows((bucket,), iter(arrived), values)
+            ]
         time = min(watermark_ms, END_OF_TIME_MS) if self.in_event_time else now_ms
         for bucket, due in sorted(timer for timer in self.timers if timer[1] <= time):
             self.key = bucket
