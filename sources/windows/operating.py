@@ -22,6 +22,7 @@ from tidegate.sources.windows.processor import (
     TIME,
     WINDOW_END,
     WINDOW_START,
+    TimeMode,
     WindowProcessor,
     Wish,
 )
@@ -117,7 +118,9 @@ def _kept(stream: Stream, operator: WindowOperator, arguments: Mapping[str, Colu
     """
     spark = stream.rows.sparkSession
     _check(spark)
-    rows = stream.rows if relations.has_watermark(stream.rows) else relations.telling_watermark(stream.rows, 0)
+    time_mode = _time_mode(stream, operator)
+    needs_watermark = stream.event_time is not None and not relations.has_watermark(stream.rows)
+    rows = relations.telling_watermark(stream.rows, 0) if needs_watermark else stream.rows
     original = [name for name in rows.columns if name != PREVIOUS_WATERMARK]
     keys = {name: _KEY.format(number) for number, name in enumerate(stream.keys)}
     carried = original if stream.late is not None or not arguments else []
@@ -128,16 +131,25 @@ def _kept(stream: Stream, operator: WindowOperator, arguments: Mapping[str, Colu
         *(argument.alias(name) for name, argument in arguments.items()),
         *(f.col(f"`{name}`") for name in carried),
     ).where(f.col(TIME).isNotNull())
-    in_event_time = operator.processing_time is False
     elements = (*arguments, *carried)
-    wish = Wish(operator, prepared.schema, keys, elements, stream.late, tuple(original), in_event_time)
+    wish = Wish(operator, prepared.schema, keys, elements, stream.late, tuple(original), time_mode)
     buckets = packed(prepared, [f.col(column) for column in keys.values()], stream.buckets)
     return buckets.groupBy(BUCKET).transformWithState(
         WindowProcessor(wish),
         _schema(stream, rows.select(*original).schema, results),
         outputMode="append",
-        timeMode="EventTime" if in_event_time else "ProcessingTime",
+        timeMode=time_mode,
     )
+
+
+def _time_mode(stream: Stream, operator: WindowOperator) -> TimeMode:
+    """Return the time of Spark's timers.
+
+    In processing time Spark runs batches without end, so a trigger that does not say what it uses gets event time.
+    """
+    if operator.processing_time:
+        return "ProcessingTime"
+    return "None" if stream.event_time is None else "EventTime"
 
 
 def _schema(stream: Stream, rows: StructType, results: StructType) -> StructType:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 from pyspark.sql.types import StructType
 
-from tidegate.errors import ContractError
+from tidegate.errors import ContractError, OptionError
 from tidegate.readers.worker_memory import freeze_imports
 from tidegate.sources.bridge import END_OF_TIME_MS, in_one_sentence
 from tidegate.sources.windows.folding import Folded, fold, folds
@@ -30,6 +30,7 @@ from tidegate.windows.window import MAX_TIME, MIN_TIME
 __all__ = ["LATE_ROW", "OUTPUT", "RESULTS", "TIME", "WINDOW_END", "WINDOW_START", "WindowProcessor", "Wish"]
 
 TIME = "__time"
+TimeMode: TypeAlias = Literal["EventTime", "ProcessingTime", "None"]
 WINDOW_START, WINDOW_END = "window_start", "window_end"
 OUTPUT, RESULTS, LATE_ROW = "output", "results", "late_row"
 
@@ -44,7 +45,7 @@ class Wish:
     elements: the columns that functions see.
     late: the name of the output of late rows; None: they are dropped.
     late_columns: of a late row.
-    in_event_time: Spark's timers are in event time, else in processing time.
+    time_mode: of Spark's timers.
     """
 
     operator: WindowOperator
@@ -53,7 +54,7 @@ class Wish:
     elements: tuple[str, ...]
     late: str | None
     late_columns: tuple[str, ...]
-    in_event_time: bool
+    time_mode: TimeMode
 
 
 class _Result:
@@ -122,12 +123,17 @@ class WindowProcessor(StatefulProcessor):
                 late_row = {name: row[name] for name in wish.late_columns}
                 yield _Result({**named, OUTPUT: wish.late, LATE_ROW: late_row})
             entry.event_timer, entry.processing_timer = run.next_event_timer(), run.next_processing_timer()
+            if entry.processing_timer is not None and wish.time_mode == "EventTime":
+                trigger = type(wish.operator.trigger).__name__
+                raise OptionError(
+                    f"{trigger} has a timer in processing time: say so by {trigger}.processing_time = True"
+                )
             run.close()
             if entry.values:
                 bucket.keys[key] = entry
             else:
                 bucket.keys.pop(key, None)
-        self._state.store(bucket, _next_call(bucket, watermark_ms, now_ms, wish.in_event_time))
+        self._state.store(bucket, _next_call(bucket, watermark_ms, now_ms, wish.time_mode))
 
     def _arrived(
         self, blobs: list[bytes], watermark_ms: int
@@ -180,10 +186,12 @@ def _is_due(entry: KeyEntry, watermark_ms: int, now_ms: int) -> bool:
     )
 
 
-def _next_call(bucket: Bucket, watermark_ms: int, now_ms: int, in_event_time: bool) -> int | None:
+def _next_call(bucket: Bucket, watermark_ms: int, now_ms: int, time_mode: TimeMode) -> int | None:
     """Return when Spark must call the bucket next: later than now, or Spark would call it in this batch again."""
     event = min((e.event_timer for e in bucket.keys.values() if e.event_timer is not None), default=None)
-    if in_event_time:
+    if time_mode == "None":
+        return None  # nothing but rows makes these windows fire
+    if time_mode == "EventTime":
         return None if event is None else min(max(event, watermark_ms + 1, 1), END_OF_TIME_MS)
     processing = min((e.processing_timer for e in bucket.keys.values() if e.processing_timer is not None), default=None)
     if event is not None:

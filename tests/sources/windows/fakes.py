@@ -44,12 +44,12 @@ class FakeMapState:
 class FakeSpark:
     """Runs batches as transformWithState does: rows by key first, then the timers that are due."""
 
-    def __init__(self, operator, *, late=None, buckets=3, in_event_time=True):
+    def __init__(self, operator, *, late=None, buckets=3, time_mode="EventTime"):
         self.states, self.timers, self.key, self.calls = defaultdict(dict), set(), None, 0
         self.buckets = buckets
         columns = ("__key_0", TIME, "n")
-        wish = Wish(operator, PACKED, {"key": "__key_0"}, columns, late, ("n",), in_event_time)
-        self.in_event_time = in_event_time
+        wish = Wish(operator, PACKED, {"key": "__key_0"}, columns, late, ("n",), time_mode)
+        self.time_mode = time_mode
         self.processor = WindowProcessor(wish)
         self.processor.init(self)
 
@@ -75,7 +75,7 @@ class FakeSpark:
             results += [
                 r.asDict(recursive=True) for r in self.processor.handleInputRows((bucket,), iter(arrived), values)
             ]
-        time = min(watermark_ms, END_OF_TIME_MS) if self.in_event_time else now_ms
+        time = min(watermark_ms, END_OF_TIME_MS) if self.time_mode == "EventTime" else now_ms
         for bucket, due in sorted(timer for timer in self.timers if timer[1] <= time):
             self.key = bucket
             results += [r.asDict(recursive=True) for r in self.processor.handleExpiredTimer((bucket,), values, None)]

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sources.windows.fakes import FakeSpark
+from tidegate.errors import OptionError
 from tidegate.sources.windows.folding import folds
 from tidegate.sources.windows.processor import LATE_ROW, OUTPUT, RESULTS
 from tidegate.windows import (
@@ -149,8 +150,25 @@ def test_a_batch_stores_a_bucket_once_however_many_rows_and_keys_it_has():
 
 
 def test_in_processing_time_a_bucket_with_event_timers_is_called_with_each_batch():
-    spark = FakeSpark(operator_of("tumbling", Aggregate(SQL)), in_event_time=False)
+    spark = FakeSpark(operator_of("tumbling", Aggregate(SQL)), time_mode="ProcessingTime")
     assert spark.batch([("a", 5, 1)], MIN_TIME, now_ms=100) == []
     assert spark.batch([], 11, now_ms=200) == []
     assert [r["rows"] for r in spark.batch([], 12, now_ms=300)] == [1]  # the window [3, 13)
     assert not spark.timers
+
+
+class Surprising(EventTimeTrigger):
+    processing_time = None
+
+    def on_element(self, element, timestamp, window, ctx):
+        ctx.register_processing_time_timer(timestamp)
+        return super().on_element(element, timestamp, window, ctx)
+
+    def on_elements(self, timestamps, window, ctx):
+        return False
+
+
+def test_a_trigger_that_hides_its_timers_in_processing_time_is_told():
+    spark = FakeSpark(WindowOperator(TUMBLING, Aggregate(SQL), Surprising()))
+    with pytest.raises(OptionError, match="say so by Surprising"):
+        spark.batch([("a", 5, 1)], MIN_TIME)

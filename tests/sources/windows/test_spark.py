@@ -9,12 +9,14 @@ from pyspark.sql import functions as f
 
 import tidegate
 from tests.sources.memory import MemorySource, append
-from tests.support.streams import available_now
+from tests.support.streams import available_now, running
+from tests.support.waiting import await_that
 from tidegate import OptionError, WatermarkStrategy
 from tidegate.sources.bridge import END_OF_TIME_MS
 from tidegate.windows import (
     AggregateFunction,
     ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
     CountTrigger,
     EventTimeSessionWindows,
     GlobalWindows,
@@ -229,6 +231,30 @@ def test_a_function_that_raises_is_told_in_one_sentence_with_its_key_and_window(
     told = str(raised.value)
     assert re.search("raised ZeroDivisionError: no good .for key '[ab]' and window .17000[0-9]+, 17000[0-9]+. ms", told)
     assert "Traceback" not in told
+
+
+def test_processing_time_goes_on_without_data_and_event_time_with_it(spark, source):
+    windows = tidegate.windowed(source.read_stream(spark), "split", "timestamp").window(
+        TumblingEventTimeWindows.of(seconds(60))
+    )
+    counted = windows.trigger(ContinuousProcessingTimeTrigger.of(seconds(1))).aggregate(rows="count(*)")
+    fired = []
+    writer = in_ms(counted).writeStream.foreachBatch(lambda batch, _: fired.extend(batch.collect()))
+    with running(writer.trigger(processingTime="500 milliseconds").start()) as query:
+        last = NOON + 120 * SECOND
+        await_that(lambda: len([row for row in fired if row.start == last]) > 2 or query.exception(), 120)
+        assert query.exception() is None
+    # A window that the watermark has passed fires no more, and its last result has all that came in time.
+    assert {row.start for row in fired} == {NOON, NOON + 60 * SECOND, last}
+    assert fired[-1].start == last
+
+
+def test_windows_that_rows_alone_make_fire_need_no_time(spark, source, tmp_path):
+    counted = tidegate.windowed(source.read_stream(spark), "split").window(GlobalWindows.create())
+    by_seven = counted.trigger(PurgingTrigger.of(CountTrigger.of(7))).aggregate(rows="count(*)")
+    run = available_now(by_seven, tmp_path / "checkpoint")
+    assert sorted((row["split"], row["rows"]) for row in run.all_rows) == [("a", 7)] * 17 + [("b", 7)] * 17
+    assert {row["window_end"] for row in run.all_rows} == {None}
 
 
 def wrong(spark, source):
