@@ -27,8 +27,22 @@ COMMAND = "scripts/window-pictures"
 
 SIZE, LATENESS, END = 20, 8, 48
 DISORDER = 3
-# The clock, and the event time of the row that comes then, in seconds.  The row at 27 is late, and the one at 40 too late.
-ROWS = [(2, 1), (5, 4), (6, 6), (9, 7), (14, 13), (18, 17), (22, 21), (24, 24), (27, 15), (31, 30), (36, 35), (40, 12)]
+# The clock, and the event time of the row that comes then, in seconds.  At 27 it is late, and at 40 too late.
+ROWS = [
+    (2, 1),
+    (5, 4),
+    (6, 6),
+    (9, 7),
+    (14, 13),
+    (18, 17),
+    (22, 21),
+    (24, 24),
+    (27, 15),
+    (31, 30),
+    (36, 35),
+    (40, 12),
+    (46, 45),
+]
 
 
 def s(count):
@@ -91,16 +105,12 @@ def text(left, top, words, **style):
 def picture():
     """Return the picture as SVG."""
     height = TOP + LINE * (len(TRIGGERS) + 1) + 34
+    view = f'viewBox="0 0 {x(END) + 30} {height}" font-family="sans-serif" font-size="12"'
+    title = f"Windows of {SIZE} s, {DISORDER} s of disorder, {LATENESS} s of allowed lateness"
     drawn = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {x(END) + 30} {height}" '
-        'font-family="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {view}>',
         '<rect width="100%" height="100%" fill="white"/>',
-        text(
-            10,
-            22,
-            f"Windows of {SIZE} s, {DISORDER} s of disorder, {LATENESS} s of allowed lateness",
-            font_weight="bold",
-        ),
+        text(10, 22, title, font_weight="bold"),
         text(10, 40, "A number is a result with so many rows; its colour is that of the window.", fill="#555"),
         text(10, TOP, "rows, by the clock; below: their event time"),
     ]
@@ -116,9 +126,9 @@ def picture():
             shift = beside[firing.at] = beside.get(firing.at, -1) + 1
             style = {"text_anchor": "middle", "font_weight": "bold", "fill": COLORS[firing.start]}
             drawn.append(text(x(firing.at) + shift * 9, top, firing.rows, **style))
-    for second in range(0, END + 1, 5):
-        drawn.append(text(x(second), height - 10, f"{second} s", font_size=9, text_anchor="middle", fill="#555"))
-    return "\n".join([*drawn, "</svg>", ""])
+    small = {"font_size": 9, "text_anchor": "middle", "fill": "#555"}
+    axis = [text(x(second), height - 10, f"{second} s", **small) for second in range(0, END + 1, 5)]
+    return "\n".join([*drawn, *axis, "</svg>", ""])
 
 
 if __name__ == "__main__":
