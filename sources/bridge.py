@@ -50,9 +50,19 @@ from tidegate.readers.worker_memory import freeze_imports
 if TYPE_CHECKING:  # a source asks for this bridge by itself (Source.read_stream)
     from tidegate.sources.contract import Source
 
-__all__ = ["END_OF_TIME_MS", "SOURCE_WATERMARK", "Driver", "coordinator_of", "data_source_class", "schema_of"]
+__all__ = [
+    "END_OF_TIME_MS",
+    "PREVIOUS_WATERMARK",
+    "SOURCE_WATERMARK",
+    "Driver",
+    "coordinator_of",
+    "data_source_class",
+    "in_one_sentence",
+    "schema_of",
+]
 
 SOURCE_WATERMARK = "source_watermark"
+PREVIOUS_WATERMARK = "previous_source_watermark"
 END_OF_TIME_MS = 253_402_300_799_999
 """Spark's last timestamp, in the year 9999: the watermark of a source whose splits are all at their ends."""
 _LOG = logging.getLogger("tidegate.planner")
@@ -78,14 +88,22 @@ class Driver:
 def schema_of(source: Source) -> StructType:
     """Return the columns of a source as Spark sees them."""
     schema = source.arrow_schema
-    if source.include_source_watermark:
-        schema = schema.append(pa.field(SOURCE_WATERMARK, pa.timestamp("us", "UTC")))
+    for name in _watermark_columns(source):
+        schema = schema.append(pa.field(name, pa.timestamp("us", "UTC")))
     return from_arrow_schema(schema)
+
+
+def _watermark_columns(source: Source) -> list[str]:
+    asked = {
+        SOURCE_WATERMARK: source.include_source_watermark,
+        PREVIOUS_WATERMARK: source.include_previous_watermark,
+    }
+    return [name for name, is_asked in asked.items() if is_asked]
 
 
 def _of_source(schema: StructType) -> StructType:
     """Return the columns that the source itself gives."""
-    return StructType([field for field in schema.fields if field.name != SOURCE_WATERMARK])
+    return StructType([field for field in schema.fields if field.name not in {SOURCE_WATERMARK, PREVIOUS_WATERMARK}])
 
 
 def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], driver: Driver) -> type[DataSource]:
@@ -97,7 +115,7 @@ def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], d
     class TidegateDataSource(DataSource):
         def __init__(self, options: Mapping[str, str]) -> None:
             # Here a wrong option fails at load(); inside streamReader() Spark would lose the message.
-            with _in_one_sentence():
+            with in_one_sentence():
                 self.source = build(options)
 
         @classmethod
@@ -105,11 +123,11 @@ def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], d
             return name
 
         def schema(self) -> StructType:
-            with _in_one_sentence():
+            with in_one_sentence():
                 return schema_of(self.source)
 
         def reader(self, schema: StructType) -> DataSourceReader:
-            with _in_one_sentence():
+            with in_one_sentence():
                 return _BatchReader(self.source.with_schema(_of_source(schema)).as_batch(), driver)
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - PySpark's
@@ -122,8 +140,8 @@ class _TaskPartition(InputPartition):
     """A task on its way to an executor.
 
     state: the enumerator's snapshot when it was planned.
-    watermark_ms: of the source, at the end of the batch.
-    tells_watermark: it begins with a row that has only the watermark.
+    watermarks_ms: of the source, at the end of the batch and at its start, by their columns.
+    tells_watermark: it begins with a row that has only the watermarks.
     watching: what the source's watermark generators need; None: it has none.
     """
 
@@ -131,13 +149,13 @@ class _TaskPartition(InputPartition):
         self,
         task: ReadTask,
         state: Json | None,
-        watermark_ms: int | None = None,
+        watermarks_ms: Mapping[str, int | None] | None = None,
         *,
         tells_watermark: bool = False,
         watching: Watching | None = None,
     ) -> None:
-        self.task, self.state, self.watermark_ms, self.tells_watermark = task, state, watermark_ms, tells_watermark
-        self.watching = watching
+        self.task, self.state, self.tells_watermark = task, state, tells_watermark
+        self.watermarks_ms, self.watching = watermarks_ms or {}, watching
 
 
 def coordinator_of(
@@ -188,21 +206,23 @@ def _group(source: Source, driver: Driver) -> GroupFolder | None:
 
 def _read(source: Source, partition: _TaskPartition) -> Iterator[pa.RecordBatch]:
     freeze_imports()
-    with _in_one_sentence():
+    with in_one_sentence():
         if partition.tells_watermark:
             schema = source.arrow_schema
-            row = pa.record_batch([pa.nulls(1, field.type) for field in schema], schema=schema)
-            yield row.append_column(SOURCE_WATERMARK, _constant_timestamp(partition.watermark_ms, 1))
+            nothing = pa.record_batch([pa.nulls(1, field.type) for field in schema], schema=schema)
+            yield _with_watermarks(source, nothing, partition)
         reader, watching = source.reader(partition.state), partition.watching
-        rows = reader.read(partition.task)
+        batches = reader.read(partition.task)
         if watching is not None:
-            rows = watched(timed_reader(source.connector, reader), watching, partition.task)
-        for batch in rows:
-            yield (
-                batch
-                if not source.include_source_watermark
-                else batch.append_column(SOURCE_WATERMARK, _constant_timestamp(partition.watermark_ms, batch.num_rows))
-            )
+            batches = watched(timed_reader(source.connector, reader), watching, partition.task)
+        for batch in batches:
+            yield _with_watermarks(source, batch, partition)
+
+
+def _with_watermarks(source: Source, batch: pa.RecordBatch, partition: _TaskPartition) -> pa.RecordBatch:
+    for name in _watermark_columns(source):
+        batch = batch.append_column(name, _constant_timestamp(partition.watermarks_ms.get(name), batch.num_rows))
+    return batch
 
 
 def _constant_timestamp(time_ms: int | None, rows: int) -> pa.Array:
@@ -211,7 +231,7 @@ def _constant_timestamp(time_ms: int | None, rows: int) -> pa.Array:
 
 
 @contextmanager
-def _in_one_sentence() -> Iterator[None]:
+def in_one_sentence() -> Iterator[None]:
     """Let Spark show an error that is not a bug as its sentence, without a stack trace.
 
     Spark looks at the variable when the exception reaches it, and then ends the worker process.
@@ -231,7 +251,7 @@ class _BatchReader(DataSourceReader):
         self._source, self._driver = source, driver
 
     def partitions(self) -> list[InputPartition]:
-        with _in_one_sentence(), closing(coordinator_of(self._source, self._driver)) as coordinator:
+        with in_one_sentence(), closing(coordinator_of(self._source, self._driver)) as coordinator:
             tasks, state = coordinator.everything()
         # An empty list would become one partition None (trap); an empty task reads nothing.
         return [_TaskPartition(task, state) for task in tasks or [ReadTask(())]]
@@ -264,11 +284,11 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(_EVERYTHING)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        with _in_one_sentence():
+        with in_one_sentence():
             self._coordinator().bound_run()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        with _in_one_sentence():
+        with in_one_sentence():
             coordinator = self._coordinator()
         budget, min_rows = self._source.budget, self._source.min_rows
         match limit:
@@ -286,7 +306,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 min_rows = max(min_rows, least)
             case _:
                 raise ContractError(f"Spark asks for an unknown read limit: {limit!r}")
-        with _in_one_sentence():
+        with in_one_sentence():
             offset = coordinator.latest_offset(start, budget, min_rows)
         self._note().write(coordinator.source_progress())
         if self._source.include_source_watermark and _reads_past_end_of_time(start, offset):
@@ -297,17 +317,17 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offset
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        with _in_one_sentence():
+        with in_one_sentence():
             before, after = (Offset.from_json(offset, self._source.connector) for offset in (start, end))
             tasks = self._coordinator().tasks_between(before, after)
-        watermark_ms = _watermark_ms(after)
-        tells = self._source.watermark_rows and watermark_ms != _watermark_ms(before)
+        watermarks_ms = {SOURCE_WATERMARK: _watermark_ms(after), PREVIOUS_WATERMARK: _watermark_ms(before)}
+        tells = self._source.watermark_rows and _watermark_ms(after) != _watermark_ms(before)
         # With an existing task, because each costs time; the tasks after it do not repeat it.
         return [
             _TaskPartition(
                 task,
                 after.enumerator,
-                watermark_ms,
+                watermarks_ms,
                 tells_watermark=tells and number == 0,
                 watching=self._watching(after, task),
             )

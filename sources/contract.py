@@ -64,6 +64,8 @@ class Source(BaseModel, ABC):
         come, ``fail`` ends the query.
     include_source_watermark: add the column ``source_watermark``: the source's watermark at the end of
         the batch, for ``tidegate.with_source_watermark``.
+    include_previous_watermark: add the column ``previous_source_watermark``: the source's watermark at the start of the
+        batch.  A row is late if its time is not after it.
     watermark_rows: when the watermark moves, add a row with only the watermark, so that Spark's watermark and timers
         also move while no data comes.
     target_batch_duration: let batches size themselves so that each takes about this time, within all other limits; the
@@ -90,6 +92,7 @@ class Source(BaseModel, ABC):
     max_future_skew: Annotated[Duration, Field(ge=timedelta(0))] = timedelta(days=1)
     future_event_time: FutureEventTime = "ignore"
     include_source_watermark: bool = False
+    include_previous_watermark: bool = False
     watermark_rows: bool = False
     target_batch_duration: Annotated[Duration, Field(ge=timedelta(milliseconds=1))] | None = None
     max_trigger_delay: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(minutes=15)
@@ -107,6 +110,8 @@ class Source(BaseModel, ABC):
             raise ValueError("lateSplits is 'catch-up', which needs maxDrift")
         if self.watermark_rows and not self.include_source_watermark:
             raise ValueError("watermarkRows is set, which needs includeSourceWatermark")
+        if self.include_previous_watermark and not self.include_source_watermark:
+            raise ValueError("includePreviousWatermark is set, which needs includeSourceWatermark")
         if self.include_source_watermark and not self.watermarks.has_watermarks:
             raise ValueError("includeSourceWatermark is set, but the source has no watermarks")
         return self
@@ -166,7 +171,7 @@ class Source(BaseModel, ABC):
     @property
     @abstractmethod
     def arrow_schema(self) -> pa.Schema:
-        """The columns that the reader yields; none may be named ``source_watermark``.
+        """The columns that the reader yields; none may have the name of a column of watermarks.
 
         Called when the source is loaded without a schema; it may then look at the data.
         """
@@ -175,7 +180,7 @@ class Source(BaseModel, ABC):
         """Return the source with the columns of ``schema``, so that it does not look them up again.
 
         schema: the ``arrow_schema`` when the source was loaded, or the one that the user gave to Spark, without
-            ``source_watermark``.  The default is for sources whose columns are always the same.
+            the columns of watermarks.  The default is for sources whose columns are always the same.
 
         Raises OptionError for columns that the source cannot give.
         """
@@ -237,6 +242,13 @@ class Source(BaseModel, ABC):
     def as_stream(self) -> Self:
         """Return the source for a stream.  Raises OptionError for a missing option that only streams need."""
         return self
+
+    def telling_watermarks(self) -> Self:
+        """Return the source as windows read it: with the columns and the rows that tell its watermark."""
+        telling = ("include_source_watermark", "include_previous_watermark", "watermark_rows")
+        if self.watermarks.out_of_orderness is None:
+            raise OptionError("windows go by the source's watermark, but the source has no watermarks")
+        return self.model_copy(update=dict.fromkeys(telling, True))
 
     @abstractmethod
     def enumerator(self, state: Json | None) -> SplitEnumerator:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import uuid
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
@@ -21,12 +23,17 @@ __all__ = ["prepare", "register_source"]
 def register_source(spark: SparkSession, source: Source) -> str:
     """Register one configured source under a name of its own, and return the name.
 
-    The registered class holds the source by value, not in options.
+    The registered class holds the source by value, not in options.  Options by which it tells its
+    watermark may still be set.
     """
     driver = prepare(spark)
     name = f"tidegate_{source.connector}_{uuid.uuid4().hex[:12]}"
-    spark.dataSource.register(data_source_class(name, lambda _: source, driver))
+    spark.dataSource.register(data_source_class(name, partial(_telling, source), driver))
     return name
+
+
+def _telling(source: Source, options: Mapping[str, str]) -> Source:
+    return source.telling_watermarks() if options else source
 
 
 def prepare(spark: SparkSession) -> Driver:

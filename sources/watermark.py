@@ -9,12 +9,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from tidegate.errors import OptionError
-from tidegate.sources.bridge import SOURCE_WATERMARK
+from tidegate.sources.bridge import END_OF_TIME_MS, PREVIOUS_WATERMARK, SOURCE_WATERMARK
 
-_IS_DATA = "__is_data"
+_IS_DATA, _WATERMARK = "__is_data", "__watermark"
 _LEAST_MICROSECONDS = -(2**63) + 1
 
-__all__ = ["with_source_watermark"]
+__all__ = ["follow_source_watermark", "with_source_watermark"]
 
 
 def with_source_watermark(rows: DataFrame, event_time: str | None = None, delay: str = "1 millisecond") -> DataFrame:
@@ -35,23 +35,48 @@ def with_source_watermark(rows: DataFrame, event_time: str | None = None, delay:
             raise OptionError(
                 f"the DataFrame has no column {name!r}; set includeSourceWatermark, and use it before other steps"
             )
-    data = [f.col(f"`{name}`").isNotNull() for name in rows.columns if name != SOURCE_WATERMARK]
     # The data columns count as they are now, not with the time that stands in below.
-    stream = rows.withColumn(_IS_DATA, reduce(or_, data))
+    stream = rows.withColumn(_IS_DATA, _is_data(rows))
     column = SOURCE_WATERMARK
     if event_time is not None:
         column = event_time
         at_least = f.col(SOURCE_WATERMARK) + f.expr(f"interval {delay}")
         stream = stream.withColumn(event_time, f.when(f.col(_IS_DATA), f.col(f"`{event_time}`")).otherwise(at_least))
+    marked = _without_watermark_rows(stream.withWatermark(column, delay), column)
+    return marked if event_time is None else _guarded(marked, column)
+
+
+def follow_source_watermark(rows: DataFrame, ahead_ms: int) -> DataFrame:
+    """Let Spark's watermark be the source's plus ``ahead_ms``, and drop the rows with only the watermark.
+
+    rows: as ``with_source_watermark`` has it.
+    ahead_ms: how far Spark's is ahead of the source's: Spark's own operators fire a window later than Flink does.
+
+    Other than there, any steps may follow, and no operator of Spark finds a column by which it drops late rows.
+    """
+    ahead = f.col(SOURCE_WATERMARK) + f.expr(f"interval {ahead_ms} milliseconds")
+    # Spark has no name for a later time.
+    watermark = f.least(ahead, f.timestamp_millis(f.lit(END_OF_TIME_MS)))
+    stream = rows.withColumn(_IS_DATA, _is_data(rows)).withColumn(_WATERMARK, watermark)
+    marked = _without_watermark_rows(stream.withWatermark(_WATERMARK, "0 seconds"), _WATERMARK)
+    return _guarded(marked, _WATERMARK).drop(_WATERMARK)
+
+
+def _is_data(rows: DataFrame) -> Column:
+    columns = [name for name in rows.columns if name not in {SOURCE_WATERMARK, PREVIOUS_WATERMARK}]
+    return reduce(or_, [f.col(f"`{name}`").isNotNull() for name in columns])
+
+
+def _without_watermark_rows(marked: DataFrame, column: str) -> DataFrame:
     # The filter names the watermark's column.  Otherwise Spark would push it below the watermark's node, which would
     # never see the rows with the watermark.
-    time = f.col(f"`{column}`")
-    marked = stream.withWatermark(column, delay).where(f.col(_IS_DATA) | time.isNull()).drop(_IS_DATA)
-    if event_time is None:
-        return marked
-    # An inner join infers such a filter, too: its keys are not null.  So each other column also names the time, in a
-    # way that changes nothing: no row has the least of all times.
-    never = time.eqNullSafe(f.timestamp_micros(f.lit(_LEAST_MICROSECONDS)))
+    return marked.where(f.col(_IS_DATA) | f.col(f"`{column}`").isNull()).drop(_IS_DATA)
+
+
+def _guarded(marked: DataFrame, column: str) -> DataFrame:
+    # Filters that follow would go there, too, and so would those that an inner join infers: its keys are not null.  So
+    # each other column also names the time, in a way that changes nothing: no row has the least of all times.
+    never = f.col(f"`{column}`").eqNullSafe(f.timestamp_micros(f.lit(_LEAST_MICROSECONDS)))
     return marked.select(*(f.col(f"`{n}`") if n == column else _unless(never, n) for n in marked.columns))
 
 

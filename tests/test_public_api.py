@@ -25,6 +25,7 @@ NAMES = {
     "SourceProgress",
     "TidegateError",
     "WatermarkStrategy",
+    "WindowedStream",
     "observe_event_times",
     "on_progress",
     "progress",
@@ -32,6 +33,8 @@ NAMES = {
     "with_source_watermark",
     "report",
     "session_conf",
+    "split_outputs",
+    "windowed",
 }
 
 

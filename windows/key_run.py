@@ -106,6 +106,15 @@ class KeyRun:
             else:
                 self._take_each(held, times)
 
+    def process_folded(self, window: Window, first: int, contents: Any) -> bool:
+        """Take rows of a window that is not late and does not merge, folded into one value by who has them.
+
+        first: the event time of the row that came first, in ms.  contents: as the function of the windows folds them.
+        Returns whether the trigger takes all of them at once; if not, nothing has changed.
+        """
+        with self._blamed():
+            return self._windows.add_folded(window, first, contents)
+
     def process_element(self, row: Mapping[str, Any], timestamp: int) -> None:
         """Take one row.
 

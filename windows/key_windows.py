@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from tidegate.errors import ContractError
 from tidegate.windows.contexts import Clock, FunctionContext, PaneContext
 from tidegate.windows.evictors import TimestampedValue
@@ -83,6 +85,20 @@ class KeyWindows:
             pane.contents = self.folding.add_all(pane.contents, rows)
         else:
             self._keep(pane, list(zip(times.tolist(), rows, strict=True)))
+        self._register_cleanup(window, context)
+        return True
+
+    def add_folded(self, window: Window, first: int, contents: Any) -> bool:
+        """Add rows that were folded before to a window that is not late, as ``add_all`` does.
+
+        first: the time of the row that came first, in ms.  contents: as the function folds them.
+        """
+        self.current = window
+        pane = self._pane(window)
+        context = self._context(window, pane)
+        if self.folding is None or not self.operator.trigger.on_elements(np.array([first]), window, context):
+            return False
+        pane.contents = contents if pane.contents is None else self.folding.merge(pane.contents, contents)
         self._register_cleanup(window, context)
         return True
 

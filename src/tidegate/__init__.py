@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from tidegate.sources.s3.source import S3Source
     from tidegate.sources.session import session_conf
     from tidegate.sources.watermark import with_source_watermark
+    from tidegate.sources.windows.builder import WindowedStream, windowed
+    from tidegate.sources.windows.operating import split_outputs
 
 __all__ = [
     "CheckpointError",
@@ -56,12 +58,15 @@ __all__ = [
     "SourceProgress",
     "TidegateError",
     "WatermarkStrategy",
+    "WindowedStream",
     "observe_event_times",
     "on_progress",
     "progress",
     "register",
     "report",
     "session_conf",
+    "split_outputs",
+    "windowed",
     "with_source_watermark",
 ]
 
@@ -71,12 +76,15 @@ _HOMES = {
     "Source": "tidegate.sources.contract",
     "SourceProgress": "tidegate.sources.progress",
     "WatermarkStrategy": "tidegate.alignment.strategy",
+    "WindowedStream": "tidegate.sources.windows.builder",
     "observe_event_times": "tidegate.sources.observed",
     "on_progress": "tidegate.sources.query_progress",
     "progress": "tidegate.sources.query_progress",
     "register": "tidegate.sources.registration",
     "report": "tidegate.jobs.pages.report",
     "session_conf": "tidegate.sources.session",
+    "split_outputs": "tidegate.sources.windows.operating",
+    "windowed": "tidegate.sources.windows.builder",
     "with_source_watermark": "tidegate.sources.watermark",
 }
 

@@ -66,6 +66,11 @@ def test_windowed_count_loses_nothing_but_what_is_in_the_last_window(run):
     assert cells(run("windowed_count.py")) == [[35, ROWS * 35 // 36], [ROWS // 36]]
 
 
+def test_windows_are_counted_to_the_end_of_the_topic(run):
+    counted = [line.split("|")[1:5] for line in run("windows.py").splitlines() if "results" in line]
+    assert [(int(partition), int(rows)) for partition, _, rows, _ in counted] == [(0, 300)] * 6 + [(1, 300)] * 6
+
+
 def test_batch_counts_every_partition(run_here):
     assert cells(run_here("batch.py")) == [[0, 1800], [1, 1800]]
 

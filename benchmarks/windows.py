@@ -1,0 +1,172 @@
+"""How fast windows are counted, against Spark's own window aggregation over the same source.
+
+Each query counts the rows of tumbling windows of a minute, and adds up a number, by key.  They run by turns in one
+session, on one topic, to Spark's noop sink, in batches of which all but the first count.
+
+    python -m benchmarks.windows [--rows 3000000] [--batch 500000] [--keys 1000 100000] [--rounds 3]
+        [--minutes 60] [--partitions 4]
+
+spark: ``withWatermark`` and ``window`` as anyone would write them.
+native: ``tidegate.windowed`` where it plans Spark's own aggregation.
+operator: the same with an allowed lateness of one minute, which only the operator has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+import tidegate
+from benchmarks.measured import print_table
+from benchmarks.peers import TIDEGATE, session
+from tidegate.servers import KafkaServer, write_history
+from tidegate.windows import TumblingEventTimeWindows
+
+BEGIN_MS = 1_700_006_400_000
+SIZE = timedelta(minutes=1)
+AGGREGATES = {"count": "count(*)", "total": "sum(offset)"}
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One run: seconds and rows of its full batches but the first, its CPU seconds, and the most bytes of state."""
+
+    seconds: float
+    rows: int
+    cpu_s: float
+    state_bytes: int
+
+
+def spark_s_own(rows: DataFrame) -> DataFrame:
+    """Return the windows as anyone would write them."""
+    timed = rows.withWatermark("timestamp", "1 second")
+    results = [f.expr(text).alias(name) for name, text in AGGREGATES.items()]
+    return timed.groupBy("id", f.window("timestamp", "1 minute")).agg(*results)
+
+
+def native(rows: DataFrame) -> DataFrame:
+    """Return the windows that tidegate has Spark keep."""
+    return tidegate.windowed(rows, "id", "timestamp").window(TumblingEventTimeWindows.of(SIZE)).aggregate(**AGGREGATES)
+
+
+def operator(rows: DataFrame) -> DataFrame:
+    """Return the windows that tidegate's operator keeps."""
+    windows = tidegate.windowed(rows, "id", "timestamp").window(TumblingEventTimeWindows.of(SIZE))
+    return windows.allowed_lateness(timedelta(minutes=1)).aggregate(**AGGREGATES)
+
+
+WAYS: dict[str, Callable[[DataFrame], DataFrame]] = {"spark": spark_s_own, "native": native, "operator": operator}
+
+
+def run(query: DataFrame, batch: int) -> Figures:
+    """Run a query over the whole topic."""
+    with tempfile.TemporaryDirectory() as checkpoint:
+        writer = query.writeStream.format("noop").option("checkpointLocation", str(Path(checkpoint)))
+        before = cpu_s()
+        running = writer.trigger(availableNow=True).start()
+        running.awaitTermination()
+        spent = cpu_s() - before
+        progress = [json.loads(each.json) for each in running.recentProgress]
+    full = [each for each in progress if each["numInputRows"] >= batch * 8 // 10][1:]
+    return Figures(
+        sum(each["durationMs"]["triggerExecution"] for each in full) / 1000,
+        sum(each["numInputRows"] for each in full),
+        spent,
+        max(
+            sum(o["customMetrics"].get("rocksdbSstFileSize", 0) or o["memoryUsedBytes"] for o in each["stateOperators"])
+            for each in progress
+        ),
+    )
+
+
+def cpu_s() -> float:
+    """Return the CPU seconds of all processes of this session, but not of the broker."""
+    return sum(map(ticks, Path("/proc").glob("[0-9]*/stat"))) / os.sysconf("SC_CLK_TCK")
+
+
+def ticks(stat: Path) -> int:
+    """Return the CPU time of a process and of its children that ended; 0 if it is none of ours."""
+    try:
+        is_ours = os.getsid(int(stat.parent.name)) == os.getsid(0)
+        if not is_ours or b"kafka.Kafka" in stat.with_name("cmdline").read_bytes():
+            return 0
+        return sum(map(int, stat.read_text().rpartition(")")[2].split()[11:15]))
+    except (OSError, ValueError):  # it has ended meanwhile
+        return 0
+
+
+def measure(spark: SparkSession, load: Callable[[int], DataFrame], arguments: argparse.Namespace, keys: int) -> None:
+    """Print a line for each way."""
+    found: dict[str, list[Figures]] = {name: [] for name in arguments.ways}
+    provider = spark.conf.get("spark.sql.streaming.stateStore.providerClass")
+    for number in range(arguments.rounds + 1):
+        for name in arguments.ways if number % 2 else reversed(arguments.ways):
+            spark.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
+            figures = run(WAYS[name](load(keys)), arguments.batch)
+            if number:
+                found[name].append(figures)
+    print_table(
+        ("keys", "way", "rows/s", "against Spark", "CPU s", "state MiB"),
+        [row(keys, name, found[name], found[arguments.ways[0]]) for name in arguments.ways],
+    )
+
+
+def row(keys: int, name: str, runs: Sequence[Figures], first: Sequence[Figures]) -> tuple[str, ...]:
+    """Return a line of the table."""
+    speed, peer = (statistics.median(each.rows / each.seconds for each in them) for them in (runs, first))
+    cpu = statistics.median(each.cpu_s for each in runs)
+    state = max(each.state_bytes for each in runs) / 2**20
+    return f"{keys:,}", name, f"{speed:,.0f}", f"{speed / peer:.2f}x", f"{cpu:.1f}", f"{state:.1f}"
+
+
+def main() -> None:
+    """Print a table for each number of keys."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=3_000_000)
+    parser.add_argument("--batch", type=int, default=500_000)
+    parser.add_argument("--keys", type=int, nargs="+", default=[1_000, 100_000])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--minutes", type=int, default=60, help="of event time in the topic")
+    parser.add_argument("--partitions", type=int, default=4)
+    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=WAYS)
+    arguments = parser.parse_args()
+    with KafkaServer() as kafka:
+        spark = session(
+            settings={name: str(value) for name, value in tidegate.session_conf(worker_daemon=True).items()}
+        )
+        kafka.create_topic("windows", arguments.partitions)
+        each = arguments.rows // arguments.partitions
+        for partition in range(arguments.partitions):
+            times = BEGIN_MS + np.linspace(0, arguments.minutes * 60_000, each, endpoint=False).astype(np.int64)
+            write_history(kafka.bootstrap_servers, "windows", partition, times, value_size=20, seed=partition)
+        options = {
+            "kafka.bootstrap.servers": kafka.bootstrap_servers,
+            "subscribe": "windows",
+            "startingOffsets": "earliest",
+            "endingOffsets": "latest",
+            "maxDrift": "1 hour",
+            "maxOffsetsPerTrigger": str(arguments.batch),
+        }
+
+        def load(keys: int) -> DataFrame:
+            frame = spark.readStream.format(TIDEGATE).options(**options).load()
+            return frame.withColumn("id", f.expr(f"pmod(offset * 7919 + partition * 31, {keys})"))
+
+        for keys in arguments.keys:
+            measure(spark, load, arguments, keys)
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""``tidegate.windowed``: Flink's windows over a stream of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import ArrayType, MapType, StructType
+
+from tidegate.errors import OptionError, did_you_mean
+from tidegate.sources.windows import native, operating, relations
+from tidegate.sources.windows.choice import why_not_in_spark, why_operator
+from tidegate.windows import (
+    Aggregate,
+    AggregateFunction,
+    Evictor,
+    Process,
+    ProcessWindowFunction,
+    Reduce,
+    Trigger,
+    WindowAssigner,
+    WindowFunction,
+    WindowOperator,
+)
+
+__all__ = ["WindowedStream", "windowed"]
+
+Schema = StructType | str
+
+
+def windowed(rows: DataFrame, key: str | Sequence[str], event_time: str | None = None) -> WindowedStream:
+    """Begin windows over a stream, as Flink has them, on the source's own watermark.
+
+    rows: a stream of a tidegate source, after any steps; this sees to the watermark itself.  Or any other stream
+        with ``withWatermark``: then late rows are those behind Spark's watermark, which one split may run ahead.
+    key: the columns by which windows are kept apart.
+    event_time: the timestamp of a row; None: windows in processing time.  Rows without it are in no window.
+
+    Raises OptionError for a column that is not there, and for a stream without a watermark.
+    """
+    keys = (key,) if isinstance(key, str) else tuple(key)
+    for name in (*keys, *([] if event_time is None else [event_time])):
+        if name not in rows.columns:
+            raise OptionError(f"the stream has no column {name!r}{did_you_mean(name, rows.columns)}")
+    if not keys:
+        raise OptionError("windows need a key: name at least one column")
+    for name in keys:
+        if isinstance(rows.schema[name].dataType, StructType | ArrayType | MapType):
+            raise OptionError(f"the key {name!r} is no single value; name columns of it, such as select('{name}.id')")
+    if not rows.isStreaming:
+        raise OptionError(
+            "windows are for streams: use readStream, with Trigger.AvailableNow to end where the data does"
+        )
+    return WindowedStream(rows, keys, event_time)
+
+
+@dataclass(frozen=True)
+class WindowedStream:
+    """Windows that are being described.  Each method returns a new description; the functions return a DataFrame.
+
+    A DataFrame of windows has the key columns, ``window_start`` and ``window_end`` (timestamps; null for the global
+    window), and the results.  With a side output it also has ``output``, which is ``results`` or the name of the side
+    output, and ``late_row``, which is the row that came late.  ``split_outputs`` takes a batch apart.
+    Write it in append mode.
+    """
+
+    _rows: DataFrame
+    _keys: tuple[str, ...]
+    _event_time: str | None
+    _assigner: WindowAssigner | None = None
+    _trigger: Trigger | None = None
+    _evictor: Evictor | None = None
+    _lateness: timedelta = timedelta(0)
+    _late: str | None = None
+    _buckets: int = 64
+
+    def window(self, assigner: WindowAssigner) -> WindowedStream:
+        """Set the windows of a row, such as ``TumblingEventTimeWindows.of(timedelta(minutes=5))``."""
+        if not isinstance(assigner, WindowAssigner):
+            raise OptionError(f"window() takes an assigner of tidegate.windows, not {assigner!r}")
+        if assigner.is_event_time() and self._event_time is None:
+            raise OptionError(
+                f"{type(assigner).__name__} go by event time: name it, as windowed(..., event_time='...')"
+            )
+        return replace(self, _assigner=assigner)
+
+    def trigger(self, trigger: Trigger) -> WindowedStream:
+        """Set when a window gives results; without this, the assigner says so."""
+        if not isinstance(trigger, Trigger):
+            raise OptionError(f"trigger() takes a trigger of tidegate.windows, not {trigger!r}")
+        return replace(self, _trigger=trigger)
+
+    def evictor(self, evictor: Evictor) -> WindowedStream:
+        """Set which rows of a window go before or after its function."""
+        return replace(self, _evictor=evictor)
+
+    def allowed_lateness(self, lateness: timedelta) -> WindowedStream:
+        """Keep windows for so long after the watermark has passed their end: each late row gives a new result."""
+        return replace(self, _lateness=lateness)
+
+    def side_output_late(self, name: str) -> WindowedStream:
+        """Keep the rows that came too late for their windows, as an output of this name."""
+        if name == operating.RESULTS:
+            raise OptionError(f"the side output cannot be called {name!r}, as the results are")
+        return replace(self, _late=name)
+
+    def buckets(self, count: int) -> WindowedStream:
+        """Keep the state in so many buckets of keys, each read and written as a whole; a checkpoint keeps to it.
+
+        More of them are better where few of many keys have rows in a batch.
+        """
+        if count < 1:
+            raise OptionError(f"buckets is {count}, but there must be at least 1")
+        return replace(self, _buckets=count)
+
+    def aggregate(
+        self,
+        function: AggregateFunction | None = None,
+        process: ProcessWindowFunction | None = None,
+        *,
+        schema: Schema | None = None,
+        **expressions: str,
+    ) -> DataFrame:
+        """Return the aggregates of each window.
+
+        function: in Python, which returns mappings with the columns of ``schema``; process: what follows it.
+        expressions: of Spark, by the name of the result, as ``total="sum(amount)"``.
+
+        Raises OptionError where the parts do not fit.
+        """
+        if (function is None) == (not expressions):
+            raise OptionError("aggregate() takes an aggregate function, or Spark expressions by the names of results")
+        if function is None:
+            if process is not None:
+                raise OptionError("aggregate() takes a process function behind an aggregate function only")
+            return self._of_expressions(expressions)
+        return self._of_function(Aggregate(function, process), schema)
+
+    def reduce(
+        self,
+        function: Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]],
+        process: ProcessWindowFunction | None = None,
+        *,
+        schema: Schema | None = None,
+    ) -> DataFrame:
+        """Return the rows of each window reduced to one, by a function of two rows.
+
+        schema: of the results; None: as the rows have it.
+        """
+        return self._of_function(Reduce(function, process), schema or self._rows.drop(*self._keys).schema)
+
+    def process(self, function: ProcessWindowFunction, schema: Schema) -> DataFrame:
+        """Return what a function makes of all rows of a window: mappings with the columns of ``schema``."""
+        return self._of_function(Process(function), schema)
+
+    def explain(self) -> str:
+        """Return which way the windows go, and why: Spark's own aggregation, or the operator."""
+        why = self._why_operator
+        if why is None:
+            return "Spark's own window aggregation, for aggregates that are Spark expressions; else the operator"
+        return f"the operator of tidegate.windows, because {why}"
+
+    @cached_property
+    def _why_operator(self) -> str | None:
+        """Why Spark's own aggregation will not do; None: it will."""
+        wish = (self._assigned, self._trigger, self._evictor, self._lateness, self._late)
+        return why_operator(*wish) or why_not_in_spark(self._rows)
+
+    @property
+    def _assigned(self) -> WindowAssigner:
+        if self._assigner is None:
+            raise OptionError("the windows are missing: call window() first")
+        return self._assigner
+
+    def _of_expressions(self, expressions: Mapping[str, str]) -> DataFrame:
+        for name in expressions:
+            if name in {
+                *self._keys,
+                operating.WINDOW_START,
+                operating.WINDOW_END,
+                operating.OUTPUT,
+                operating.LATE_ROW,
+            }:
+                raise OptionError(f"the result {name!r} has the name of another column of the windows")
+        if self._why_operator is None:
+            rows = relations.telling_watermark(self._rows, native.AHEAD_MS)
+            return native.aggregated(rows, self._keys, str(self._event_time), self._assigner, expressions)  # type: ignore[arg-type]
+        return operating.with_expressions(self._stream(), self._operator, expressions)
+
+    def _of_function(self, function: WindowFunction, schema: Schema | None) -> DataFrame:
+        if schema is None:
+            raise OptionError("a Python function needs schema=..., the columns of its results, such as 'total double'")
+        return operating.with_function(self._stream(), self._operator(function), schema)
+
+    def _operator(self, function: WindowFunction) -> WindowOperator:
+        return WindowOperator(self._assigned, function, self._trigger, self._evictor, self._lateness)
+
+    def _stream(self) -> operating.Stream:
+        return operating.Stream(self._rows, self._keys, self._event_time, self._late, self._buckets)

@@ -1,0 +1,61 @@
+"""Whether Spark's own window aggregation gives what was asked for."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pyspark.sql import DataFrame
+
+from tidegate.sources.windows import relations
+from tidegate.windows import (
+    DynamicEventTimeSessionWindows,
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    Evictor,
+    SlidingEventTimeWindows,
+    Trigger,
+    TumblingEventTimeWindows,
+    WindowAssigner,
+    WindowStagger,
+)
+
+__all__ = ["why_not_in_spark", "why_operator"]
+
+
+def why_operator(
+    assigner: WindowAssigner,
+    trigger: Trigger | None,
+    evictor: Evictor | None,
+    lateness: timedelta,
+    late: str | None,
+) -> str | None:
+    """Return what of these windows Spark's aggregation does not have; None: it has all of it."""
+    for part in (trigger, evictor):
+        if part is not None and type(part) is not EventTimeTrigger:
+            return f"Spark has no {type(part).__name__}"
+    if lateness:
+        return "Spark has no allowed lateness"
+    if late is not None:
+        return "Spark drops late rows, and has no side output"
+    return _why_not_assigned(assigner)
+
+
+def why_not_in_spark(rows: DataFrame) -> str | None:
+    """Return why Spark's aggregation cannot go by the source's watermark as Flink does; None: it can."""
+    if relations.has_watermark(rows):
+        return "the watermark is that of the stream's own withWatermark"
+    if not relations.lets_columns_through(rows):
+        return "a step of the stream does not let the source's watermark through"
+    return None
+
+
+def _why_not_assigned(assigner: WindowAssigner) -> str | None:
+    match assigner:
+        case TumblingEventTimeWindows():
+            return None if assigner.stagger is WindowStagger.ALIGNED else "Spark's windows are aligned"
+        case SlidingEventTimeWindows():
+            leaves_gaps = assigner.slide > assigner.size
+            return "Spark's windows leave no gaps, and the slide is longer than the size" if leaves_gaps else None
+        case EventTimeSessionWindows() | DynamicEventTimeSessionWindows():
+            return "Spark drops a late row that an open session would still take"
+    return f"Spark has no {type(assigner).__name__}"

@@ -1,0 +1,169 @@
+"""SQL aggregates of many keys and windows at once, by Arrow.
+
+The rows of a bucket are folded before the operator sees them, which then has one value for each key and window of a
+batch.  That is exact where no row can make its window fire: the window's end is still to come, and the trigger takes
+all rows at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.windows import (
+    Aggregate,
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    EndOfStreamTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+    SlidingEventTimeWindows,
+    SqlAggregates,
+    TimeWindow,
+    TumblingEventTimeWindows,
+    WindowOperator,
+    WindowStagger,
+)
+
+__all__ = ["Folded", "fold", "folds"]
+
+_START, _ALL = "__start", "count_all"
+_ARROW = {"count": ("count",), "sum": ("sum",), "min": ("min",), "max": ("max",), "avg": ("sum", "count")}
+_LARGEST = 1 << 62
+_TAKE_ALL = {
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    EndOfStreamTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeTrigger,
+}
+"""Triggers that take all rows of an open window at once."""
+
+
+class Folded(NamedTuple):
+    """The rows of one window of one key.
+
+    first: the event time of the one that came first, in ms.
+    contents: as SqlAggregates holds them.
+    """
+
+    window: TimeWindow
+    first: int
+    contents: list[Any]
+
+
+def folds(operator: WindowOperator) -> bool:
+    """Tell whether rows of windows that are open can be folded before the operator sees them."""
+    assigner, function, trigger = operator.assigner, operator.folding, operator.trigger
+    while type(trigger) is PurgingTrigger:
+        trigger = trigger.nested
+    if isinstance(assigner, SlidingEventTimeWindows):
+        # Of an open window some rows may be folded and others not, so it must not matter which comes first.
+        takes_all = trigger.stateless
+    else:
+        takes_all = isinstance(assigner, TumblingEventTimeWindows) and assigner.stagger is WindowStagger.ALIGNED
+    is_sql = isinstance(function, Aggregate) and isinstance(function.function, SqlAggregates)
+    return takes_all and type(trigger) in _TAKE_ALL and is_sql
+
+
+def fold(
+    operator: WindowOperator, table: pa.Table, keys: Sequence[str], time: str, watermark_ms: int
+) -> tuple[dict[tuple[Any, ...], list[Folded]], pa.Table]:
+    """Return the rows of windows that are open, by key, and the rows that have another window as well.
+
+    table: of any number of keys.
+    time: the column of event times in ms.
+    """
+    assigner: Any = operator.assigner
+    aggregates: SqlAggregates = operator.folding.function  # type: ignore[union-attr]
+    if not _is_exact(table, aggregates):
+        return {}, table
+    size = assigner.size
+    slide = getattr(assigner, "slide", size)
+    times = table.column(time).to_numpy()
+    last = times - (times - assigner.offset) % slide
+    # A row is folded into all its windows, or into none.
+    first = last - (last - times + size - 1) // slide * slide
+    is_open = first + size - 1 > watermark_ms
+    rest = table.filter(pa.array(~is_open))
+    if not is_open.any():
+        return {}, rest
+    chosen, times, last = table.filter(pa.array(is_open)), times[is_open], last[is_open]
+    found: dict[tuple[Any, ...], list[Folded]] = {}
+    for start in (last - back for back in range(0, size, slide)):
+        holds = start + size > times
+        part, starts = (chosen, start) if holds.all() else (chosen.filter(pa.array(holds)), start[holds])
+        if part.num_rows:
+            _add_groups(found, _grouped(part, starts, [*keys], time, aggregates), len(keys), size)
+    return found, rest
+
+
+def _grouped(
+    table: pa.Table, starts: npt.NDArray[np.int64], keys: list[str], time: str, aggregates: SqlAggregates
+) -> list[tuple[Any, ...]]:
+    """Return for each key and window: the key, its start, the first time, and what is held."""
+    asked = dict.fromkeys(
+        (each.argument, name) for each in aggregates.aggregates.values() for name in _ARROW[each.function]
+    )
+    grouped = (
+        table.append_column(_START, pa.array(starts))
+        .group_by([*keys, _START], use_threads=False)
+        .aggregate(
+            [(time, "first"), *(([], _ALL) if argument == "*" else (argument, name) for argument, name in asked)]
+        )
+    )
+    columns = {pair: grouped.column(_ALL if pair[0] == "*" else "_".join(pair)).to_pylist() for pair in asked}
+    held = [
+        _held(each.function, *(columns[each.argument, name] for name in _ARROW[each.function]))
+        for each in aggregates.aggregates.values()
+    ]
+    by = [grouped.column(name).to_pylist() for name in (*keys, _START, f"{time}_first")]
+    return list(zip(*by, map(list, zip(*held, strict=True)), strict=True))
+
+
+def _held(function: str, values: list[Any], counts: Sequence[int] = ()) -> list[Any]:
+    """Return what SqlAggregates holds for results of Arrow; None: no value."""
+    if function == "count":
+        return [count or None for count in values]
+    if function == "avg":
+        averaged = zip(values, counts, strict=True)
+        return [(float(v) if isinstance(v, int) else v, count) if count else None for v, count in averaged]
+    return values
+
+
+def _add_groups(
+    found: dict[tuple[Any, ...], list[Folded]], groups: list[tuple[Any, ...]], keys: int, size: int
+) -> None:
+    for group in groups:
+        start, first, contents = group[keys:]
+        found.setdefault(group[:keys], []).append(Folded(TimeWindow(start, start + size), first, contents))
+
+
+def _is_exact(table: pa.Table, aggregates: SqlAggregates) -> bool:
+    """Tell whether Arrow gives what the operator would: no sum leaves 64 bits, and nothing is NaN."""
+    for each in aggregates.aggregates.values():
+        if each.argument == "*" or each.function == "count":
+            continue
+        column = table.column(each.argument)
+        if pa.types.is_floating(column.type):
+            if pc.any(pc.is_nan(column)).as_py():
+                return False
+        elif pa.types.is_integer(column.type):
+            bounds = pc.min_max(column).as_py()
+            if max(abs(bounds["min"] or 0), abs(bounds["max"] or 0)) * table.num_rows > _LARGEST:
+                return False
+        elif (not pa.types.is_decimal(column.type) and each.function in {"sum", "avg"}) or not _is_ordered(column.type):
+            return False
+    return True
+
+
+def _is_ordered(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal(kind) or pa.types.is_temporal(kind) or pa.types.is_string(kind))

@@ -1,0 +1,172 @@
+"""Windows that the operator of ``tidegate.windows`` keeps, behind transformWithState."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
+
+from tidegate.errors import OptionError
+from tidegate.sources.bridge import PREVIOUS_WATERMARK
+from tidegate.sources.windows import relations
+from tidegate.sources.windows.expressions import parts_of
+from tidegate.sources.windows.packing import BUCKET, packed
+from tidegate.sources.windows.processor import (
+    LATE_ROW,
+    OUTPUT,
+    RESULTS,
+    TIME,
+    WINDOW_END,
+    WINDOW_START,
+    TimeMode,
+    WindowProcessor,
+    Wish,
+)
+from tidegate.windows import Aggregate, WindowFunction, WindowOperator
+
+__all__ = [
+    "LATE_ROW",
+    "OUTPUT",
+    "RESULTS",
+    "WINDOW_END",
+    "WINDOW_START",
+    "Stream",
+    "split_outputs",
+    "with_expressions",
+    "with_function",
+]
+
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_KEY = "__key_{}"
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The rows of windows.
+
+    keys: by which windows are kept apart.
+    event_time: a column; None: the windows go by processing time.
+    late: the name of the output of late rows; None: they are dropped.
+    buckets: of keys.
+    """
+
+    rows: DataFrame
+    keys: tuple[str, ...]
+    event_time: str | None
+    late: str | None
+    buckets: int
+
+
+def with_expressions(
+    stream: Stream, operator: Callable[[WindowFunction], WindowOperator], expressions: Mapping[str, str]
+) -> DataFrame:
+    """Return the aggregates of windows.
+
+    operator: makes one of what it does with the rows of a window.
+    expressions: of Spark, by the name of the result.
+    """
+    parts = parts_of(stream.rows, expressions)
+    arguments = {name: f.expr(text) for name, text in parts.arguments.items()}
+    schema = StructType([StructField(name, parts.types[name]) for name in parts.aggregates])
+    kept = _kept(stream, operator(Aggregate(parts.function())), arguments, schema)
+    results = [f.expr(text).alias(name) for name, text in parts.results.items()]
+    if stream.late is not None:  # a count of no rows is 0, but a late row has no results
+        is_result = f.col(OUTPUT) == RESULTS
+        results = [f.when(is_result, f.expr(text)).alias(name) for name, text in parts.results.items()]
+    others = [OUTPUT, LATE_ROW] if stream.late is not None else []
+    return kept.select(*(f"`{key}`" for key in stream.keys), WINDOW_START, WINDOW_END, *results, *others)
+
+
+def with_function(stream: Stream, operator: WindowOperator, schema: StructType | str) -> DataFrame:
+    """Return what a Python function makes of windows, in the columns of a schema."""
+    columns = _columns(schema)
+    taken = {*stream.keys, WINDOW_START, WINDOW_END, OUTPUT, LATE_ROW}
+    for name in columns.names:
+        if name in taken:
+            raise OptionError(f"the result {name!r} has the name of another column of the windows")
+    return _kept(stream, operator, {}, columns)
+
+
+def _columns(schema: StructType | str) -> StructType:
+    columns = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    if not isinstance(columns, StructType):
+        raise OptionError(f"schema is {schema!r}, but it must name columns, such as 'total double'")
+    return columns
+
+
+def split_outputs(batch: DataFrame, late: str) -> tuple[DataFrame, DataFrame]:
+    """Take a batch of windows with a side output apart, in foreachBatch: the results, and the late rows.
+
+    late: the name of the side output.
+    """
+    if OUTPUT not in batch.columns:
+        raise OptionError(f"the batch has no column {OUTPUT!r}: call side_output_late({late!r}) for its windows")
+    results = batch.where(f.col(OUTPUT) == RESULTS).drop(OUTPUT, LATE_ROW)
+    return results, batch.where(f.col(OUTPUT) == late).select(f"{LATE_ROW}.*")
+
+
+def _kept(stream: Stream, operator: WindowOperator, arguments: Mapping[str, Column], results: StructType) -> DataFrame:
+    """Return the results of the operator.
+
+    arguments: columns that its function sees; none: it sees all columns of the rows.
+    results: columns that its function gives.
+    """
+    spark = stream.rows.sparkSession
+    _check(spark)
+    time_mode = _time_mode(stream, operator)
+    needs_watermark = stream.event_time is not None and not relations.has_watermark(stream.rows)
+    rows = relations.telling_watermark(stream.rows, 0) if needs_watermark else stream.rows
+    original = [name for name in rows.columns if name != PREVIOUS_WATERMARK]
+    keys = {name: _KEY.format(number) for number, name in enumerate(stream.keys)}
+    carried = original if stream.late is not None or not arguments else []
+    time = f.lit(0) if stream.event_time is None else f.unix_millis(f.col(f"`{stream.event_time}`").cast("timestamp"))
+    prepared = rows.select(
+        *(f.col(f"`{name}`").alias(column) for name, column in keys.items()),
+        time.cast("long").alias(TIME),
+        *(argument.alias(name) for name, argument in arguments.items()),
+        *(f.col(f"`{name}`") for name in carried),
+    ).where(f.col(TIME).isNotNull())
+    elements = (*arguments, *carried)
+    wish = Wish(operator, prepared.schema, keys, elements, stream.late, tuple(original), time_mode)
+    buckets = packed(prepared, [f.col(column) for column in keys.values()], stream.buckets)
+    return buckets.groupBy(BUCKET).transformWithState(
+        WindowProcessor(wish),
+        _schema(stream, rows.select(*original).schema, results),
+        outputMode="append",
+        timeMode=time_mode,
+    )
+
+
+def _time_mode(stream: Stream, operator: WindowOperator) -> TimeMode:
+    """Return the time of Spark's timers.
+
+    In processing time Spark runs batches without end, so a trigger that does not say what it uses gets event time.
+    """
+    if operator.processing_time:
+        return "ProcessingTime"
+    return "None" if stream.event_time is None else "EventTime"
+
+
+def _schema(stream: Stream, rows: StructType, results: StructType) -> StructType:
+    schema = StructType([rows[key] for key in stream.keys])
+    schema = schema.add(WINDOW_START, TimestampType()).add(WINDOW_END, TimestampType())
+    for field in results.fields:
+        schema = schema.add(StructField(field.name, field.dataType, nullable=True))
+    if stream.late is None:
+        return schema
+    return schema.add(OUTPUT, StringType()).add(LATE_ROW, rows)
+
+
+def _check(spark: SparkSession) -> None:
+    """Raise OptionError where windows cannot run, and set what they need."""
+    try:
+        importlib.import_module("google.protobuf")
+    except ImportError:
+        raise OptionError("windows need transformWithState: pip install tidegate[state]") from None
+    if spark.conf.get(_PROVIDER) != _ROCKSDB:
+        spark.conf.set(_PROVIDER, _ROCKSDB)

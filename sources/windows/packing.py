@@ -1,0 +1,86 @@
+"""Rows on their way to the windows: grouped into buckets of keys, each bucket's rows as one Arrow batch.
+
+transformWithState hands over rows one by one, as Python objects, and each of its state calls is a round trip through
+a socket.  So Spark's grouping key is a bucket of many keys, and a task sends each bucket one row with all its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+__all__ = ["BUCKET", "NUMBER", "PACKED", "ROWS", "TASK", "by_bucket", "packed", "unpacked"]
+
+BUCKET, TASK, NUMBER, ROWS = "bucket", "task", "number", "rows"
+PACKED = f"{BUCKET} int, {TASK} int, {NUMBER} int, {ROWS} binary"
+_MOST_ROWS = 1 << 18  # in memory at once, on their way through a task
+
+
+def packed(rows: DataFrame, keys: list[Column], buckets: int) -> DataFrame:
+    """Return the rows of a stream in the columns of ``PACKED``: for each task and bucket, its rows in their order.
+
+    keys: rows that are equal in all of them are in one bucket.
+    buckets: how many there are.
+    """
+    schema = rows.schema
+    bucket = f.pmod(f.hash(*keys), f.lit(buckets)).alias(BUCKET)
+    return rows.select(bucket, *(f.col(f"`{name}`") for name in schema.names)).mapInArrow(_packer(), PACKED)
+
+
+def unpacked(blobs: Iterable[bytes], schema: StructType) -> pa.Table:
+    """Return the rows that were packed, in the order of the blobs."""
+    arrow_schema = to_arrow_schema(schema, timezone="UTC")
+    return pa.Table.from_batches([pa.ipc.read_record_batch(blob, arrow_schema) for blob in blobs], arrow_schema)
+
+
+def _packer() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        task = 0 if context is None else context.partitionId()
+        for number, table in enumerate(_tables(batches)):
+            yield by_bucket(table, task, number)
+
+    return pack
+
+
+def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(each.num_rows for each in held) >= _MOST_ROWS:
+            yield pa.Table.from_batches(held)
+            held = []
+    if any(batch.num_rows for batch in held):
+        yield pa.Table.from_batches(held)
+
+
+def by_bucket(table: pa.Table, task: int, number: int) -> pa.RecordBatch:
+    """Return the columns of ``PACKED`` for rows with a column ``bucket``.
+
+    task, number: of these rows; they tell in which order they came.
+    """
+    bucket = table.column(BUCKET).to_numpy()
+    order = np.argsort(bucket, kind="stable")
+    ordered = bucket[order]
+    begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    (rows,) = table.drop_columns(BUCKET).take(pa.array(order)).combine_chunks().to_batches()
+    ends = [*begins[1:].tolist(), len(ordered)]
+    blobs = [
+        rows.slice(begin, end - begin).serialize().to_pybytes()
+        for begin, end in zip(begins.tolist(), ends, strict=True)
+    ]
+    return pa.record_batch(
+        {
+            BUCKET: pa.array(ordered[begins], pa.int32()),
+            TASK: pa.repeat(pa.scalar(task, pa.int32()), len(blobs)),
+            NUMBER: pa.repeat(pa.scalar(number, pa.int32()), len(blobs)),
+            ROWS: pa.array(blobs, pa.binary()),
+        }
+    )

@@ -1,0 +1,205 @@
+"""The operator of ``tidegate.windows`` as a stateful processor of Spark, whose keys are buckets of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import (
+    ExpiredTimerInfo,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
+from pyspark.sql.types import StructType
+
+from tidegate.errors import ContractError, OptionError
+from tidegate.readers.worker_memory import freeze_imports
+from tidegate.sources.bridge import END_OF_TIME_MS, in_one_sentence
+from tidegate.sources.windows.folding import Folded, fold, folds
+from tidegate.sources.windows.packing import NUMBER, ROWS, TASK, unpacked
+from tidegate.sources.windows.state import Bucket, BucketState, Key, KeyEntry
+from tidegate.windows import WindowOperator
+from tidegate.windows.window import MAX_TIME, MIN_TIME
+
+__all__ = ["LATE_ROW", "OUTPUT", "RESULTS", "TIME", "WINDOW_END", "WINDOW_START", "WindowProcessor", "Wish"]
+
+TIME = "__time"
+TimeMode: TypeAlias = Literal["EventTime", "ProcessingTime", "None"]
+WINDOW_START, WINDOW_END = "window_start", "window_end"
+OUTPUT, RESULTS, LATE_ROW = "output", "results", "late_row"
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a processor does.
+
+    operator: the windows.
+    packed: the columns of the rows that come.
+    keys: the columns by which windows are kept, and what they are called in results.
+    elements: the columns that functions see.
+    late: the name of the output of late rows; None: they are dropped.
+    late_columns: of a late row.
+    time_mode: of Spark's timers.
+    """
+
+    operator: WindowOperator
+    packed: StructType
+    keys: Mapping[str, str]
+    elements: tuple[str, ...]
+    late: str | None
+    late_columns: tuple[str, ...]
+    time_mode: TimeMode
+
+
+class _Result:
+    """A row of results, of which PySpark takes the values by name."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.values = values
+
+    def asDict(self, recursive: bool = False) -> dict[str, Any]:  # noqa: ARG002, FBT002, N802 - PySpark's
+        return self.values
+
+
+class WindowProcessor(StatefulProcessor):
+    """Hands each bucket's rows and timers to the operator, key by key."""
+
+    def __init__(self, wish: Wish) -> None:
+        self._wish = wish
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Get ready for the buckets of one task."""
+        freeze_imports()
+        self._state = BucketState(handle)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:  # noqa: ARG002, N802, N803
+        """Take the rows of a bucket."""
+        # Spark gives no order to what different tasks send.
+        in_order = sorted(rows, key=lambda row: (row[TASK], row[NUMBER]))
+        return self._run([row[ROWS] for row in in_order], timerValues)
+
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,  # noqa: ARG002
+        timerValues: TimerValues,  # noqa: N803
+        expiredTimerInfo: ExpiredTimerInfo,  # noqa: ARG002, N803
+    ) -> Iterator[Row]:
+        """Advance the times of a bucket without rows."""
+        return self._run([], timerValues)
+
+    def _run(self, blobs: list[bytes], times: TimerValues) -> Iterator[Any]:
+        with in_one_sentence():
+            yield from self._results(blobs, times)
+
+    def _results(self, blobs: list[bytes], times: TimerValues) -> Iterator[Any]:
+        wish = self._wish
+        bucket = self._state.load()
+        watermark_ms = _watermark(times.getCurrentWatermarkInMs())
+        now_ms = times.getCurrentProcessingTimeInMs()
+        arrived, folded = self._arrived(blobs, watermark_ms)
+        due = [key for key, entry in bucket.keys.items() if _is_due(entry, watermark_ms, now_ms)]
+        for key in dict.fromkeys([*due, *folded, *arrived]):
+            entry = bucket.keys.get(key) or KeyEntry()
+            run = wish.operator.open(key[0] if len(key) == 1 else key, self._state.of_key(key, entry), now_ms)
+            run.advance_watermark(watermark_ms)
+            run.advance_processing_time(now_ms)
+            for window, first, contents in folded.get(key, ()):
+                if not run.process_folded(window, first, contents):
+                    raise ContractError(f"{type(wish.operator.trigger).__name__} does not take all rows of {window}")
+            if key in arrived:
+                run.process_elements(*arrived[key])
+            named = dict(zip(wish.keys, key, strict=True))
+            for fired in run.results:
+                yield _Result({**named, **_bounds(fired.window), **_main(wish), **fired.value})
+            for row in run.late if wish.late is not None else ():
+                late_row = {name: row[name] for name in wish.late_columns}
+                yield _Result({**named, OUTPUT: wish.late, LATE_ROW: late_row})
+            entry.event_timer, entry.processing_timer = run.next_event_timer(), run.next_processing_timer()
+            if entry.processing_timer is not None and wish.time_mode == "EventTime":
+                trigger = type(wish.operator.trigger).__name__
+                raise OptionError(
+                    f"{trigger} has a timer in processing time: say so by {trigger}.processing_time = True"
+                )
+            run.close()
+            if entry.values:
+                bucket.keys[key] = entry
+            else:
+                bucket.keys.pop(key, None)
+        self._state.store(bucket, _next_call(bucket, watermark_ms, now_ms, wish.time_mode))
+
+    def _arrived(
+        self, blobs: list[bytes], watermark_ms: int
+    ) -> tuple[dict[Key, tuple[Any, npt.NDArray[np.int64]]], dict[Key, list[Folded]]]:
+        """Return rows by key, and what others were folded into."""
+        wish = self._wish
+        if not blobs:
+            return {}, {}
+        table = unpacked(blobs, wish.packed)
+        folded: dict[Key, list[Folded]] = {}
+        if folds(wish.operator):
+            folded, table = fold(wish.operator, table, [*wish.keys.values()], TIME, watermark_ms)
+        return (_by_key(table, wish) if table.num_rows else {}), folded
+
+
+def _main(wish: Wish) -> dict[str, str]:
+    return {} if wish.late is None else {OUTPUT: RESULTS}
+
+
+def _by_key(table: pa.Table, wish: Wish) -> dict[Key, tuple[Any, npt.NDArray[np.int64]]]:
+    """Return rows and event times by key, in the order in which the rows came."""
+    codes = np.zeros(table.num_rows, np.int64)
+    for column in wish.keys.values():
+        encoded = table.column(column).combine_chunks().dictionary_encode(null_encoding="encode")
+        _, codes = np.unique(codes * len(encoded.dictionary) + encoded.indices.to_numpy(), return_inverse=True)
+    order = np.argsort(codes, kind="stable")
+    ordered = table.take(pa.array(order)).combine_chunks()
+    begins = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    ends = np.append(begins[1:], len(order)).tolist()
+    times = ordered.column(TIME).to_numpy()
+    firsts = ordered.select(list(wish.keys.values())).take(pa.array(begins))
+    keys = zip(*(column.to_pylist() for column in firsts.columns), strict=True)
+    elements = ordered.select(list(wish.elements))
+    if len(begins) * 32 > len(order):  # few rows each: as objects they are sooner taken apart
+        elements = elements.to_pylist()
+        return {k: (elements[b:e], times[b:e]) for k, b, e in zip(keys, begins.tolist(), ends, strict=True)}
+    return {k: (elements.slice(b, e - b), times[b:e]) for k, b, e in zip(keys, begins.tolist(), ends, strict=True)}
+
+
+def _watermark(time_ms: int) -> int:
+    """Return the watermark as the operator has it: Spark's is 0 before the first, and has a last one."""
+    if time_ms <= 0:
+        return MIN_TIME
+    return MAX_TIME if time_ms >= END_OF_TIME_MS else time_ms
+
+
+def _is_due(entry: KeyEntry, watermark_ms: int, now_ms: int) -> bool:
+    return (entry.event_timer is not None and entry.event_timer <= watermark_ms) or (
+        entry.processing_timer is not None and entry.processing_timer <= now_ms
+    )
+
+
+def _next_call(bucket: Bucket, watermark_ms: int, now_ms: int, time_mode: TimeMode) -> int | None:
+    """Return when Spark must call the bucket next: later than now, or Spark would call it in this batch again."""
+    event = min((e.event_timer for e in bucket.keys.values() if e.event_timer is not None), default=None)
+    if time_mode == "None":
+        return None  # nothing but rows makes these windows fire
+    if time_mode == "EventTime":
+        return None if event is None else min(max(event, watermark_ms + 1, 1), END_OF_TIME_MS)
+    processing = min((e.processing_timer for e in bucket.keys.values() if e.processing_timer is not None), default=None)
+    if event is not None:
+        return now_ms + 1  # with the next batch, which may bring another watermark
+    return None if processing is None else max(processing, now_ms + 1)
+
+
+def _bounds(window: Any) -> dict[str, int | None]:
+    if window.start is None:
+        return {WINDOW_START: None, WINDOW_END: None}
+    return {WINDOW_START: window.start * 1000, WINDOW_END: window.end * 1000}

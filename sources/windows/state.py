@@ -1,0 +1,121 @@
+"""The state of a bucket: that of all its keys, read and written once a batch.
+
+Spark takes what a state call sends in one read, so a call of more than 8 KiB hangs the query (found by trying with
+Spark 4.3).  Whatever is larger is kept in parts.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
+
+__all__ = ["Bucket", "BucketState", "Key", "KeyEntry"]
+
+Key: TypeAlias = tuple[Any, ...]
+_PART = 7_000  # bytes
+_ROWS = "rows "
+
+
+@dataclass(slots=True)
+class KeyEntry:
+    """The state of one key.
+
+    event_timer, processing_timer: its first ones, in ms.
+    values: of the operator, by their names, but for chunks of rows.
+    """
+
+    event_timer: int | None = None
+    processing_timer: int | None = None
+    values: dict[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Bucket:
+    """The state of some keys.
+
+    timer: Spark's, by which the bucket is called while no rows come; None: there is none.
+    """
+
+    timer: int | None = None
+    keys: dict[Key, KeyEntry] = field(default_factory=dict)
+
+
+class BucketState:
+    """The stored state of the bucket that Spark is at."""
+
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
+        self._keys: MapState = handle.getMapState("keys", "part int", "bytes binary")
+        self._chunks: MapState = handle.getMapState("rows", "key binary, name string, part int", "bytes binary")
+        self._parts: list[bytes] = []
+
+    def load(self) -> Bucket:
+        """Return the bucket of Spark's current key."""
+        found = {part: bytes(value) for (part,), (value,) in self._keys.iterator()}
+        self._parts = [found[part] for part in range(len(found))]
+        if not found:
+            return Bucket()
+        timer, entries = pickle.loads(b"".join(self._parts))  # noqa: S301 - what store() pickled
+        return Bucket(timer, {key: KeyEntry(*entry) for key, entry in entries.items()})
+
+    def store(self, bucket: Bucket, timer: int | None) -> None:
+        """Store the bucket, and have Spark call it at ``timer``."""
+        if timer != bucket.timer:
+            if bucket.timer is not None:
+                self._handle.deleteTimer(bucket.timer)
+            if timer is not None:
+                self._handle.registerTimer(timer)
+        entries = {key: (e.event_timer, e.processing_timer, e.values) for key, e in bucket.keys.items()}
+        blob = pickle.dumps((timer, entries), pickle.HIGHEST_PROTOCOL) if entries else b""
+        parts = _parts(blob)
+        for number, part in enumerate(parts):
+            if number >= len(self._parts) or part != self._parts[number]:
+                self._keys.updateValue((number,), (part,))
+        for number in range(len(parts), len(self._parts)):
+            self._keys.removeKey((number,))
+
+    def of_key(self, key: Key, entry: KeyEntry) -> KeyStore:
+        """Return what the operator reads and writes of one key."""
+        return KeyStore(self._chunks, key, entry.values)
+
+
+class KeyStore:
+    """The values of one key.  Chunks of rows may be large and are rarely read, so each is kept by itself."""
+
+    def __init__(self, chunks: MapState, key: Key, values: dict[str, bytes]) -> None:
+        self._chunks, self._values = chunks, values
+        self._key = key
+
+    def read(self, name: str) -> bytes | None:
+        """Return what is stored under a name; None: nothing is."""
+        if not name.startswith(_ROWS):
+            return self._values.get(name)
+        parts: list[bytes] = []
+        while (part := self._chunks.getValue(self._part(name, len(parts)))) is not None:
+            parts.append(bytes(part[0]))
+        return b"".join(parts) if parts else None
+
+    def write(self, name: str, value: bytes | None) -> None:
+        """Store a value under a name, or remove it (None)."""
+        if not name.startswith(_ROWS):
+            if value is None:
+                self._values.pop(name, None)
+            else:
+                self._values[name] = value
+            return
+        number = 0
+        for number, part in enumerate(_parts(value or b""), 1):
+            self._chunks.updateValue(self._part(name, number - 1), (part,))
+        while self._chunks.containsKey(self._part(name, number)):
+            self._chunks.removeKey(self._part(name, number))
+            number += 1
+
+    def _part(self, name: str, number: int) -> tuple[bytes, str, int]:
+        return pickle.dumps(self._key, pickle.HIGHEST_PROTOCOL), name, number
+
+
+def _parts(blob: bytes) -> list[bytes]:
+    return [blob[begin : begin + _PART] for begin in range(0, len(blob), _PART)]

@@ -1,0 +1,106 @@
+"""Spark's side of a stateful processor, without Spark: state calls, timers, and batches of rows."""
+
+# ruff: noqa: N802 - the names are Spark's
+from collections import defaultdict
+from types import SimpleNamespace
+
+import pyarrow as pa
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType
+
+from tidegate.sources.bridge import END_OF_TIME_MS
+from tidegate.sources.windows.packing import BUCKET, NUMBER, ROWS, TASK, by_bucket
+from tidegate.sources.windows.processor import TIME, WindowProcessor, Wish
+
+PACKED = StructType().add("__key_0", StringType()).add(TIME, LongType()).add("n", IntegerType())
+LARGEST_CALL = 8_000  # bytes: Spark hangs beyond
+
+
+class FakeMapState:
+    def __init__(self, handle, name):
+        self._handle, self._name = handle, name
+
+    @property
+    def values_now(self):
+        return self._handle.states[self._name, self._handle.key]
+
+    def iterator(self):
+        return iter(list(self.values_now.items()))
+
+    def getValue(self, key):
+        return self.values_now.get(key)
+
+    def containsKey(self, key):
+        return key in self.values_now
+
+    def updateValue(self, key, value):
+        assert sum(len(part) for part in (*key, *value) if isinstance(part, bytes)) < LARGEST_CALL
+        self._handle.calls += 1
+        self.values_now[key] = value
+
+    def removeKey(self, key):
+        del self.values_now[key]
+
+
+class FakeSpark:
+    """Runs batches as transformWithState does: rows by key first, then the timers that are due."""
+
+    def __init__(self, operator, *, late=None, buckets=3, time_mode="EventTime"):
+        self.states, self.timers, self.key, self.calls = defaultdict(dict), set(), None, 0
+        self.buckets = buckets
+        columns = ("__key_0", TIME, "n")
+        wish = Wish(operator, PACKED, {"key": "__key_0"}, columns, late, ("n",), time_mode)
+        self.time_mode = time_mode
+        self.processor = WindowProcessor(wish)
+        self.processor.init(self)
+
+    def getMapState(self, name, key_schema, value_schema):
+        return FakeMapState(self, name)
+
+    def registerTimer(self, time):
+        assert (self.key, time) not in self.timers
+        self.timers.add((self.key, time))
+
+    def deleteTimer(self, time):
+        self.timers.remove((self.key, time))
+
+    def batch(self, rows, watermark_ms, now_ms=0):
+        """Take rows (key, time in ms, n), and return results, as dicts."""
+        values = SimpleNamespace(
+            getCurrentWatermarkInMs=lambda: min(watermark_ms, END_OF_TIME_MS),
+            getCurrentProcessingTimeInMs=lambda: now_ms,
+        )
+        results = []
+        for bucket, arrived in self._packed(rows).items():
+            self.key = bucket
+            results += [
+                r.asDict(recursive=True) for r in self.processor.handleInputRows((bucket,), iter(arrived), values)
+            ]
+        time = min(watermark_ms, END_OF_TIME_MS) if self.time_mode == "EventTime" else now_ms
+        for bucket, due in sorted(timer for timer in self.timers if timer[1] <= time):
+            self.key = bucket
+            results += [r.asDict(recursive=True) for r in self.processor.handleExpiredTimer((bucket,), values, None)]
+            self.timers.discard((bucket, due))
+        assert not [timer for timer in self.timers if timer[1] <= time]
+        return results
+
+    def stored(self):
+        """Return how many values there are."""
+        return sum(len(values) for values in self.states.values())
+
+    def _packed(self, rows):
+        if not rows:
+            return {}
+        keys, times, numbers = zip(*rows, strict=True)
+        buckets = [sum(map(ord, key)) % self.buckets for key in keys]
+        table = pa.table(
+            {
+                BUCKET: pa.array(buckets, pa.int32()),
+                "__key_0": pa.array(keys),
+                TIME: pa.array(times, pa.int64()),
+                "n": pa.array(numbers, pa.int32()),
+            }
+        )
+        found = defaultdict(list)
+        for row in by_bucket(table, 0, 0).to_pylist():
+            found[row[BUCKET]].append({TASK: row[TASK], NUMBER: row[NUMBER], ROWS: row[ROWS]})
+        return found

@@ -1,0 +1,174 @@
+"""Buckets of keys give what the pure operator gives, whatever comes, and keep no state behind."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.sources.windows.fakes import FakeSpark
+from tidegate.errors import OptionError
+from tidegate.sources.windows.folding import folds
+from tidegate.sources.windows.processor import LATE_ROW, OUTPUT, RESULTS
+from tidegate.windows import (
+    Aggregate,
+    ContinuousEventTimeTrigger,
+    CountEvictor,
+    CountTrigger,
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    GlobalWindows,
+    Process,
+    ProcessWindowFunction,
+    PurgingTrigger,
+    SlidingEventTimeWindows,
+    SqlAggregates,
+    TumblingEventTimeWindows,
+    WindowOperator,
+)
+from tidegate.windows.testing import WindowHarness
+from tidegate.windows.window import MAX_TIME, MIN_TIME
+
+
+def ms(time):
+    return timedelta(milliseconds=time)
+
+
+class Numbers(ProcessWindowFunction):
+    def process(self, key, context, elements):
+        return [{"numbers": [row["n"] for row in elements]}]
+
+
+TUMBLING, SLIDING = TumblingEventTimeWindows.of(ms(10), ms(3)), SlidingEventTimeWindows.of(ms(10), ms(4))
+SESSIONS = EventTimeSessionWindows.with_gap(ms(5))
+# Assigner, trigger, evictor, allowed lateness.
+WINDOWS = {
+    "tumbling": (TUMBLING, None, None, 0),
+    "tumbling with lateness": (TUMBLING, None, None, 7),
+    "sliding with lateness": (SLIDING, None, None, 5),
+    "sessions with lateness": (SESSIONS, None, None, 6),
+    "continuous": (TUMBLING, ContinuousEventTimeTrigger.of(ms(3)), None, 4),
+    "sliding continuous": (SLIDING, ContinuousEventTimeTrigger.of(ms(3)), None, 4),
+    "purging": (TUMBLING, PurgingTrigger.of(EventTimeTrigger.create()), None, 20),
+    "counted": (TUMBLING, PurgingTrigger.of(CountTrigger.of(3)), None, 0),
+    "evicted": (TUMBLING, None, CountEvictor.of(2), 5),
+    "global": (GlobalWindows.create(), PurgingTrigger.of(CountTrigger.of(2)), None, 0),
+}
+rows = st.lists(st.tuples(st.sampled_from("abcde"), st.integers(1, 60), st.integers(0, 9)), max_size=12)
+batches = st.lists(st.tuples(rows, st.integers(0, 12)), max_size=8)
+
+
+def history(steps):
+    """Return batches of rows with the watermark before each; at the end it is plus infinity."""
+    watermark, found = MIN_TIME, []
+    for arrived, step in steps:
+        found.append((arrived, watermark))
+        watermark = max(watermark, 0) + step or MIN_TIME
+    return [*found, ([], MAX_TIME)]
+
+
+def harness_of(name):
+    assigner, trigger, evictor, lateness = WINDOWS[name]
+    return WindowHarness(assigner, trigger, evictor, ms(lateness))
+
+
+def operator_of(name, function):
+    assigner, trigger, evictor, lateness = WINDOWS[name]
+    return WindowOperator(assigner, function, trigger, evictor, ms(lateness))
+
+
+def bounds(start, end):
+    return (None, None) if start is None else (start * 1000, end * 1000)
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+@given(steps=batches)
+def test_rows_of_each_window_are_those_of_the_pure_operator(name, steps):
+    spark, harness = FakeSpark(operator_of(name, Process(Numbers())), late="late"), harness_of(name)
+    for arrived, watermark in history(steps):
+        harness.panes.clear()
+        harness.late.clear()
+        harness.watermark(watermark)
+        for key, time, number in arrived:
+            harness.element(key, {"n": number}, time)
+        results = spark.batch(arrived, watermark)
+        found = [r for r in results if r[OUTPUT] == RESULTS]
+        assert sorted((r["key"], (r["window_start"], r["window_end"]), r["numbers"]) for r in found) == sorted(
+            (p.key, bounds(p.start_ms, p.end_ms), [row["n"] for row in p.rows]) for p in harness.panes
+        )
+        late = [r[LATE_ROW]["n"] for r in results if r[OUTPUT] == "late"]
+        assert sorted(late) == sorted(row["n"] for row in harness.late)
+    if name != "global":
+        assert spark.stored() == 0
+        assert not spark.timers
+
+
+SQL = SqlAggregates(rows="count(*)", n="sum(n)", least="min(n)", greatest="max(n)", mean="avg(n)")
+
+
+@pytest.mark.parametrize("name", [name for name in WINDOWS if name != "evicted"])
+@given(steps=batches)
+def test_aggregates_of_each_window_are_those_of_its_rows(name, steps):
+    spark, harness = FakeSpark(operator_of(name, Aggregate(SQL))), harness_of(name)
+    for arrived, watermark in history(steps):
+        harness.panes.clear()
+        harness.watermark(watermark)
+        for key, time, number in arrived:
+            harness.element(key, {"n": number}, time)
+        found = [
+            (r["key"], (r["window_start"], r["window_end"]), r["rows"], r["n"], r["least"], r["greatest"], r["mean"])
+            for r in spark.batch(arrived, watermark)
+        ]
+        expected = []
+        for pane in harness.panes:
+            numbers = [row["n"] for row in pane.rows]
+            total, count = sum(numbers), len(numbers)
+            of_window = (count, total, min(numbers), max(numbers), total / count)
+            expected.append((pane.key, bounds(pane.start_ms, pane.end_ms), *of_window))
+        assert sorted(found, key=str) == sorted(expected, key=str)
+
+
+def test_the_rows_of_open_windows_are_folded_before_the_operator_sees_them():
+    folded = {name for name in WINDOWS if name != "evicted" and folds(operator_of(name, Aggregate(SQL)))}
+    assert folded == {"tumbling", "tumbling with lateness", "sliding with lateness", "continuous", "purging"}
+
+
+def test_no_call_is_larger_than_spark_takes_and_no_part_stays():
+    spark = FakeSpark(operator_of("tumbling", Process(Numbers())), buckets=1)
+    spark.batch([("a", 1 + n % 9, n) for n in range(20_000)], MIN_TIME)
+    assert spark.stored() > 3
+    (result, *_) = spark.batch([], MAX_TIME)
+    assert len(result["numbers"]) > 4_000
+    assert spark.stored() == 0
+
+
+def test_a_batch_stores_a_bucket_once_however_many_rows_and_keys_it_has():
+    few, many = (FakeSpark(operator_of("tumbling", Aggregate(SQL)), buckets=1) for _ in range(2))
+    few.batch([("a", 5, 1)], MIN_TIME)
+    many.batch([(key, 5, n) for n in range(1_000) for key in "abcdefgh"], MIN_TIME)
+    assert few.calls == many.calls == 1
+
+
+def test_in_processing_time_a_bucket_with_event_timers_is_called_with_each_batch():
+    spark = FakeSpark(operator_of("tumbling", Aggregate(SQL)), time_mode="ProcessingTime")
+    assert spark.batch([("a", 5, 1)], MIN_TIME, now_ms=100) == []
+    assert spark.batch([], 11, now_ms=200) == []
+    assert [r["rows"] for r in spark.batch([], 12, now_ms=300)] == [1]  # the window [3, 13)
+    assert not spark.timers
+
+
+class Surprising(EventTimeTrigger):
+    processing_time = None
+
+    def on_element(self, element, timestamp, window, ctx):
+        ctx.register_processing_time_timer(timestamp)
+        return super().on_element(element, timestamp, window, ctx)
+
+    def on_elements(self, timestamps, window, ctx):
+        return False
+
+
+def test_a_trigger_that_hides_its_timers_in_processing_time_is_told():
+    spark = FakeSpark(WindowOperator(TUMBLING, Aggregate(SQL), Surprising()))
+    with pytest.raises(OptionError, match="say so by Surprising"):
+        spark.batch([("a", 5, 1)], MIN_TIME)
