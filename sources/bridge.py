@@ -31,6 +31,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from tidegate.alignment.budget import Budget
+from tidegate.alignment.generators.contract import GeneratorSupplier
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.events.server import EventServer
@@ -66,6 +67,8 @@ PREVIOUS_WATERMARK = "previous_source_watermark"
 END_OF_TIME_MS = 253_402_300_799_999
 """Spark's last timestamp, in the year 9999: the watermark of a source whose splits are all at their ends."""
 _LOG = logging.getLogger("tidegate.planner")
+_BEGIN_OF_TIME_MS = -62_135_596_800_000
+"""Spark's first timestamp, in the year 1."""
 _EVERYTHING = 2**63 - 1
 
 
@@ -266,6 +269,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, source: Source, schema: StructType, driver: Driver) -> None:
         self._loaded, self._schema, self._driver = source, schema, driver
         self._planner: SourceCoordinator | None = None
+        self._supplier: GeneratorSupplier | None = None
         self._events: EventServer | None = None
         self._progress_note: ProgressNote | None = None
 
@@ -372,7 +376,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             _log_to_stderr(self._loaded.log_level)
             source = self._source.as_stream()
             if source.watermarks.generator is not None:
-                self._events = EventServer(self._driver.host, self._driver.bind_address)
+                self._supplier, self._events = source.watermarks.generator, _listening(self._driver)
             self._planner = coordinator_of(
                 source,
                 self._driver,
@@ -383,18 +387,29 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planner
 
     def _watching(self, after: Offset, task: ReadTask) -> Watching | None:
-        supplier = self._source.as_stream().watermarks.generator
-        if supplier is None or self._events is None:
+        if self._supplier is None or self._events is None:
             return None
-        return Watching(supplier, said_before(after.generators, task), self._events.channel)
+        return Watching(self._supplier, said_before(after.generators, task), self._events.channel)
+
+
+def _listening(driver: Driver) -> EventServer | None:
+    try:
+        return EventServer(driver.host, driver.bind_address)
+    except OSError as error:
+        _LOG.warning(
+            "no source events can be taken at %s: %s; the planner reads the rows for watermark generators itself",
+            driver.bind_address or driver.host,
+            error,
+        )
+        return None
 
 
 def _watermark_ms(offset: Offset) -> int | None:
     progress = offset.progress
     if progress.ended or progress.watermark_ms is None:
         return END_OF_TIME_MS if progress.ended else None
-    # A generator may say that its split is at an end which Spark's timestamps do not reach.
-    return min(progress.watermark_ms, END_OF_TIME_MS)
+    # A generator may name times that Spark's timestamps do not reach.
+    return min(max(progress.watermark_ms, _BEGIN_OF_TIME_MS), END_OF_TIME_MS)
 
 
 def _reads_past_end_of_time(start: Json, end: Json) -> bool:

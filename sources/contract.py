@@ -112,7 +112,7 @@ class Source(BaseModel, ABC):
             raise ValueError("watermarkRows is set, which needs includeSourceWatermark")
         if self.include_previous_watermark and not self.include_source_watermark:
             raise ValueError("includePreviousWatermark is set, which needs includeSourceWatermark")
-        if self.include_source_watermark and not self.watermarks.has_watermarks:
+        if self.include_source_watermark and not self.has_watermarks:
             raise ValueError("includeSourceWatermark is set, but the source has no watermarks")
         return self
 
@@ -243,10 +243,15 @@ class Source(BaseModel, ABC):
         """Return the source for a stream.  Raises OptionError for a missing option that only streams need."""
         return self
 
+    @property
+    def has_watermarks(self) -> bool:
+        """Whether the source has a watermark of its own."""
+        return self.watermarks.has_watermarks
+
     def telling_watermarks(self) -> Self:
         """Return the source as windows read it: with the columns and the rows that tell its watermark."""
         telling = ("include_source_watermark", "include_previous_watermark", "watermark_rows")
-        if self.watermarks.out_of_orderness is None:
+        if not self.has_watermarks:
             raise OptionError("windows go by the source's watermark, but the source has no watermarks")
         return self.model_copy(update=dict.fromkeys(telling, True))
 

@@ -49,8 +49,8 @@ class GeneratedProgress:
 
     held_by: the split that holds the watermark; None: none does.
     read_here: how many positions the planner itself has shown the generators in this run, for no reader told of them.
-    by_split: the watermark of each split, None before its first; and ``active``, ``behind`` (it holds from where it has
-        caught up), ``idle`` or ``ended``; up to 100 splits.
+    by_split: the watermark of each split that is not at its end, None before its first; and ``active``, ``behind`` (it
+        holds from where it has caught up) or ``idle``; up to 100 splits.
     """
 
     held_by: SplitId | None

@@ -11,7 +11,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-__all__ = ["GeneratorSupplier", "WatermarkGenerator", "WatermarkOutput"]
+__all__ = ["NO_EVENT_TIME", "GeneratorSupplier", "WatermarkGenerator", "WatermarkOutput"]
+
+
+NO_EVENT_TIME = -(2**63)
+"""The event time, in ms, of a row without a usable one."""
 
 
 class WatermarkOutput(ABC):
@@ -46,11 +50,14 @@ class WatermarkGenerator(ABC):
     So it is where the watermark after a range is the greatest of those after its parts.
     """
 
+    wants_untimed_rows: ClassVar[bool] = False
+    """Whether ``on_event`` also sees rows without a usable event time, which then is ``NO_EVENT_TIME``."""
+
     @abstractmethod
     def on_event(self, batch: pa.RecordBatch, event_times: npt.NDArray[np.int64], output: WatermarkOutput) -> None:
         """Look at rows of the split, which are all that a reader has decoded at once.
 
-        batch: rows with the columns that the source delivers; those without a usable event time are left out.
+        batch: rows with the columns that the source delivers, one at least.
         event_times: the event time of each row, in ms since the epoch.
 
         Must not depend on how the rows are divided into batches.

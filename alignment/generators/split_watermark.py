@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidegate.alignment.generators.contract import WatermarkGenerator, WatermarkOutput
+from tidegate.alignment.generators.contract import NO_EVENT_TIME, WatermarkGenerator, WatermarkOutput
 from tidegate.errors import ContractError
 
 if TYPE_CHECKING:
@@ -58,10 +58,13 @@ class GeneratorRun(WatermarkOutput):
 
         event_times: null where a row has none that is usable.
         """
-        if event_times.null_count:
+        if event_times.null_count and self._generator.wants_untimed_rows:
+            event_times = event_times.fill_null(NO_EVENT_TIME)
+        elif event_times.null_count:
             batch, event_times = batch.filter(event_times.is_valid()), event_times.drop_null()
-        times: npt.NDArray[np.int64] = event_times.to_numpy()
-        self._generator.on_event(batch, times, self)
+        if batch.num_rows:
+            times: npt.NDArray[np.int64] = event_times.to_numpy()
+            self._generator.on_event(batch, times, self)
 
     def end(self) -> SplitWatermark:
         """Return what the generator says after the last row.

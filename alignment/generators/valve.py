@@ -62,7 +62,7 @@ class StatusWatermarkValve:
                 max((w for other in self.inputs.values() if (w := other.watermark_ms) is not None), default=None)
             )
             self.is_active = False
-        elif known.watermark_ms == self.watermark_ms:
+        else:
             self._advance_to_minimum()
 
     def remove(self, split: SplitId) -> None:

@@ -24,7 +24,7 @@ from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsClock, 
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.assigner import assign
 from tidegate.enumerators.planning.costs import cost_of_rows, cost_within
-from tidegate.enumerators.planning.generated import GeneratedWatermarks, GeneratorFeed
+from tidegate.enumerators.planning.generated import GeneratedWatermarks, GeneratorFeed, needed_from
 from tidegate.enumerators.planning.membership import Membership
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Hollow, Offset
 from tidegate.enumerators.planning.pace import BatchPace
@@ -206,10 +206,12 @@ class SourceCoordinator:
         if self._nothing_came:
             self._clocks.sleep(max(0.0, splits.looked_at_s + _POLL_INTERVAL_S - self._clocks.monotonic()))
         if isinstance(enumerator, SupportsCommit):
-            enumerator.commit(before.progress.positions)
-        if opened.generated is not None:
-            opened.generated.see(before.progress.positions)
+            enumerator.commit(needed_from(before.generators, before.progress.positions))
         found = splits.find(before.progress, first=first, bounded=self._is_bounded)
+        if opened.generated is not None:
+            positions = {s: at for s, at in before.progress.positions.items() if s not in found.starts}
+            opened.generated.see(positions, {s for s, extent in found.extents.items() if extent.available})
+            opened.generated.begin(found.starts, found.progress.positions)
         index.forget(found.diverged)
         limits = self._limits(enumerator, splits, budget)
         planned, is_nothing, held_by = self._decide(before, found, opened, limits, first=first)
@@ -228,9 +230,7 @@ class SourceCoordinator:
             self._membership.snapshot(),
             0 if held_by is None else before.waits + 1,
             Hollow(index.stretches_before(planned.progress.positions, _LONG_STRETCH), self._settings.options_digest),
-            None
-            if opened.generated is None
-            else opened.generated.snapshot(planned.ranges.values(), planned.progress.positions),
+            None if opened.generated is None else opened.generated.snapshot(planned.progress.positions),
         ).to_json()
         splits.stored()
         self._membership.planned(planned)
@@ -245,7 +245,6 @@ class SourceCoordinator:
         index, generated = opened.index, opened.generated
         standing = find_standing(found.progress, found.extents, found.idle, index, limits, added=found.added)
         if generated is not None:
-            generated.begin(found.starts)
             standing = replace(standing, generated_ms=generated.combine(standing.states))
         while True:
             planned = plan(standing, self._membership.bound(standing), index, limits)

@@ -6,6 +6,7 @@ batch that is repeated has the same.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
@@ -17,10 +18,13 @@ from tidegate.alignment.splits import Positions, SplitId, SplitRange
 from tidegate.alignment.states import SplitState
 from tidegate.alignment.watermark import advanced
 from tidegate.enumerators.contract import Json
+from tidegate.errors import DataLossError, ObjectGoneError
 from tidegate.readers.contract import ReadTask, TimedRows
 from tidegate.readers.events.event import SourceEvent
 
-__all__ = ["GeneratedWatermarks", "GeneratorFeed", "said_before"]
+__all__ = ["GeneratedWatermarks", "GeneratorFeed", "needed_from", "said_before"]
+
+_LOG = logging.getLogger("tidegate.planner")
 
 _DETAILED_SPLITS = 100
 _GONE = {SplitState.FINISHED, SplitState.REMOVED}
@@ -74,19 +78,23 @@ class GeneratedWatermarks:
         inputs = self._valve.inputs.values()
         self._valve.is_active = not inputs or any(known.is_active for known in inputs)
 
-    def see(self, positions: Positions) -> None:
-        """Learn what the generators say of what was read up to the positions.  Called before every plan."""
+    def see(self, positions: Positions, readable: Collection[SplitId]) -> None:
+        """Learn what the generators say of what was read up to the positions.  Called before every plan.
+
+        positions: of the splits that hold what was read of them.
+        readable: those that can be read now; of the others only events count.
+        """
         self._told.update({(event.split_id, event.start): event for event in self._take_events()})
         for split, end in positions.items():
-            position = self._seen.get(split, end)
-            while position < end:
+            while (position := self._seen.setdefault(split, end)) < end:
                 event = self._told.get((split, position))
                 if event is not None and event.end <= end:
-                    position = self._hear(event)
+                    self._seen[split] = self._hear(event)
+                elif split in readable:
+                    self._seen[split] = self._read_to(split, position, end)
                 else:
-                    position = self._read_to(split, position, end)
-            self._seen[split] = end
-        self._told = {at: event for at, event in self._told.items() if event.end > positions.get(at[0], event.end)}
+                    break
+        self._told = {at: event for at, event in self._told.items() if event.end > self._seen.get(at[0], event.end)}
 
     def _hear(self, event: SourceEvent) -> int:
         """Take what an executor's generator said, and return up to where."""
@@ -100,21 +108,32 @@ class GeneratedWatermarks:
         end = min((told for other, told in self._told if other == split and start < told < end), default=end)
         run = GeneratorRun(self._supplier(), self._said[split])
         self._read_here += end - start
-        for batch, event_times in self._read(SplitRange(split, start, end)):
-            run.add(batch, event_times)
+        try:
+            for batch, event_times in self._read(SplitRange(split, start, end)):
+                run.add(batch, event_times)
+        except (DataLossError, ObjectGoneError) as error:
+            # They were delivered, so they are no loss to the query.
+            _LOG.warning("a watermark generator does not see rows that are gone since they were read: %s", error)
         self._said[split] = run.end()
         return end
 
-    def begin(self, starts: Positions) -> None:
-        """Begin with splits that are new, or hold other records than before."""
-        nothing = SplitWatermark()
+    def begin(self, starts: Positions, splits: Collection[SplitId]) -> None:
+        """Begin with splits that are new, or hold other records than before, and forget those that are gone for good.
+
+        starts: may be told again, until an offset holds them.
+        splits: all that have a position.
+        """
+        for split in self._said.keys() - set(splits):
+            self._valve.remove(split)
+            del self._said[split], self._seen[split]
+        nothing, inputs = SplitWatermark(), self._valve.inputs
         for split, start in starts.items():
-            if self._seen.get(split) == start and self._said.get(split) == nothing:
-                continue  # a plan that was not stored began with it
-            is_new = split not in self._said
+            said, known = self._said.get(split, nothing), inputs.get(split)
+            # A split that has said nothing yet holds the watermark; another one was part of it, and has to catch up.
+            is_aligned = self._valve.watermark_ms is None or (said == nothing and (known is None or known.is_aligned))
             self._told = {at: event for at, event in self._told.items() if at[0] != split}
             self._seen[split], self._said[split] = start, nothing
-            self._valve.inputs[split] = ValveInput(is_aligned=is_new)
+            inputs[split] = ValveInput(is_aligned=is_aligned)
 
     def combine(self, states: Mapping[SplitId, SplitState]) -> int | None:
         """Return the source's watermark; None: there is none yet.
@@ -149,24 +168,29 @@ class GeneratedWatermarks:
         return {
             "heldBy": silent[0] if silent else slowest,
             "readHere": self._read_here,
-            "bySplit": {
-                s: [self._said[s].watermark_ms, _status(inputs.get(s))] for s in sorted(self._said)[:_DETAILED_SPLITS]
-            },
+            "bySplit": {s: [self._said[s].watermark_ms, _status(inputs[s])] for s in sorted(inputs)[:_DETAILED_SPLITS]},
         }
 
-    def snapshot(self, ranges: Collection[SplitRange], positions: Positions) -> Json:
+    def snapshot(self, positions: Positions) -> Json:
         """Return what ``restore`` needs from the offset of a batch.
 
-        ranges: that it reads.
-        positions: of all splits that are remembered.
+        positions: of all splits, after the batch.
         """
         unaligned = sorted(s for s, known in self._valve.inputs.items() if known.is_active and not known.is_aligned)
         snapshot = {
             "splits": {s: split.to_json() for s, split in self._said.items() if s in positions},
-            "unseen": {wanted.split_id: self._seen[wanted.split_id] for wanted in ranges},
+            "unseen": {s: seen for s, seen in self._seen.items() if s in positions and seen < positions[s]},
             "unaligned": unaligned,
         }
         return {key: value for key, value in snapshot.items() if value}
+
+
+def needed_from(snapshot: Json | None, positions: Positions) -> Positions:
+    """Return from where on generators may have to read the splits again, after a restart with an offset.
+
+    snapshot, positions: in the offset.
+    """
+    return {**positions, **(snapshot or {}).get("unseen", {})}
 
 
 def said_before(snapshot: Json | None, task: ReadTask) -> tuple[SplitWatermark, ...]:
@@ -183,9 +207,7 @@ def said_before(snapshot: Json | None, task: ReadTask) -> tuple[SplitWatermark, 
     )
 
 
-def _status(known: ValveInput | None) -> str:
-    if known is None:
-        return "ended"
+def _status(known: ValveInput) -> str:
     if not known.is_active:
         return "idle"
     return "active" if known.is_aligned else "behind"

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.alignment.generators.contract import GeneratorSupplier, WatermarkGenerator, WatermarkOutput
+from tidegate.alignment.generators.contract import NO_EVENT_TIME, GeneratorSupplier, WatermarkGenerator, WatermarkOutput
 from tidegate.errors import ContractError
 from tidegate.readers.event_time.assigners import RecordTimestamp, assigner_of
 
@@ -20,7 +20,8 @@ __all__ = ["Marks", "PunctuatedWatermarks", "marks_of", "punctuated_by"]
 Marks: TypeAlias = Callable[[pa.RecordBatch], npt.NDArray[np.bool_] | pa.BooleanArray | pa.Int64Array]
 """Tells which rows of a batch are marks.
 
-Booleans: a mark's event time is the watermark.  Integers: these are the watermarks, in ms; null where a row is no mark.
+Booleans: a mark's event time is the watermark, if it has one.  Integers: these are the watermarks, in ms; null where a
+row is no mark.
 """
 
 
@@ -32,6 +33,7 @@ class PunctuatedWatermarks(WatermarkGenerator):
     """
 
     is_divisible: ClassVar[bool] = True
+    wants_untimed_rows: ClassVar[bool] = True
     marks: Marks
 
     def on_event(self, batch: pa.RecordBatch, event_times: npt.NDArray[np.int64], output: WatermarkOutput) -> None:
@@ -46,7 +48,9 @@ class PunctuatedWatermarks(WatermarkGenerator):
                 f"the marks of watermarks are {type(marks).__qualname__}; expected a Boolean or an int64 for each of "
                 f"{batch.num_rows} rows"
             )
-        watermarks = pa.array(event_times).filter(found) if pa.types.is_boolean(found.type) else found
+        watermarks = found
+        if pa.types.is_boolean(found.type):
+            watermarks = pa.array(event_times, mask=event_times == NO_EVENT_TIME).filter(found)
         greatest_ms = pc.max(watermarks).as_py()
         if greatest_ms is not None:
             output.emit_watermark(greatest_ms)

@@ -126,19 +126,29 @@ class RowTimes:
         batch: of a schema that ``check`` takes.
         modified_ms: LastModified of the object that they are from.
         """
-        inside = self.wanted.has(self._counted(batch, modified_ms))
+        own = self._own(batch)
+        # Rows are refused when the object is discovered.
+        inside = self.wanted.has(self.policy.without_bad(own, np.full_like(own, modified_ms)).times)
         return batch if inside.all() else batch.filter(pa.array(inside))
 
     def times(self, batch: pa.RecordBatch, modified_ms: int) -> pa.Int64Array:
-        """Return the event times of rows in ms since the epoch; null for those without a usable one."""
-        counted = self._counted(batch, modified_ms)
-        return pa.array(counted, mask=counted == NO_TIME)
+        """Return the event times of rows in ms since the epoch; null for those without a usable one.
 
-    def _counted(self, batch: pa.RecordBatch, modified_ms: int) -> Times:
+        A time is in the future by when the object was modified, so that it is so whenever the object is read.
+
+        Raises OptionError if the column is not among those that are read.
+        """
+        if path_of(self.column, list(batch.schema)) is None:
+            raise OptionError(
+                f"watermark generators need the column {self.column!r}, the event time, among the columns that are read"
+            )
+        own = self._own(batch)
+        usable = self.policy.judge(own, np.full_like(own, modified_ms), modified_ms).times
+        return pa.array(usable, mask=usable == NO_TIME)
+
+    def _own(self, batch: pa.RecordBatch) -> Times:
         values = pc.struct_field(batch.to_struct_array(), path_of(self.column, list(batch.schema)))
-        own = int64_times(times_ms(values, self._unit_of(values.type)))
-        # Rows are refused when the object is discovered.
-        return self.policy.without_bad(own, np.full_like(own, modified_ms)).times
+        return int64_times(times_ms(values, self._unit_of(values.type)))
 
     def _unit_of(self, kind: pa.DataType) -> TimeUnit | None:
         if self.unit in self.parsed and (kinds.is_timestamp(kind) or kinds.is_date(kind)):

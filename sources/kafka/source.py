@@ -222,6 +222,11 @@ class KafkaSource(Source):
             else self.model_copy(update={"starting_offsets": "earliest"})
         )
 
+    @property
+    def has_watermarks(self) -> bool:
+        """Whether the source has a watermark of its own, such as that of ``watermark_from``."""
+        return self.watermark_from is not None or super().has_watermarks
+
     def as_stream(self) -> Self:
         """Take the watermark from where ``watermark_from`` says."""
         if self.watermark_from is None:

@@ -8,11 +8,12 @@ WatermarkStrategy.for_generator(punctuated_by("header:complete-up-to"))
 from __future__ import annotations
 
 from tidegate.alignment.generators.bounded import AscendingTimestampsWatermarks, BoundedOutOfOrdernessWatermarks
-from tidegate.alignment.generators.contract import GeneratorSupplier, WatermarkGenerator, WatermarkOutput
+from tidegate.alignment.generators.contract import NO_EVENT_TIME, GeneratorSupplier, WatermarkGenerator, WatermarkOutput
 from tidegate.alignment.generators.per_row import RowWatermarkGenerator
 from tidegate.readers.event_time.punctuated import Marks, PunctuatedWatermarks, punctuated_by
 
 __all__ = [
+    "NO_EVENT_TIME",
     "AscendingTimestampsWatermarks",
     "BoundedOutOfOrdernessWatermarks",
     "GeneratorSupplier",

@@ -13,7 +13,8 @@ from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWat
 from tidegate.alignment.plan import Progress
 from tidegate.alignment.splits import SplitRange
 from tidegate.alignment.states import SplitState
-from tidegate.enumerators.planning.generated import GeneratedWatermarks, said_before
+from tidegate.enumerators.planning.generated import GeneratedWatermarks, needed_from, said_before
+from tidegate.errors import DataLossError
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.events.event import SourceEvent
 
@@ -95,7 +96,7 @@ def test_events_that_are_lost_doubled_late_or_of_parts_change_nothing(name, rows
     ends = dict.fromkeys(splits.times, 0)
     generated = GeneratedWatermarks(supplier, splits.read, inbox.take)
     generated.restore(None, Progress({}))
-    generated.begin(ends)
+    generated.begin(ends, ends)
     states = dict.fromkeys(splits.times, SplitState.CAUGHT_UP)
     while any(ends[s] < len(times) for s, times in splits.times.items()):
         watermark_ms = generated.combine(states)
@@ -105,7 +106,7 @@ def test_events_that_are_lost_doubled_late_or_of_parts_change_nothing(name, rows
             if at < len(splits.times[s]) and chance.random() < 0.8
         ]
         ends |= {wanted.split_id: wanted.end for wanted in ranges}
-        snapshot = generated.snapshot(ranges, ends)
+        snapshot = generated.snapshot(ends)
         if chance.random() < 0.3:  # a restart, with the offset of the batch and nothing else
             generated = GeneratedWatermarks(supplier, splits.read, inbox.take)
             generated.restore(snapshot, Progress(dict(ends), watermark_ms=watermark_ms))
@@ -116,7 +117,7 @@ def test_events_that_are_lost_doubled_late_or_of_parts_change_nothing(name, rows
             told = [splits.event(supplier, part, before) for part, before in zip(parts, said, strict=True)]
             inbox.events += chance.choices(told, k=chance.randint(0, 4))
         late = chance.sample(inbox.events, k=len(inbox.events) // 2)
-        generated.see(ends)
+        generated.see(ends, ends)
         inbox.events += late
     expected = [alone(supplier, times) for times in splits.times.values()]
     assert generated.combine(states) == (None if None in expected else min(expected))
@@ -125,8 +126,8 @@ def test_events_that_are_lost_doubled_late_or_of_parts_change_nothing(name, rows
 def seen(splits, **positions):
     generated = GeneratedWatermarks(bounded, splits.read)
     generated.restore(None, Progress({}))
-    generated.begin(dict.fromkeys(positions, 0))
-    generated.see(positions)
+    generated.begin(dict.fromkeys(positions, 0), positions)
+    generated.see(positions, positions)
     return generated
 
 
@@ -135,8 +136,8 @@ def test_what_an_event_tells_is_not_read_again():
     wanted = SplitRange("a", 0, 3)
     generated = GeneratedWatermarks(bounded, splits.read, lambda: [splits.event(bounded, wanted, SplitWatermark())])
     generated.restore(None, Progress({}))
-    generated.begin({"a": 0})
-    generated.see({"a": 3})
+    generated.begin({"a": 0}, {"a"})
+    generated.see({"a": 3}, "ab")
     assert generated.combine({"a": SplitState.CAUGHT_UP}) == 26
     assert splits.read_here == []
 
@@ -153,9 +154,9 @@ def test_a_split_that_wakes_holds_only_from_where_it_has_caught_up():
     both, b_idle = dict.fromkeys("ab", SplitState.CAUGHT_UP), {"a": SplitState.CAUGHT_UP, "b": SplitState.IDLE}
     assert generated.combine(both) == 1
     assert generated.combine(b_idle) == 6
-    generated.see({"a": 2, "b": 2})
+    generated.see({"a": 2, "b": 2}, "ab")
     assert generated.combine(both) == 36  # b stands at 3, behind what was said already
-    generated.see({"a": 2, "b": 3})
+    generated.see({"a": 2, "b": 3}, "ab")
     assert generated.combine(both) == 36
 
 
@@ -169,8 +170,69 @@ def test_a_split_that_holds_other_records_begins_anew_and_the_watermark_stays():
     generated = seen(splits, a=1)
     assert generated.combine({"a": SplitState.CAUGHT_UP}) == 96
     splits.times = {"a": [50, 200]}
-    generated.begin({"a": 0})
-    generated.see({"a": 1})
+    generated.begin({"a": 0}, {"a"})
+    generated.see({"a": 1}, "ab")
     assert generated.combine({"a": SplitState.CAUGHT_UP}) == 96
-    generated.see({"a": 2})
+    generated.see({"a": 2}, "ab")
     assert generated.combine({"a": SplitState.CAUGHT_UP}) == 196
+
+
+def test_a_split_that_begins_twice_before_an_offset_holds_it_still_holds_the_watermark():
+    splits = Splits({"a": [10, 100], "b": [5]})
+    generated = seen(splits, a=1)
+    generated.begin({"b": 7}, "ab")
+    generated.begin({"b": 0}, "ab")  # a plan that failed is made again, with a later start
+    generated.see({"a": 2}, "ab")
+    assert generated.combine(dict.fromkeys("ab", SplitState.CAUGHT_UP)) is None
+
+
+def test_a_new_split_that_is_idle_does_not_keep_the_watermark_back():
+    splits = Splits({"a": [10, 100], "b": []})
+    generated = seen(splits, a=1)
+    states = dict.fromkeys("ab", SplitState.CAUGHT_UP)
+    assert generated.combine(states) == 6
+    generated.begin({"b": 0}, "ab")
+    generated.see({"a": 2}, "ab")
+    assert generated.combine(states) == 6
+    assert generated.combine({**states, "b": SplitState.IDLE}) == 96
+
+
+def test_rows_that_were_read_and_are_gone_are_no_loss(caplog):
+    def read(wanted):
+        raise DataLossError("records 0 to 3 are gone")
+        yield
+
+    generated = GeneratedWatermarks(bounded, read)
+    generated.restore({"splits": {"a": {"watermark": 5}}, "unseen": {"a": 0}}, Progress({"a": 3}, watermark_ms=5))
+    generated.see({"a": 3}, "a")
+    assert generated.combine({"a": SplitState.CAUGHT_UP}) == 5
+    assert "records 0 to 3 are gone" in caplog.text
+    assert generated.snapshot({"a": 3}) == {"splits": {"a": {"watermark": 5}}}
+
+
+def test_a_split_that_cannot_be_read_now_is_seen_later_unless_an_event_tells_of_it():
+    splits, inbox = Splits({"a": [10, 20], "b": [10, 20]}), Inbox()
+    generated = GeneratedWatermarks(bounded, splits.read, inbox.take)
+    generated.restore(None, Progress({}))
+    generated.begin({"a": 0, "b": 0}, "ab")
+    inbox.events = [splits.event(bounded, SplitRange("b", 0, 2), SplitWatermark())]
+    generated.see({"a": 2, "b": 2}, ())
+    assert splits.read_here == []
+    assert generated.snapshot({"a": 2, "b": 2})["unseen"] == {"a": 0}
+    generated.see({"a": 2, "b": 2}, "ab")
+    assert splits.read_here == [SplitRange("a", 0, 2)]
+    assert generated.combine(dict.fromkeys("ab", SplitState.CAUGHT_UP)) == 16
+
+
+def test_a_split_that_is_forgotten_leaves_nothing_behind():
+    generated = seen(Splits({"a": [10], "b": [3]}), a=1, b=1)
+    assert generated.combine(dict.fromkeys("ab", SplitState.CAUGHT_UP)) == -1
+    generated.begin({}, "a")
+    assert generated.combine({"a": SplitState.CAUGHT_UP}) == 6
+    assert generated.snapshot({"a": 1}).keys() == {"splits"}
+    assert generated.report()["bySplit"].keys() == {"a"}
+
+
+def test_rows_that_must_be_read_again_after_a_restart_are_not_freed():
+    assert needed_from({"unseen": {"a": 3}}, {"a": 9, "b": 4}) == {"a": 3, "b": 4}
+    assert needed_from(None, {"a": 9}) == {"a": 9}
