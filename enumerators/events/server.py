@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import logging
 import secrets
+import socket
 import socketserver
+import time
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Semaphore, Thread
+from typing import Any
 
-from tidegate.readers.events.event import TAKEN, EventChannel, SourceEvent, read_message
+from tidegate.readers.events.event import NONCE_BYTES, TAKEN, EventChannel, SourceEvent, read_message
 
 __all__ = ["EventServer"]
 
 _LOG = logging.getLogger("tidegate.planner")
-_TIMEOUT_S = 5.0  # for a stranger who connects and says nothing
+_TIMEOUT_S = 5.0  # of a connection, which a stranger may keep silent
 _TOKEN_BYTES = 32
+_MOST_CONNECTIONS = 64  # at once; others wait
+_MOST_WARNINGS = 10
 
 
 class EventServer:
@@ -23,39 +28,24 @@ class EventServer:
     host: a name or address of this machine by which executors reach it.
     bind: the address to listen at; None: the host's.
 
-    Raises OSError when it cannot listen.
+    Raises OSError if it cannot listen.
     """
 
     def __init__(self, host: str, bind: str | None = None) -> None:
-        token, events = secrets.token_bytes(_TOKEN_BYTES), SimpleQueue[SourceEvent]()
-
-        class Handler(socketserver.StreamRequestHandler):
-            timeout = _TIMEOUT_S
-
-            def handle(self) -> None:
-                try:
-                    told = read_message(token, self.rfile)
-                except (OSError, EOFError, ValueError, TypeError) as error:
-                    _LOG.warning("a connection from %s tells no source event: %s", self.client_address[0], error)
-                    return
-                for event in told:
-                    events.put(event)
-                self.wfile.write(TAKEN)
-
-        self._events = events
-        self._server = _Server((bind or host, 0), Handler)
-        self.channel = EventChannel(host, self._server.server_address[1], token)
+        self._events = SimpleQueue[SourceEvent]()
+        self._server = _Server(bind or host, secrets.token_bytes(_TOKEN_BYTES), self._events)
+        self.channel = EventChannel(host, self._server.server_address[1], self._server.token)
         self._thread = Thread(target=self._server.serve_forever, name="tidegate source events", daemon=True)
         self._thread.start()
 
     def take(self) -> list[SourceEvent]:
         """Return the events that came since the last call."""
-        taken = []
+        events = []
         try:
             while True:
-                taken.append(self._events.get_nowait())
+                events.append(self._events.get_nowait())
         except Empty:
-            return taken
+            return events
 
     def close(self) -> None:
         """Listen no longer.  May be called twice."""
@@ -68,3 +58,55 @@ class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False
     request_queue_size = 128
+
+    def __init__(self, address: str, token: bytes, events: SimpleQueue[SourceEvent]) -> None:
+        self.token, self.events = token, events
+        self._slots, self._warnings = Semaphore(_MOST_CONNECTIONS), 0
+        self.address_family = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0][0]
+        super().__init__((address, 0), _Connection)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Begin with a connection, once there are few enough."""
+        self._slots.acquire()
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """End with a connection."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._slots.release()
+
+    def refused(self, client: str, error: Exception) -> None:
+        """Log a connection that told nothing; a stranger must not fill the log."""
+        self._warnings += 1
+        level = logging.WARNING if self._warnings <= _MOST_WARNINGS else logging.DEBUG
+        _LOG.log(level, "a connection from %s tells no source event: %s", client, error)
+
+
+class _Connection(socketserver.BaseRequestHandler):
+    server: _Server
+    request: socket.socket
+
+    def handle(self) -> None:
+        deadline_s = time.monotonic() + _TIMEOUT_S
+        nonce = secrets.token_bytes(NONCE_BYTES)
+
+        def receive(size: int) -> bytes:
+            data = bytearray()
+            while len(data) < size:
+                self.request.settimeout(max(0.001, deadline_s - time.monotonic()))
+                part = self.request.recv(min(size - len(data), 1 << 16))
+                if not part:
+                    raise EOFError(f"it ends after {len(data)} of {size} bytes")
+                data += part
+            return bytes(data)
+
+        try:
+            self.request.settimeout(_TIMEOUT_S)
+            self.request.sendall(nonce)
+            for event in read_message(self.server.token, nonce, receive):
+                self.server.events.put(event)
+            self.request.sendall(TAKEN)
+        except (OSError, EOFError, ValueError, TypeError) as error:
+            self.server.refused(str(self.client_address[0]), error)

@@ -1,7 +1,8 @@
 """A source event, and its way over a socket (FLIP-27: SourceEvent).
 
-A message is its length, the HMAC of the rest, and the events as JSON.  Whoever has the token may send one; the answer
-is one byte.  An event may come late, twice or never: it names the range that it tells of, and counts once.
+The coordinator greets with a nonce.  Who has the token answers with its HMAC, and is heard only then: a length, the
+HMAC of the nonce and the events, and the events as JSON.  The last answer is one byte.  An event may come late, twice or
+never: it names the range that it tells of, and counts once.
 """
 
 from __future__ import annotations
@@ -9,17 +10,20 @@ from __future__ import annotations
 import hmac
 import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from io import BufferedIOBase
-from typing import Any
+from typing import Any, TypeAlias
 
-__all__ = ["TAKEN", "EventChannel", "SourceEvent", "message", "read_message"]
+__all__ = ["NONCE_BYTES", "TAKEN", "EventChannel", "Receive", "SourceEvent", "message", "read_message"]
 
+NONCE_BYTES = 32
 TAKEN = b"\x01"
 _LENGTH = struct.Struct(">I")
 _MOST_BYTES = 16 << 20
 _DIGEST, _DIGEST_BYTES = "sha256", 32
+
+Receive: TypeAlias = Callable[[int], bytes]
+"""Returns so many bytes.  Raises OSError or EOFError if they do not come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,30 +52,29 @@ class EventChannel:
     token: bytes = field(repr=False)
 
 
-def message(token: bytes, events: Sequence[SourceEvent]) -> bytes:
+def message(token: bytes, nonce: bytes, events: Sequence[SourceEvent]) -> bytes:
     """Return the bytes that tell events."""
     body = json.dumps([[e.split_id, e.start, e.end, e.said] for e in events]).encode()
-    return _LENGTH.pack(len(body)) + hmac.digest(token, body, _DIGEST) + body
+    login = hmac.digest(token, nonce, _DIGEST)
+    return login + _LENGTH.pack(len(body)) + hmac.digest(token, nonce + body, _DIGEST) + body
 
 
-def read_message(token: bytes, stream: BufferedIOBase) -> list[SourceEvent]:
-    """Return the events that a stream tells.
+def read_message(token: bytes, nonce: bytes, receive: Receive) -> list[SourceEvent]:
+    """Return the events of one message.
 
-    Raises PermissionError for one that does not have the token, EOFError for one that ends too early, ValueError
-    for one that is none of ours.
+    Raises PermissionError for one without the token, ValueError for one that is none of ours, and what ``receive``
+    raises.
     """
-    (length,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
+    _check(receive(_DIGEST_BYTES), hmac.digest(token, nonce, _DIGEST))
+    (length,) = _LENGTH.unpack(receive(_LENGTH.size))
     if length > _MOST_BYTES:
         raise ValueError(f"a message of {length} bytes, more than {_MOST_BYTES}")
-    digest = _exactly(stream, _DIGEST_BYTES)
-    body = _exactly(stream, length)
-    if not hmac.compare_digest(digest, hmac.digest(token, body, _DIGEST)):
-        raise PermissionError("a message without the token")
+    digest = receive(_DIGEST_BYTES)
+    body = receive(length)
+    _check(digest, hmac.digest(token, nonce + body, _DIGEST))
     return [SourceEvent(str(split), int(start), int(end), said) for split, start, end, said in json.loads(body)]
 
 
-def _exactly(stream: BufferedIOBase, size: int) -> bytes:
-    found = stream.read(size)
-    if len(found) < size:
-        raise EOFError(f"a message that ends after {len(found)} of {size} bytes")
-    return found
+def _check(digest: bytes, expected: bytes) -> None:
+    if not hmac.compare_digest(digest, expected):
+        raise PermissionError("a message without the token")

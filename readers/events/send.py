@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Sequence
 
-from tidegate.readers.events.event import TAKEN, EventChannel, SourceEvent, message
+from tidegate.readers.events.event import NONCE_BYTES, TAKEN, EventChannel, SourceEvent, message
 
 __all__ = ["send"]
 
@@ -28,7 +28,8 @@ def send(channel: EventChannel, events: Sequence[SourceEvent]) -> bool:
     try:
         with socket.create_connection(address, _TIMEOUT_S) as connection:
             connection.settimeout(_TIMEOUT_S)
-            connection.sendall(message(channel.token, events))
+            nonce = connection.recv(NONCE_BYTES, socket.MSG_WAITALL)
+            connection.sendall(message(channel.token, nonce, events))
             taken = connection.recv(len(TAKEN)) == TAKEN
     except OSError as error:
         taken = False

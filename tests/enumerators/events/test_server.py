@@ -8,7 +8,7 @@ import pytest
 from tests.support.waiting import await_that
 from tidegate.enumerators.events.server import EventServer
 from tidegate.readers.events import send as sending
-from tidegate.readers.events.event import EventChannel, SourceEvent, message
+from tidegate.readers.events.event import NONCE_BYTES, EventChannel, SourceEvent, message
 from tidegate.readers.events.send import send
 
 EVENTS = [SourceEvent("orders-0", 3, 9, {"watermark": 17}), SourceEvent("orders-1", 0, 2, {"idle": True})]
@@ -21,12 +21,16 @@ def server():
     server.close()
 
 
-def answer(channel, data):
-    """Return what the server answers to bytes, until it closes the connection."""
+def answer(channel, damage):
+    """Return what the server answers to a damaged message, until it closes the connection."""
     with socket.create_connection((channel.host, channel.port), 10) as connection:
-        connection.sendall(data)
-        connection.shutdown(socket.SHUT_WR)
-        return connection.recv(10)
+        nonce = connection.recv(NONCE_BYTES, socket.MSG_WAITALL)
+        connection.sendall(damage(message(channel.token, nonce, EVENTS)))
+        try:
+            connection.shutdown(socket.SHUT_WR)
+            return connection.recv(10)
+        except OSError:  # it was closed before all bytes were read
+            return b""
 
 
 def test_events_arrive_once_and_in_order(server):
@@ -46,15 +50,16 @@ def test_whoever_has_no_token_is_refused(server, caplog):
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
-        (lambda data: b"GET / HTTP/1.1\r\n\r\n", "a message of 1195725856 bytes"),
+        (lambda data: b"GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n", "without the token"),
         (lambda data: data[:-1], "ends after"),
-        (lambda data: data[:2], "ends after 2 of 4 bytes"),
-        (lambda data: b"", "ends after 0 of 4 bytes"),
-        (lambda data: data[:40] + b"?" + data[41:], "without the token"),
+        (lambda data: data[:2], "ends after 2 of 32 bytes"),
+        (lambda data: b"", "ends after 0 of 32 bytes"),
+        (lambda data: data[:32] + b"GET " + data[36:], "a message of 1195725856 bytes"),
+        (lambda data: data[:70] + b"?" + data[71:], "without the token"),
     ],
 )
 def test_bytes_that_are_no_events_are_refused(server, caplog, damage, reason):
-    assert answer(server.channel, damage(message(server.channel.token, EVENTS))) == b""
+    assert answer(server.channel, damage) == b""
     await_that(lambda: reason in caplog.text, state=lambda: caplog.text)
     assert server.take() == []
     assert send(server.channel, EVENTS)
@@ -64,6 +69,27 @@ def test_a_stranger_who_says_nothing_keeps_nobody_waiting(server):
     with socket.create_connection((server.channel.host, server.channel.port), 10):
         assert send(server.channel, EVENTS)
     assert server.take() == EVENTS
+
+
+def test_a_message_that_was_overheard_is_no_use(server, caplog):
+    with socket.create_connection((server.channel.host, server.channel.port), 10) as connection:
+        overheard = message(server.channel.token, connection.recv(NONCE_BYTES, socket.MSG_WAITALL), EVENTS)
+    assert answer(server.channel, lambda _: overheard) == b""
+    await_that(lambda: "without the token" in caplog.text, state=lambda: caplog.text)
+
+
+def test_strangers_do_not_fill_the_log(server, caplog):
+    for _ in range(15):
+        answer(server.channel, lambda _: b"")
+    assert send(server.channel, EVENTS)
+    await_that(lambda: caplog.text.count("tells no source event") >= 10, state=lambda: caplog.text)
+    assert sum(record.levelname == "WARNING" for record in caplog.records) == 10
+
+
+def test_it_listens_at_an_address_of_ipv6():
+    server = EventServer("::1")
+    assert send(server.channel, EVENTS)
+    server.close()
 
 
 def test_a_closed_server_leaves_no_thread_and_no_port(server):
