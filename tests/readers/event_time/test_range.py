@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from tidegate.errors import OptionError
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
-from tidegate.readers.event_time.range import EventTimeRange, RowTimes
+from tidegate.readers.event_time.range import ALL_TIMES, EventTimeRange, RowTimes
 from tidegate.readers.objects.values import TimeRange
 
 HOUR = 3_600_000
+NOON = 1_700_049_600_000
 bounds = st.none() | st.integers(-5, 5)
 ranges = st.builds(EventTimeRange, bounds, bounds)
 
@@ -106,3 +107,15 @@ def test_a_column_that_cannot_hold_the_times_of_now_is_refused(kind, unit, neede
 @pytest.mark.parametrize(("kind", "unit"), [(pa.int32(), "s"), (pa.int64(), "us"), (pa.float64(), "ms")])
 def test_one_that_can_is_not(kind, unit):
     RowTimes(EventTimeRange(0, None), "at", unit).check(pa.schema([("at", kind)]))
+
+
+def test_the_times_of_rows_leave_out_what_is_in_the_future_by_when_the_object_was_modified() -> None:
+    rows = pa.record_batch({"at": pa.array([NOON, NOON + 400 * 24 * HOUR, None], pa.int64())})
+    policy = EventTimePolicy("ignore", "ignore", 24 * HOUR)
+    assert RowTimes(ALL_TIMES, "at", "ms", policy).times(rows, NOON).to_pylist() == [NOON, None, None]
+
+
+def test_the_times_of_rows_need_the_column() -> None:
+    rows = pa.record_batch({"id": pa.array([1])})
+    with pytest.raises(OptionError, match="need the column 'at', the event time, among the columns that are read"):
+        RowTimes(ALL_TIMES, "at", "ms").times(rows, 0)

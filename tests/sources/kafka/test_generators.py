@@ -158,3 +158,15 @@ def test_a_function_tells_which_rows_are_marks(spark, kafka, tmp_path):
 def test_a_wrong_option_is_one_sentence(fields, sentence):
     with pytest.raises(OptionError, match=sentence):
         tidegate.KafkaSource(bootstrap_servers="localhost:9092", subscribe=["orders"], **fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"watermarks": WatermarkStrategy.for_generator(EveryTenth)},
+        {"watermark_from": "json:/at", "watermarks": WatermarkStrategy.no_watermarks()},
+    ],
+)
+def test_windows_go_by_generated_watermarks_too(fields):
+    source = tidegate.KafkaSource(bootstrap_servers="localhost:9092", subscribe=["orders"], **fields)
+    assert source.telling_watermarks().include_source_watermark
