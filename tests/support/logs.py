@@ -2,11 +2,14 @@
 
 from datetime import timedelta
 
+import pyarrow as pa
+
 from tidegate.alignment.splits import Extent, Head
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.planning.generated import GeneratorFeed
 
 DRIFT_10 = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(milliseconds=10))
 WALL = 1_700_000_000.0  # what the wall clock of a test begins with
@@ -87,10 +90,22 @@ def coordinator(logs, clock=None, cores=2, restored=None, group=None, pace=None,
             restored.append(state)
         return logs
 
+    def read_timed(task, state):
+        for wanted in task.ranges:
+            times = pa.array(logs.times[wanted.split_id][wanted.start : wanted.end], pa.int64())
+            yield pa.record_batch([times], ["at"]), times
+
     clock = clock or Clock()
     known = {"watermarks": WatermarkStrategy(), **settings}
     return SourceCoordinator(
-        "memory", open_enumerator, CoordinatorSettings(**known), cores, group=group, pace=pace, clocks=clock.clocks
+        "memory",
+        open_enumerator,
+        CoordinatorSettings(**known),
+        cores,
+        group=group,
+        pace=pace,
+        clocks=clock.clocks,
+        feed=GeneratorFeed(read_timed),
     )
 
 

@@ -1,0 +1,65 @@
+"""Generated watermarks in the offsets of a run."""
+
+from datetime import timedelta
+
+from tests.support.logs import Logs, coordinator, drain
+from tidegate.alignment.budget import Budget
+from tidegate.alignment.generators.bounded import AscendingTimestampsWatermarks, BoundedOutOfOrdernessWatermarks
+from tidegate.alignment.strategy import WatermarkStrategy
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+
+ASCENDING = WatermarkStrategy.for_generator(AscendingTimestampsWatermarks)
+
+
+def watermarks(run, start, budget):
+    """Return the watermark of each offset up to the end, and the last offset."""
+    found = []
+    while (end := run.latest_offset(start, budget)) != start:
+        found.append(end.get("watermark"))
+        start = end
+    return found, start
+
+
+def test_the_watermark_of_a_batch_is_what_generators_say_of_the_rows_before_it():
+    run = coordinator(Logs(a=[10, 20, 30]), watermarks=ASCENDING)
+    assert watermarks(run, INITIAL_OFFSET, Budget(rows=1))[0] == [None, 9, 19, 29]
+
+
+def test_a_restart_at_any_offset_says_the_same():
+    logs, budget = Logs(a=[10, 20, 30, 40], b=[5, 25, 35, 38]), Budget(rows=2)
+    expected, _ = watermarks(coordinator(logs, watermarks=ASCENDING), INITIAL_OFFSET, budget)
+    found, start = [], INITIAL_OFFSET
+    while (end := coordinator(logs, watermarks=ASCENDING).latest_offset(start, budget)) != start:
+        found.append(end.get("watermark"))
+        start = end
+    assert found == expected
+    assert found[-1] == 37
+
+
+def test_alignment_goes_by_event_times_whatever_generators_say():
+    strategy = WatermarkStrategy.for_generator(
+        lambda: BoundedOutOfOrdernessWatermarks(timedelta(days=1))
+    ).with_watermark_alignment(max_drift=timedelta(milliseconds=10))
+    end = coordinator(Logs(a=[0, 5, 10, 15], b=[0, 100]), watermarks=strategy).latest_offset(INITIAL_OFFSET)
+    assert end["positions"] == {"a": 2, "b": 1}
+
+
+def test_a_split_that_comes_later_holds_the_watermark_until_its_rows_were_seen():
+    logs = Logs(a=[10, 20])
+    run = coordinator(logs, watermarks=ASCENDING, discovery_interval_s=0)
+    _, last = drain(run, INITIAL_OFFSET)
+    assert last["watermark"] == 19
+    logs.times["b"] = [30, 50]
+    logs.times["a"] += [40]
+    found, _ = watermarks(run, last, Budget())
+    assert found == [19, 39]
+
+
+def test_data_loss_that_is_accepted_costs_the_state_of_no_generator():
+    logs = Logs(a=[10, 20, 30, 40], b=[11, 12, 13])
+    run = coordinator(logs, watermarks=ASCENDING, fail_on_data_loss=False)
+    first = run.latest_offset(INITIAL_OFFSET, Budget(rows=4))
+    logs.begins["b"] = 3
+    second = run.latest_offset(first)
+    assert second["positions"] == {"a": 4, "b": 3}
+    assert second["generators"]["unseen"].keys() == {s for s in "ab" if second["positions"][s] > first["positions"][s]}
