@@ -13,10 +13,13 @@ from tests.support.streams import available_now, running
 from tests.support.waiting import await_that
 from tidegate import OptionError, WatermarkStrategy
 from tidegate.sources.bridge import END_OF_TIME_MS
+from tidegate.sources.windows import operating
 from tidegate.windows import (
     AggregateFunction,
     ContinuousEventTimeTrigger,
     CountTrigger,
+    DeltaEvictor,
+    DeltaTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
     GlobalWindows,
@@ -198,6 +201,25 @@ def test_python_functions_aggregate_and_reduce(spark, source, tmp_path):
     greatest = shown(available_now(windows.aggregate(position="max(position)"), tmp_path / "greatest"))
     run = available_now(latest.drop("timestamp"), tmp_path / "reduced")
     assert shown(run) == greatest
+
+
+def test_a_trigger_that_compares_rows_sees_their_columns_beside_sql_aggregates(spark, source, tmp_path):
+    windows = tidegate.windowed(source.read_stream(spark), "split", "timestamp").window(GlobalWindows.create())
+    moved = DeltaTrigger.of(49, lambda last, row: abs(row["position"] - last["position"]))
+    run = available_now(windows.trigger(PurgingTrigger.of(moved)).aggregate(rows="count(*)"), tmp_path / "checkpoint")
+    assert {row["rows"] for row in run.all_rows} <= {50, 51}
+    assert {row["split"] for row in run.all_rows} == {"a", "b"}
+
+
+def test_windows_shuffle_only_the_columns_that_their_parts_read(spark, source, monkeypatch):
+    seen = []
+    packed = operating.packed
+    monkeypatch.setattr(operating, "packed", lambda rows, *rest: seen.append(rows.columns) or packed(rows, *rest))
+    windows = tidegate.windowed(source.read_stream(spark), "split", "timestamp")
+    windows = windows.window(EventTimeSessionWindows.with_gap(seconds(1)))
+    windows.aggregate(rows="count(*)")
+    windows.evictor(DeltaEvictor.of(1, lambda row, last: 0)).aggregate(rows="count(*)")
+    assert seen == [["__key_0", "__time"], ["__key_0", "__time", "split", "position", "timestamp"]]
 
 
 def test_rows_that_only_tell_the_watermark_close_windows_and_open_none(spark, source, tmp_path):
