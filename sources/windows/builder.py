@@ -46,6 +46,9 @@ def windowed(rows: DataFrame, key: str | Sequence[str], event_time: str | None =
     for name in (*keys, *([] if event_time is None else [event_time])):
         if name not in rows.columns:
             raise OptionError(f"the stream has no column {name!r}{did_you_mean(name, rows.columns)}")
+    for name in keys:
+        if name in operating.COLUMNS:
+            raise OptionError(f"the key {name!r} has the name of a column of the results; rename it first")
     if not keys:
         raise OptionError("windows need a key: name at least one column")
     for name in keys:
@@ -178,13 +181,7 @@ class WindowedStream:
 
     def _of_expressions(self, expressions: Mapping[str, str]) -> DataFrame:
         for name in expressions:
-            if name in {
-                *self._keys,
-                operating.WINDOW_START,
-                operating.WINDOW_END,
-                operating.OUTPUT,
-                operating.LATE_ROW,
-            }:
+            if name in {*self._keys, *operating.COLUMNS}:
                 raise OptionError(f"the result {name!r} has the name of another column of the windows")
         if self._why_operator is None:
             rows = relations.telling_watermark(self._rows, native.AHEAD_MS)

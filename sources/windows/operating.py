@@ -29,6 +29,7 @@ from tidegate.sources.windows.processor import (
 from tidegate.windows import Aggregate, WindowFunction, WindowOperator
 
 __all__ = [
+    "COLUMNS",
     "LATE_ROW",
     "OUTPUT",
     "RESULTS",
@@ -43,6 +44,8 @@ __all__ = [
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _KEY = "__key_{}"
+COLUMNS = (WINDOW_START, WINDOW_END, OUTPUT, LATE_ROW)
+"""The columns of windows beside keys and results."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ def with_expressions(
 def with_function(stream: Stream, operator: WindowOperator, schema: StructType | str) -> DataFrame:
     """Return what a Python function makes of windows, in the columns of a schema."""
     columns = _columns(schema)
-    taken = {*stream.keys, WINDOW_START, WINDOW_END, OUTPUT, LATE_ROW}
+    taken = {*stream.keys, *COLUMNS}
     for name in columns.names:
         if name in taken:
             raise OptionError(f"the result {name!r} has the name of another column of the windows")

@@ -13,7 +13,8 @@ from tests.support.streams import available_now, running
 from tests.support.waiting import await_that
 from tidegate import OptionError, WatermarkStrategy
 from tidegate.sources.bridge import END_OF_TIME_MS
-from tidegate.sources.windows import operating
+from tidegate.sources.windows import operating, packing
+from tidegate.sources.windows.expressions import parts_of
 from tidegate.windows import (
     AggregateFunction,
     ContinuousEventTimeTrigger,
@@ -222,6 +223,24 @@ def test_windows_shuffle_only_the_columns_that_their_parts_read(spark, source, m
     assert seen == [["__key_0", "__time"], ["__key_0", "__time", "split", "position", "timestamp"]]
 
 
+def test_columns_of_the_user_may_be_called_as_those_of_other_steps(spark):
+    rows = spark.createDataFrame([(1, "a", 2, 3)], "bucket int, task string, number int, rows int")
+    found = packing.packed(rows, [f.col("bucket")], 4).collect()
+    unpacked = packing.unpacked([bytes(row[packing.ROWS]) for row in found], rows.schema)
+    assert unpacked.to_pylist() == [{"bucket": 1, "task": "a", "number": 2, "rows": 3}]
+
+
+@pytest.mark.parametrize(
+    ("text", "argument"),
+    [("count(*)", "*"), ("count(7)", "*"), ("count(NULL)", "NULL"), ("sum(1)", "1")],
+)
+def test_only_what_counts_rows_has_no_argument(spark, text, argument):
+    parts = parts_of(spark.range(3).toDF("id"), {"n": text})
+    (aggregate,) = parts.aggregates.values()
+    column = aggregate.partition("(")[2][:-1]
+    assert parts.arguments.get(column, column) == argument
+
+
 def test_rows_that_only_tell_the_watermark_close_windows_and_open_none(spark, source, tmp_path):
     windows = tidegate.windowed(source.read_stream(spark).where("split = 'a'"), "split", "timestamp").window(
         TumblingEventTimeWindows.of(seconds(5))
@@ -288,6 +307,9 @@ def wrong(spark, source):
     return {
         "the stream has no column 'splits'; did you mean 'split'": lambda: tidegate.windowed(
             rows, "splits", "timestamp"
+        ),
+        "the key 'output' has the name of a column of the results": lambda: tidegate.windowed(
+            rows.withColumnRenamed("split", "output"), "output", "timestamp"
         ),
         "windows need a key": lambda: tidegate.windowed(rows, []),
         "name it, as windowed": lambda: tidegate.windowed(rows, "split").window(tumbling),
