@@ -311,6 +311,21 @@ def wrong(spark, source):
         "the key 'output' has the name of a column of the results": lambda: tidegate.windowed(
             rows.withColumnRenamed("split", "output"), "output", "timestamp"
         ),
+        "the event time 'position' is bigint, but must be timestamp.*timestamp_millis": lambda: tidegate.windowed(
+            rows, "split", "position"
+        ),
+        "the event time 'local' is timestamp_ntz": lambda: tidegate.windowed(
+            rows.withColumn("local", f.col("timestamp").cast("timestamp_ntz")), "split", "local"
+        ),
+        "EndOfStreamTrigger goes by event time: name it": lambda: (
+            tidegate.windowed(rows, "split")
+            .window(GlobalWindows.create_with_end_of_stream_trigger())
+            .aggregate(n="count(*)")
+        ),
+        "evictor\\(\\) takes an evictor": lambda: tidegate.windowed(rows, "split").evictor(3),
+        "takes a ProcessWindowFunction": lambda: tidegate.windowed(rows, "split").process(lambda *_: [], "n bigint"),
+        "takes an AggregateFunction": lambda: tidegate.windowed(rows, "split").aggregate(lambda *_: 1, schema="n int"),
+        "must be the text of an expression": lambda: tidegate.windowed(rows, "split").aggregate(n=f.count("*")),
         "windows need a key": lambda: tidegate.windowed(rows, []),
         "name it, as windowed": lambda: tidegate.windowed(rows, "split").window(tumbling),
         "call window\\(\\) first": lambda: tidegate.windowed(rows, "split").aggregate(n="count(*)"),
