@@ -144,7 +144,8 @@ def _kept(
         *(f.col(f"`{name}`") for name in carried),
     ).where(f.col(TIME).isNotNull())
     elements = (*arguments, *carried) or (TIME,)  # without any column Arrow would not know how many rows there are
-    wish = Wish(operator, prepared.schema, keys, elements, stream.late, tuple(original), time_mode)
+    columns = frozenset(results.names)
+    wish = Wish(operator, prepared.schema, keys, elements, columns, stream.late, tuple(original), time_mode)
     buckets = packed(prepared, [f.col(column) for column in keys.values()], stream.buckets)
     return buckets.groupBy(BUCKET).transformWithState(
         WindowProcessor(wish),

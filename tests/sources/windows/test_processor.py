@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sources.windows.fakes import FakeSpark
-from tidegate.errors import OptionError
+from tidegate.errors import FunctionError, OptionError
 from tidegate.sources.windows.folding import folds
 from tidegate.sources.windows.processor import LATE_ROW, OUTPUT, RESULTS
 from tidegate.windows import (
@@ -185,3 +185,27 @@ def test_a_trigger_that_hides_its_timers_in_processing_time_is_told():
     spark = FakeSpark(WindowOperator(TUMBLING, Aggregate(SQL), Surprising()))
     with pytest.raises(OptionError, match="say so by Surprising"):
         spark.batch([("a", 5, 1)], MIN_TIME)
+
+
+class Gives(ProcessWindowFunction):
+    def __init__(self, given):
+        self.given = given
+
+    def process(self, key, context, elements):
+        return self.given
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"numbers": []}, "gave 'numbers', but a result must be a mapping"),
+        ([7], "gave 7, but a result must be a mapping"),
+        ([{"number": []}], "gave the column 'number', which is not in its schema; did you mean 'numbers'"),
+    ],
+)
+def test_a_result_that_has_no_columns_of_the_schema_is_told_with_its_key_and_window(given, told):
+    spark = FakeSpark(operator_of("tumbling", Process(Gives(given))))
+    spark.batch([("a", 5, 1)], MIN_TIME)
+    with pytest.raises(FunctionError, match=told) as raised:
+        spark.batch([], MAX_TIME)
+    assert "(for key 'a' and window [3, 13) ms)" in str(raised.value)
