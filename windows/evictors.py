@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from typing_extensions import Self
 
 from tidegate.errors import OptionError
+from tidegate.windows.rows import RowsReader
 from tidegate.windows.window import Window, duration_ms
 
 __all__ = ["CountEvictor", "DeltaEvictor", "Evictor", "EvictorContext", "TimeEvictor", "TimestampedValue"]
@@ -32,7 +33,7 @@ class EvictorContext(Protocol):
         """Return the processing time, -2**63 before it was told."""
 
 
-class Evictor(ABC):
+class Evictor(RowsReader, ABC):
     """Removes rows from a pane whenever it fires.  What it removes does not come back."""
 
     @abstractmethod
@@ -79,6 +80,8 @@ class _OneSided(Evictor):
 
 class CountEvictor(_OneSided):
     """Keeps the last rows."""
+
+    reads_rows = False
 
     def __init__(self, max_count: int, *, do_evict_after: bool) -> None:
         super().__init__(do_evict_after=do_evict_after)
@@ -133,6 +136,8 @@ class DeltaEvictor(_OneSided):
 
 class TimeEvictor(_OneSided):
     """Keeps the rows of the last stretch of event time."""
+
+    reads_rows = False
 
     def __init__(self, window_size: int, *, do_evict_after: bool) -> None:
         super().__init__(do_evict_after=do_evict_after)

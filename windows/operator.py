@@ -53,6 +53,12 @@ class WindowOperator:
         cleans_up = not self.in_event_time and not isinstance(self.assigner, GlobalWindows)
         return cleans_up or self.trigger.processing_time
 
+    @property
+    def reads_rows(self) -> bool:
+        """Return whether trigger, assigner or evictor may read rows, of which the function sees less."""
+        parts = (self.trigger, self.assigner, self.evictor)
+        return any(part.reads_rows for part in parts if part is not None)
+
     def open(self, key: Any, store: KeyStore, processing_time: int = MIN_TIME) -> KeyRun:
         """Return one key of one batch, with the state that is stored for it.
 

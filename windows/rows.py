@@ -9,10 +9,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["Places", "Rows", "Times"]
+__all__ = ["Places", "Rows", "RowsReader", "Times"]
 
 Places: TypeAlias = npt.NDArray[np.intp]
 Times: TypeAlias = npt.NDArray[np.int64]
+
+
+class RowsReader:
+    """A part of windows that may read rows: a trigger, an assigner or an evictor."""
+
+    reads_rows: bool = True
+    """Whether it reads columns of rows.  A subclass does, unless it says that it does not."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "reads_rows" not in vars(cls):
+            cls.reads_rows = True
 
 
 class Rows:

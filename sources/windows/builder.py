@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import ArrayType, MapType, StructType
+from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType
 
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.sources.windows import native, operating, relations
@@ -46,6 +46,16 @@ def windowed(rows: DataFrame, key: str | Sequence[str], event_time: str | None =
     for name in (*keys, *([] if event_time is None else [event_time])):
         if name not in rows.columns:
             raise OptionError(f"the stream has no column {name!r}{did_you_mean(name, rows.columns)}")
+    for name in keys:
+        if name in operating.COLUMNS:
+            raise OptionError(f"the key {name!r} has the name of a column of the results; rename it first")
+    if event_time is not None and not isinstance(rows.schema[event_time].dataType, TimestampType):
+        kind = rows.schema[event_time].dataType.simpleString()
+        raise OptionError(
+            f"the event time {event_time!r} is {kind}, but must be timestamp: convert it first, "
+            f"such as milliseconds by timestamp_millis({event_time}), "
+            f"or a local time by CAST({event_time} AS TIMESTAMP)"
+        )
     if not keys:
         raise OptionError("windows need a key: name at least one column")
     for name in keys:
@@ -96,6 +106,8 @@ class WindowedStream:
 
     def evictor(self, evictor: Evictor) -> WindowedStream:
         """Set which rows of a window go before or after its function."""
+        if not isinstance(evictor, Evictor):
+            raise OptionError(f"evictor() takes an evictor of tidegate.windows, not {evictor!r}")
         return replace(self, _evictor=evictor)
 
     def allowed_lateness(self, lateness: timedelta) -> WindowedStream:
@@ -134,10 +146,15 @@ class WindowedStream:
         """
         if (function is None) == (not expressions):
             raise OptionError("aggregate() takes an aggregate function, or Spark expressions by the names of results")
+        for name, text in expressions.items():
+            if not isinstance(text, str):
+                raise OptionError(f"the aggregate {name!r} must be the text of an expression, such as 'sum(amount)'")
         if function is None:
             if process is not None:
                 raise OptionError("aggregate() takes a process function behind an aggregate function only")
             return self._of_expressions(expressions)
+        if not isinstance(function, AggregateFunction):
+            raise OptionError(f"aggregate() takes an AggregateFunction of tidegate.windows, not {function!r}")
         return self._of_function(Aggregate(function, process), schema)
 
     def reduce(
@@ -155,6 +172,8 @@ class WindowedStream:
 
     def process(self, function: ProcessWindowFunction, schema: Schema) -> DataFrame:
         """Return what a function makes of all rows of a window: mappings with the columns of ``schema``."""
+        if not isinstance(function, ProcessWindowFunction):
+            raise OptionError(f"process() takes a ProcessWindowFunction of tidegate.windows, not {function!r}")
         return self._of_function(Process(function), schema)
 
     def explain(self) -> str:
@@ -178,13 +197,7 @@ class WindowedStream:
 
     def _of_expressions(self, expressions: Mapping[str, str]) -> DataFrame:
         for name in expressions:
-            if name in {
-                *self._keys,
-                operating.WINDOW_START,
-                operating.WINDOW_END,
-                operating.OUTPUT,
-                operating.LATE_ROW,
-            }:
+            if name in {*self._keys, *operating.COLUMNS}:
                 raise OptionError(f"the result {name!r} has the name of another column of the windows")
         if self._why_operator is None:
             rows = relations.telling_watermark(self._rows, native.AHEAD_MS)
@@ -197,7 +210,12 @@ class WindowedStream:
         return operating.with_function(self._stream(), self._operator(function), schema)
 
     def _operator(self, function: WindowFunction) -> WindowOperator:
-        return WindowOperator(self._assigned, function, self._trigger, self._evictor, self._lateness)
+        operator = WindowOperator(self._assigned, function, self._trigger, self._evictor, self._lateness)
+        if operator.event_time and self._event_time is None:
+            raise OptionError(
+                f"{type(operator.trigger).__name__} goes by event time: name it, as windowed(..., event_time='...')"
+            )
+        return operator
 
     def _stream(self) -> operating.Stream:
         return operating.Stream(self._rows, self._keys, self._event_time, self._late, self._buckets)

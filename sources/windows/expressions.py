@@ -113,15 +113,16 @@ class _Found:
 
     def _argument(self, node: Any, name: str, argument: Any) -> str:
         """Return the column of an aggregate's argument; ``*``: it counts all rows."""
-        counts_rows = name == "count" and (argument.nodeName() == _STAR or argument.nodeName() == "Literal")
+        is_literal = argument.nodeName() == "Literal" and argument.value() is not None
+        counts_rows = name == "count" and (argument.nodeName() == _STAR or is_literal)
+        if counts_rows and not node.filter().isDefined():
+            return "*"
         text = "1" if counts_rows else argument.sql()
         conditions = [text] if name == "count_if" else []
         if node.filter().isDefined():
             conditions.append(node.filter().get().sql())
         if conditions:
             text = f"CASE WHEN ({') AND ('.join(conditions)}) THEN {'1' if name == 'count_if' else text} END"
-        if text == "1":
-            return "*"
         column = next((known for known, same in self.arguments.items() if same == text), None)
         column = column or f"__argument_{len(self.arguments)}"
         self.arguments[column] = text

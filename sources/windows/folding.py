@@ -92,7 +92,8 @@ def fold(
     last = times - (times - assigner.offset) % slide
     # A row is folded into all its windows, or into none.
     first = last - (last - times + size - 1) // slide * slide
-    is_open = first + size - 1 > watermark_ms
+    is_in_a_window = last + size > times  # a slide that is longer than the size leaves gaps
+    is_open = is_in_a_window & (first + size - 1 > watermark_ms)
     rest = table.filter(pa.array(~is_open))
     if not is_open.any():
         return {}, rest

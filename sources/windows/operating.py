@@ -29,6 +29,7 @@ from tidegate.sources.windows.processor import (
 from tidegate.windows import Aggregate, WindowFunction, WindowOperator
 
 __all__ = [
+    "COLUMNS",
     "LATE_ROW",
     "OUTPUT",
     "RESULTS",
@@ -43,6 +44,8 @@ __all__ = [
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _KEY = "__key_{}"
+COLUMNS = (WINDOW_START, WINDOW_END, OUTPUT, LATE_ROW)
+"""The columns of windows beside keys and results."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,8 @@ def with_expressions(
     parts = parts_of(stream.rows, expressions)
     arguments = {name: f.expr(text) for name, text in parts.arguments.items()}
     schema = StructType([StructField(name, parts.types[name]) for name in parts.aggregates])
-    kept = _kept(stream, operator(Aggregate(parts.function())), arguments, schema)
+    windows = operator(Aggregate(parts.function()))
+    kept = _kept(stream, windows, arguments, schema, reads_rows=windows.reads_rows)
     results = [f.expr(text).alias(name) for name, text in parts.results.items()]
     if stream.late is not None:  # a count of no rows is 0, but a late row has no results
         is_result = f.col(OUTPUT) == RESULTS
@@ -85,11 +89,11 @@ def with_expressions(
 def with_function(stream: Stream, operator: WindowOperator, schema: StructType | str) -> DataFrame:
     """Return what a Python function makes of windows, in the columns of a schema."""
     columns = _columns(schema)
-    taken = {*stream.keys, WINDOW_START, WINDOW_END, OUTPUT, LATE_ROW}
+    taken = {*stream.keys, *COLUMNS}
     for name in columns.names:
         if name in taken:
             raise OptionError(f"the result {name!r} has the name of another column of the windows")
-    return _kept(stream, operator, {}, columns)
+    return _kept(stream, operator, {}, columns, reads_rows=True)
 
 
 def _columns(schema: StructType | str) -> StructType:
@@ -110,11 +114,19 @@ def split_outputs(batch: DataFrame, late: str) -> tuple[DataFrame, DataFrame]:
     return results, batch.where(f.col(OUTPUT) == late).select(f"{LATE_ROW}.*")
 
 
-def _kept(stream: Stream, operator: WindowOperator, arguments: Mapping[str, Column], results: StructType) -> DataFrame:
+def _kept(
+    stream: Stream,
+    operator: WindowOperator,
+    arguments: Mapping[str, Column],
+    results: StructType,
+    *,
+    reads_rows: bool,
+) -> DataFrame:
     """Return the results of the operator.
 
-    arguments: columns that its function sees; none: it sees all columns of the rows.
+    arguments: columns that its function sees.
     results: columns that its function gives.
+    reads_rows: whether any part of it sees the columns of the rows as well.
     """
     spark = stream.rows.sparkSession
     _check(spark)
@@ -123,7 +135,7 @@ def _kept(stream: Stream, operator: WindowOperator, arguments: Mapping[str, Colu
     rows = relations.telling_watermark(stream.rows, 0) if needs_watermark else stream.rows
     original = [name for name in rows.columns if name != PREVIOUS_WATERMARK]
     keys = {name: _KEY.format(number) for number, name in enumerate(stream.keys)}
-    carried = original if stream.late is not None or not arguments else []
+    carried = original if stream.late is not None or reads_rows else []
     time = f.lit(0) if stream.event_time is None else f.unix_millis(f.col(f"`{stream.event_time}`").cast("timestamp"))
     prepared = rows.select(
         *(f.col(f"`{name}`").alias(column) for name, column in keys.items()),
@@ -131,8 +143,9 @@ def _kept(stream: Stream, operator: WindowOperator, arguments: Mapping[str, Colu
         *(argument.alias(name) for name, argument in arguments.items()),
         *(f.col(f"`{name}`") for name in carried),
     ).where(f.col(TIME).isNotNull())
-    elements = (*arguments, *carried)
-    wish = Wish(operator, prepared.schema, keys, elements, stream.late, tuple(original), time_mode)
+    elements = (*arguments, *carried) or (TIME,)  # without any column Arrow would not know how many rows there are
+    columns = frozenset(results.names)
+    wish = Wish(operator, prepared.schema, keys, elements, columns, stream.late, tuple(original), time_mode)
     buckets = packed(prepared, [f.col(column) for column in keys.values()], stream.buckets)
     return buckets.groupBy(BUCKET).transformWithState(
         WindowProcessor(wish),

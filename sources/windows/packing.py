@@ -18,9 +18,9 @@ from pyspark.sql.types import StructType
 
 __all__ = ["BUCKET", "NUMBER", "PACKED", "ROWS", "TASK", "by_bucket", "packed", "unpacked"]
 
-BUCKET, TASK, NUMBER, ROWS = "bucket", "task", "number", "rows"
+BUCKET, TASK, NUMBER, ROWS = "__bucket", "__task", "__number", "__rows"
 PACKED = f"{BUCKET} int, {TASK} int, {NUMBER} int, {ROWS} binary"
-_MOST_ROWS = 1 << 18  # in memory at once, on their way through a task
+_MOST_ROWS, _MOST_BYTES = 1 << 18, 1 << 26  # in memory at once, on their way through a task
 
 
 def packed(rows: DataFrame, keys: list[Column], buckets: int) -> DataFrame:
@@ -54,7 +54,8 @@ def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)
-        if sum(each.num_rows for each in held) >= _MOST_ROWS:
+        rows, size = sum(each.num_rows for each in held), sum(each.nbytes for each in held)
+        if rows >= _MOST_ROWS or size >= _MOST_BYTES:
             yield pa.Table.from_batches(held)
             held = []
     if any(batch.num_rows for batch in held):
@@ -62,7 +63,7 @@ def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def by_bucket(table: pa.Table, task: int, number: int) -> pa.RecordBatch:
-    """Return the columns of ``PACKED`` for rows with a column ``bucket``.
+    """Return the columns of ``PACKED`` for rows with a column ``__bucket``.
 
     task, number: of these rows; they tell in which order they came.
     """

@@ -18,13 +18,13 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 from pyspark.sql.types import StructType
 
-from tidegate.errors import ContractError, OptionError
+from tidegate.errors import ContractError, FunctionError, OptionError, did_you_mean
 from tidegate.readers.worker_memory import freeze_imports
 from tidegate.sources.bridge import END_OF_TIME_MS, in_one_sentence
 from tidegate.sources.windows.folding import Folded, fold, folds
 from tidegate.sources.windows.packing import NUMBER, ROWS, TASK, unpacked
 from tidegate.sources.windows.state import Bucket, BucketState, Key, KeyEntry
-from tidegate.windows import WindowOperator
+from tidegate.windows import Fired, WindowOperator
 from tidegate.windows.window import MAX_TIME, MIN_TIME
 
 __all__ = ["LATE_ROW", "OUTPUT", "RESULTS", "TIME", "WINDOW_END", "WINDOW_START", "WindowProcessor", "Wish"]
@@ -43,6 +43,7 @@ class Wish:
     packed: the columns of the rows that come.
     keys: the columns by which windows are kept, and what they are called in results.
     elements: the columns that functions see.
+    results: the columns that its function gives.
     late: the name of the output of late rows; None: they are dropped.
     late_columns: of a late row.
     time_mode: of Spark's timers.
@@ -52,6 +53,7 @@ class Wish:
     packed: StructType
     keys: Mapping[str, str]
     elements: tuple[str, ...]
+    results: frozenset[str]
     late: str | None
     late_columns: tuple[str, ...]
     time_mode: TimeMode
@@ -118,7 +120,8 @@ class WindowProcessor(StatefulProcessor):
                 run.process_elements(*arrived[key])
             named = dict(zip(wish.keys, key, strict=True))
             for fired in run.results:
-                yield _Result({**named, **_bounds(fired.window), **_main(wish), **fired.value})
+                values = _values(fired, key, wish.results)
+                yield _Result({**named, **_bounds(fired.window), **_main(wish), **values})
             for row in run.late if wish.late is not None else ():
                 late_row = {name: row[name] for name in wish.late_columns}
                 yield _Result({**named, OUTPUT: wish.late, LATE_ROW: late_row})
@@ -147,6 +150,22 @@ class WindowProcessor(StatefulProcessor):
         if folds(wish.operator):
             folded, table = fold(wish.operator, table, [*wish.keys.values()], TIME, watermark_ms)
         return (_by_key(table, wish) if table.num_rows else {}), folded
+
+
+def _values(fired: Fired, key: Key, columns: frozenset[str]) -> Mapping[str, Any]:
+    """Return the values of a result by their columns."""
+    value, of_window = fired.value, f"(for key {(key[0] if len(key) == 1 else key)!r} and window {fired.window})"
+    if not isinstance(value, Mapping):
+        raise FunctionError(
+            f"A function of the windows gave {value!r}, but a result must be a mapping of column names to values, "
+            f"and a process function returns a list of them {of_window}."
+        )
+    for name in value.keys() - columns:
+        raise FunctionError(
+            f"A function of the windows gave the column {name!r}, which is not in its schema"
+            f"{did_you_mean(str(name), columns)} {of_window}."
+        )
+    return value
 
 
 def _main(wish: Wish) -> dict[str, str]:

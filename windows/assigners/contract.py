@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from tidegate.windows.assigners.stagger import WindowStagger
-from tidegate.windows.rows import Places, Times
+from tidegate.windows.rows import Places, RowsReader, Times
 from tidegate.windows.triggers.contract import Trigger
 from tidegate.windows.window import Window
 
@@ -34,7 +34,7 @@ class WindowAssignerContext(Protocol):
         """Return the key's offset in ms, drawn when the first row of the key arrived."""
 
 
-class WindowAssigner(ABC):
+class WindowAssigner(RowsReader, ABC):
     """Assigns rows to windows."""
 
     merges: bool = False

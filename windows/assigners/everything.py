@@ -19,6 +19,8 @@ ALL = GlobalWindow()
 class GlobalWindows(WindowAssigner):
     """All rows of a key in one window, which is never cleaned up."""
 
+    reads_rows = False
+
     def __init__(self, default_trigger: Trigger) -> None:
         self._default_trigger = default_trigger
 

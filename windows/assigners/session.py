@@ -101,6 +101,8 @@ class _DynamicGap(WindowAssigner):
 class EventTimeSessionWindows(_EventTime, _FixedGap):
     """Sessions in event time with one gap: ``EventTimeSessionWindows.with_gap(timedelta(minutes=10))``."""
 
+    reads_rows = False
+
     def assign_windows(
         self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext
     ) -> list[TimeWindow]:
@@ -130,6 +132,8 @@ class DynamicEventTimeSessionWindows(_EventTime, _DynamicGap):
 
 class ProcessingTimeSessionWindows(_ProcessingTime, _FixedGap):
     """Sessions in processing time with one gap."""
+
+    reads_rows = False
 
     def assign_windows(
         self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext

@@ -59,6 +59,8 @@ class _Sliding(WindowAssigner):
 class SlidingEventTimeWindows(_Sliding):
     """Sliding windows in event time: ``SlidingEventTimeWindows.of(timedelta(hours=1), timedelta(minutes=5))``."""
 
+    reads_rows = False
+
     def assign_windows(
         self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext
     ) -> list[TimeWindow]:
@@ -91,6 +93,8 @@ class SlidingEventTimeWindows(_Sliding):
 
 class SlidingProcessingTimeWindows(_Sliding):
     """Sliding windows in processing time."""
+
+    reads_rows = False
 
     def assign_windows(
         self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext

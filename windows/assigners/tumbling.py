@@ -64,6 +64,8 @@ class _Tumbling(WindowAssigner):
 class TumblingEventTimeWindows(_Tumbling):
     """Tumbling windows in event time: ``TumblingEventTimeWindows.of(timedelta(minutes=5))``."""
 
+    reads_rows = False
+
     def assign_windows(
         self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext
     ) -> list[TimeWindow]:
@@ -96,6 +98,8 @@ class TumblingEventTimeWindows(_Tumbling):
 
 class TumblingProcessingTimeWindows(_Tumbling):
     """Tumbling windows in processing time."""
+
+    reads_rows = False
 
     def assign_windows(
         self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 import re
 from abc import ABC, abstractmethod
@@ -20,6 +21,9 @@ __all__ = ["SqlAggregate", "SqlAggregates"]
 CALL = re.compile(r"\s*(\w+)\s*\(\s*(.+?)\s*\)\s*", re.DOTALL)
 LARGEST = 2**62
 """Sums of integers whose parts stay below this are made in 64 bits."""
+
+EXACT = decimal.Context(prec=76)
+"""Holds every digit of a sum of decimals, which in Spark have 38; Python itself would round to 28."""
 
 
 class _Fold(ABC):
@@ -157,31 +161,35 @@ class SqlAggregates(AggregateFunction):
 
     def add(self, value: Mapping[str, Any], accumulator: list[Any]) -> list[Any]:
         """Return what is held after one more row."""
-        return [
-            held if argument != "*" and value[argument] is None else fold.add(held, value.get(argument))
-            for (fold, argument), held in zip(self._parts, accumulator, strict=True)
-        ]
+        with decimal.localcontext(EXACT):
+            return [
+                held if argument != "*" and value[argument] is None else fold.add(held, value.get(argument))
+                for (fold, argument), held in zip(self._parts, accumulator, strict=True)
+            ]
 
     def add_all(self, rows: Rows, accumulator: list[Any]) -> list[Any]:
         """Return what is held after more rows."""
-        return [
-            (held or 0) + len(rows) if argument == "*" else _add_column(fold, held, rows.column(argument))
-            for (fold, argument), held in zip(self._parts, accumulator, strict=True)
-        ]
+        with decimal.localcontext(EXACT):
+            return [
+                (held or 0) + len(rows) if argument == "*" else _add_column(fold, held, rows.column(argument))
+                for (fold, argument), held in zip(self._parts, accumulator, strict=True)
+            ]
 
     def merge(self, acc_a: list[Any], acc_b: list[Any]) -> list[Any]:
         """Return what is held of two windows."""
-        return [
-            (one if other is None else other) if one is None or other is None else fold.merge(one, other)
-            for (fold, _), one, other in zip(self._parts, acc_a, acc_b, strict=True)
-        ]
+        with decimal.localcontext(EXACT):
+            return [
+                (one if other is None else other) if one is None or other is None else fold.merge(one, other)
+                for (fold, _), one, other in zip(self._parts, acc_a, acc_b, strict=True)
+            ]
 
     def get_result(self, accumulator: list[Any]) -> dict[str, Any]:
         """Return the aggregates by the names of their result columns."""
-        return {
-            name: fold.result(held)
-            for name, (fold, _), held in zip(self.aggregates, self._parts, accumulator, strict=True)
-        }
+        with decimal.localcontext(EXACT):
+            return {
+                name: fold.result(held)
+                for name, (fold, _), held in zip(self.aggregates, self._parts, accumulator, strict=True)
+            }
 
 
 def _add_column(fold: _Fold, held: Any, values: npt.NDArray[Any] | list[Any]) -> Any:

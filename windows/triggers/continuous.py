@@ -50,6 +50,7 @@ class ContinuousEventTimeTrigger(_Continuous):
 
     event_time = True
     processing_time = False
+    reads_rows = False
 
     def on_element(
         self, element: Mapping[str, Any], timestamp: int, window: Window, ctx: TriggerContext
@@ -111,6 +112,7 @@ class ContinuousProcessingTimeTrigger(_Continuous):
 
     event_time = False
     processing_time = True
+    reads_rows = False
 
     def on_element(
         self, element: Mapping[str, Any], timestamp: int, window: Window, ctx: TriggerContext

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Protocol
 
-from tidegate.windows.rows import Times
+from tidegate.windows.rows import RowsReader, Times
 from tidegate.windows.state.descriptors import MergingStateDescriptor, StateDescriptor
 from tidegate.windows.window import Window
 
@@ -69,7 +69,7 @@ class OnMergeContext(TriggerContext, Protocol):
         """Merge the trigger's state of the others into that of this window."""
 
 
-class Trigger(ABC):
+class Trigger(RowsReader, ABC):
     """Decides when the pane of a window fires.
 
     One object serves all keys and windows, so a trigger keeps its state in the context.

@@ -21,6 +21,7 @@ class CountTrigger(Trigger):
 
     event_time = False
     processing_time = False
+    reads_rows = False
 
     def __init__(self, max_count: int) -> None:
         self.max_count = max_count

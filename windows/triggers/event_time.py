@@ -18,6 +18,7 @@ class EventTimeTrigger(Trigger):
     stateless = True
     event_time = True
     processing_time = False
+    reads_rows = False
 
     @classmethod
     def create(cls) -> EventTimeTrigger:

@@ -18,6 +18,7 @@ class NeverTrigger(Trigger):
     stateless = True
     event_time = False
     processing_time = False
+    reads_rows = False
 
     @classmethod
     def create(cls) -> NeverTrigger:
@@ -53,6 +54,7 @@ class EndOfStreamTrigger(Trigger):
     frees_rows = True
     event_time = True
     processing_time = False
+    reads_rows = False
 
     @classmethod
     def create(cls) -> EndOfStreamTrigger:

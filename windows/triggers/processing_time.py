@@ -18,6 +18,7 @@ class ProcessingTimeTrigger(Trigger):
     stateless = True
     event_time = False
     processing_time = True
+    reads_rows = False
 
     @classmethod
     def create(cls) -> ProcessingTimeTrigger:

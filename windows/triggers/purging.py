@@ -19,7 +19,7 @@ class PurgingTrigger(Trigger):
 
     def __init__(self, nested: Trigger) -> None:
         self.nested = nested
-        self.stateless = nested.stateless
+        self.stateless, self.reads_rows = nested.stateless, nested.reads_rows
         self.event_time, self.processing_time = nested.event_time, nested.processing_time
 
     @classmethod

@@ -30,7 +30,7 @@ class ProcessingTimeoutTrigger(Trigger):
         self.nested, self.timeout = nested, timeout
         self.reset_timer_on_new_record = reset_timer_on_new_record
         self.should_clear_on_timeout = should_clear_on_timeout
-        self.frees_rows, self.event_time = nested.frees_rows, nested.event_time
+        self.frees_rows, self.event_time, self.reads_rows = nested.frees_rows, nested.event_time, nested.reads_rows
 
     @classmethod
     def of(

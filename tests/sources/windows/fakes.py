@@ -48,7 +48,8 @@ class FakeSpark:
         self.states, self.timers, self.key, self.calls = defaultdict(dict), set(), None, 0
         self.buckets = buckets
         columns = ("__key_0", TIME, "n")
-        wish = Wish(operator, PACKED, {"key": "__key_0"}, columns, late, ("n",), time_mode)
+        results = frozenset({"numbers", "rows", "n", "least", "greatest", "mean"})
+        wish = Wish(operator, PACKED, {"key": "__key_0"}, columns, results, late, ("n",), time_mode)
         self.time_mode = time_mode
         self.processor = WindowProcessor(wish)
         self.processor.init(self)

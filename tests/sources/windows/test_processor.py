@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sources.windows.fakes import FakeSpark
-from tidegate.errors import OptionError
+from tidegate.errors import FunctionError, OptionError
 from tidegate.sources.windows.folding import folds
 from tidegate.sources.windows.processor import LATE_ROW, OUTPUT, RESULTS
 from tidegate.windows import (
@@ -46,6 +46,7 @@ WINDOWS = {
     "tumbling": (TUMBLING, None, None, 0),
     "tumbling with lateness": (TUMBLING, None, None, 7),
     "sliding with lateness": (SLIDING, None, None, 5),
+    "sliding with gaps": (SlidingEventTimeWindows.of(ms(4), ms(10)), None, None, 5),
     "sessions with lateness": (SESSIONS, None, None, 6),
     "continuous": (TUMBLING, ContinuousEventTimeTrigger.of(ms(3)), None, 4),
     "sliding continuous": (SLIDING, ContinuousEventTimeTrigger.of(ms(3)), None, 4),
@@ -109,16 +110,21 @@ SQL = SqlAggregates(rows="count(*)", n="sum(n)", least="min(n)", greatest="max(n
 @pytest.mark.parametrize("name", [name for name in WINDOWS if name != "evicted"])
 @given(steps=batches)
 def test_aggregates_of_each_window_are_those_of_its_rows(name, steps):
-    spark, harness = FakeSpark(operator_of(name, Aggregate(SQL))), harness_of(name)
+    spark, harness = FakeSpark(operator_of(name, Aggregate(SQL)), late="late"), harness_of(name)
     for arrived, watermark in history(steps):
         harness.panes.clear()
+        harness.late.clear()
         harness.watermark(watermark)
         for key, time, number in arrived:
             harness.element(key, {"n": number}, time)
+        results = spark.batch(arrived, watermark)
         found = [
             (r["key"], (r["window_start"], r["window_end"]), r["rows"], r["n"], r["least"], r["greatest"], r["mean"])
-            for r in spark.batch(arrived, watermark)
+            for r in results
+            if r[OUTPUT] == RESULTS
         ]
+        late = [r[LATE_ROW]["n"] for r in results if r[OUTPUT] == "late"]
+        assert sorted(late) == sorted(row["n"] for row in harness.late)
         expected = []
         for pane in harness.panes:
             numbers = [row["n"] for row in pane.rows]
@@ -130,7 +136,14 @@ def test_aggregates_of_each_window_are_those_of_its_rows(name, steps):
 
 def test_the_rows_of_open_windows_are_folded_before_the_operator_sees_them():
     folded = {name for name in WINDOWS if name != "evicted" and folds(operator_of(name, Aggregate(SQL)))}
-    assert folded == {"tumbling", "tumbling with lateness", "sliding with lateness", "continuous", "purging"}
+    assert folded == {
+        "tumbling",
+        "tumbling with lateness",
+        "sliding with lateness",
+        "sliding with gaps",
+        "continuous",
+        "purging",
+    }
 
 
 def test_no_call_is_larger_than_spark_takes_and_no_part_stays():
@@ -172,3 +185,27 @@ def test_a_trigger_that_hides_its_timers_in_processing_time_is_told():
     spark = FakeSpark(WindowOperator(TUMBLING, Aggregate(SQL), Surprising()))
     with pytest.raises(OptionError, match="say so by Surprising"):
         spark.batch([("a", 5, 1)], MIN_TIME)
+
+
+class Gives(ProcessWindowFunction):
+    def __init__(self, given):
+        self.given = given
+
+    def process(self, key, context, elements):
+        return self.given
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"numbers": []}, "gave 'numbers', but a result must be a mapping"),
+        ([7], "gave 7, but a result must be a mapping"),
+        ([{"number": []}], "gave the column 'number', which is not in its schema; did you mean 'numbers'"),
+    ],
+)
+def test_a_result_that_has_no_columns_of_the_schema_is_told_with_its_key_and_window(given, told):
+    spark = FakeSpark(operator_of("tumbling", Process(Gives(given))))
+    spark.batch([("a", 5, 1)], MIN_TIME)
+    with pytest.raises(FunctionError, match=told) as raised:
+        spark.batch([], MAX_TIME)
+    assert "(for key 'a' and window [3, 13) ms)" in str(raised.value)

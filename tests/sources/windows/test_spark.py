@@ -13,10 +13,14 @@ from tests.support.streams import available_now, running
 from tests.support.waiting import await_that
 from tidegate import OptionError, WatermarkStrategy
 from tidegate.sources.bridge import END_OF_TIME_MS
+from tidegate.sources.windows import operating, packing
+from tidegate.sources.windows.expressions import parts_of
 from tidegate.windows import (
     AggregateFunction,
     ContinuousEventTimeTrigger,
     CountTrigger,
+    DeltaEvictor,
+    DeltaTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
     GlobalWindows,
@@ -200,6 +204,43 @@ def test_python_functions_aggregate_and_reduce(spark, source, tmp_path):
     assert shown(run) == greatest
 
 
+def test_a_trigger_that_compares_rows_sees_their_columns_beside_sql_aggregates(spark, source, tmp_path):
+    windows = tidegate.windowed(source.read_stream(spark), "split", "timestamp").window(GlobalWindows.create())
+    moved = DeltaTrigger.of(49, lambda last, row: abs(row["position"] - last["position"]))
+    run = available_now(windows.trigger(PurgingTrigger.of(moved)).aggregate(rows="count(*)"), tmp_path / "checkpoint")
+    assert {row["rows"] for row in run.all_rows} <= {50, 51}
+    assert {row["split"] for row in run.all_rows} == {"a", "b"}
+
+
+def test_windows_shuffle_only_the_columns_that_their_parts_read(spark, source, monkeypatch):
+    seen = []
+    packed = operating.packed
+    monkeypatch.setattr(operating, "packed", lambda rows, *rest: seen.append(rows.columns) or packed(rows, *rest))
+    windows = tidegate.windowed(source.read_stream(spark), "split", "timestamp")
+    windows = windows.window(EventTimeSessionWindows.with_gap(seconds(1)))
+    windows.aggregate(rows="count(*)")
+    windows.evictor(DeltaEvictor.of(1, lambda row, last: 0)).aggregate(rows="count(*)")
+    assert seen == [["__key_0", "__time"], ["__key_0", "__time", "split", "position", "timestamp"]]
+
+
+def test_columns_of_the_user_may_be_called_as_those_of_other_steps(spark):
+    rows = spark.createDataFrame([(1, "a", 2, 3)], "bucket int, task string, number int, rows int")
+    found = packing.packed(rows, [f.col("bucket")], 4).collect()
+    unpacked = packing.unpacked([bytes(row[packing.ROWS]) for row in found], rows.schema)
+    assert unpacked.to_pylist() == [{"bucket": 1, "task": "a", "number": 2, "rows": 3}]
+
+
+@pytest.mark.parametrize(
+    ("text", "argument"),
+    [("count(*)", "*"), ("count(7)", "*"), ("count(NULL)", "NULL"), ("sum(1)", "1")],
+)
+def test_only_what_counts_rows_has_no_argument(spark, text, argument):
+    parts = parts_of(spark.range(3).toDF("id"), {"n": text})
+    (aggregate,) = parts.aggregates.values()
+    column = aggregate.partition("(")[2][:-1]
+    assert parts.arguments.get(column, column) == argument
+
+
 def test_rows_that_only_tell_the_watermark_close_windows_and_open_none(spark, source, tmp_path):
     windows = tidegate.windowed(source.read_stream(spark).where("split = 'a'"), "split", "timestamp").window(
         TumblingEventTimeWindows.of(seconds(5))
@@ -267,6 +308,24 @@ def wrong(spark, source):
         "the stream has no column 'splits'; did you mean 'split'": lambda: tidegate.windowed(
             rows, "splits", "timestamp"
         ),
+        "the key 'output' has the name of a column of the results": lambda: tidegate.windowed(
+            rows.withColumnRenamed("split", "output"), "output", "timestamp"
+        ),
+        "the event time 'position' is bigint, but must be timestamp.*timestamp_millis": lambda: tidegate.windowed(
+            rows, "split", "position"
+        ),
+        "the event time 'local' is timestamp_ntz": lambda: tidegate.windowed(
+            rows.withColumn("local", f.col("timestamp").cast("timestamp_ntz")), "split", "local"
+        ),
+        "EndOfStreamTrigger goes by event time: name it": lambda: (
+            tidegate.windowed(rows, "split")
+            .window(GlobalWindows.create_with_end_of_stream_trigger())
+            .aggregate(n="count(*)")
+        ),
+        "evictor\\(\\) takes an evictor": lambda: tidegate.windowed(rows, "split").evictor(3),
+        "takes a ProcessWindowFunction": lambda: tidegate.windowed(rows, "split").process(lambda *_: [], "n bigint"),
+        "takes an AggregateFunction": lambda: tidegate.windowed(rows, "split").aggregate(lambda *_: 1, schema="n int"),
+        "must be the text of an expression": lambda: tidegate.windowed(rows, "split").aggregate(n=f.count("*")),
         "windows need a key": lambda: tidegate.windowed(rows, []),
         "name it, as windowed": lambda: tidegate.windowed(rows, "split").window(tumbling),
         "call window\\(\\) first": lambda: tidegate.windowed(rows, "split").aggregate(n="count(*)"),

@@ -1,0 +1,49 @@
+"""Parts of windows say whether they read rows, so that only columns that are read travel."""
+
+from datetime import timedelta
+
+import pytest
+
+from tidegate.windows import (
+    Aggregate,
+    CountEvictor,
+    CountTrigger,
+    DeltaEvictor,
+    DeltaTrigger,
+    DynamicEventTimeSessionWindows,
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    ProcessingTimeoutTrigger,
+    PurgingTrigger,
+    SqlAggregates,
+    TumblingEventTimeWindows,
+    WindowOperator,
+)
+
+SECOND = timedelta(seconds=1)
+TUMBLING = TumblingEventTimeWindows.of(SECOND)
+DELTA = DeltaTrigger.of(1, lambda last, row: 0)
+
+
+class OfOnesOwn(EventTimeTrigger):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("reads", "parts"),
+    [
+        (False, (TUMBLING,)),
+        (False, (EventTimeSessionWindows.with_gap(SECOND),)),
+        (True, (DynamicEventTimeSessionWindows.with_dynamic_gap(lambda row: SECOND),)),
+        (False, (TUMBLING, PurgingTrigger.of(CountTrigger.of(2)))),
+        (True, (TUMBLING, PurgingTrigger.of(DELTA))),
+        (True, (TUMBLING, ProcessingTimeoutTrigger.of(DELTA, SECOND))),
+        (False, (TUMBLING, ProcessingTimeoutTrigger.of(CountTrigger.of(2), SECOND))),
+        (True, (TUMBLING, OfOnesOwn())),
+        (False, (TUMBLING, None, CountEvictor.of(2))),
+        (True, (TUMBLING, None, DeltaEvictor.of(1, lambda row, last: 0))),
+    ],
+)
+def test_an_operator_reads_rows_if_one_of_its_parts_may(reads, parts):
+    assigner, *others = parts
+    assert WindowOperator(assigner, Aggregate(SqlAggregates(n="count(*)")), *others).reads_rows is reads
