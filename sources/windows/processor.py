@@ -120,7 +120,7 @@ class WindowProcessor(StatefulProcessor):
                 run.process_elements(*arrived[key])
             named = dict(zip(wish.keys, key, strict=True))
             for fired in run.results:
-                values = _values(fired, key, wish.results)
+                values = _values(fired, key, wish)
                 yield _Result({**named, **_bounds(fired.window), **_main(wish), **values})
             for row in run.late if wish.late is not None else ():
                 late_row = {name: row[name] for name in wish.late_columns}
@@ -152,20 +152,21 @@ class WindowProcessor(StatefulProcessor):
         return (_by_key(table, wish) if table.num_rows else {}), folded
 
 
-def _values(fired: Fired, key: Key, columns: frozenset[str]) -> Mapping[str, Any]:
-    """Return the values of a result by their columns."""
+def _values(fired: Fired, key: Key, wish: Wish) -> Mapping[str, Any]:
+    """Return the values of a result by their columns.  Those of the key are known, as in a row that is reduced to."""
+    columns = wish.results
     value, of_window = fired.value, f"(for key {(key[0] if len(key) == 1 else key)!r} and window {fired.window})"
     if not isinstance(value, Mapping):
         raise FunctionError(
             f"A function of the windows gave {value!r}, but a result must be a mapping of column names to values, "
             f"and a process function returns a list of them {of_window}."
         )
-    for name in value.keys() - columns:
+    for name in value.keys() - columns - wish.keys.keys():
         raise FunctionError(
             f"A function of the windows gave the column {name!r}, which is not in its schema"
             f"{did_you_mean(str(name), columns)} {of_window}."
         )
-    return value
+    return {name: value[name] for name in value if name in columns}
 
 
 def _main(wish: Wish) -> dict[str, str]:
