@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from tidegate.errors import OptionError
 from tidegate.windows.rows import Rows
 from tidegate.windows.state.descriptors import KeyedStateStore
 from tidegate.windows.window import Window
@@ -34,7 +35,7 @@ class AggregateFunction(ABC):
 
     def merge(self, acc_a: Any, acc_b: Any) -> Any:
         """Return one accumulator for two.  Session windows need it."""
-        raise NotImplementedError(f"{type(self).__name__} needs merge.")
+        raise OptionError(f"{type(self).__name__} needs merge, because its windows merge.")
 
     def add_all(self, rows: Rows, accumulator: Any) -> Any:
         """Return the accumulator with more rows, as if each were added."""

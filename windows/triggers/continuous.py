@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -20,7 +21,9 @@ FIRE_TIME = ReducingStateDescriptor("fire-time", min)
 
 
 class _Continuous(Trigger):
-    """Fires at multiples of an interval, in milliseconds."""
+    """Fires at multiples of an interval, in milliseconds, and at the end of the window."""
+
+    reads_rows = False
 
     def __init__(self, interval: int) -> None:
         self.interval = interval
@@ -36,13 +39,54 @@ class _Continuous(Trigger):
             raise OptionError(f"interval={interval} of {cls.__name__} must be positive.")
         return cls(interval_ms)
 
-    def next_after(self, time: int, window: Window) -> int:
-        """Return when to fire after a time: an interval later, but at the end of the window at the latest."""
-        return min(time + self.interval, window.max_timestamp())
-
     def can_merge(self) -> bool:
         """Merge windows."""
         return True
+
+    def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
+        """Wait for the earliest of the times that the windows waited for."""
+        ctx.merge_partitioned_state(FIRE_TIME)
+        waiting = ctx.get_partitioned_state(FIRE_TIME).get()
+        if waiting is not None:
+            self._register_timer(waiting, ctx)
+
+    def clear(self, window: Window, ctx: TriggerContext) -> None:
+        """Stop waiting."""
+        waiting = ctx.get_partitioned_state(FIRE_TIME)
+        if waiting.get() is not None:
+            self._delete_timer(waiting.get(), ctx)
+            waiting.clear()
+
+    @abstractmethod
+    def _register_timer(self, time: int, ctx: TriggerContext | OnMergeContext) -> None: ...
+
+    @abstractmethod
+    def _delete_timer(self, time: int, ctx: TriggerContext) -> None: ...
+
+    def _begin(self, time: int, window: Window, ctx: TriggerContext) -> None:
+        """Wait for the next multiple after a time, unless it waits already."""
+        if ctx.get_partitioned_state(FIRE_TIME).get() is None:
+            self._wait(truncated(time, self.interval), window, ctx)
+
+    def _at_timer(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
+        if time == window.max_timestamp():
+            return TriggerResult.FIRE
+        waiting = ctx.get_partitioned_state(FIRE_TIME)
+        if waiting.get() != time:
+            return TriggerResult.CONTINUE
+        waiting.clear()
+        self._wait(time, window, ctx)
+        return TriggerResult.FIRE
+
+    def _wait(self, time: int, window: Window, ctx: TriggerContext) -> None:
+        following = self._next_after(time, window, ctx)
+        ctx.get_partitioned_state(FIRE_TIME).add(following)
+        self._register_timer(following, ctx)
+
+    def _next_after(self, time: int, window: Window, ctx: TriggerContext) -> int:
+        """Return when to fire after a time: an interval later, but at the end of the window at the latest."""
+        del ctx
+        return min(time + self.interval, window.max_timestamp())
 
 
 class ContinuousEventTimeTrigger(_Continuous):
@@ -50,7 +94,6 @@ class ContinuousEventTimeTrigger(_Continuous):
 
     event_time = True
     processing_time = False
-    reads_rows = False
 
     def on_element(
         self, element: Mapping[str, Any], timestamp: int, window: Window, ctx: TriggerContext
@@ -59,8 +102,7 @@ class ContinuousEventTimeTrigger(_Continuous):
         if window.max_timestamp() <= ctx.get_current_watermark():
             return TriggerResult.FIRE
         ctx.register_event_time_timer(window.max_timestamp())
-        if ctx.get_partitioned_state(FIRE_TIME).get() is None:
-            self._wait(truncated(timestamp, self.interval), window, ctx)
+        self._begin(timestamp, window, ctx)
         return TriggerResult.CONTINUE
 
     def on_elements(self, timestamps: Times, window: Window, ctx: TriggerContext) -> bool:
@@ -72,39 +114,22 @@ class ContinuousEventTimeTrigger(_Continuous):
 
     def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         """Fire at the multiple that it waits for, and at the end of the window."""
-        if time == window.max_timestamp():
-            return TriggerResult.FIRE
-        waiting = ctx.get_partitioned_state(FIRE_TIME)
-        if waiting.get() != time:
-            return TriggerResult.CONTINUE
-        waiting.clear()
-        self._wait(time, window, ctx)
-        return TriggerResult.FIRE
+        return self._at_timer(time, window, ctx)
 
     def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         """Go on."""
         return TriggerResult.CONTINUE
 
-    def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
-        """Wait for the earliest of the times that the windows waited for."""
-        ctx.merge_partitioned_state(FIRE_TIME)
-        waiting = ctx.get_partitioned_state(FIRE_TIME).get()
-        if waiting is not None:
-            ctx.register_event_time_timer(waiting)
+    def _register_timer(self, time: int, ctx: TriggerContext | OnMergeContext) -> None:
+        ctx.register_event_time_timer(time)
 
-    def clear(self, window: Window, ctx: TriggerContext) -> None:
-        """Stop waiting."""
-        waiting = ctx.get_partitioned_state(FIRE_TIME)
-        if waiting.get() is not None:
-            ctx.delete_event_time_timer(waiting.get())
-            waiting.clear()
+    def _delete_timer(self, time: int, ctx: TriggerContext) -> None:
+        ctx.delete_event_time_timer(time)
 
-    def _wait(self, time: int, window: Window, ctx: TriggerContext) -> None:
-        at_the_end = isinstance(window, GlobalWindow) and ctx.get_current_watermark() == MAX_TIME
+    def _next_after(self, time: int, window: Window, ctx: TriggerContext) -> int:
         # In Flink the global window fires at all multiples up to the end of time, which never ends.
-        following = MAX_TIME if at_the_end else self.next_after(time, window)
-        ctx.get_partitioned_state(FIRE_TIME).add(following)
-        ctx.register_event_time_timer(following)
+        at_the_end = isinstance(window, GlobalWindow) and ctx.get_current_watermark() == MAX_TIME
+        return MAX_TIME if at_the_end else super()._next_after(time, window, ctx)
 
 
 class ContinuousProcessingTimeTrigger(_Continuous):
@@ -112,14 +137,12 @@ class ContinuousProcessingTimeTrigger(_Continuous):
 
     event_time = False
     processing_time = True
-    reads_rows = False
 
     def on_element(
         self, element: Mapping[str, Any], timestamp: int, window: Window, ctx: TriggerContext
     ) -> TriggerResult:
         """Wait for the next multiple after the first row."""
-        if ctx.get_partitioned_state(FIRE_TIME).get() is None:
-            self._wait(truncated(ctx.get_current_processing_time(), self.interval), window, ctx)
+        self._begin(ctx.get_current_processing_time(), window, ctx)
         return TriggerResult.CONTINUE
 
     def on_elements(self, timestamps: Times, window: Window, ctx: TriggerContext) -> bool:
@@ -133,30 +156,10 @@ class ContinuousProcessingTimeTrigger(_Continuous):
 
     def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         """Fire at the multiple that it waits for, and at the end of the window."""
-        if time == window.max_timestamp():
-            return TriggerResult.FIRE
-        waiting = ctx.get_partitioned_state(FIRE_TIME)
-        if waiting.get() != time:
-            return TriggerResult.CONTINUE
-        waiting.clear()
-        self._wait(time, window, ctx)
-        return TriggerResult.FIRE
+        return self._at_timer(time, window, ctx)
 
-    def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
-        """Wait for the earliest of the times that the windows waited for."""
-        ctx.merge_partitioned_state(FIRE_TIME)
-        waiting = ctx.get_partitioned_state(FIRE_TIME).get()
-        if waiting is not None:
-            ctx.register_processing_time_timer(waiting)
+    def _register_timer(self, time: int, ctx: TriggerContext | OnMergeContext) -> None:
+        ctx.register_processing_time_timer(time)
 
-    def clear(self, window: Window, ctx: TriggerContext) -> None:
-        """Stop waiting."""
-        waiting = ctx.get_partitioned_state(FIRE_TIME)
-        if waiting.get() is not None:
-            ctx.delete_processing_time_timer(waiting.get())
-            waiting.clear()
-
-    def _wait(self, time: int, window: Window, ctx: TriggerContext) -> None:
-        following = self.next_after(time, window)
-        ctx.get_partitioned_state(FIRE_TIME).add(following)
-        ctx.register_processing_time_timer(following)
+    def _delete_timer(self, time: int, ctx: TriggerContext) -> None:
+        ctx.delete_processing_time_timer(time)

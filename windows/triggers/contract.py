@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Protocol
 
+from tidegate.errors import OptionError
 from tidegate.windows.rows import RowsReader, Times
 from tidegate.windows.state.descriptors import MergingStateDescriptor, StateDescriptor
 from tidegate.windows.window import Window
@@ -113,7 +114,7 @@ class Trigger(RowsReader, ABC):
 
     def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
         """Merge the state of windows that became this window, and register its timers."""
-        raise NotImplementedError(f"{type(self).__name__} can merge, so it needs on_merge.")
+        raise OptionError(f"{type(self).__name__} can merge, so it needs on_merge.")
 
     @abstractmethod
     def clear(self, window: Window, ctx: TriggerContext) -> None:

@@ -1,4 +1,4 @@
-"""Files of bad records: where they are, what is in them, and that whoever repeats them writes the same."""
+"""Files of bad records: their places, their contents, and that a repeated task writes the same."""
 
 from __future__ import annotations
 
