@@ -82,16 +82,21 @@ def bounds(start, end):
     return (None, None) if start is None else (start * 1000, end * 1000)
 
 
+def take(harness, arrived, watermark):
+    """Hand one batch to the pure operator, which then holds what that made of it."""
+    harness.panes.clear()
+    harness.late.clear()
+    harness.watermark(watermark)
+    for key, time, number in arrived:
+        harness.element(key, {"n": number}, time)
+
+
 @pytest.mark.parametrize("name", WINDOWS)
 @given(steps=batches)
 def test_rows_of_each_window_are_those_of_the_pure_operator(name, steps):
     spark, harness = FakeSpark(operator_of(name, Process(Numbers())), late="late"), harness_of(name)
     for arrived, watermark in history(steps):
-        harness.panes.clear()
-        harness.late.clear()
-        harness.watermark(watermark)
-        for key, time, number in arrived:
-            harness.element(key, {"n": number}, time)
+        take(harness, arrived, watermark)
         results = spark.batch(arrived, watermark)
         found = [r for r in results if r[OUTPUT] == RESULTS]
         assert sorted((r["key"], (r["window_start"], r["window_end"]), r["numbers"]) for r in found) == sorted(
@@ -112,11 +117,7 @@ SQL = SqlAggregates(rows="count(*)", n="sum(n)", least="min(n)", greatest="max(n
 def test_aggregates_of_each_window_are_those_of_its_rows(name, steps):
     spark, harness = FakeSpark(operator_of(name, Aggregate(SQL)), late="late"), harness_of(name)
     for arrived, watermark in history(steps):
-        harness.panes.clear()
-        harness.late.clear()
-        harness.watermark(watermark)
-        for key, time, number in arrived:
-            harness.element(key, {"n": number}, time)
+        take(harness, arrived, watermark)
         results = spark.batch(arrived, watermark)
         found = [
             (r["key"], (r["window_start"], r["window_end"]), r["rows"], r["n"], r["least"], r["greatest"], r["mean"])
