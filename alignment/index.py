@@ -33,9 +33,9 @@ class SupportsPeek(Protocol):
     def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
         """Return for each split the greatest event time in ms among the records before its end.
 
-        Called for splits that are read to their end.  May be too small, which holds the watermark and
-        the other splits back, but never too great: a record at or after the end must not count.  None: the split holds
-            no record before it.  A split may be left out: peeks then search its last record before the end.
+        Called for splits that are read to their end.  A time may be too small, which holds the watermark and the other
+        splits back.  It is never too great: a record at or after the end must not count.  None is for a split that
+        holds no record before its end.  A split may be left out: peeks then search its last record before the end.
         """
 
 
@@ -145,7 +145,7 @@ class TimeIndex:
         rest: after that record there may be others, and holes.
         """
         last: dict[SplitId, Head] = {}
-        # For each split, a position after which its end is preceded by no record.
+        # For each split, a position from which on there is no record before its end.
         unseen = {split: extent.end for split, extent in extents.items()}
         stride = 1
         while missing := {

@@ -111,7 +111,7 @@ class GroupFolder:
                 self._folder.write(self._me.id, note)
 
     def wait(self, held_by: str) -> bool:
-        """Wait for the member that holds this one; False: plan again without a wait."""
+        """Wait for the member that holds this one.  True: plan again; False: patience is over, so the plan stands."""
         return self._patience.wait(lambda: [note for note in self._others() if note[0].id == held_by])
 
     def name_of(self, member: str) -> str:

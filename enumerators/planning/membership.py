@@ -46,7 +46,7 @@ class Membership:
         return planned.held_by if paused and planned.held_by not in planned.splits else None
 
     def wait(self, held_by: str) -> bool:
-        """Wait for the member that holds us; False: plan again without a wait."""
+        """Wait for the member that holds us.  True: plan again; False: patience is over, so the plan stands."""
         return self._group is not None and self._group.wait(held_by)
 
     def name_of(self, planned: Plan) -> str | None:

@@ -32,7 +32,7 @@ class Asked:
     """A request to read chunks again.
 
     request: its name.
-    chunk: the chunks, as one manifest.
+    chunks: as one manifest.
     waiting: chunks that were left out, because the query has yet to read them.
     """
 

@@ -141,7 +141,7 @@ class ObjectDiscovery:
                 left_out += [obj for obj in overwritten if self.left_out.add(obj, "overwritten", now_ms)]
         if left_out:
             _LOG.warning(
-                "%d objects were overwritten after they were found, such as %r; they are left out, for "
+                "%d objects were overwritten after they were found, such as %r; they are left out, because "
                 "allowOverwrites is false",
                 len(left_out),
                 left_out[0].key,
