@@ -84,8 +84,7 @@ class BackfillArguments(ABC):
     def run_extent(self, noted: Noted) -> RunExtent | None:
         """Return the extent of a run that starts now; None: only reading tells.
 
-        Raises what ``tidegate.jobs.run_extent.run_extent`` raises, and OptionError for a source that is another one than
-        that which the notes are of.
+        Raises what ``tidegate.jobs.run_extent.run_extent`` raises, and OptionError if the notes are of another source.
         """
 
     def stretches(self, batch: SourceBatch, splits: Collection[SplitId]) -> dict[SplitId, Stretch]:
