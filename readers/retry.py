@@ -11,7 +11,7 @@ from tidegate.errors import ConnectorError, DeadlineError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Deadline", "TransientError"]
+__all__ = ["FIRST_PAUSE_S", "LONGEST_PAUSE_S", "Deadline", "TransientError"]
 
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
@@ -26,6 +26,7 @@ class Deadline:
 
     operation: completes the sentence "cannot ..." and names the servers.
     seconds: how long the operation may take, from now on; a function is called before each attempt.
+    pauses_s: seconds before the second attempt, and the most before a later one.
 
     Only errors that a retry may heal belong here.  The error at the end names the first cause, and the last one that
     differs.  An attempt that the deadline cut short adds no cause.
@@ -36,6 +37,7 @@ class Deadline:
         operation: str,
         seconds: float | Callable[[], float],
         *,
+        pauses_s: tuple[float, float] = (FIRST_PAUSE_S, LONGEST_PAUSE_S),
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -44,7 +46,7 @@ class Deadline:
         self._clock = clock
         self._sleep = sleep
         self._started = clock()
-        self._pause_s = FIRST_PAUSE_S
+        self._pause_s, self._longest_pause_s = pauses_s
         self._causes: list[str] = []
 
     @property
@@ -76,4 +78,4 @@ class Deadline:
             raise DeadlineError(f"cannot {self.operation} within {self._seconds:g} s: {why}") from None
         jitter = random.uniform(0.8, 1.2)  # noqa: S311 - nothing secret
         self._sleep(min(self._pause_s * jitter, self.remaining_s))
-        self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
+        self._pause_s = min(self._pause_s * 2, self._longest_pause_s)

@@ -181,6 +181,7 @@ def coordinator_of(
             hold_beyond_ms=source.event_time_policy.hold_beyond_ms,
             discovery_interval_s=source.discovery_interval.total_seconds(),
             min_tasks=source.min_partitions,
+            max_positions_per_task=source.max_positions_per_task,
             max_trigger_delay_s=source.max_trigger_delay.total_seconds(),
             options_digest=f"{crc32(repr(source).encode()):08x}",  # of the fields that repr() shows, so without secrets
         ),

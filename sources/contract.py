@@ -203,6 +203,11 @@ class Source(BaseModel, ABC):
         return 0
 
     @property
+    def max_positions_per_task(self) -> int | None:
+        """The most positions that one task may cover; None: any number."""
+        return None
+
+    @property
     def reads(self) -> str:
         """The topics, the path or the like that is read, for people: ``tidegate watch`` shows it.  Holds no secret."""
         return self.connector

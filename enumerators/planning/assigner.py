@@ -7,7 +7,7 @@ Only a watermark generator may need its rows in one piece.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 from tidegate.alignment.budget import CostOf, split_rows
@@ -29,6 +29,7 @@ def assign(
     cost: CostOf = split_rows,
     *,
     divisible: bool = True,
+    max_positions: int | None = None,
 ) -> list[tuple[SplitRange, ...]]:
     """Return the ranges of tasks that take about the same effort and cover ``ranges`` exactly.
 
@@ -36,6 +37,7 @@ def assign(
         a large one several.
     min_tasks: the least number of tasks, as far as the positions can be divided (Spark: ``minPartitions``).
     divisible: whether a range may be cut.
+    max_positions: the most positions of a task, if ranges may be cut (Spark: ``maxRecordsPerPartition``).
     """
 
     def effort(piece: SplitRange) -> int:
@@ -47,6 +49,8 @@ def assign(
         return []
     total = sum(map(effort, ranges))
     wanted = max(min(cores, -(-total // _SMALL_TASK)), min(cores * _WAVES, -(-total // _LARGE_TASK)), min_tasks or 1)
+    if max_positions is not None:
+        wanted = max(wanted, -(-positions // max_positions))
     wanted = min(wanted, positions)
     tasks: list[list[SplitRange]] = [[]]
     # Each task ends as near as possible to the point where the running effort passes the next multiple of total /
@@ -63,7 +67,26 @@ def assign(
             rest = replace(rest, start=taken.end)
             if rest.start < rest.end or passed >= len(tasks) * total // wanted:
                 tasks.append([])
-    return [tuple(task) for task in tasks if task]
+    if max_positions is None or not divisible:
+        return [tuple(task) for task in tasks if task]
+    return [piece for task in tasks for piece in _cut(task, max_positions)]
+
+
+def _cut(task: Sequence[SplitRange], max_positions: int) -> Iterator[tuple[SplitRange, ...]]:
+    """Yield tasks of equal size, as few as have at most so many positions."""
+    positions = sum(r.end - r.start for r in task)
+    pieces = -(-positions // max_positions)
+    ranges, passed = list(task), 0
+    for number in range(1, pieces + 1):
+        piece: list[SplitRange] = []
+        while ranges and passed < number * positions // pieces:
+            rest = ranges.pop(0)
+            end = min(rest.end, rest.start + number * positions // pieces - passed)
+            piece.append(replace(rest, end=end))
+            passed += end - rest.start
+            if end < rest.end:
+                ranges.insert(0, replace(rest, start=end))
+        yield tuple(piece)
 
 
 def _nearest(rest: SplitRange, due: int, effort: Callable[[SplitRange], int]) -> SplitRange:

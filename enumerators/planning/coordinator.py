@@ -56,6 +56,7 @@ class CoordinatorSettings:
     hold_beyond_ms: int | None = None
     discovery_interval_s: float = 30.0
     min_tasks: int | None = None
+    max_positions_per_task: int | None = None
     max_trigger_delay_s: float = 900.0
     options_digest: str = ""
 
@@ -294,6 +295,7 @@ class SourceCoordinator:
             self._settings.min_tasks,
             cost_of_rows(enumerator),
             divisible=supplier is None or supplier().is_divisible,
+            max_positions=self._settings.max_positions_per_task,
         )
         return [self._task(task, enumerator) for task in tasks]
 

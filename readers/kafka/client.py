@@ -354,7 +354,7 @@ class KafkaClient:
     def reading(self, partition: TopicPartition, end: int) -> Deadline:
         """Return the deadline of a broker for records that it should have."""
         operation = f"read {partition.split_id} up to {end} from Kafka at {self.config.bootstrap_servers}"
-        return Deadline(operation, self.config.deadline_s)
+        return Deadline(operation, self.config.deadline_s, pauses_s=self.config.retry_pauses_s)
 
     def close(self) -> None:
         """Close all connections; may be called again, and so may the other methods."""

@@ -59,7 +59,8 @@ class KafkaCluster:
     def deadline(self, purpose: str, seconds: float | None = None) -> Deadline:
         """Return the time for one operation, from now on."""
         operation = f"reach Kafka at {self._config.bootstrap_servers} to {purpose}"
-        return Deadline(operation, self._config.deadline_s if seconds is None else seconds)
+        limit_s = self._config.deadline_s if seconds is None else seconds
+        return Deadline(operation, limit_s, pauses_s=self._config.retry_pauses_s)
 
     def request_timeout_s(self, deadline: Deadline) -> float:
         """Return how long one request may take."""

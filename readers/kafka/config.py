@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from tidegate.alignment.splits import SplitId
 from tidegate.errors import OptionError
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES
+from tidegate.readers.retry import FIRST_PAUSE_S, LONGEST_PAUSE_S
 
 __all__ = ["IsolationLevel", "KafkaConnectionConfig", "TopicPartition"]
 
@@ -53,6 +54,7 @@ class KafkaConnectionConfig:
     max_partition_fetch_bytes: the same limit for each partition in the response.
     fetch_max_wait_ms: how long the broker may hold a fetch back while it has nothing to send.
     deadline_s: seconds for one operation, retries included, while brokers are away.
+    retry_pauses_s: seconds before the first retry, and the most before a later one; the pause doubles each time.
     """
 
     bootstrap_servers: str
@@ -64,3 +66,4 @@ class KafkaConnectionConfig:
     max_partition_fetch_bytes: int = 4 << 20
     fetch_max_wait_ms: int = 500
     deadline_s: float = 60
+    retry_pauses_s: tuple[float, float] = (FIRST_PAUSE_S, LONGEST_PAUSE_S)

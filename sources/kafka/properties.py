@@ -13,7 +13,9 @@ from tidegate.readers.decompression import parse_most_bytes
 from tidegate.readers.kafka.config import KafkaConnectionConfig
 from tidegate.readers.kafka.wire.frames import LARGEST_FRAME
 
-__all__ = ["connection_config"]
+__all__ = ["NO_GROUP", "connection_config"]
+
+NO_GROUP = "positions are in Spark's checkpoint, and no consumer group reads"
 
 _LARGEST_PORT = 65_535
 _LISTENER = re.compile("^[A-Z0-9_]+://")  # as brokers advertise it; a URL such as http://broker:9092 is no server

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -9,7 +10,7 @@ from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import pyarrow as pa
-from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt, PositiveInt, model_validator
 from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
@@ -25,7 +26,7 @@ from tidegate.readers.event_time.assigners import TimestampAssigner, TimeUnit, a
 from tidegate.readers.event_time.punctuated import marks_of, punctuated_by
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.client import LATEST
-from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.schema import arrow_schema
 from tidegate.sources.contract import Source
@@ -38,13 +39,13 @@ from tidegate.sources.kafka.positions import (
     names_point,
     offsets_spec,
 )
-from tidegate.sources.kafka.properties import connection_config
+from tidegate.sources.kafka.properties import NO_GROUP, connection_config
 from tidegate.sources.options import option_names
 
 __all__ = ["KafkaSource"]
 
+_LOG = logging.getLogger("tidegate.planner")
 _PREFIX = "kafka."
-_TRIED_AGAIN = "set kafka.default.api.timeout.ms, the time in which a request is repeated"
 _SUBSCRIBE = "set subscribe, subscribePattern or assign"
 
 
@@ -59,6 +60,10 @@ def _event_time(value: Any) -> Any:
 def _watermark_from(value: str) -> str:
     marks_of(value)
     return value
+
+
+def _lower(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
 
 
 EventTimeOption: TypeAlias = Annotated[str | Callable[..., Any], BeforeValidator(_event_time)]
@@ -79,11 +84,12 @@ class KafkaSource(Source):
     starting_offsets: ``earliest``, ``latest``, or an offset for every partition (-2 earliest, -1 latest).  Default:
         ``latest`` for streams, ``earliest`` for batch.  Only for new queries; partitions that appear later are read
         from their earliest offset.
-    starting_timestamp: begin at the first record at or after this time, in ms or as a datetime.
-    starting_offsets_by_timestamp: the same, per partition.
+    starting_offsets_by_timestamp: begin at the first record at or after a time, per partition; comes before
+        ``starting_offsets``, as in Spark.
+    starting_timestamp: the same for all partitions, in ms or as a datetime; comes before the other two.
     starting_offsets_by_timestamp_strategy: the meaning of a starting time past the last record.
-    ending_offsets, ending_timestamp, ending_offsets_by_timestamp: the ends, exclusive; resolved once per run.  A stream
-        without them never ends.
+    ending_offsets, ending_timestamp, ending_offsets_by_timestamp: the ends, exclusive; resolved once per run.  One
+        comes before the other as those of the starts do.  A stream without them never ends.
     event_time: the origin of event times: ``timestamp``, the record's own; ``header:NAME``;
         ``json:/pointer/into/value`` (RFC 6901); or, in Python, any function from a RecordBatch with these columns to an
         int64 array of milliseconds.
@@ -94,9 +100,16 @@ class KafkaSource(Source):
     max_offsets_per_trigger: the most offsets that one batch covers.
     max_bytes_per_trigger: about the most bytes, as stored in Kafka, by the mean size of a record.
     min_offsets_per_trigger: put a batch off until there are so many offsets, for ``max_trigger_delay`` at most.
+    max_records_per_partition: the most offsets of one Spark task.
     include_headers: add the column ``headers``.
     include_event_time: add the columns ``event_time``, the time that planning used, null if it left the row out; and
         ``event_time_fault``: ``bad`` or ``future`` if the row's own time was, else null.
+    poll_timeout_ms: how long a task tries to read from the brokers, retries included; default: the property
+        ``default.api.timeout.ms``.
+    fetch_offset_num_retries: how many times the planner repeats a question that has not been answered within
+        ``default.api.timeout.ms``.
+    fetch_offset_retry_interval_ms: the pause before the planner asks again; default: a growing one.
+    group_id_prefix: taken for jobs that set it, and without effect: no consumer group reads.
     """
 
     connector: ClassVar[str] = "kafka"
@@ -104,11 +117,6 @@ class KafkaSource(Source):
         "topic": _SUBSCRIBE,
         "topics": _SUBSCRIBE,
         "path": f"{_SUBSCRIBE}, and load without a path",
-        "groupidprefix": "positions are in Spark's checkpoint, and there is no consumer group",
-        "kafkaconsumer.polltimeoutms": _TRIED_AGAIN,
-        "fetchoffset.numretries": _TRIED_AGAIN,
-        "fetchoffset.retryintervalms": _TRIED_AGAIN,
-        "maxrecordsperpartition": "set minPartitions for more tasks, or maxOffsetsPerTrigger for smaller batches",
     }
 
     bootstrap_servers: Annotated[str, Field(min_length=1, serialization_alias="kafka.bootstrap.servers")]
@@ -119,7 +127,7 @@ class KafkaSource(Source):
     starting_offsets: Offsets | None = None
     starting_timestamp: Timestamp | None = None
     starting_offsets_by_timestamp: Timestamps | None = None
-    starting_offsets_by_timestamp_strategy: Literal["error", "latest"] = "error"
+    starting_offsets_by_timestamp_strategy: Annotated[Literal["error", "latest"], BeforeValidator(_lower)] = "error"
     ending_offsets: Offsets | None = None
     ending_timestamp: Timestamp | None = None
     ending_offsets_by_timestamp: Timestamps | None = None
@@ -129,8 +137,17 @@ class KafkaSource(Source):
     max_offsets_per_trigger: PositiveInt | None = None
     max_bytes_per_trigger: PositiveInt | None = None
     min_offsets_per_trigger: PositiveInt | None = None
+    max_records_per_partition: PositiveInt | None = None
     include_headers: bool = False
     include_event_time: bool = False
+    poll_timeout_ms: Annotated[PositiveInt | None, Field(serialization_alias="kafkaConsumer.pollTimeoutMs")] = None
+    fetch_offset_num_retries: Annotated[NonNegativeInt | None, Field(serialization_alias="fetchOffset.numRetries")] = (
+        None
+    )
+    fetch_offset_retry_interval_ms: Annotated[
+        NonNegativeInt | None, Field(serialization_alias="fetchOffset.retryIntervalMs")
+    ] = None
+    group_id_prefix: str | None = None
 
     @classmethod
     def fields_from_options(cls, options: dict[str, str]) -> dict[str, Any]:
@@ -145,9 +162,7 @@ class KafkaSource(Source):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        self._only_one("subscribe", "subscribe_pattern", "assign", required=True)
-        self._only_one("starting_offsets", "starting_timestamp", "starting_offsets_by_timestamp")
-        self._only_one("ending_offsets", "ending_timestamp", "ending_offsets_by_timestamp")
+        self._check_subscription()
         if self.subscribe_pattern is not None:
             try:
                 re.compile(self.subscribe_pattern)
@@ -160,7 +175,7 @@ class KafkaSource(Source):
                 f"minOffsetsPerTrigger is {self.min_offsets_per_trigger}, more than maxOffsetsPerTrigger, "
                 f"which is {self.max_offsets_per_trigger}"
             )
-        if names_point(self.ending_offsets, "earliest"):
+        if self._decides("ending_offsets") and names_point(self.ending_offsets, "earliest"):
             raise ValueError("endingOffsets says earliest (-2), before any record; allowed are latest and offsets")
         if self.event_time_unit is not None and (self.event_time == "timestamp" or callable(self.event_time)):
             raise ValueError(
@@ -180,13 +195,33 @@ class KafkaSource(Source):
         if self.watermark_from.startswith("header:") and not self.include_headers:
             raise ValueError(f"watermarkFrom is {self.watermark_from!r}, which needs includeHeaders")
 
-    def _only_one(self, *fields: str, required: bool = False) -> None:
+    def _check_subscription(self) -> None:
         names = option_names(type(self))
+        fields = ("subscribe", "subscribe_pattern", "assign")
         set_options = [names[field] for field in fields if getattr(self, field) is not None]
         if len(set_options) > 1:
             raise ValueError(f"the options {' and '.join(set_options)} exclude each other; set one of them")
-        if required and not set_options:
+        if not set_options:
             raise ValueError(f"one of the options {', '.join(names[field] for field in fields)} must be set")
+
+    def _decides(self, field: str) -> bool:
+        """Tell whether a start or an end is set, and none is set that comes before it."""
+        which, _, _ = field.partition("_")
+        fields = [f"{which}_{kind}" for kind in ("timestamp", "offsets_by_timestamp", "offsets")]
+        return field == next((name for name in fields if getattr(self, name) is not None), None)
+
+    @property
+    def without_effect(self) -> list[str]:
+        """The options that are set and change nothing, each with the reason."""
+        names = option_names(type(self))
+        reasons: list[str] = []
+        if self.group_id_prefix is not None:
+            reasons.append(f"groupIdPrefix ({NO_GROUP})")
+        for which in ("starting", "ending"):
+            fields = [f"{which}_{kind}" for kind in ("timestamp", "offsets_by_timestamp", "offsets")]
+            set_fields = [field for field in fields if getattr(self, field) is not None]
+            reasons += [f"{names[field]} ({names[set_fields[0]]} comes before it)" for field in set_fields[1:]]
+        return reasons
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -204,6 +239,11 @@ class KafkaSource(Source):
         return self.min_offsets_per_trigger or 0
 
     @property
+    def max_positions_per_task(self) -> int | None:
+        """At most ``max_records_per_partition`` offsets."""
+        return self.max_records_per_partition
+
+    @property
     def reads(self) -> str:
         """The topics, or the first few of many, and the servers."""
         topics = self.subscribe_pattern or first_names(self.subscribe or self.assign or ())
@@ -211,7 +251,7 @@ class KafkaSource(Source):
 
     def as_batch(self) -> Self:
         """Begin at the earliest offsets by default, as Spark's own batch source does."""
-        if names_point(self.starting_offsets, "latest"):
+        if self._decides("starting_offsets") and names_point(self.starting_offsets, "latest"):
             raise OptionError(
                 "startingOffsets says latest (-1), from where a batch query would read nothing; set earliest or offsets"
             )
@@ -239,9 +279,11 @@ class KafkaSource(Source):
         starting = offsets_spec(
             "starting", self.starting_offsets, self.starting_timestamp, self.starting_offsets_by_timestamp
         )
+        if unused := self.without_effect:
+            _LOG.warning("these options have no effect: %s", ", ".join(unused))
         kind = KafkaTimestampEnumerator if self.event_times.by_record_timestamp else KafkaEnumerator
         return kind(
-            connection_config(self.bootstrap_servers, self.kafka),
+            self._planner_config(),
             self._subscription(),
             replace(
                 starting or OffsetsSpec("startingOffsets", LATEST),
@@ -255,13 +297,25 @@ class KafkaSource(Source):
 
     def reader(self, state: Json | None) -> SplitReader:
         """Read record batches straight into Arrow."""
+        config = connection_config(self.bootstrap_servers, self.kafka)
+        if self.poll_timeout_ms is not None:
+            config = replace(config, deadline_s=self.poll_timeout_ms / 1000)
         return KafkaSplitReader(
-            connection_config(self.bootstrap_servers, self.kafka),
+            config,
             include_headers=self.include_headers,
             fail_on_data_loss=self.fail_on_data_loss,
             event_times=KafkaSnapshot.from_json(state).with_detected_unit(self.event_times),
             include_event_time=self.include_event_time,
         )
+
+    def _planner_config(self) -> KafkaConnectionConfig:
+        config = connection_config(self.bootstrap_servers, self.kafka)
+        if self.fetch_offset_num_retries is not None:
+            config = replace(config, deadline_s=config.deadline_s * (1 + self.fetch_offset_num_retries))
+        if self.fetch_offset_retry_interval_ms is not None:
+            pause_s = max(1, self.fetch_offset_retry_interval_ms) / 1000  # a busy loop helps nobody
+            config = replace(config, retry_pauses_s=(pause_s, pause_s))
+        return config
 
     @property
     def event_times(self) -> RecordTimes:

@@ -78,3 +78,25 @@ def test_every_position_is_in_one_task_whatever_positions_cost(sizes, cores, min
 
 def test_nothing_gives_no_task():
     assert assign([], cores=4, min_tasks=3) == []
+
+
+@given(lengths, cores, min_tasks, st.integers(1, 300_000), st.integers(1, 500))
+def test_no_task_has_more_positions_than_are_allowed_whatever_they_cost(lengths, cores, min_tasks, most, dearest):
+    def cost(ranges):
+        rows = sum(r.end - r.start for r in ranges.values())
+        return Cost(rows, rows * 100 * (dearest if "s0" in ranges else 1))
+
+    most = max(most, sum(lengths) // 1000)
+    ranges = ranges_of(lengths)
+    tasks = assign(ranges, cores, min_tasks, cost, max_positions=most)
+    assert all(0 < size <= most for size in lengths_of(tasks))
+    assert len(tasks) >= min(min_tasks or 1, sum(lengths))
+    numbers = {r.split_id: r.start for r in ranges}
+    for piece in (piece for task in tasks for piece in task):
+        assert piece.start == numbers[piece.split_id]
+        numbers[piece.split_id] = piece.end
+    assert numbers == {r.split_id: r.end for r in ranges}
+
+
+def test_rows_that_must_stay_in_one_piece_stay_so_though_fewer_are_allowed_in_a_task():
+    assert lengths_of(assign(ranges_of([100]), 2, divisible=False, max_positions=10)) == [100]
