@@ -29,6 +29,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 import tidegate
 from benchmarks.peers import BUILT_IN, TIDEGATE, alternate, built_in_jars, session, spread
+from benchmarks.processes import Seconds, counting_cpu, medians
 from tidegate.servers import KafkaServer, write_history
 
 CODECS = ("none", "lz4", "zstd")
@@ -155,19 +156,20 @@ def by_turns(runs: Mapping[str, Callable[[], list[float]]], rounds: int) -> dict
     return taken
 
 
-def measured(spark: SparkSession, servers: str, topic: str, arguments: argparse.Namespace) -> dict[str, list[float]]:
-    """Return the seconds of what the mode measures, for both sources."""
+def measured(
+    spark: SparkSession, servers: str, topic: str, arguments: argparse.Namespace, spent: Mapping[str, list[Seconds]]
+) -> dict[str, list[float]]:
+    """Return the seconds of what the mode measures, for both sources, and note the CPU seconds of each run."""
     options = {"kafka.bootstrap.servers": servers, "subscribe": topic}
     if arguments.headers:
         options["includeHeaders"] = "true"
-    sources = (BUILT_IN, TIDEGATE)
+    modes = {live_stream: arguments.live, steady_stream: arguments.steady, available_now: arguments.stream}
+    reading = next((mode for mode, is_wanted in modes.items() if is_wanted), batch_read)
+    runs = {source: counting_cpu(reading(spark, source, options), spent[source]) for source in (BUILT_IN, TIDEGATE)}
     if arguments.live:
         with trickle(servers, topic, arguments.partitions):
-            return by_turns({s: live_stream(spark, s, options) for s in sources}, arguments.rounds)
-    if arguments.steady:
-        return by_turns({s: steady_stream(spark, s, options) for s in sources}, arguments.rounds)
-    reading = available_now if arguments.stream else batch_read
-    return alternate({s: reading(spark, s, options) for s in sources}, arguments.rounds)
+            return by_turns(runs, arguments.rounds)
+    return by_turns(runs, arguments.rounds) if arguments.steady else alternate(runs, arguments.rounds)
 
 
 def main() -> None:
@@ -198,10 +200,12 @@ def main() -> None:
             kafka.create_topic(topic, arguments.partitions)
             if not arguments.live:
                 fill(kafka.bootstrap_servers, topic, arguments, codec)
-            taken = measured(spark, kafka.bootstrap_servers, topic, arguments)
+            spent: dict[str, list[Seconds]] = {BUILT_IN: [], TIDEGATE: []}
+            taken = measured(spark, kafka.bootstrap_servers, topic, arguments, spent)
             ratio = statistics.median(taken[BUILT_IN]) / statistics.median(taken[TIDEGATE])
             print(
-                f"{codec:7} built-in {spread(taken[BUILT_IN])}   tidegate {spread(taken[TIDEGATE])}   {ratio:.2f}x",
+                f"{codec:7} built-in {spread(taken[BUILT_IN])}   tidegate {spread(taken[TIDEGATE])}   {ratio:.2f}x\n"
+                f"        CPU seconds a run: built-in {medians(spent[BUILT_IN])}; tidegate {medians(spent[TIDEGATE])}",
                 flush=True,
             )
         spark.stop()
