@@ -2,6 +2,7 @@
 
 import ast
 from collections import Counter
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -17,27 +18,38 @@ CONNECTORS = {"kafka", "s3"}
 FORMATS = {"avro", "binary", "csv", "json", "orc", "parquet", "text"}
 MOST_MODULES = 20
 
+BLOCKS = {"body", "orelse", "finalbody", "handlers", "cases"}  # where a statement holds others, of which some import
+
 
 def imported(path, *, for_types=True):
     """Return the dotted names of all modules that a file imports, wherever in it.
 
     for_types: also what only a checker of types imports.
     """
-    names = []
-    for node in nodes(ast.parse(path.read_text()), for_types):
+    always, only_for_types = imported_by(path.read_text())
+    return [*always, *only_for_types] if for_types else always
+
+
+@cache
+def imported_by(text):
+    """Return what a module imports when it runs, and what it imports for a checker of types only."""
+    names = ([], [])
+    left = [(ast.parse(text), False)]
+    while left:
+        node, for_types = left.pop()
         if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
+            names[for_types].extend(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert not node.level, f"{path} has a relative import"
-            names += [f"{node.module}.{alias.name}" for alias in node.names]
+            assert not node.level, f"a relative import: {ast.unparse(node)}"
+            names[for_types].extend(f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.stmt):
+            asked = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+            for name, block in ast.iter_fields(node):
+                if name in BLOCKS:
+                    left += [(child, for_types or (asked and name == "body")) for child in block]
+        elif isinstance(node, (ast.Module, ast.ExceptHandler, ast.match_case)):
+            left += [(child, for_types) for child in node.body]
     return names
-
-
-def nodes(tree, for_types):
-    yield tree
-    for child in ast.iter_child_nodes(tree):
-        if for_types or not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
-            yield from nodes(child, for_types)
 
 
 def violations(root):

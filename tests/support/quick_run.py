@@ -41,10 +41,13 @@ class QuickRun:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Let tests that say how many examples they try do with fewer: the first ones, which are the same each time."""
-        for test in {item.function for item in items if isinstance(item, pytest.Function)}:
-            own = getattr(test, SETTINGS, None)
-            if own is not None:
-                setattr(test, SETTINGS, settings(own, max_examples=max(1, own.max_examples // SHARE)))
+        functions = [item for item in items if isinstance(item, pytest.Function)]
+        machines = {item.cls for item in functions if item.cls is not None}
+        for tests, name in [({item.function for item in functions}, SETTINGS), (machines, "settings")]:
+            for test in tests:
+                own = getattr(test, name, None)
+                if isinstance(own, settings):
+                    setattr(test, name, settings(own, max_examples=max(1, own.max_examples // SHARE)))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from tidegate.conformance.harness import HarnessFactory
 from tidegate.conformance.lab.planning import OpenRun, open_coordinator
@@ -28,16 +29,25 @@ class Mutant:
 
 
 def sinful(*, enumerator=MemoryEnumerator, reader=MemoryReader, source=MemorySource, harness=MemoryHarness):
-    """Return a harness of the reference connector with parts of another class in it."""
+    """Return a harness of the reference connector with parts of another class in it.
 
-    class SinfulSource(source):
-        def enumerator(self, state):
-            return super().enumerator(state) if enumerator is MemoryEnumerator else enumerator(self, state)
+    The class of its source is made when it is needed, for pydantic takes its time for each.
+    """
 
-        def reader(self, state):
-            return super().reader(state) if reader is MemoryReader else reader(self)
+    @cache
+    def sinful_source():
+        class SinfulSource(source):
+            def enumerator(self, state):
+                return super().enumerator(state) if enumerator is MemoryEnumerator else enumerator(self, state)
+
+            def reader(self, state):
+                return super().reader(state) if reader is MemoryReader else reader(self)
+
+        return SinfulSource
 
     class SinfulHarness(harness):
-        source_class = SinfulSource
+        @property
+        def source_class(self):
+            return sinful_source()
 
     return SinfulHarness
