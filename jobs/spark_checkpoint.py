@@ -4,7 +4,7 @@ DIR/offsets/17    the end of batch 17 for each source of the query, stored befor
 DIR/commits/17    there when the batch is written
 
 Spark keeps about the last hundred.  Each offset is a line, after a version and Spark's own notes; version 2 of the file
-puts the source's name and a colon before it.
+puts the source's name and a colon before it.  A ``-`` stands for a source without an offset.
 """
 
 from __future__ import annotations
@@ -12,13 +12,97 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from tidegate.enumerators.planning.offset import Offset
-from tidegate.enumerators.s3.state.folder import LedgerFolder
+from tidegate.enumerators.s3.state.folder import LedgerFolder, open_folder
+from tidegate.readers.s3.config import S3ConnectionConfig
 
-__all__ = ["LoggedBatch", "SparkCheckpoint"]
+__all__ = ["BatchLogs", "LoggedBatch", "LoggedOffsets", "SourceOffset", "SparkCheckpoint", "open_checkpoint"]
 
 _HEADER_LINES = 2
+_WITH_NAMES = "v2"
+_NO_OFFSET = "-"
+
+
+def open_checkpoint(location: str, config: S3ConnectionConfig, *, option: str) -> LedgerFolder:
+    """Return the folder of a checkpoint, a path or ``s3://bucket/prefix``; it need not exist.
+
+    option: names the location in errors.
+
+    Raises OptionError for any other location.
+    """
+    return open_folder(location, config, option=option, noun="checkpoint")
+
+
+class SourceOffset(NamedTuple):
+    """The offset of one source after a batch.
+
+    name: with its colon, where the file has names; otherwise empty.
+    text: JSON as a rule; None: the source has no offset yet.
+    """
+
+    name: str
+    text: str | None
+
+    @property
+    def value(self) -> Any:
+        """The JSON; None: there is none, or the offset is something else."""
+        try:
+            return None if self.text is None else json.loads(self.text)
+        except ValueError:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedOffsets:
+    """A file of ``offsets/``.
+
+    header: its version and Spark's own notes, as lines.
+    sources: in the order of the query's sources.
+    """
+
+    header: tuple[str, ...]
+    sources: tuple[SourceOffset, ...]
+
+    @classmethod
+    def parse(cls, data: bytes) -> LoggedOffsets:
+        """Read a file."""
+        lines = data.decode(errors="replace").split("\n")
+        header, rest = tuple(lines[:_HEADER_LINES]), lines[_HEADER_LINES:]
+        sources = []
+        for line in filter(None, rest):
+            name, colon, text = line.partition(":") if header[0] == _WITH_NAMES else ("", "", line)
+            sources.append(SourceOffset(name + colon, None if text == _NO_OFFSET else text))
+        return cls(header, tuple(sources))
+
+    def to_bytes(self) -> bytes:
+        """Return the file as Spark writes it."""
+        lines = [offset.name + (_NO_OFFSET if offset.text is None else offset.text) for offset in self.sources]
+        return "\n".join([*self.header, *lines]).encode()
+
+
+class BatchLogs:
+    """The two logs of a checkpoint, whatever its sources are.
+
+    All methods raise ConnectorError if the folder cannot be read.
+    """
+
+    def __init__(self, folder: LedgerFolder) -> None:
+        self._offsets, self._commits = folder.within("offsets"), folder.within("commits")
+
+    def planned(self) -> list[int]:
+        """Return the numbers of the batches with offsets, in order."""
+        return sorted(_numbers(self._offsets))
+
+    def committed(self) -> set[int]:
+        """Return the numbers of the batches that are written."""
+        return _numbers(self._commits)
+
+    def offsets(self, number: int) -> LoggedOffsets | None:
+        """Return the offsets after a batch; None: Spark has deleted them."""
+        stored = self._offsets.read(str(number))
+        return None if stored is None else LoggedOffsets.parse(stored.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +129,13 @@ class SparkCheckpoint:
     """
 
     def __init__(self, folder: LedgerFolder, is_wanted: Callable[[Offset], bool]) -> None:
-        self._offsets, self._commits = folder.within("offsets"), folder.within("commits")
-        self._is_wanted = is_wanted
+        self._logs, self._is_wanted = BatchLogs(folder), is_wanted
 
     def batches(self) -> list[LoggedBatch]:
         """Return the batches that Spark still knows, in order."""
-        committed = _numbers(self._commits)
+        committed = self._logs.committed()
         batches = []
-        for number in sorted(_numbers(self._offsets)):
+        for number in self._logs.planned():
             end = self._end(number)
             if end is not None:
                 batches.append(LoggedBatch(number, end, number in committed))
@@ -60,29 +143,17 @@ class SparkCheckpoint:
 
     def last_committed(self) -> Offset | None:
         """Return the source's offset after the last batch that is written; None: there is none."""
-        number = max(_numbers(self._offsets) & _numbers(self._commits), default=None)
+        number = max({*self._logs.planned()} & self._logs.committed(), default=None)
         return None if number is None else self._end(number)
 
     def _end(self, number: int) -> Offset | None:
-        stored = self._offsets.read(str(number))
-        if stored is None:
-            return None
-        for line in stored.data.decode().splitlines()[_HEADER_LINES:]:
-            _, brace, rest = line.partition("{")
-            offset = _parsed(brace + rest)
-            if offset is not None and self._is_wanted(offset):
+        logged = self._logs.offsets(number)
+        for source in () if logged is None else logged.sources:
+            offset = Offset.recognized(source.value)
+            if offset is not None and offset.source and self._is_wanted(offset):
                 return offset
         return None
 
 
 def _numbers(folder: LedgerFolder) -> set[int]:
     return {int(name) for name in folder.files() if name.isdecimal()}
-
-
-def _parsed(text: str) -> Offset | None:
-    """Return an offset of tidegate; None: it is another source's, or the initial one."""
-    try:
-        offset = Offset.recognized(json.loads(text))
-    except ValueError:
-        return None
-    return offset if offset is not None and offset.source else None

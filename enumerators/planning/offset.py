@@ -36,6 +36,7 @@ from typing import Any, NamedTuple
 from tidegate.alignment.plan import Progress
 from tidegate.alignment.splits import Positions, SplitId
 from tidegate.enumerators.contract import Json
+from tidegate.enumerators.planning.built_in import built_in_offset
 from tidegate.errors import CheckpointError
 
 __all__ = ["INITIAL_OFFSET", "Hollow", "Offset"]
@@ -123,7 +124,7 @@ class Offset:
         """
         version = offset.get("v")
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-            raise CheckpointError(f"the checkpoint holds {_short(offset)}, which is not an offset of a tidegate source")
+            raise CheckpointError(_not_ours(offset))
         if version > _VERSION:
             raise CheckpointError(
                 f"the checkpoint was written by a newer tidegate (layout {version}, this one reads up to {_VERSION}); "
@@ -167,6 +168,13 @@ class Offset:
         if position is None:
             raise CheckpointError(f"the checkpoint reads split {split!r} without a start: an offset is broken")
         return position
+
+
+def _not_ours(offset: Mapping[str, Any]) -> str:
+    sentence = f"the checkpoint holds {_short(offset)}, which is not an offset of a tidegate source"
+    if built_in_offset(offset) is None:
+        return sentence
+    return f"{sentence}, but of Spark's built-in Kafka source; `tidegate migrate` makes a checkpoint that goes on there"
 
 
 def _positions(value: Any) -> dict[SplitId, int]:

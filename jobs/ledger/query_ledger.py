@@ -11,13 +11,12 @@ from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.process_identity import has_ended
 from tidegate.enumerators.s3.discovery.left_out import LEFT_OUT, LeftOut
 from tidegate.enumerators.s3.manifests.manifest import Manifest
-from tidegate.enumerators.s3.state.folder import open_folder
 from tidegate.enumerators.s3.state.ledger import Ledger, QueryFiles
 from tidegate.enumerators.s3.state.rereads import RereadRequests
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 from tidegate.errors import OptionError, did_you_mean
-from tidegate.jobs.spark_checkpoint import LoggedBatch, SparkCheckpoint
+from tidegate.jobs.spark_checkpoint import LoggedBatch, SparkCheckpoint, open_checkpoint
 from tidegate.sources.s3.source import S3Source
 
 __all__ = ["KeptQuery", "LeaseNote", "QueryLedger", "forget_query", "list_queries", "open_query_ledger"]
@@ -132,9 +131,7 @@ def open_query_ledger(source: S3Source, checkpoint: str | None) -> QueryLedger:
     lease = _lease(whole)
     batches = None
     if checkpoint is not None:
-        if "://" in checkpoint and checkpoint.partition("://")[0].lower() not in {"s3", "s3a", "file"}:
-            raise OptionError(f"--checkpoint is {checkpoint!r}; it has to be a path, or s3://bucket/prefix")
-        folder = open_folder(checkpoint, source.connection)
+        folder = open_checkpoint(checkpoint, source.connection, option="--checkpoint")
         batches = SparkCheckpoint(folder, lambda offset: _owner(offset) == lease.owner).batches()
         if not batches:
             raise OptionError(

@@ -358,6 +358,39 @@ def s3(
 
 
 @app.command()
+def migrate(
+    checkpoint: Annotated[
+        str, typer.Argument(metavar="CHECKPOINT", help="The checkpointLocation: a folder, or s3://bucket/prefix.")
+    ],
+    *,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NEW_CHECKPOINT",
+            show_default="print startingOffsets",
+            help="Write a checkpoint from which tidegate_kafka goes on.",
+        ),
+    ] = None,
+    source: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="PLACE",
+            show_default="all built-in Kafka sources",
+            help="The source's place in the query, from 0; may be repeated.",
+        ),
+    ] = None,
+    as_json: _Json = False,
+) -> None:
+    """Take over a query of Spark's built-in Kafka source, without a gap and without a double.
+
+    Stop the query first.  CHECKPOINT itself stays as it is.
+    """
+    from tidegate.jobs.migrate.command import run_migrate
+
+    run_migrate(checkpoint, to=to, sources=source or (), as_json=as_json)
+
+
+@app.command()
 def watch(
     *, once: Annotated[bool, typer.Option("--once", help="Print the table once, instead of until Ctrl-C.")] = False
 ) -> None:

@@ -105,32 +105,36 @@ class LedgerFolder(ABC):
         """
 
 
-def open_folder(location: str, config: S3ConnectionConfig) -> LedgerFolder:
+def open_folder(
+    location: str, config: S3ConnectionConfig, *, option: str = "stateLocation", noun: str = "state location"
+) -> LedgerFolder:
     """Return the folder of a path, of a ``file:`` URL or of ``s3://bucket/prefix``; it need not exist yet.
+
+    option, noun: what the location is for errors: the name of its option, and a noun.
 
     Raises OptionError for any other location.
     """
     address = s3_address(location)
     if address is not None:
         if not address.bucket:
-            raise OptionError(f"stateLocation is {location!r}, which names no bucket")
-        return _BucketFolder(config, address.bucket, address.key.rstrip("/"))
+            raise OptionError(f"{option} is {location!r}, which names no bucket")
+        return _BucketFolder(config, address.bucket, address.key.rstrip("/"), noun)
     if location.lower().startswith("file:"):
-        return _LocalFolder(Path(unquote(urlsplit(location).path)))
+        return _LocalFolder(Path(unquote(urlsplit(location).path)), noun)
     if "://" in location or not location.strip():
-        raise OptionError(f"stateLocation is {location!r}; it has to be a path, or s3://bucket/prefix")
-    return _LocalFolder(Path(location).expanduser().absolute())
+        raise OptionError(f"{option} is {location!r}; it has to be a path, or s3://bucket/prefix")
+    return _LocalFolder(Path(location).expanduser().absolute(), noun)
 
 
 class _LocalFolder(LedgerFolder):
     """A folder on a disk, for this user alone; created by the first write."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, noun: str) -> None:
+        self._path, self._noun = path, noun
         self.address = str(path)
 
     def within(self, name: str) -> LedgerFolder:
-        return _LocalFolder(self._path / name)
+        return _LocalFolder(self._path / name, self._noun)
 
     def read(self, name: str) -> Stored | None:
         with self._mapped_errors("read"):
@@ -222,23 +226,23 @@ class _LocalFolder(LedgerFolder):
         try:
             yield
         except OSError as problem:
-            raise ConnectorError(f"cannot {operation} the state location {self.address}: {problem}") from problem
+            raise ConnectorError(f"cannot {operation} the {self._noun} {self.address}: {problem}") from problem
 
 
 class _BucketFolder(LedgerFolder):
     """A prefix of a bucket.  Without conditional writes, the version is read first, and then the file written."""
 
     def __init__(
-        self, config: S3ConnectionConfig, bucket: str, prefix: str, parent: LedgerFolder | None = None
+        self, config: S3ConnectionConfig, bucket: str, prefix: str, noun: str, parent: LedgerFolder | None = None
     ) -> None:
-        self._parent = parent
+        self._noun, self._parent = noun, parent
         self._config = config
         self._bucket = bucket
         self._prefix = prefix
         self.address = f"s3://{bucket}/{prefix}"
 
     def within(self, name: str) -> LedgerFolder:
-        return _BucketFolder(self._config, self._bucket, self._key(name), self)
+        return _BucketFolder(self._config, self._bucket, self._key(name), self._noun, self)
 
     def read(self, name: str) -> Stored | None:
         def get() -> Stored:
@@ -331,7 +335,7 @@ class _BucketFolder(LedgerFolder):
         """Return the answer to a request, repeated until the deadline; None: it is one of these errors."""
         from botocore.exceptions import BotoCoreError, ClientError
 
-        deadline = Deadline(f"{operation} the state location {self.address}", self._config.patience_s)
+        deadline = Deadline(f"{operation} the {self._noun} {self.address}", self._config.patience_s)
         while True:
             try:
                 return request()

@@ -64,7 +64,8 @@ def written(**changes):
         (written(positions={"a": True}), "broken offset"),
         (written(bound="soon"), "broken offset"),
         (written(v="one"), "not an offset of a tidegate source"),
-        ({"orders": {"0": 7}}, "not an offset of a tidegate source"),
+        ({"orders": {"0": 7}}, "not an offset of a tidegate source, but of Spark's built-in .*`tidegate migrate`"),
+        ({"logOffset": 7}, "not an offset of a tidegate source$"),
         ({"orders": {str(p): 7 for p in range(1000)}}, "not an offset of a tidegate source"),
     ],
 )

@@ -1,0 +1,1 @@
+"""``tidegate migrate``: takes over the queries of Spark's built-in Kafka source."""

@@ -1,0 +1,122 @@
+"""Reads how far a query with Spark's built-in Kafka source is, from its checkpoint.
+
+Besides the logs of every query, the built-in source keeps the offsets with which it began:
+
+DIR/sources/0/0   of the source at place 0: a byte 0, a version, and the offset as JSON
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from tidegate.enumerators.planning.built_in import BuiltInOffset, built_in_offset
+from tidegate.enumerators.s3.state.folder import LedgerFolder
+from tidegate.errors import CheckpointError, OptionError
+from tidegate.jobs.spark_checkpoint import BatchLogs, LoggedOffsets
+
+__all__ = ["BuiltInQuery", "Standing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far one source is.
+
+    source: its place among the sources of the query, from 0.
+    batch: the last one that is written; None: none is.
+    offset: after that batch, or where the query began.
+    """
+
+    source: int
+    batch: int | None
+    offset: BuiltInOffset
+
+
+class BuiltInQuery:
+    """The checkpoint of a query with at least one built-in Kafka source.
+
+    folder: the ``checkpointLocation``.
+    sources: the places of its built-in Kafka sources, in order.
+    batches: the numbers of the batches that Spark would go on from: all that are written, and the one after them.
+    uncommitted: the batch that is planned but not written, which Spark repeats; None: there is none.
+
+    Raises OptionError if the folder is no such checkpoint, and ConnectorError if it cannot be read.
+    """
+
+    def __init__(self, folder: LedgerFolder) -> None:
+        self.folder, self.logs = folder, BatchLogs(folder)
+        self.committed = self.logs.committed()
+        planned = self.logs.planned()
+        self._last = max(self.committed.intersection(planned), default=None)
+        following = 0 if self._last is None else self._last + 1
+        self.uncommitted = following if following in planned else None
+        self.batches = [number for number in planned if number <= following]
+        self._begins = {int(name): self._begin(int(name)) for name in folder.within("sources").folders() if _is(name)}
+        newest = self._logged(self.batches[-1]) if self.batches else None
+        found = self._begins if newest is None else dict(enumerate(source.value for source in newest.sources))
+        self.sources = sorted(place for place, value in found.items() if built_in_offset(value) is not None)
+        if not self.sources:
+            raise OptionError(
+                f"CHECKPOINT is {folder.address}, which is none of a query with Spark's built-in Kafka source"
+            )
+
+    def standings(self) -> list[Standing]:
+        """Return how far each of the sources is after the last batch that is written.
+
+        Raises CheckpointError if none is, and the checkpoint does not tell where the query began.
+        """
+        if self._last is None:
+            return [Standing(place, None, self.begin(place)) for place in self.sources]
+        logged = self._logged(self._last)
+        return [Standing(p, self._last, offset) for p in self.sources if (offset := _offset_in(logged, p)) is not None]
+
+    def offset(self, number: int, place: int) -> BuiltInOffset | None:
+        """Return the offset of a source after a batch; None: it has none, or Spark has deleted it."""
+        return _offset_in(self.logs.offsets(number), place)
+
+    def begin(self, place: int) -> BuiltInOffset:
+        """Return the offset with which a source began.  Raises CheckpointError if the checkpoint does not tell it."""
+        offset = built_in_offset(self._begins.get(place))
+        if offset is None:
+            raise CheckpointError(
+                f"{self.folder.address} does not tell where source {place} began: "
+                f"sources/{place}/0 is missing or damaged"
+            )
+        return offset
+
+    def chosen(self, places: Collection[int]) -> list[int]:
+        """Return the places of the sources that a user names; all built-in ones if no one is named.
+
+        Raises OptionError for another place.
+        """
+        if wrong := sorted(set(places) - set(self.sources)):
+            there = ", ".join(map(str, self.sources))
+            raise OptionError(f"--source is {wrong[0]}, but Spark's built-in Kafka sources of this query are {there}")
+        return sorted(set(places)) or self.sources
+
+    def _logged(self, number: int) -> LoggedOffsets:
+        logged = self.logs.offsets(number)
+        if logged is None:
+            raise CheckpointError(f"batch {number} went from {self.folder.address} meanwhile; stop the query first")
+        return logged
+
+    def _begin(self, place: int) -> object:
+        stored = self.folder.within("sources").within(str(place)).read("0")
+        if stored is None:
+            return None
+        text = stored.data.decode(errors="replace")
+        try:
+            return json.loads(text[text.index("{") :])
+        except ValueError:
+            return None
+
+
+def _is(name: str) -> bool:
+    return name.isdecimal()
+
+
+def _offset_in(logged: LoggedOffsets | None, place: int) -> BuiltInOffset | None:
+    if logged is None or place >= len(logged.sources):
+        return None
+    return built_in_offset(logged.sources[place].value)

@@ -1,0 +1,74 @@
+"""The command ``tidegate migrate``: reads its arguments and prints its answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+
+import typer
+
+from tidegate.jobs.migrate.built_in_query import BuiltInQuery, Standing
+from tidegate.jobs.migrate.new_checkpoint import make_checkpoint
+from tidegate.jobs.spark_checkpoint import open_checkpoint
+from tidegate.readers.s3.config import S3ConnectionConfig
+
+__all__ = ["run_migrate"]
+
+
+def run_migrate(checkpoint: str, *, to: str | None, sources: Collection[int], as_json: bool) -> None:
+    """Print from where the sources of a query go on, or write a checkpoint that does.
+
+    checkpoint: of the query; a path or ``s3://bucket/prefix``, as ``to`` is.
+    to: the new checkpoint; None: the starting offsets are printed.
+    sources: the places of the sources; none: all built-in Kafka sources.
+
+    Raises OptionError, one sentence, for what is no such checkpoint and for a new one that is not empty.
+    """
+    query = BuiltInQuery(open_checkpoint(checkpoint, S3ConnectionConfig(), option="CHECKPOINT"))
+    places = query.chosen(sources)
+    standings = [standing for standing in query.standings() if standing.source in places]
+    if to is not None:
+        make_checkpoint(query, places, open_checkpoint(to, S3ConnectionConfig(), option="--to"))
+    if as_json:
+        typer.echo(json.dumps([_told(standing, query.uncommitted) for standing in standings]))
+        return
+    for standing in standings:
+        where = "the query began" if standing.batch is None else f"batch {standing.batch} ended"
+        topics = ", ".join(standing.offset)
+        if to is None:
+            typer.echo(f"source {standing.source} ({topics}) goes on where {where}, with startingOffsets")
+            typer.echo(_starting_offsets(standing))
+        else:
+            typer.echo(f"source {standing.source} ({topics}) goes on where {where}")
+    if to is not None:
+        typer.echo(f"start the query with the format tidegate_kafka and the checkpointLocation {to}")
+    if query.uncommitted is not None:
+        typer.echo(_uncommitted(query.uncommitted, keeps_numbers=to is not None), err=True)
+    if to is None:
+        typer.echo(
+            "a new checkpoint has no state and counts its batches from 0: a sink that knows batches by their number, "
+            "such as files or Delta, takes them for old ones; --to keeps both",
+            err=True,
+        )
+
+
+def _uncommitted(number: int, *, keeps_numbers: bool) -> str:
+    if keeps_numbers:
+        return f"batch {number} is planned but not written: it is repeated with the same records"
+    return (
+        f"batch {number} is planned but not written: its records are read again, and what a sink has of them already "
+        "comes twice; --to repeats the batch under its number"
+    )
+
+
+def _told(standing: Standing, uncommitted: int | None) -> dict[str, object]:
+    return {
+        "source": standing.source,
+        "lastCommittedBatch": standing.batch,
+        "uncommittedBatch": uncommitted,
+        "startingOffsets": json.loads(_starting_offsets(standing)),
+    }
+
+
+def _starting_offsets(standing: Standing) -> str:
+    return json.dumps(standing.offset, separators=(",", ":"))

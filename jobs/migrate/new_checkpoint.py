@@ -1,0 +1,102 @@
+"""Makes a checkpoint of tidegate from one of Spark's built-in Kafka source.
+
+Everything is copied but the offsets of the migrated sources, which are written anew.  So the query keeps its id, the
+numbers of its batches, its watermark and its state, and sinks that know a batch by its number see no other batch under
+that number.  A batch that is planned but not written is repeated with exactly its records.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from tidegate.alignment.plan import Progress
+from tidegate.alignment.splits import Positions
+from tidegate.enumerators.planning.built_in import BuiltInOffset
+from tidegate.enumerators.planning.offset import Offset
+from tidegate.enumerators.s3.state.folder import LedgerFolder
+from tidegate.errors import ConnectorError, OptionError
+from tidegate.jobs.migrate.built_in_query import BuiltInQuery
+from tidegate.readers.kafka.config import TopicPartition
+from tidegate.sources.kafka.source import KafkaSource
+
+__all__ = ["make_checkpoint"]
+
+_LOGS = {"offsets", "commits"}
+
+
+def make_checkpoint(query: BuiltInQuery, places: Collection[int], new: LedgerFolder) -> None:
+    """Write the checkpoint from which ``tidegate_kafka`` goes on.
+
+    places: of the sources that become tidegate's.
+    new: an empty folder, or none.  Its offsets are written last: without them it is incomplete.
+
+    Raises OptionError if the query has no batch, or the new folder holds something.
+    """
+    if not query.batches:
+        raise OptionError(
+            f"{query.folder.address} has no batch yet; start with a new checkpoint, and with the startingOffsets that "
+            "`tidegate migrate` prints without --to"
+        )
+    if new.files() or new.folders():
+        raise OptionError(f"--to is {new.address}, which holds something; give a new folder")
+    left_out = {("sources", str(place)) for place in places}
+    for names, data in _files(query.folder):
+        if names[:2] not in left_out:
+            _write(new, names, data)
+    for number in sorted(query.committed.intersection(query.batches)):
+        stored = query.folder.within("commits").read(str(number))
+        if stored is not None:
+            _write(new, ("commits", str(number)), stored.data)
+    for number in query.batches:
+        logged = query.logs.offsets(number)
+        if logged is not None:
+            sources = tuple(
+                source._replace(text=_migrated(query, number, place)) if place in places else source
+                for place, source in enumerate(logged.sources)
+            )
+            _write(new, ("offsets", str(number)), replace(logged, sources=sources).to_bytes())
+
+
+def _migrated(query: BuiltInQuery, number: int, place: int) -> str | None:
+    """Return the offset JSON of tidegate that ends a batch of a source."""
+    end = query.offset(number, place)
+    if end is None:
+        return None
+    positions = _positions(end)
+    before = query.offset(number - 1, place)
+    if before is not None:
+        starts = dict.fromkeys(positions.keys() - _positions(before).keys(), 0)  # as the built-in source has it
+    elif number == 0:
+        begins = _positions(query.begin(place))
+        starts = {split: begins.get(split, 0) for split in positions}
+    else:
+        starts = {}  # Spark no longer goes back to the batch before
+    return json.dumps(Offset(KafkaSource.connector, Progress(positions), starts).to_json(), separators=(",", ":"))
+
+
+def _positions(offset: BuiltInOffset) -> Positions:
+    return {
+        TopicPartition(topic, p).split_id: at
+        for topic, by_partition in offset.items()
+        for p, at in by_partition.items()
+    }
+
+
+def _files(folder: LedgerFolder, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], bytes]]:
+    """Yield what is copied as it is, with the names of its folders."""
+    for name in folder.files():
+        stored = folder.read(name)
+        if stored is not None:
+            yield (*above, name), stored.data
+    for name in folder.folders():
+        if above or name not in _LOGS:
+            yield from _files(folder.within(name), (*above, name))
+
+
+def _write(folder: LedgerFolder, names: tuple[str, ...], data: bytes) -> None:
+    for name in names[:-1]:
+        folder = folder.within(name)
+    if folder.create(names[-1], data) is None:
+        raise ConnectorError(f"somebody else writes to {folder.address}, too: {names[-1]} is there already")

@@ -1,0 +1,163 @@
+import json
+
+import pytest
+
+from tests.jobs.migrate.built_in import write_checkpoint
+from tidegate.enumerators.planning.offset import Offset
+
+FILES = {"logOffset": 3}
+BEGINS = {1: {"orders": {"0": 5, "1": 0}}, 2: {"clicks-eu": {"0": 9}}}
+BATCHES = [
+    [FILES, {"orders": {"0": 10, "1": 4}}, {"clicks-eu": {"0": 9}}],
+    [FILES, {"orders": {"0": 20, "1": 8}}, {"clicks-eu": {"0": 11}}],
+    [FILES, {"orders": {"0": 30, "1": 8, "2": 6}}, {"clicks-eu": {"0": 12}}],
+]
+
+
+@pytest.fixture
+def old(tmp_path):
+    return tmp_path / "old"
+
+
+def offsets(checkpoint, number):
+    """Return the header of a batch's offsets, and the offset of each source, by its name or none."""
+    version, notes, *lines = (checkpoint / "offsets" / str(number)).read_text().split("\n")
+    return version, notes, lines
+
+
+def ours(line):
+    offset = Offset.from_json(json.loads(line), "kafka")
+    return offset.progress.positions, offset.starts
+
+
+def told(tidegate, *arguments):
+    code, output, _ = tidegate("migrate", *arguments, "--json")
+    assert code == 0
+    return json.loads(output)
+
+
+@pytest.mark.parametrize(
+    ("committed", "batch", "orders", "clicks"),
+    [
+        (3, 2, {"0": 30, "1": 8, "2": 6}, {"0": 12}),
+        (2, 1, {"0": 20, "1": 8}, {"0": 11}),
+        (0, None, {"0": 5, "1": 0}, {"0": 9}),
+    ],
+)
+def test_each_source_goes_on_after_the_last_batch_that_is_written(tidegate, old, committed, batch, orders, clicks):
+    batches = BATCHES if committed else BATCHES[:1]
+    write_checkpoint(old, BEGINS, batches, committed)
+    common = {"lastCommittedBatch": batch, "uncommittedBatch": {3: None, 2: 2, 0: 0}[committed]}
+    assert told(tidegate, old) == [
+        {"source": 1, **common, "startingOffsets": {"orders": orders}},
+        {"source": 2, **common, "startingOffsets": {"clicks-eu": clicks}},
+    ]
+    assert [standing["source"] for standing in told(tidegate, old, "--source", "2")] == [2]
+
+
+def test_people_are_told_the_option_and_what_a_new_checkpoint_means(tidegate, old):
+    write_checkpoint(old, BEGINS, BATCHES, 2)
+    code, output, remarks = tidegate("migrate", old, "--source", "2")
+    assert (code, output.splitlines()) == (
+        0,
+        [
+            "source 2 (clicks-eu) goes on where batch 1 ended, with startingOffsets",
+            '{"clicks-eu":{"0":11}}',
+        ],
+    )
+    assert "batch 2 is planned but not written: its records are read again" in remarks
+    assert "counts its batches from 0" in remarks
+
+
+def test_a_query_that_never_planned_a_batch_goes_on_where_it_began(tidegate, old, tmp_path):
+    write_checkpoint(old, BEGINS, [], 0)
+    assert [standing["startingOffsets"] for standing in told(tidegate, old)] == [*BEGINS.values()]
+    code, *_ = tidegate("migrate", old, "--to", tmp_path / "new")
+    assert "has no batch yet; start with a new checkpoint" in code
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_new_checkpoint_is_the_old_one_but_for_the_offsets_of_its_kafka_sources(tidegate, old, tmp_path, version):
+    write_checkpoint(old, BEGINS, BATCHES, 2, version)
+    new = tmp_path / "new"
+    before = {path: path.read_bytes() for path in old.rglob("*") if path.is_file()}
+    code, output, remarks = tidegate("migrate", old, "--to", new)
+    assert code == 0
+    assert f"the checkpointLocation {new}" in output
+    assert "batch 2 is planned but not written: it is repeated with the same records" in remarks
+    assert {path: path.read_bytes() for path in old.rglob("*") if path.is_file()} == before
+
+    for same in ("metadata", "state/0/0/1.delta", "commits/0", "commits/1"):
+        assert (new / same).read_bytes() == (old / same).read_bytes()
+    there = {str(path.relative_to(new)) for path in new.rglob("*") if path.is_file()}
+    assert there == {"metadata", "state/0/0/1.delta", "commits/0", "commits/1", "offsets/0", "offsets/1", "offsets/2"}
+
+    migrated = []
+    for number in range(3):
+        (*header, lines), (*old_header, old_lines) = offsets(new, number), offsets(old, number)
+        assert (header, lines[0]) == (old_header, old_lines[0])
+        names = ["1:", "2:"] if version == 2 else ["", ""]
+        migrated.append([ours(line.removeprefix(name)) for line, name in zip(lines[1:], names, strict=True)])
+    assert migrated == [
+        [({"orders-0": 10, "orders-1": 4}, {"orders-0": 5, "orders-1": 0}), ({"clicks-eu-0": 9}, {"clicks-eu-0": 9})],
+        [({"orders-0": 20, "orders-1": 8}, {}), ({"clicks-eu-0": 11}, {})],
+        # The built-in source reads a partition that comes later from 0 on.
+        [({"orders-0": 30, "orders-1": 8, "orders-2": 6}, {"orders-2": 0}), ({"clicks-eu-0": 12}, {})],
+    ]
+
+
+def test_only_the_named_source_is_taken_over(tidegate, old, tmp_path):
+    write_checkpoint(old, BEGINS, BATCHES, 3)
+    new = tmp_path / "new"
+    assert tidegate("migrate", old, "--to", new, "--source", "1")[0] == 0
+    lines = offsets(new, 2)[2]
+    assert lines[2] == offsets(old, 2)[2][2]
+    assert ours(lines[1])[0] == {"orders-0": 30, "orders-1": 8, "orders-2": 6}
+    assert (new / "sources" / "2" / "0").exists()
+    assert not (new / "sources" / "1").exists()
+
+
+def test_batches_that_were_planned_far_ahead_of_those_written_are_left_out(tidegate, old, tmp_path):
+    write_checkpoint(old, BEGINS, BATCHES, 1)
+    new = tmp_path / "new"
+    assert tidegate("migrate", old, "--to", new)[0] == 0
+    assert sorted(path.name for path in (new / "offsets").iterdir()) == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("{old}", "--source", "0"), "--source is 0, but Spark's built-in Kafka sources of this query are 1, 2"),
+        (("{old}", "--to", "{old}"), "--to is {old}, which holds something; give a new folder"),
+        (("{old}", "--to", "hdfs://a/b"), "--to is 'hdfs://a/b'; it has to be a path, or s3://bucket/prefix"),
+        (("{old}/none",), "CHECKPOINT is {old}/none, which is none of a query with Spark's built-in Kafka source"),
+    ],
+)
+def test_a_mistake_is_told_in_one_sentence(tidegate, old, arguments, sentence):
+    write_checkpoint(old, BEGINS, BATCHES, 3)
+    code, output, _ = tidegate("migrate", *(argument.format(old=old) for argument in arguments))
+    assert (code, output) == (f"tidegate: {sentence.format(old=old)}", "")
+
+
+def test_a_checkpoint_that_is_tidegate_s_already_is_refused(tidegate, old, tmp_path):
+    write_checkpoint(old, BEGINS, BATCHES, 3)
+    new = tmp_path / "new"
+    tidegate("migrate", old, "--to", new)
+    assert "is none of a query with Spark's built-in Kafka source" in tidegate("migrate", new)[0]
+
+
+def test_a_first_batch_without_the_offsets_where_the_query_began_cannot_be_repeated(tidegate, old, tmp_path):
+    write_checkpoint(old, {}, BATCHES[:1], 0)
+    code, *_ = tidegate("migrate", old, "--to", tmp_path / "new")
+    assert "does not tell where source 1 began: sources/1/0 is missing or damaged" in code
+
+
+def test_a_checkpoint_in_a_bucket_is_migrated_too(tidegate, old, s3, bucket, monkeypatch, tmp_path):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3.endpoint)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3.secret_key)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", s3.region)
+    write_checkpoint(old, BEGINS, BATCHES, 2)
+    there = f"{bucket.path}/checkpoint"
+    assert tidegate("migrate", old, "--to", there)[0] == 0
+    assert f"CHECKPOINT is {there}, which is none" in tidegate("migrate", there)[0]

@@ -1,0 +1,93 @@
+"""Every step of docs/migrate.md, run against Spark's built-in source."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.functions import collect_list
+
+from tests.support.streams import NOON, append, available_now, even_times, every, finish, new_topic
+
+PAGE = Path(__file__).parents[3] / "docs" / "migrate.md"
+
+
+class CrashError(Exception):
+    pass
+
+
+class Page:
+    """The code of the page; its checkpoints lie in a folder of the test's own."""
+
+    def __init__(self, folder, names):
+        text = PAGE.read_text().replace("/checkpoints", str(folder))
+        blocks = re.findall(r"^ *```(\w*)\n(.*?)^ *```$", text, re.DOTALL | re.MULTILINE)
+        self.programs = [block for language, block in blocks if language == "python"]
+        self.commands = [shlex.split(block) for language, block in blocks if not language]
+        self.names = names
+
+    def run(self, program):
+        """Run a program with the names that the page supposes."""
+        exec(self.programs[program], self.names)  # noqa: S102 - it is ours
+
+    def finish(self):
+        finish(self.names["query"])
+
+
+@pytest.fixture
+def topic(kafka):
+    return new_topic(kafka, even_times(NOON, NOON + 1000, 100), even_times(NOON, NOON + 1000, 40))
+
+
+def test_a_query_with_state_moves_in_the_middle_of_a_batch_without_a_gap_and_without_a_double(
+    spark, kafka, topic, tmp_path, tidegate
+):
+    written, repeated, crash_in = {}, {}, 1
+
+    def write(frame, number):
+        if number in written:
+            repeated[number] = written[number]
+        written[number] = {row["partition"]: sorted(row["offsets"]) for row in frame.collect()}
+        if number == crash_in:
+            raise CrashError
+
+    options = {
+        "kafka.bootstrap.servers": kafka.bootstrap_servers,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": "60",
+    }
+    names = {"spark": spark, "options": options, "write": write, "collect_list": collect_list}
+    page = Page(tmp_path, names)
+    before, after, _ = page.programs
+    # The page promises one word, besides the new checkpoint.
+    assert before.replace('"kafka"', '"tidegate_kafka"').replace('orders")\n', 'orders-tidegate")\n') == after
+    (_, *migrate), (_, *migrate_anew) = page.commands
+
+    page.run(0)
+    with pytest.raises(StreamingQueryException, match="CrashError"):
+        page.finish()
+    assert [*written] == [0, 1]
+
+    exec(after.replace("orders-tidegate", "orders"), names)  # noqa: S102
+    with pytest.raises(StreamingQueryException, match="Spark's built-in Kafka source; `tidegate migrate` makes"):
+        page.finish()
+
+    code, _, remarks = tidegate(*migrate)
+    assert code == 0
+    assert "batch 1 is planned but not written" in remarks
+    append(kafka, topic, {0: even_times(NOON, NOON + 1000, 20)})
+    crash_in = None
+    page.run(1)
+    page.finish()
+    assert repeated == {1: written[1]}
+    assert written[max(written)] == {0: [*range(120)], 1: [*range(40)]}
+
+    code, output, _ = tidegate(*migrate_anew)
+    assert code == 0
+    names["starting_offsets"] = output.splitlines()[-1]
+    page.run(2)
+    run = available_now(names["orders"].select("partition", "offset"), tmp_path / "anew")
+    committed = [(partition, offset) for partition, offsets in written[0].items() for offset in offsets]
+    assert sorted([*committed, *run.offsets()]) == every([120, 40])
