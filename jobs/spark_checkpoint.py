@@ -14,8 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from tidegate.enumerators.folders.contract import Folder
+from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.planning.offset import Offset
-from tidegate.enumerators.s3.state.folder import LedgerFolder, open_folder
 from tidegate.readers.s3.config import S3ConnectionConfig
 
 __all__ = ["BatchLogs", "LoggedBatch", "LoggedOffsets", "SourceOffset", "SparkCheckpoint", "open_checkpoint"]
@@ -25,7 +26,7 @@ _WITH_NAMES = "v2"
 _NO_OFFSET = "-"
 
 
-def open_checkpoint(location: str, config: S3ConnectionConfig, *, option: str) -> LedgerFolder:
+def open_checkpoint(location: str, config: S3ConnectionConfig, *, option: str) -> Folder:
     """Return the folder of a checkpoint, a path or ``s3://bucket/prefix``; it need not exist.
 
     option: names the location in errors.
@@ -88,7 +89,7 @@ class BatchLogs:
     All methods raise ConnectorError if the folder cannot be read.
     """
 
-    def __init__(self, folder: LedgerFolder) -> None:
+    def __init__(self, folder: Folder) -> None:
         self._offsets, self._commits = folder.within("offsets"), folder.within("commits")
 
     def planned(self) -> list[int]:
@@ -128,7 +129,7 @@ class SparkCheckpoint:
     of tidegate.
     """
 
-    def __init__(self, folder: LedgerFolder, is_wanted: Callable[[Offset], bool]) -> None:
+    def __init__(self, folder: Folder, is_wanted: Callable[[Offset], bool]) -> None:
         self._logs, self._is_wanted = BatchLogs(folder), is_wanted
 
     def batches(self) -> list[LoggedBatch]:
@@ -155,5 +156,5 @@ class SparkCheckpoint:
         return None
 
 
-def _numbers(folder: LedgerFolder) -> set[int]:
+def _numbers(folder: Folder) -> set[int]:
     return {int(name) for name in folder.files() if name.isdecimal()}

@@ -21,7 +21,7 @@ from typing import Any, TextIO
 
 from tidegate.alignment.splits import Positions
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.s3.state.folder import open_folder
+from tidegate.enumerators.folders.opening import open_folder
 from tidegate.errors import OptionError
 from tidegate.jobs.spark_checkpoint import SparkCheckpoint
 from tidegate.readers.s3.config import S3ConnectionConfig

@@ -11,8 +11,8 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from tidegate.enumerators.folders.contract import Folder
 from tidegate.enumerators.planning.built_in import BuiltInOffset, built_in_offset
-from tidegate.enumerators.s3.state.folder import LedgerFolder
 from tidegate.errors import CheckpointError, OptionError
 from tidegate.jobs.spark_checkpoint import BatchLogs, LoggedOffsets
 
@@ -44,7 +44,7 @@ class BuiltInQuery:
     Raises OptionError if the folder is no such checkpoint, and ConnectorError if it cannot be read.
     """
 
-    def __init__(self, folder: LedgerFolder) -> None:
+    def __init__(self, folder: Folder) -> None:
         self.folder, self.logs = folder, BatchLogs(folder)
         self.committed = self.logs.committed()
         planned = self.logs.planned()

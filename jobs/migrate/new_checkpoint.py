@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from tidegate.alignment.plan import Progress
 from tidegate.alignment.splits import Positions
+from tidegate.enumerators.folders.contract import Folder
 from tidegate.enumerators.planning.built_in import BuiltInOffset
 from tidegate.enumerators.planning.offset import Offset
-from tidegate.enumerators.s3.state.folder import LedgerFolder
 from tidegate.errors import ConnectorError, OptionError
 from tidegate.jobs.migrate.built_in_query import BuiltInQuery
 from tidegate.readers.kafka.config import TopicPartition
@@ -26,7 +26,7 @@ __all__ = ["make_checkpoint"]
 _LOGS = {"offsets", "commits"}
 
 
-def make_checkpoint(query: BuiltInQuery, places: Collection[int], new: LedgerFolder) -> None:
+def make_checkpoint(query: BuiltInQuery, places: Collection[int], new: Folder) -> None:
     """Write the checkpoint from which ``tidegate_kafka`` goes on.
 
     places: of the sources that become tidegate's.
@@ -84,7 +84,7 @@ def _positions(offset: BuiltInOffset) -> Positions:
     }
 
 
-def _files(folder: LedgerFolder, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], bytes]]:
+def _files(folder: Folder, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], bytes]]:
     """Yield what is copied as it is, with the names of its folders."""
     for name in folder.files():
         stored = folder.read(name)
@@ -95,7 +95,7 @@ def _files(folder: LedgerFolder, above: tuple[str, ...] = ()) -> Iterator[tuple[
             yield from _files(folder.within(name), (*above, name))
 
 
-def _write(folder: LedgerFolder, names: tuple[str, ...], data: bytes) -> None:
+def _write(folder: Folder, names: tuple[str, ...], data: bytes) -> None:
     for name in names[:-1]:
         folder = folder.within(name)
     if folder.create(names[-1], data) is None:

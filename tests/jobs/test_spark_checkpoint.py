@@ -5,7 +5,7 @@ import pytest
 
 import tidegate
 from tests.jobs.checkpoints import log_batch
-from tidegate.enumerators.s3.state.folder import open_folder
+from tidegate.enumerators.folders.opening import open_folder
 from tidegate.errors import CheckpointError
 from tidegate.jobs.spark_checkpoint import SparkCheckpoint
 from tidegate.readers.s3.config import S3ConnectionConfig

@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
+from tidegate.enumerators.folders.contract import Folder, Stored
 from tidegate.enumerators.process_identity import has_ended, this_process
-from tidegate.enumerators.s3.state.folder import LedgerFolder, Stored
 from tidegate.errors import CheckpointError, ConnectorError, TidegateError
 
 __all__ = ["LEASE_S", "Lease"]
@@ -84,7 +84,7 @@ class Lease:
 
     def __init__(
         self,
-        folder: LedgerFolder,
+        folder: Folder,
         *,
         lease_s: float = LEASE_S,
         renewed_by_thread: bool = True,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from copy import copy
 from typing import NamedTuple
 
-from tidegate.enumerators.s3.state.folder import open_folder
+from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.errors import CheckpointError, ConnectorError, ContractError
 from tidegate.readers.s3.config import S3ConnectionConfig

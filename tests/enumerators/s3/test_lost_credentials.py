@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.s3.discovery.listing import ListingRules, ObjectListing
 from tidegate.enumerators.s3.notifications.queue import NotificationQueue
-from tidegate.enumerators.s3.state.folder import open_folder
 from tidegate.errors import ConnectorError
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.store import ObjectStore

@@ -16,14 +16,14 @@ from tests.enumerators.s3.state.endpoints import Endpoint
 from tests.enumerators.s3.state.leases import Rival, lease
 from tests.support.logs import Clock
 from tests.support.waiting import await_that
-from tidegate.enumerators.s3.state.folder import open_folder
+from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.errors import CheckpointError, ConnectorError
 
 HOLD = """
 import sys
 from tidegate.enumerators.s3.state.lease import Lease
-from tidegate.enumerators.s3.state.folder import open_folder
+from tidegate.enumerators.folders.opening import open_folder
 from tidegate.readers.s3.config import S3ConnectionConfig
 Lease(open_folder(sys.argv[1], S3ConnectionConfig()), lease_s=5).acquire("killed")
 print("held", flush=True)

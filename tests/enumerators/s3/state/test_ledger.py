@@ -11,7 +11,7 @@ import pytest
 
 from tests.enumerators.s3.state.endpoints import Endpoint
 from tests.enumerators.s3.state.leases import Rival, lease
-from tidegate.enumerators.s3.state.folder import open_folder
+from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.errors import CheckpointError, ConnectorError, ContractError, DeadlineError, OptionError

@@ -1,0 +1,170 @@
+"""A prefix of an S3 bucket as a folder."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing
+from typing import Any, TypeVar
+
+from typing_extensions import override
+
+from tidegate.enumerators.folders.contract import FileInfo, Folder, Stored
+from tidegate.errors import ConnectorError, TidegateError
+from tidegate.readers.retry import Deadline, TransientError
+from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.readers.s3.errors import s3_error
+
+__all__ = ["BucketFolder"]
+
+PROBE = ".conditional-writes"
+NO_ETAG = '"0"'  # of no object
+
+_Answer = TypeVar("_Answer")
+
+
+class BucketFolder(Folder):
+    """A prefix of a bucket.  Without conditional writes, the version is read first, and then the file written."""
+
+    def __init__(
+        self, config: S3ConnectionConfig, bucket: str, prefix: str, noun: str, parent: Folder | None = None
+    ) -> None:
+        self._parent, self.noun = parent, noun
+        self._config = config
+        self._bucket = bucket
+        self._prefix = prefix
+        self.address = f"s3://{bucket}/{prefix}"
+
+    @override
+    def within(self, name: str) -> Folder:
+        return BucketFolder(self._config, self._bucket, self._key(name), self.noun, self)
+
+    @override
+    def read(self, name: str) -> Stored | None:
+        def get() -> Stored:
+            answer = self._client.get_object(Bucket=self._bucket, Key=self._key(name))
+            with closing(answer["Body"]) as body:
+                return Stored(body.read(), answer.get("ETag", ""))
+
+        return self._ask("read", get, missing={"NoSuchKey", "404"})
+
+    @override
+    def create(self, name: str, data: bytes) -> str | None:
+        if self.keeps_conditions():
+            return self._put_if(name, data, IfNoneMatch="*")
+        return self._put(name, data) if self.read(name) is None else None
+
+    @override
+    def replace(self, name: str, data: bytes, version: str) -> str | None:
+        if self.keeps_conditions():
+            return self._put_if(name, data, IfMatch=version)
+        stored = self.read(name)
+        return self._put(name, data) if stored is not None and stored.version == version else None
+
+    @override
+    def write(self, name: str, data: bytes) -> None:
+        self._put(name, data)
+
+    @override
+    def delete(self, name: str) -> None:
+        self._ask("write to", lambda: self._client.delete_object(Bucket=self._bucket, Key=self._key(name)))
+
+    @override
+    def files(self) -> dict[str, FileInfo]:
+        files = {}
+        for answer in self._listed(Delimiter="/"):
+            for entry in answer.get("Contents", ()):
+                name = self._name(entry["Key"])
+                if name and not name.startswith("."):
+                    files[name] = FileInfo(entry["Size"], entry["LastModified"].timestamp())
+        return files
+
+    @override
+    def folders(self) -> list[str]:
+        answers = self._listed(Delimiter="/")
+        return [self._name(entry["Prefix"])[:-1] for answer in answers for entry in answer.get("CommonPrefixes", ())]
+
+    @override
+    def remove(self) -> None:
+        for answer in self._listed():
+            for entry in answer.get("Contents", ()):
+                self.delete(self._name(entry["Key"]))
+
+    @override
+    def keeps_conditions(self) -> bool:
+        return self._keeps_conditions if self._parent is None else self._parent.keeps_conditions()
+
+    @functools.cached_property
+    def _keeps_conditions(self) -> bool:
+        # Some endpoints refuse the conditions, and some ignore them.
+        try:
+            created = self._put_if(PROBE, b"", IfNoneMatch="*")
+            kept = created is None or self._put_if(PROBE, b"", IfNoneMatch="*") is None
+            return kept and self._put_if(PROBE, b"", IfMatch=NO_ETAG) is None
+        except _UnknownRequestError:
+            return False
+
+    @property
+    def _client(self) -> Any:
+        return self._config.client()
+
+    def _key(self, name: str) -> str:
+        return f"{self._prefix}/{name}" if self._prefix else name
+
+    def _name(self, key: str) -> str:
+        return key.removeprefix(self._key(""))
+
+    def _listed(self, **request: str) -> Iterator[Any]:
+        """Yield the answers to a listing of the folder."""
+        request |= {"Bucket": self._bucket, "Prefix": self._key("")}
+        while True:
+            answer: Any = self._ask("read", functools.partial(self._client.list_objects_v2, **request))
+            yield answer
+            if not answer.get("IsTruncated"):
+                return
+            request["ContinuationToken"] = answer["NextContinuationToken"]
+
+    def _put(self, name: str, data: bytes) -> str:
+        version = self._put_if(name, data)
+        assert version is not None, "there was no condition"  # noqa: S101 - for mypy
+        return version
+
+    def _put_if(self, name: str, data: bytes, **condition: str) -> str | None:
+        def put() -> str:
+            answer = self._client.put_object(Bucket=self._bucket, Key=self._key(name), Body=data, **condition)
+            return str(answer.get("ETag", ""))
+
+        return self._ask(
+            "write to", put, missing={"PreconditionFailed", "412", "NoSuchKey", "404"} if condition else set()
+        )
+
+    def _ask(self, operation: str, request: Callable[[], _Answer], missing: Collection[str] = ()) -> _Answer | None:
+        """Return the answer to a request, repeated until the deadline; None: it is one of these errors."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        deadline = Deadline(f"{operation} the {self.noun} {self.address}", self._config.patience_s)
+        while True:
+            try:
+                return request()
+            except ClientError as problem:
+                code = problem.response.get("Error", {}).get("Code", "")
+                if code in missing:
+                    return None
+                if code == "NotImplemented":
+                    raise _UnknownRequestError(f"{self.address} does not know the request") from problem
+                # Two conditional writes at the same time; one of them must be repeated.
+                error = TransientError(code) if code == "ConditionalRequestConflict" else self._error(problem)
+            except (BotoCoreError, OSError) as problem:
+                error = self._error(problem)
+            if not isinstance(error, TransientError):
+                raise error
+            deadline.pause(error)
+
+    def _error(self, problem: Exception) -> TidegateError:
+        error = s3_error(problem, self.address)
+        error.__cause__ = problem
+        return error
+
+
+class _UnknownRequestError(ConnectorError):
+    """The endpoint does not know a request."""

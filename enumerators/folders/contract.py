@@ -1,0 +1,89 @@
+"""A folder of files that outlives the query, and that several processes may share.
+
+A file exists as a whole or not at all.  Its *version* changes with its content.  A file can be created or replaced on a
+condition about its version, which makes a lease possible.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+__all__ = ["FileInfo", "Folder", "Stored"]
+
+
+class Stored(NamedTuple):
+    """A file that was read.
+
+    version: for ``replace``; another content has another one.
+    """
+
+    data: bytes
+    version: str
+
+
+class FileInfo(NamedTuple):
+    """A file in the listing of a folder.
+
+    written_s: when, in seconds since the epoch.
+    """
+
+    bytes: int
+    written_s: float
+
+
+class Folder(ABC):
+    """A folder of files; names hold no ``/`` and do not begin with a dot.
+
+    address: its place, for people.
+    noun: what it is for errors, such as ``state location``.
+
+    All methods raise ConnectorError if the folder cannot be reached or used, DeadlineError if it does not answer in
+    time, and OptionError if its bucket does not exist.  Thread-safe.
+    """
+
+    address: str
+    noun: str
+
+    @abstractmethod
+    def within(self, name: str) -> Folder:
+        """Return a folder inside this one, which is not among its files."""
+
+    @abstractmethod
+    def read(self, name: str) -> Stored | None:
+        """Return a file; None: there is none."""
+
+    @abstractmethod
+    def create(self, name: str, data: bytes) -> str | None:
+        """Write a new file, and return its version; None: it exists already."""
+
+    @abstractmethod
+    def replace(self, name: str, data: bytes, version: str) -> str | None:
+        """Write a file in place of one version, and return the new one; None: it has another version, or is gone."""
+
+    @abstractmethod
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file, in place of any of that name."""
+
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """Delete a file, if there is one."""
+
+    @abstractmethod
+    def files(self) -> dict[str, FileInfo]:
+        """Return the files, by name."""
+
+    @abstractmethod
+    def folders(self) -> list[str]:
+        """Return the names of the folders inside this one."""
+
+    @abstractmethod
+    def remove(self) -> None:
+        """Delete the folder with its content, if it exists."""
+
+    @abstractmethod
+    def keeps_conditions(self) -> bool:
+        """Tell whether ``create`` and ``replace`` always let only one of several writers win.
+
+        The first call asks the endpoint.
+        """

@@ -1,0 +1,149 @@
+"""A folder on a disk, be it of this machine or one that several machines share."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from typing_extensions import override
+
+from tidegate.enumerators.folders.contract import FileInfo, Folder, Stored
+from tidegate.errors import ConnectorError
+
+__all__ = ["LocalFolder"]
+
+
+class LocalFolder(Folder):
+    """A folder on a disk, for this user alone; created by the first write."""
+
+    def __init__(self, path: Path, noun: str) -> None:
+        self._path, self.noun = path, noun
+        self.address = str(path)
+
+    @override
+    def within(self, name: str) -> Folder:
+        return LocalFolder(self._path / name, self.noun)
+
+    @override
+    def read(self, name: str) -> Stored | None:
+        with self._mapped_errors("read"):
+            try:
+                data = (self._path / name).read_bytes()
+            except FileNotFoundError:
+                return None
+            return Stored(data, _digest(data))
+
+    @override
+    def create(self, name: str, data: bytes) -> str | None:
+        with self._mapped_errors("write to"), self._written(data) as partial:
+            try:
+                os.link(partial, self._path / name)
+            except FileExistsError:
+                return None
+            self._make_durable()
+            return _digest(data)
+
+    @override
+    def replace(self, name: str, data: bytes, version: str) -> str | None:
+        with self._mapped_errors("write to"), self._written(data) as partial, self._locked():
+            stored = self.read(name)
+            if stored is None or stored.version != version:
+                return None
+            partial.replace(self._path / name)
+            self._make_durable()
+            return _digest(data)
+
+    @override
+    def write(self, name: str, data: bytes) -> None:
+        with self._mapped_errors("write to"), self._written(data) as partial:
+            partial.replace(self._path / name)
+            self._make_durable()
+
+    @override
+    def delete(self, name: str) -> None:
+        with self._mapped_errors("write to"):
+            (self._path / name).unlink(missing_ok=True)
+
+    @override
+    def files(self) -> dict[str, FileInfo]:
+        files = {}
+        with self._mapped_errors("read"):
+            for entry in self._entries():
+                if entry.is_file():
+                    with suppress(FileNotFoundError):
+                        status = entry.stat()
+                        files[entry.name] = FileInfo(status.st_size, status.st_mtime)
+        return files
+
+    @override
+    def folders(self) -> list[str]:
+        return sorted(entry.name for entry in self._entries() if entry.is_dir(follow_symlinks=False))
+
+    @override
+    def remove(self) -> None:
+        with self._mapped_errors("write to"), suppress(FileNotFoundError):
+            shutil.rmtree(self._path)
+
+    @override
+    def keeps_conditions(self) -> bool:
+        return True
+
+    def _entries(self) -> Iterator[os.DirEntry[str]]:
+        with self._mapped_errors("read"), suppress(FileNotFoundError), os.scandir(self._path) as entries:
+            yield from (entry for entry in entries if not entry.name.startswith("."))
+
+    @contextlib.contextmanager
+    def _written(self, data: bytes) -> Iterator[Path]:
+        """Lend a durable file with the data, under a hidden name."""
+        _make_private(self._path)
+        handle, partial = tempfile.mkstemp(prefix=".", dir=self._path)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            yield Path(partial)
+        finally:
+            Path(partial).unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Lock out other writers, also of this process; the lock of a killed process is free."""
+        handle = os.open(self._path / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def _make_durable(self) -> None:
+        handle = os.open(self._path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    @contextlib.contextmanager
+    def _mapped_errors(self, operation: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as problem:
+            raise ConnectorError(f"cannot {operation} the {self.noun} {self.address}: {problem}") from problem
+
+
+def _make_private(folder: Path) -> None:
+    """Make a folder, and its missing parents, for this user alone."""
+    if not folder.exists():
+        _make_private(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,36 @@
+"""The folder that a location names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from tidegate.enumerators.folders.bucket import BucketFolder
+from tidegate.enumerators.folders.contract import Folder
+from tidegate.enumerators.folders.local import LocalFolder
+from tidegate.errors import OptionError
+from tidegate.readers.s3.address import s3_address
+from tidegate.readers.s3.config import S3ConnectionConfig
+
+__all__ = ["open_folder"]
+
+
+def open_folder(
+    location: str, config: S3ConnectionConfig, *, option: str = "stateLocation", noun: str = "state location"
+) -> Folder:
+    """Return the folder of a path, of a ``file:`` URL or of ``s3://bucket/prefix``; it need not exist yet.
+
+    option, noun: what the location is for errors: the name of its option, and a noun.
+
+    Raises OptionError for any other location.
+    """
+    address = s3_address(location)
+    if address is not None:
+        if not address.bucket:
+            raise OptionError(f"{option} is {location!r}, which names no bucket")
+        return BucketFolder(config, address.bucket, address.key.rstrip("/"), noun)
+    if location.lower().startswith("file:"):
+        return LocalFolder(Path(unquote(urlsplit(location).path)), noun)
+    if "://" in location or not location.strip():
+        raise OptionError(f"{option} is {location!r}; it has to be a path, or s3://bucket/prefix")
+    return LocalFolder(Path(location).expanduser().absolute(), noun)
