@@ -221,7 +221,10 @@ class KafkaEnumerator(SplitEnumerator):
     def peek(self, positions: Positions) -> Mapping[SplitId, Head | None]:
         """Look at the first visible record that counts at or after each position."""
         at = {TopicPartition.of(split): position for split, position in positions.items()}
-        heads = self._asked(lambda: self._client.peek(at, self._find_head, self._peeked, self._topics.ids))
+        find = self._find_head
+        heads = self._asked(
+            lambda: self._client.peek(at, find, self._peeked, self._topics.ids, useful_bytes=find.useful_bytes)
+        )
         return {p.split_id: Head(*seen) if seen is not None else None for p, seen in heads.items()}
 
     def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from tidegate.readers.event_time.records import RecordTimes
+from tidegate.readers.kafka.peek import FEW_BYTES
 from tidegate.readers.kafka.records.first_record import first_record
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ _LOG = logging.getLogger("tidegate.planner")
 _EVERY_POSITION = 2**63 - 1
 _MOST_BATCH_BYTES = 2 << 20
 _SMOOTHING = 0.2  # weight of the newest batch in the mean size of a record
+_MARGIN = 2  # of batches that are larger than the mean
+_LEAST_BYTES = 4 << 10
 
 
 class HeadFinder:
@@ -39,6 +42,7 @@ class HeadFinder:
         self._wall_clock = wall_clock
         self._appended: dict[str, bool] = {}
         self._bytes_per_record: dict[TopicPartition, float] = {}
+        self._bytes_per_batch = float(FEW_BYTES)
 
     def __call__(self, partition: TopicPartition, batch: RecordBatch, position: int) -> tuple[int, int] | None:
         """Return offset and event time (ms) of the first record at or after ``position``; None: there is none.
@@ -55,8 +59,16 @@ class HeadFinder:
         sizes = self._bytes_per_record
         return sizes.get(partition) or (sum(sizes.values()) / len(sizes) if sizes else 1.0)
 
+    @property
+    def useful_bytes(self) -> int:
+        """The bytes of a partition that are worth a peek: a batch for its timestamps, else what a search uses."""
+        if not self.event_times.by_record_timestamp:
+            return FEW_BYTES
+        return int(min(FEW_BYTES, max(_LEAST_BYTES, _MARGIN * self._bytes_per_batch)))
+
     def _observe(self, partition: TopicPartition, batch: RecordBatch) -> None:
         size = len(batch.data) / (batch.last_offset - batch.base_offset + 1)
+        self._bytes_per_batch += _SMOOTHING * (len(batch.data) - self._bytes_per_batch)
         mean = self._bytes_per_record.get(partition, size)
         self._bytes_per_record[partition] = mean + _SMOOTHING * (size - mean)
         appended = batch.append_time_ms is not None

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kafka import errors as kafka_errors
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
 
-from tidegate.errors import PositionGoneError
 from tidegate.readers.kafka.cluster import NO_ERROR, KafkaCluster, LeaderCall
 from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.fetch import ISOLATION_LEVELS, FetchedPartition
 from tidegate.readers.kafka.fetch_call import fetch_call
-from tidegate.readers.kafka.peeked import PeekedBatches
-from tidegate.readers.kafka.records.batches import corruption_named, holds_a_batch, split_batches, visible_batches
-from tidegate.readers.kafka.records.first_record import first_record
+from tidegate.readers.kafka.peek import FEW_BYTES, FindHead, Peek
+from tidegate.readers.kafka.records.batches import holds_a_batch, split_batches
 from tidegate.readers.kafka.wire.connection import BrokerTooOldError, decode_response
-from tidegate.readers.retry import Deadline, TransientError
+from tidegate.readers.retry import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from tidegate.errors import ConnectorError
+    from tidegate.readers.kafka.peeked import PeekedBatches
     from tidegate.readers.kafka.records.batches import RecordBatch
 
 __all__ = ["EARLIEST", "EARLIEST_LOCAL", "FEW_BYTES", "LATEST", "MAX_TIMESTAMP", "KafkaClient", "ListedOffset"]
@@ -36,9 +35,6 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 
 Answer = TypeVar("Answer")
-FindHead: TypeAlias = "Callable[[TopicPartition, RecordBatch, int], tuple[int, int] | None]"
-
-FEW_BYTES = 64 << 10
 CLOCK_S = 2.0
 ISOLATION_SINCE = 2  # the versions of the list-offsets request that added these
 SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8}
@@ -55,19 +51,6 @@ class ListedOffset(NamedTuple):
     offset: int
     timestamp_ms: int
     leader_epoch: int
-
-
-class _Look(NamedTuple):
-    """The result of a peek: the head if there was one, else the position to look at next, if there may be more.
-
-    unproven_end: the end of the visible records, though the broker sent none up to it; None: it sent records, or there
-        are none to send.
-    """
-
-    position: int
-    head: tuple[int, int] | None
-    more: bool
-    unproven_end: int | None = None
 
 
 class KafkaClient:
@@ -283,6 +266,7 @@ class KafkaClient:
         find: FindHead | None = None,
         peeked: PeekedBatches | None = None,
         topic_ids: Mapping[str, UUID | None] | None = None,
+        useful_bytes: int = FEW_BYTES,
     ) -> dict[TopicPartition, tuple[int, int] | None]:
         """Return offset and event time (ms) of the first visible data record at or after each position.
 
@@ -290,39 +274,15 @@ class KafkaClient:
             record, by its timestamp.
         peeked: batches that need no request; new batches are kept there.
         topic_ids: of the topics, as in ``fetch``.
+        useful_bytes: how much to ask of each partition, which is about what comes.  More is asked where no whole batch
+            comes.
 
-        None: there is none up to the end, which is the last stable offset under ``read_committed``.  Reads little: 64
-        KiB of each partition, one request per broker.  Goes on from there if these hold only control records, aborted
-        transactions or holes.  Raises PositionGoneError if a position is not within its log, or another topic has taken
-        its topic's place.  Raises DeadlineError if the broker keeps sending nothing where there may be records.
+        None: there is none up to the end, which is the last stable offset under ``read_committed``.  Goes on behind
+        these bytes if they hold only control records, aborted transactions or holes.  Raises PositionGoneError if a
+        position is not within its log, or another topic has taken its topic's place.  Raises DeadlineError if the
+        broker keeps sending nothing where there may be records.
         """
-        heads: dict[TopicPartition, tuple[int, int] | None] = {}
-        find = find or _first_by_timestamp
-        peeked = peeked or PeekedBatches(0)
-        for partition, position in positions.items():
-            batch = peeked.at(partition, position)
-            with corruption_named(partition.split_id):
-                if batch is not None and (head := find(partition, batch, position)) is not None:
-                    heads[partition] = head
-            if partition not in heads and peeked.is_nothing(partition, position):
-                heads[partition] = None
-        asked = {partition: position for partition, position in positions.items() if partition not in heads}
-        for partition, look in (self._look(asked, find, peeked, topic_ids or {}) if asked else {}).items():
-            deadline = None
-            while look.more and not peeked.is_nothing(partition, look.position):
-                if look.unproven_end is None:
-                    deadline = None
-                elif self.is_hole(partition, look.position, look.unproven_end, (topic_ids or {}).get(partition.topic)):
-                    break
-                else:
-                    deadline = deadline or self.reading(partition, look.unproven_end)
-                    deadline.pause(TransientError(f"the broker sends nothing from {look.position} on"))
-                on = {partition: look.position}
-                look = self._look(on, find, peeked, topic_ids or {})[partition]  # noqa: PLW2901 - one step on
-            if look.head is None:
-                peeked.keep_nothing(partition, positions[partition])
-            heads[partition] = look.head
-        return heads
+        return Peek(self, find, peeked, topic_ids, useful_bytes).heads(positions)
 
     def is_hole(self, partition: TopicPartition, position: int, end: int, topic_id: UUID | None = None) -> bool:
         """Tell whether an empty answer from ``position``, below the visible ``end``, proves that no record is between.
@@ -366,41 +326,6 @@ class KafkaClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _look(
-        self,
-        positions: Mapping[TopicPartition, int],
-        find: FindHead,
-        peeked: PeekedBatches,
-        topic_ids: Mapping[str, UUID | None],
-    ) -> dict[TopicPartition, _Look]:
-        def look(partition: TopicPartition, fetched: FetchedPartition | None) -> _Look | None:
-            if fetched is None:
-                return None
-            position = positions[partition]
-            with corruption_named(partition.split_id):
-                batches = self.split(fetched)
-                head = None
-                for batch in visible_batches(batches, fetched.aborted):
-                    peeked.keep(partition, batch)
-                    head = head or find(partition, batch, position)
-            if head is not None:
-                return _Look(position, head, more=False)
-            if batches:
-                return _Look(batches[-1].last_offset + 1, None, more=True)
-            end = fetched.end(self.config.isolation_level)
-            # In a fetch of several, a partition may get no bytes; alone it gets at least one batch.
-            alone = len(positions) == 1
-            return _Look(position, None, more=position < end, unproven_end=end if alone and position < end else None)
-
-        looks = self._fetch(positions, look, topic_ids).result()
-        for partition, position in positions.items():
-            if looks[partition] is None:
-                begin, end = self.log_range(partition)
-                raise PositionGoneError(
-                    f"position {position} of {partition.split_id} does not exist: its log reaches from {begin} to {end}"
-                )
-        return {partition: answer for partition, answer in looks.items() if answer is not None}
-
     def _fetch(
         self,
         positions: Mapping[TopicPartition, int],
@@ -413,6 +338,26 @@ class KafkaClient:
         call_config = config or self.config
         return fetch_call(
             self._cluster, call_config, positions, use, topic_ids, partition_bytes, max_wait_ms=max_wait_ms
+        )
+
+    def fetch_parts(
+        self,
+        positions: Mapping[TopicPartition, int],
+        use: Callable[[TopicPartition, FetchedPartition | None], Answer],
+        topic_ids: Mapping[str, UUID | None],
+        partition_bytes: int,
+        most_together: int,
+    ) -> LeaderCall[Answer]:
+        """Send a fetch for many partitions, in requests for a few of them each; see ``fetch_call``."""
+        return fetch_call(
+            self._cluster,
+            self.config,
+            positions,
+            use,
+            topic_ids,
+            partition_bytes,
+            max_wait_ms=0,
+            most_together=most_together,
         )
 
 
@@ -430,7 +375,3 @@ def _first_offset(_: TopicPartition, fetched: FetchedPartition | None) -> int | 
     """Return the base offset of the first batch, if one was sent."""
     batches = [] if fetched is None else split_batches(fetched.records, check_crc=False)
     return batches[0].base_offset if batches else None
-
-
-def _first_by_timestamp(_: TopicPartition, batch: RecordBatch, position: int) -> tuple[int, int] | None:
-    return first_record(batch, position)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
+from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from uuid import UUID
@@ -27,6 +28,7 @@ Answer = TypeVar("Answer")
 
 REQUEST_TIMEOUT_MS = 30_000
 UNKNOWN_TOPIC_GRACE_S = 5.0
+IN_FLIGHT = 3  # requests of a call to one broker: it works on the next one while we read an answer
 METADATA_TOPIC = "__cluster_metadata"
 NO_ERROR = kafka_errors.NoError.errno
 UNKNOWN_TOPIC = kafka_errors.UnknownTopicOrPartitionError.errno
@@ -175,10 +177,12 @@ class KafkaCluster:
         return None
 
     def close(self) -> None:
-        """Close all connections; may be called again, and the cluster may be used again."""
+        """Close all connections; may be called again, and the cluster may be used again.
+
+        The leaders stay known: one that has moved meanwhile says so, as it does while connections are open.
+        """
         while self._connections:
             self._connections.popitem()[1].close()
-        self._leaders.clear()
         self._refusal = None
 
     def _addresses(self) -> list[str]:
@@ -259,6 +263,7 @@ class LeaderCall(Generic[Answer]):
 
     request: makes kafka-python's request for some of the partitions.
     read: yields each partition in a response with its error code and its answer.
+    most_together: the most partitions in one request; a leader of more gets several requests, a few at a time.
     """
 
     def __init__(
@@ -268,13 +273,17 @@ class LeaderCall(Generic[Answer]):
         partitions: Iterable[TopicPartition],
         request: Callable[[Iterable[TopicPartition]], Any],
         read: Callable[[Any, memoryview], Iterator[tuple[TopicPartition, int, Answer]]],
+        *,
+        most_together: int | None = None,
     ) -> None:
         self._cluster = cluster
         self._purpose = purpose
         self._request = request
         self._read = read
+        self._most_together = most_together
         self._waiting = set(partitions)
-        self._sent: list[tuple[BrokerConnection, list[TopicPartition], Any, int]] = []
+        self._unsent: dict[str, deque[list[TopicPartition]]] = {}
+        self._sent: deque[tuple[BrokerConnection, list[TopicPartition], Any, int]] = deque()
         self._answers: dict[TopicPartition, Answer] = {}
         self._failures: dict[TopicPartition, ConnectorError] = {}
         self._send(cluster.deadline(purpose))
@@ -315,17 +324,31 @@ class LeaderCall(Generic[Answer]):
         for partition, failure in failures.items():
             self._fail([partition], failure)
         self._waiting -= {p for p, failure in failures.items() if isinstance(failure, UnknownPartitionError)}
+        most = self._most_together or len(self._waiting)
         for address, partitions in led.items():
-            timeout_s = self._cluster.request_timeout_s(deadline)
-            request = self._request(partitions)
-            try:
-                connection = self._cluster.connection(address, timeout_s)
-                self._sent.append((connection, partitions, request, connection.send(request, timeout_s)))
-            except TransientError as error:
-                self._fail(partitions, error)
+            parts = [partitions[at : at + most] for at in range(0, len(partitions), most)]
+            self._unsent[address] = deque(parts)
+            for _ in parts[:IN_FLIGHT]:
+                self._send_next(address, deadline)
+
+    def _send_next(self, address: str, deadline: Deadline) -> None:
+        unsent = self._unsent[address]
+        if not unsent:
+            return
+        partitions = unsent.popleft()
+        timeout_s = self._cluster.request_timeout_s(deadline)
+        request = self._request(partitions)
+        try:
+            connection = self._cluster.connection(address, timeout_s)
+            self._sent.append((connection, partitions, request, connection.send(request, timeout_s)))
+        except TransientError as error:
+            self._fail([*partitions, *(partition for later in unsent for partition in later)], error)
+            unsent.clear()
 
     def _receive(self, deadline: Deadline) -> None:
-        for connection, partitions, request, request_id in self._sent:
+        while self._sent:
+            connection, partitions, request, request_id = self._sent.popleft()
+            self._send_next(connection.address, deadline)
             try:
                 frame = connection.receive(request_id, self._cluster.request_timeout_s(deadline))
             except TransientError as error:
@@ -333,14 +356,13 @@ class LeaderCall(Generic[Answer]):
                 self._fail(partitions, error)
                 continue
             for partition, error_code, answer in self._read(request, frame):
-                failure = _failure(error_code, f"partition {partition.split_id}")
+                failure = _failure(error_code, f"partition {partition.split_id}") if error_code else None
                 if failure is None:
                     self._answers[partition] = answer
                     self._waiting.discard(partition)
                     self._failures.pop(partition, None)
                 else:
                     self._fail([partition], failure)
-        self._sent.clear()
 
     def _fail(self, partitions: Iterable[TopicPartition], failure: ConnectorError) -> None:
         self._failures.update(dict.fromkeys(partitions, failure))

@@ -33,12 +33,14 @@ def fetch_call(
     partition_bytes: int,
     *,
     max_wait_ms: int,
+    most_together: int | None = None,
 ) -> LeaderCall[Answer]:
     """Send a fetch from ``positions`` on; the call's result waits for the answers.
 
     use: makes the answer for a partition from its part of the response, or from None if its position is out of range.
     topic_ids: of the topics, as far as they are known.
-    partition_bytes: the most for one partition, but at least one whole batch comes.
+    partition_bytes: the most for one partition; only the first one of a request gets a larger batch.
+    most_together: as in LeaderCall.
 
     The result raises PositionGoneError if another topic has taken its topic's place.
     """
@@ -63,4 +65,4 @@ def fetch_call(
                 refused.add(partition.topic)
             yield partition, error, use(partition, None if error_code else fetched)
 
-    return LeaderCall(cluster, "fetch records", positions, request, read)
+    return LeaderCall(cluster, "fetch records", positions, request, read, most_together=most_together)

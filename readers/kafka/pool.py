@@ -1,4 +1,4 @@
-"""Keeps clients with their open connections for the next task of a worker process."""
+"""Keeps clients for the next task of a worker process: their connections for a while, and what they know for longer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ IDLE_SECONDS = 5.0  # Spark does not tell a worker that its query has stopped
 
 
 class ClientPool:
-    """Lends a client to one reader at a time, and closes all when none was returned for a while."""
+    """Lends a client to one reader at a time, and closes all when none was returned for a while.
+
+    A closed client still knows the leaders of its partitions, and connects again when it is lent.
+    """
 
     def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
         self._idle_seconds = idle_seconds
@@ -45,8 +48,8 @@ class ClientPool:
     def close(self) -> None:
         """Close the idle clients."""
         with self._lock:
-            while self._idle:
-                self._idle.pop().close()
+            for client in self._idle:
+                client.close()
 
     def _take(self, config: KafkaConnectionConfig) -> KafkaClient:
         from tidegate.readers.kafka.client import KafkaClient

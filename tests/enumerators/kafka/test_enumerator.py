@@ -302,9 +302,9 @@ class TestTimeIndex:
         enumerator = enumerate_(Subscribe((topic,)))
         splits = list(enumerator.discover())
         fetched = []
-        fetch = enumerator._client._fetch
+        fetch = enumerator._client.fetch_parts
         monkeypatch.setattr(
-            enumerator._client, "_fetch", lambda asked, *rest: fetched.append(asked) or fetch(asked, *rest)
+            enumerator._client, "fetch_parts", lambda asked, *rest: fetched.append(asked) or fetch(asked, *rest)
         )
         for position in (7, 499, 8, 0):
             seen = enumerator.peek(dict.fromkeys(splits, position))
@@ -322,9 +322,9 @@ class TestTimeIndex:
         enumerator = enumerate_(Subscribe((topic,)))
         extents = enumerator.extents(enumerator.discover())
         fetched = []
-        fetch = enumerator._client._fetch
+        fetch = enumerator._client.fetch_parts
         monkeypatch.setattr(
-            enumerator._client, "_fetch", lambda asked, *rest: fetched.append(asked) or fetch(asked, *rest)
+            enumerator._client, "fetch_parts", lambda asked, *rest: fetched.append(asked) or fetch(asked, *rest)
         )
         end = extents[f"{topic}-0"].end
         assert enumerator.peek({f"{topic}-0": 1}) == {f"{topic}-0": None}

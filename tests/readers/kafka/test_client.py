@@ -14,6 +14,7 @@ from tests.support.kafka.lab import Lab, Record, encode
 from tidegate.errors import ConnectorError, DeadlineError, OptionError, PositionGoneError
 from tidegate.readers.kafka import client as kafka_client
 from tidegate.readers.kafka import cluster as kafka_cluster
+from tidegate.readers.kafka import fetch_call
 from tidegate.readers.kafka.client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient
 from tidegate.readers.kafka.cluster import KafkaCluster
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
@@ -71,6 +72,28 @@ def test_many_large_batches_are_peeked_at_though_a_response_has_no_room_for_all(
         lab.append(topic, encode([Record(each.partition, value=b"v" * 200_000)]), partition=each.partition)
     with KafkaClient(lab.config()) as client:
         assert client.peek(dict.fromkeys(partitions, 0)) == {each: (0, each.partition) for each in partitions}
+
+
+def test_peeks_at_many_partitions_share_responses_as_far_as_these_have_room(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    responses = []
+    read = fetch_call.read_fetch_response
+    monkeypatch.setattr(
+        fetch_call, "read_fetch_response", lambda frame, *how: responses.append(len(frame)) or read(frame, *how)
+    )
+    topic = lab.new_topic(partitions=24)
+    partitions = [TopicPartition(topic, each) for each in range(24)]
+    heads = {each: (0, each.partition) for each in partitions}
+    for each in partitions:
+        lab.append(topic, encode([Record(each.partition, value=b"v" * 50_000)]), partition=each.partition)
+    with KafkaClient(lab.config(fetch_max_bytes=256 << 10)) as client:
+        assert client.peek(dict.fromkeys(partitions, 0)) == heads
+        assert len(responses) == 24 / 4
+        responses.clear()
+        # Too little is asked at first: only the first partition of a request gets its batch.
+        assert client.peek(dict.fromkeys(partitions, 0), useful_bytes=4 << 10) == heads
+        assert len(responses) <= 1 + 24 / 4
 
 
 @pytest.mark.parametrize("position", [-1, 4])

@@ -23,6 +23,7 @@ from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka import client as kafka_client
 from tidegate.readers.kafka import fetch_call as kafka_fetch_call
 from tidegate.readers.kafka.client import KafkaClient
+from tidegate.readers.kafka.cluster import KafkaCluster
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.pool import ClientPool, idle_clients
 from tidegate.readers.kafka.reader import KafkaDetails, KafkaSplitReader
@@ -160,7 +161,7 @@ def test_connections_outlive_a_read_and_are_not_shared(lab: Lab) -> None:
     assert offsets(lab.read(topic, 50, 150, config=config)) == list(range(50, 150))
 
 
-def test_connections_are_closed_when_no_read_needs_them_for_a_while(lab: Lab) -> None:
+def test_connections_are_closed_when_no_read_needs_them_for_a_while(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     pool = ClientPool(idle_seconds=0.05)
     partition = TopicPartition(lab.new_topic(), 0)
     with pool.lend(lab.config()) as client:
@@ -168,9 +169,11 @@ def test_connections_are_closed_when_no_read_needs_them_for_a_while(lab: Lab) ->
         connections = client._cluster._connections
         assert connections
     await_that(lambda: not connections)
-    with pool.lend(lab.config()) as client:
+    with monkeypatch.context() as patched, pool.lend(lab.config()) as client:
+        patched.setattr(KafkaCluster, "metadata", None)  # the leaders are still known
         assert client.log_range(partition) == (0, 0)
     pool.close()
+    assert not connections
 
 
 def count_rows(config: KafkaConnectionConfig, split: SplitRange) -> int:
@@ -193,6 +196,7 @@ def peak_rss_kib(config: KafkaConnectionConfig, split: SplitRange) -> int:
 import resource
 from tests.readers.kafka.test_reader import count_rows
 from tidegate.alignment.splits import SplitRange
+from tidegate.readers.kafka.cluster import KafkaCluster
 from tidegate.readers.kafka.config import KafkaConnectionConfig
 assert count_rows({config!r}, {split!r}) == {split.end - split.start}
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

@@ -1,0 +1,156 @@
+"""Peeks at single records of many partitions: a few requests at a time to each leader, as many as it needs.
+
+A response holds a few MiB, so a request asks only for as many partitions as one response has room for.  A broker sends
+nothing of a partition whose first batch is larger than asked, unless the partition comes first in its request.  So such
+partitions are asked for again with more bytes, and at last alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from tidegate.errors import PositionGoneError
+from tidegate.readers.kafka.peeked import PeekedBatches
+from tidegate.readers.kafka.records.batches import corruption_named, visible_batches
+from tidegate.readers.kafka.records.first_record import first_record
+from tidegate.readers.retry import TransientError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from uuid import UUID
+
+    from tidegate.readers.kafka.client import KafkaClient
+    from tidegate.readers.kafka.config import TopicPartition
+    from tidegate.readers.kafka.fetch import FetchedPartition
+    from tidegate.readers.kafka.records.batches import RecordBatch
+    from tidegate.readers.retry import Deadline
+
+__all__ = ["FEW_BYTES", "FindHead", "Peek"]
+
+FEW_BYTES = 64 << 10
+
+FindHead: TypeAlias = "Callable[[TopicPartition, RecordBatch, int], tuple[int, int] | None]"
+
+
+class _Look(NamedTuple):
+    """The result of one look: the head if there was one, else the position to look at next, if there may be more.
+
+    is_starved: nothing came, though there may be records.
+    end: of the visible records, where nothing came.
+    """
+
+    position: int
+    head: tuple[int, int] | None = None
+    more: bool = False
+    is_starved: bool = False
+    end: int = 0
+
+
+class Peek:
+    """One peek at many partitions; see ``KafkaClient.peek``.
+
+    useful_bytes: what is asked of each partition at first.
+    """
+
+    def __init__(
+        self,
+        client: KafkaClient,
+        find: FindHead | None,
+        peeked: PeekedBatches | None,
+        topic_ids: Mapping[str, UUID | None] | None,
+        useful_bytes: int,
+    ) -> None:
+        self._client = client
+        self._find = find or _first_by_timestamp
+        self._peeked = PeekedBatches(0) if peeked is None else peeked
+        self._topic_ids = topic_ids or {}
+        self._bytes = useful_bytes
+        self._largest = 0  # bytes of a batch that came
+        self._deadlines: dict[TopicPartition, Deadline] = {}
+
+    def heads(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int] | None]:
+        """Return offset and event time (ms) of the first record that counts at or after each position."""
+        heads = self._known(positions)
+        left = {partition: position for partition, position in positions.items() if partition not in heads}
+        alone: set[TopicPartition] = set()
+        while left:
+            looks = self._look({p: at for p, at in left.items() if p not in alone})
+            looks |= self._look({p: left[p] for p in alone}, alone=True)
+            starved = {partition for partition, look in looks.items() if look.is_starved}
+            again = {p for p in starved & alone if not self._ends_in_a_hole(p, looks[p])}
+            for partition, look in looks.items():
+                is_over = not look.more or self._peeked.is_nothing(partition, look.position)
+                if partition not in again and (is_over or partition in starved & alone):
+                    del left[partition]
+                    heads[partition] = look.head
+                    if look.head is None:
+                        self._peeked.keep_nothing(partition, positions[partition])
+                else:
+                    left[partition] = look.position
+            alone = again if self._asks_for_more(starved - alone) else again | (starved & left.keys())
+        return heads
+
+    def _known(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int] | None]:
+        heads: dict[TopicPartition, tuple[int, int] | None] = {}
+        for partition, position in positions.items():
+            batch = self._peeked.at(partition, position)
+            with corruption_named(partition.split_id):
+                if batch is not None and (head := self._find(partition, batch, position)) is not None:
+                    heads[partition] = head
+            if partition not in heads and self._peeked.is_nothing(partition, position):
+                heads[partition] = None
+        return heads
+
+    def _asks_for_more(self, starved: Iterable[TopicPartition]) -> bool:
+        """Ask for more bytes from now on, if that may help partitions that got none."""
+        larger = next((size for size in (FEW_BYTES, 2 * self._largest) if size > self._bytes), None)
+        if larger is None or not starved:
+            return False
+        self._bytes = larger
+        return True
+
+    def _ends_in_a_hole(self, partition: TopicPartition, look: _Look) -> bool:
+        """Tell whether nothing is left; else wait a little, for a broker has not sent what there may be."""
+        if self._client.is_hole(partition, look.position, look.end, self._topic_ids.get(partition.topic)):
+            return True
+        deadline = self._deadlines.setdefault(partition, self._client.reading(partition, look.end))
+        deadline.pause(TransientError(f"the broker sends nothing from {look.position} on"))
+        return False
+
+    def _look(self, positions: Mapping[TopicPartition, int], *, alone: bool = False) -> dict[TopicPartition, _Look]:
+        if not positions:
+            return {}
+        together = 1 if alone else max(1, self._client.config.fetch_max_bytes // self._bytes)
+
+        def look(partition: TopicPartition, fetched: FetchedPartition | None) -> _Look | None:
+            return None if fetched is None else self._seen(partition, positions[partition], fetched)
+
+        looks = self._client.fetch_parts(positions, look, self._topic_ids, self._bytes, together).result()
+        for partition, position in positions.items():
+            if looks[partition] is None:
+                begin, end = self._client.log_range(partition)
+                raise PositionGoneError(
+                    f"position {position} of {partition.split_id} does not exist: its log reaches from {begin} to {end}"
+                )
+        return {partition: answer for partition, answer in looks.items() if answer is not None}
+
+    def _seen(self, partition: TopicPartition, position: int, fetched: FetchedPartition) -> _Look:
+        head = None
+        with corruption_named(partition.split_id):
+            batches = self._client.split(fetched)
+            for batch in visible_batches(batches, fetched.aborted):
+                self._peeked.keep(partition, batch)
+                head = head or self._find(partition, batch, position)
+        if batches:
+            self._deadlines.pop(partition, None)
+            self._largest = max(self._largest, *(len(batch.data) for batch in batches))
+        if head is not None:
+            return _Look(position, head)
+        if batches:
+            return _Look(batches[-1].last_offset + 1, more=True)
+        end = fetched.end(self._client.config.isolation_level)
+        return _Look(position, more=position < end, is_starved=position < end, end=end)
+
+
+def _first_by_timestamp(_: TopicPartition, batch: RecordBatch, position: int) -> tuple[int, int] | None:
+    return first_record(batch, position)
