@@ -18,17 +18,20 @@ __all__ = ["serve_kafka", "serve_s3"]
 _LOOK_AGAIN_S = 0.5
 
 
-def serve_kafka(topics: Iterable[str], brokers: int = 1, folder: Path | None = None) -> None:
+def serve_kafka(
+    topics: Iterable[str], *, brokers: int = 1, port: int | None = None, folder: Path | None = None
+) -> None:
     """Run Kafka until SIGINT or SIGTERM; nothing is left behind.
 
     Prints the bootstrap servers to stdout, alone on the first line, when clients may connect.
     topics: each ``name`` or ``name:partitions``; created unless they are in ``folder`` already.
+    port: of the first broker; further ones have the ports behind it.  None: any free ones.
 
     Raises OptionError for a malformed topic or a folder that cannot be written, ServerError if Kafka cannot start or
     ends by itself.
     """
     wanted = dict(_topic(text) for text in topics)
-    server = KafkaServer(brokers=brokers, folder=folder)
+    server = KafkaServer(port=port, brokers=brokers, folder=folder)
 
     def prepare() -> list[str]:
         for name, partitions in wanted.items():
@@ -38,17 +41,18 @@ def serve_kafka(topics: Iterable[str], brokers: int = 1, folder: Path | None = N
     _serve("Kafka", server, folder, prepare)
 
 
-def serve_s3(buckets: Iterable[str], folder: Path | None = None) -> None:
+def serve_s3(buckets: Iterable[str], *, port: int | None = None, folder: Path | None = None) -> None:
     """Run an S3 endpoint until SIGINT or SIGTERM; nothing is left behind.
 
     Prints the variables for clients to stdout, as lines for a shell, when they may connect; the endpoint is the first.
     buckets: created unless they are in ``folder`` already.
+    port: of the endpoint.  None: any free one.
 
     Raises OptionError for an invalid name of a bucket or a folder that cannot be written, ServerError if it cannot
     start or ends by itself.
     """
     wanted = dict.fromkeys(buckets)
-    server = S3Server(folder=folder)
+    server = S3Server(port=port, folder=folder)
 
     def prepare() -> list[str]:
         for name in wanted:

@@ -56,9 +56,10 @@ DEFAULTS: dict[str, str] = {
 
 
 class KafkaServer(Server):
-    """Apache Kafka in KRaft mode on free ports of 127.0.0.1; use it as a context manager.
+    """Apache Kafka in KRaft mode on ports of 127.0.0.1; use it as a context manager.
 
-    ``brokers`` is their number; their node ids are 1, 2, ... and the first is also the only
+    ``port`` is that of the first broker, and further brokers have the ports behind it; none: any
+    free ports.  ``brokers`` is their number; their node ids are 1, 2, ... and the first is also the only
     controller, so the others may be killed while the cluster goes on.  ``properties`` are added to
     ``server.properties`` and win over the defaults, which keep every record for ever and accept
     every timestamp.  ``listeners`` among them, such as ``SSL://127.0.0.1:9093``, come besides ours,
@@ -74,6 +75,7 @@ class KafkaServer(Server):
     def __init__(
         self,
         *,
+        port: int | None = None,
         brokers: int = 1,
         properties: Mapping[str, str] | None = None,
         security: KafkaSecurity | None = None,
@@ -82,8 +84,9 @@ class KafkaServer(Server):
     ) -> None:
         self._security = security or KafkaSecurity()
         secured = list(self._security.protocols)
-        controller_port, *ports = free_ports(1 + brokers * (1 + len(secured)))
-        super().__init__("kafka", ports[:brokers], folder, timeout_seconds)
+        wanted = range(0) if port is None else range(port, port + brokers)
+        controller_port, *ports = free_ports(1 + brokers * (1 + len(secured)), besides=wanted)
+        super().__init__("kafka", wanted or ports[:brokers], folder, timeout_seconds)
         self._properties = dict(properties or {})
         further = iter(ports[brokers:])
         self._secured = {node: {listener: next(further) for listener in secured} for node in self._ports}

@@ -39,7 +39,7 @@ LOGGING = """<configuration>
 
 
 class S3Server(Server):
-    """S3Proxy over a folder, on a free port of 127.0.0.1; use it as a context manager.
+    """S3Proxy over a folder, on a port of 127.0.0.1, any free one unless it is given; use it as a context manager.
 
     ``folder`` keeps the buckets after :meth:`stop`, for a later server; without it they are in a
     temporary folder that goes with the server.  The keys to log in with are new for every server.
@@ -68,8 +68,10 @@ class S3Server(Server):
     No process, port or temporary folder is left behind, however our own process ends.
     """
 
-    def __init__(self, *, folder: str | Path | None = None, timeout_seconds: float = 60) -> None:
-        super().__init__("s3", free_ports(1), folder, timeout_seconds)
+    def __init__(
+        self, *, port: int | None = None, folder: str | Path | None = None, timeout_seconds: float = 60
+    ) -> None:
+        super().__init__("s3", free_ports(1) if port is None else [port], folder, timeout_seconds)
         self._access_key = secrets.token_hex(10)
         self._secret_key = secrets.token_hex(20)
 

@@ -15,11 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidegate.errors import ServerError
 from tidegate.servers.java import java_command
 from tidegate.servers.process import Process, Sandbox
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Container, Iterable
     from types import TracebackType
 
     from typing_extensions import Self
@@ -57,7 +58,8 @@ class Server(ABC):
     def start(self) -> Self:
         """Start the nodes that do not run and return when all are ready.
 
-        Raises ServerError if the jars or Java are missing, or if a node is not ready in time.
+        Raises ServerError if the jars or Java are missing, if another program uses a port, or if a node is not ready
+        in time.
         """
         self._start_nodes([node for node in self._ports if node not in self.pids])
         return self
@@ -97,6 +99,8 @@ class Server(ABC):
 
     def _start_nodes(self, nodes: list[int]) -> None:
         try:
+            for node in nodes:
+                _require_free(self._ports[node])
             self._sandbox = self._sandbox or Sandbox(prefix=f"tidegate-{self._name}-")
             self._start(self._sandbox, nodes)
         except BaseException:
@@ -119,8 +123,8 @@ class Server(ABC):
         self._await(partial(_accepts, self._ports[node]), node)
 
 
-def free_ports(count: int) -> list[int]:
-    """Return free ports below the range of which the system gives ports to outgoing connections.
+def free_ports(count: int, besides: Container[int] = ()) -> list[int]:
+    """Return free ports, and none of ``besides``, below the range of which the system gives ports to connections.
 
     In that range, a client that reconnects while the server is down may get the server's own port.  It would connect to
     itself, and keep the server from coming back.
@@ -128,10 +132,23 @@ def free_ports(count: int) -> list[int]:
     ports: set[int] = set()
     while len(ports) < count:
         port = random.randrange(10_000, 32_000)  # noqa: S311 - nothing secret
+        if port in besides:
+            continue
         with socket.socket() as probe, suppress(OSError):
             probe.bind((HOST, port))
             ports.add(port)
     return sorted(ports)
+
+
+def _require_free(port: int) -> None:
+    """Raise ServerError if a program listens at a port: it would be taken for the server that is to come."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that have ended are in nobody's way
+        try:
+            probe.bind((HOST, port))
+        except (OSError, OverflowError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "the last port is 65535"
+            raise ServerError(f"port {port} of {HOST} cannot be used: {reason}; choose another port") from error
 
 
 def _accepts(port: int) -> bool:

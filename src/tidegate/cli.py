@@ -336,17 +336,29 @@ def demo(
 def kafka(
     topic: Annotated[list[str] | None, typer.Option(help="NAME or NAME:PARTITIONS to create; may be repeated.")] = None,
     brokers: Annotated[int, typer.Option(min=1, help="Number of brokers.")] = 1,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=65_535,
+            show_default="any free one",
+            help="Port of 127.0.0.1 to listen at; further brokers have the ports behind it.",
+        ),
+    ] = None,
     folder: Annotated[Path | None, typer.Option(show_default="none", help="Keeps the data for the next start.")] = None,
 ) -> None:
     """Run a Kafka for development until Ctrl-C."""
     from tidegate.jobs.serve import serve_kafka
 
-    serve_kafka(topic or [], brokers, folder)
+    serve_kafka(topic or [], brokers=brokers, port=port, folder=folder)
 
 
 @app.command()
 def s3(
     bucket: Annotated[list[str] | None, typer.Option(help="NAME to create; may be repeated.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65_535, show_default="any free one", help="Port of 127.0.0.1 to listen at.")
+    ] = None,
     folder: Annotated[
         Path | None, typer.Option(show_default="none", help="Holds a folder per bucket, and keeps them.")
     ] = None,
@@ -354,7 +366,7 @@ def s3(
     """Run an S3 endpoint for development until Ctrl-C."""
     from tidegate.jobs.serve import serve_s3
 
-    serve_s3(bucket or [], folder)
+    serve_s3(bucket or [], port=port, folder=folder)
 
 
 @app.command()

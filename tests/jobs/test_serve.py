@@ -2,11 +2,13 @@
 
 import os
 import signal
+import socket
 from pathlib import Path
 
 import pytest
 
 from tests.support.command import await_while_running, finish, started
+from tidegate.servers.server import free_ports
 
 
 def processes_in(folder):
@@ -39,11 +41,12 @@ def test_it_serves_until_it_is_told_to_end_and_leaves_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_keeps_topics_for_the_next_start(tmp_path):
+def test_a_folder_keeps_topics_for_the_next_start_at_the_same_port(tmp_path):
+    (port,) = free_ports(1)
     for _ in range(2):
-        with started("kafka", "--topic", "orders", "--folder", tmp_path / "data") as process:
+        with started("kafka", "--topic", "orders", "--port", port, "--folder", tmp_path / "data") as process:
             await_while_running((tmp_path / "data" / "broker-1").exists, process)
-            assert process.stdout.readline().startswith("127.0.0.1:")
+            assert process.stdout.readline() == f"127.0.0.1:{port}\n"
             process.send_signal(signal.SIGINT)
             code, output, errors = finish(process)
         assert (code, output) == (0, "")
@@ -58,3 +61,15 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(server, tmp_path):
         code, output, errors = finish(process)
     assert (code, output) == (1, "")
     assert errors == (f"tidegate: --folder is '{tmp_path}/file/data', where nothing can be written: Not a directory\n")
+
+
+@pytest.mark.parametrize("server", ["kafka", "s3"])
+def test_a_port_that_another_program_uses_is_one_sentence(server):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with started(server, "--port", port) as process:
+            code, output, errors = finish(process)
+    assert (code, output) == (1, "")
+    assert errors == (
+        f"tidegate: port {port} of 127.0.0.1 cannot be used: Address already in use; choose another port\n"
+    )
