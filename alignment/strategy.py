@@ -61,6 +61,11 @@ class WatermarkStrategy:
 
     def __post_init__(self) -> None:
         disorder, timeout, drift = self.out_of_orderness, self.idle_timeout, self.max_drift
+        durations: dict[str, object] = {"out_of_orderness": disorder, "idle_timeout": timeout, "max_drift": drift}
+        for name, duration in durations.items():
+            if duration is not None and not isinstance(duration, timedelta):
+                shown = f"{name} is {duration!r}"
+                raise StrategyError(shown, name, must="must be a timedelta, such as timedelta(hours=1)")
         if disorder is not None and disorder < timedelta(0):
             shown = f"out-of-orderness is {_shown(disorder)}"
             raise StrategyError(shown, "out_of_orderness", must="must be zero or more")

@@ -6,6 +6,8 @@ from pyspark.sql import SparkSession
 
 import tidegate
 
+if len(sys.argv) != 4:
+    sys.exit(__doc__)
 servers, topic, out = sys.argv[1:]
 spark = SparkSession.builder.config(map=tidegate.session_conf()).getOrCreate()
 tidegate.register(spark)

@@ -6,6 +6,8 @@ from pyspark.sql import SparkSession
 
 from tidegate import KafkaSource
 
+if len(sys.argv) != 3:
+    sys.exit(__doc__)
 servers, topic = sys.argv[1:]
 spark = SparkSession.builder.getOrCreate()
 rows = KafkaSource(bootstrap_servers=servers, subscribe=[topic]).read(spark)

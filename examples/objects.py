@@ -8,6 +8,8 @@ from pyspark.sql.functions import window
 
 import tidegate
 
+if len(sys.argv) != 3:
+    sys.exit(__doc__)
 path, state = sys.argv[1:]
 spark = SparkSession.builder.config(map=tidegate.session_conf()).config("spark.sql.shuffle.partitions", 4).getOrCreate()
 tidegate.register(spark)

@@ -42,6 +42,8 @@ class Sessions(StatefulProcessor):
         yield Row(partition=key[0], begin=begin, end=end, records=records)
 
 
+if len(sys.argv) != 3:
+    sys.exit(__doc__)
 servers, topic = sys.argv[1:]
 rocksdb = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 spark = (

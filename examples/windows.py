@@ -8,6 +8,8 @@ from pyspark.sql import SparkSession
 import tidegate
 from tidegate.windows import TumblingEventTimeWindows
 
+if len(sys.argv) != 3:
+    sys.exit(__doc__)
 servers, topic = sys.argv[1:]
 spark = SparkSession.builder.config(map=tidegate.session_conf()).config("spark.sql.shuffle.partitions", 2).getOrCreate()
 tidegate.register(spark)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import threading
 from collections.abc import Callable, Iterable
@@ -16,6 +17,7 @@ from tidegate.servers import KafkaServer, S3Server
 __all__ = ["serve_kafka", "serve_s3"]
 
 _LOOK_AGAIN_S = 0.5
+_BUCKET_NAME = re.compile("[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")  # as S3 allows; S3Proxy takes more
 
 
 def serve_kafka(
@@ -51,7 +53,7 @@ def serve_s3(buckets: Iterable[str], *, port: int | None = None, folder: Path | 
     Raises OptionError for an invalid name of a bucket or a folder that cannot be written, ServerError if it cannot
     start or ends by itself.
     """
-    wanted = dict.fromkeys(buckets)
+    wanted = dict.fromkeys(_bucket(name) for name in buckets)
     server = S3Server(port=port, folder=folder)
 
     def prepare() -> list[str]:
@@ -103,18 +105,23 @@ def _create(server: KafkaServer, name: str, partitions: int) -> None:
 
 
 def _create_bucket(server: S3Server, name: str) -> None:
-    from botocore.exceptions import ClientError, ParamValidationError
+    from botocore.exceptions import ClientError
 
     try:
         server.create_bucket(name)
-    except ParamValidationError as error:
-        raise OptionError(f"--bucket is {name!r}, which is not a valid name of a bucket") from error
     except ClientError as error:
         code = error.response["Error"]["Code"]
-        if code == "InvalidBucketName":
-            raise OptionError(f"--bucket is {name!r}, which is not a valid name of a bucket") from error
         if code != "BucketAlreadyOwnedByYou":  # an earlier start with the same folder made it
             raise
+
+
+def _bucket(name: str) -> str:
+    if not _BUCKET_NAME.fullmatch(name):
+        raise OptionError(
+            f"--bucket is {name!r}, but a bucket's name has 3 to 63 lower-case letters, digits, hyphens and dots, "
+            "and begins and ends with a letter or digit"
+        )
+    return name
 
 
 def _topic(text: str) -> tuple[str, int]:

@@ -119,12 +119,15 @@ class Source(BaseModel, ABC):
     if not TYPE_CHECKING:  # type checkers see the constructor that pydantic derives from the fields
 
         def __init__(self, **fields: Any) -> None:
-            if misplaced := fields.keys() & _STRATEGY_FIELDS:
-                raise OptionError(f"{min(misplaced)!r} is a part of watermarks: see WatermarkStrategy")
+            for name in fields:
+                if to_snake(name) in _STRATEGY_FIELDS:
+                    raise OptionError(f"{name!r} is a part of watermarks: see WatermarkStrategy")
+                self._refuse_foreign(name)
             try:
                 super().__init__(**fields)
             except ValidationError as error:
-                raise sentence(error, {name: name for name in type(self).model_fields}) from None
+                names = [*type(self).model_fields, *_STRATEGY_FIELDS]
+                raise sentence(error, {name: name for name in names}) from None
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Self:
@@ -156,12 +159,18 @@ class Source(BaseModel, ABC):
             fields["watermarks"] = strategy
         names = {option.lower(): field for field, option in option_names(cls).items() if field != "watermarks"}
         for option, value in options.items():
-            if option in cls.foreign_options:
-                raise OptionError(f"there is no option {option!r} here: {cls.foreign_options[option]}")
+            cls._refuse_foreign(option)
             if option not in names:
                 raise OptionError(f"there is no option {option!r}{did_you_mean(option, cls.valid_options())}")
             fields[names[option]] = value
         return fields
+
+    @classmethod
+    def _refuse_foreign(cls, name: str) -> None:
+        """Raise OptionError for an option that users know from elsewhere, in any of its spellings."""
+        known = name.replace("_", "").lower()
+        if name not in cls.model_fields and known in cls.foreign_options:
+            raise OptionError(f"there is no option {name!r} here: {cls.foreign_options[known]}")
 
     @classmethod
     def valid_options(cls) -> list[str]:

@@ -69,7 +69,9 @@ def sentence(error: ValidationError, valid: Mapping[str, str]) -> OptionError:
 
     The value of a field with ``repr=False`` is not named, nor the user and the password of a URL: they may be secret.
     """
-    first = error.errors()[0]
+    complaints = error.errors()
+    # A misspelt name is the reason why another one is missing.
+    first = next((each for each in complaints if each["type"] == "extra_forbidden"), complaints[0])
     name = str(first["loc"][0]) if first["loc"] else ""
     shown = valid.get(name, name)
     if first["type"] == "extra_forbidden":

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.errors import ConnectorError, did_you_mean
 from tidegate.readers.kafka.client import KafkaClient
@@ -41,6 +44,20 @@ class Assign:
 Subscription: TypeAlias = Subscribe | SubscribePattern | Assign
 
 
+def _matching(pattern: str, topics: Iterable[str]) -> list[str]:
+    """Return the topics whose whole name matches the pattern.
+
+    Python's own expressions may backtrack for ages.  RE2, which Arrow brings, does not; it lacks look-around and back
+    references, and those are left to Python.
+    """
+    names = pa.array(topics, pa.string())
+    try:
+        matching = pc.match_substring_regex(names, f"^(?:{pattern})$")
+    except pa.ArrowInvalid:
+        return [topic for topic in names.to_pylist() if re.fullmatch(pattern, topic)]
+    return names.filter(matching).to_pylist()  # type: ignore[no-any-return]
+
+
 def find_partitions(
     subscription: Subscription, client: KafkaClient, known: Collection[str] = (), *, deadline_s: float | None = None
 ) -> list[TopicPartition]:
@@ -51,9 +68,9 @@ def find_partitions(
     Raises ConnectorError if any other named topic or partition does not exist; a pattern may match nothing yet.
     """
     if isinstance(subscription, SubscribePattern):
-        expected = [topic for topic in known if re.fullmatch(subscription.pattern, topic)]
+        expected = _matching(subscription.pattern, known)
         every = client.partitions(expected=expected, deadline_s=deadline_s)
-        matching = {t: every[t] for t in every if re.fullmatch(subscription.pattern, t)}
+        matching = {topic: every[topic] for topic in _matching(subscription.pattern, every)}
         if not matching:
             _LOG.warning(
                 "subscribePattern %r matches the whole name of none of the %d topics at %s%s",

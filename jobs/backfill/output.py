@@ -64,7 +64,8 @@ class Output:
         Raises OptionError if the folder holds something else, or a back-fill with another binding.
         """
         if ":/" in str(self._given):  # a Path turns :// into this
-            raise OptionError(f"--out is {self._given}, but it must be a path that this machine can write to")
+            given = str(self._given).replace(":/", "://", 1)
+            raise OptionError(f"--out is {given}, but it must be a folder of this machine, such as orders/")
         if not self._notes.exists():
             if self.path.exists() and (not self.path.is_dir() or any(set(self.path.iterdir()) - {self._own})):
                 raise OptionError(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from tidegate.jobs.figures import clock_time, count
 from tidegate.jobs.ledger.query_ledger import KeptQuery, QueryLedger
@@ -17,6 +18,15 @@ from tidegate.jobs.ledger.why import Why
 __all__ = ["show_asked", "show_ledger", "show_queries", "show_why"]
 
 _OBJECTS = 100  # that people are shown
+
+
+class _PlainConsole(Console):
+    """Shows what is no letter of a key as an escape: a key may hold what a terminal takes for a command."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return the text with an escape in the place of each character that cannot be printed."""
+        shown = "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+        return super().render_str(shown, **options)
 
 
 def show_ledger(ledger: QueryLedger, *, as_json: bool) -> None:
@@ -191,7 +201,7 @@ def _finding(finding: Any) -> dict[str, Any]:
 
 
 def _console() -> Console:
-    return Console(soft_wrap=True, highlight=False, markup=False)
+    return _PlainConsole(soft_wrap=True, highlight=False, markup=False)
 
 
 def _print_json(value: Any) -> None:

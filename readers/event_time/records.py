@@ -103,9 +103,14 @@ class RecordTimes:
 
     @property
     def _name(self) -> str:
+        match self.assigner:
+            case RecordTimestamp():
+                return "eventTime=timestamp"
+            case HeaderTimestamp(name):
+                return f"eventTime=header:{name}"
+            case JsonTimestamp(pointer):
+                return f"eventTime=json:{pointer}"
         # The repr of an unknown callable, such as a functools.partial, may show a secret.
-        if isinstance(self.assigner, RecordTimestamp | HeaderTimestamp | JsonTimestamp):
-            return repr(self.assigner)
         return getattr(self.assigner, "__qualname__", type(self.assigner).__qualname__)
 
     @property

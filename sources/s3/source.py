@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import PositiveInt, model_validator
 from pydantic.alias_generators import to_camel
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 from typing_extensions import Self
@@ -141,11 +142,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
 
         Raises OptionError also for options that contradict the given columns.
         """
-        ledger = self._ledger()
-        if ledger is None:
-            raise OptionError(
-                "the option 'stateLocation' is missing: a stream keeps the objects there that it has discovered"
-            )
+        ledger = self._require_state_location()
         self._check_columns()
         if isinstance(self.columns, pa.Schema) and ledger.noted(_SCHEMA) is None:
             self._check_samples()
@@ -153,6 +150,11 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             fixed = pa.schema([field for field in self.columns if field.name not in added])
             ledger.write(_SCHEMA, fixed.serialize().to_pybytes())
         return self
+
+    def read_stream(self, spark: SparkSession) -> DataFrame:
+        """Return a streaming DataFrame of this source.  Raises OptionError without a state location."""
+        self._require_state_location()
+        return super().read_stream(spark)
 
     def enumerator(self, state: Json | None) -> SplitEnumerator:
         """Enumerate manifests of the objects under the path."""
@@ -286,6 +288,15 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             prefix=self.listing_rules.prefix,
             columns=self.columns if isinstance(self.columns, pa.Schema) else None,
         )
+
+    def _require_state_location(self) -> Ledger:
+        ledger = self._ledger()
+        if ledger is None:
+            raise OptionError(
+                "the option 'stateLocation' is missing: a stream keeps there which objects it has discovered; give a "
+                "folder of the driver, or s3://bucket/prefix"
+            )
+        return ledger
 
     def _ledger(self) -> Ledger | None:
         return None if self.state_location is None else Ledger(self.state_location, self.connection)

@@ -107,8 +107,13 @@ class ServerError(TidegateError):
     """A development server could not be resolved, started or stopped."""
 
 
+_SHORT = 3  # fewer letters are a part of any name
+
+
 def did_you_mean(name: str, valid: Iterable[str]) -> str:
     """Return "; did you mean 'x'?" for the valid name nearest to ``name``, or nothing."""
     by_folded = {option.casefold(): option for option in valid}
     nearest = difflib.get_close_matches(name.casefold(), by_folded, n=1)
+    if not nearest and len(name) > _SHORT:
+        nearest = [option for option in by_folded if name.casefold() in option]
     return f"; did you mean {by_folded[nearest[0]]!r}?" if nearest else ""

@@ -43,5 +43,12 @@ def test_impossible_durations_are_named(wrong: object, named: str) -> None:
         wrong()
 
 
+def test_a_number_is_no_duration() -> None:
+    with pytest.raises(
+        OptionError, match=r"^max_drift is 3600, but it must be a timedelta, such as timedelta\(hours=1"
+    ):
+        WatermarkStrategy().with_watermark_alignment(max_drift=3600)  # type: ignore[arg-type]
+
+
 def test_durations_are_rounded_down_to_milliseconds() -> None:
     assert milliseconds(timedelta(microseconds=1999)) == 1

@@ -19,7 +19,7 @@ from pyarrow.fs import FileSelector
 from tests.servers.test_process import is_free
 from tests.support.command import finish, started
 from tidegate.errors import OptionError, ServerError
-from tidegate.jobs.serve import _create_bucket
+from tidegate.jobs.serve import serve_s3
 from tidegate.servers import S3Server
 from tidegate.servers.maven import find_jars
 
@@ -289,7 +289,10 @@ def test_a_temporary_folder_is_there_only_while_it_runs():
 def test_a_server_whose_port_was_taken_says_why(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     server = S3Server()
-    with socket.create_server(("127.0.0.1", server._ports[1])), pytest.raises(ServerError, match=r"(?s)log ends.*bind"):
+    with (
+        socket.create_server(("127.0.0.1", server._ports[1])),
+        pytest.raises(ServerError, match="cannot be used: Address"),
+    ):
         server.start()
     assert not list(tmp_path.iterdir())
 
@@ -318,7 +321,7 @@ def test_the_command_serves_until_it_is_told_to_end(tmp_path):
     assert not list((tmp_path / "tmp").iterdir())
 
 
-@pytest.mark.parametrize("name", ["no bucket", "x"])
-def test_a_name_that_is_no_buckets_is_one_sentence(server, name):
-    with pytest.raises(OptionError, match=f"^--bucket is '{name}', which is not a valid name of a bucket$"):
-        _create_bucket(server, name)
+@pytest.mark.parametrize("name", ["no bucket", "x", "Orders", "-orders"])
+def test_a_name_that_is_no_buckets_is_one_sentence_before_anything_starts(name):
+    with pytest.raises(OptionError, match=f"^--bucket is '{name}', but a bucket's name has 3 to 63 lower-case letters"):
+        serve_s3([name])

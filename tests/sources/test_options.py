@@ -5,6 +5,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 from pydantic import ValidationError
+from pydantic.alias_generators import to_snake
 
 from tests.sources.kafka_options import NEEDED, of
 from tidegate import KafkaSource, OptionError, S3Source, WatermarkStrategy
@@ -221,6 +222,10 @@ def test_an_option_that_is_known_from_elsewhere_gets_what_stands_for_it_here(sou
     with pytest.raises(OptionError) as raised:
         source.from_options({option: "x"})
     assert str(raised.value) == f"there is no option '{option.lower()}' here: {instead}"
+    if option.isidentifier():
+        with pytest.raises(OptionError) as raised:
+            source(**{to_snake(option): "x"})
+        assert str(raised.value) == f"there is no option '{to_snake(option)}' here: {instead}"
 
 
 @pytest.mark.parametrize("source", [KafkaSource, S3Source])
@@ -237,9 +242,13 @@ def test_in_python_a_negative_duration_is_shown_as_one():
 def test_in_python_errors_name_the_fields():
     with pytest.raises(OptionError, match=r"there is no option 'max_offset_per_trigger'; did you mean 'max_offsets_"):
         KafkaSource(bootstrap_servers="here", subscribe=["orders"], max_offset_per_trigger=5)
+    with pytest.raises(OptionError, match=r"there is no option 'servers'; did you mean 'bootstrap_servers'"):
+        KafkaSource(servers="here", subscribe=["orders"])
+    with pytest.raises(OptionError, match=r"there is no option 'max_drfit'; did you mean 'max_drift'"):
+        KafkaSource(bootstrap_servers="here", subscribe=["orders"], max_drfit="1 hour")
 
 
-@pytest.mark.parametrize("field", ["max_drift", "idle_timeout", "alignment_group", "max_out_of_orderness"])
+@pytest.mark.parametrize("field", ["max_drift", "maxDrift", "idle_timeout", "alignment_group", "max_out_of_orderness"])
 def test_in_python_what_belongs_to_the_strategy_is_said_to(field):
     with pytest.raises(OptionError, match=f"^'{field}' is a part of watermarks: see WatermarkStrategy"):
         KafkaSource(bootstrap_servers="here", subscribe=["orders"], **{field: None})

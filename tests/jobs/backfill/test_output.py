@@ -59,7 +59,7 @@ def test_a_file_or_an_address_is_no_folder(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OptionError, match="holds something else"):
         Output(tmp_path / "file").noted(BINDING)
-    with pytest.raises(OptionError, match="must be a path that this machine can write to"):
+    with pytest.raises(OptionError, match="--out is s3a://bucket/out, but it must be a folder of this machine"):
         Output(tmp_path.relative_to(tmp_path) / "s3a://bucket/out").noted(BINDING)
 
 

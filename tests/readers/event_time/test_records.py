@@ -47,7 +47,7 @@ def test_fail_names_the_first_bad_record_and_never_shows_it(value: bytes | None,
         times(batch([GOOD, value, NEGATIVE]), "fail")
     assert str(error.value) == (
         "orders-3: the record at offset 41 has no usable event time"
-        f" from JsonTimestamp(pointer='/at', unit='ms'): it is {fault}; set badEventTime to record-timestamp or ignore"
+        f" from eventTime=json:/at: it is {fault}; set badEventTime to record-timestamp or ignore"
     )
     assert error.value.__cause__ is error.value.__context__ is None
 
@@ -57,7 +57,7 @@ def test_without_any_usable_time_the_option_and_the_partition_are_named_once() -
         times(batch([SECRET]), "fail", JsonTimestamp("/at"))
     assert str(error.value) == (
         "orders-3: the record at offset 40 has no usable event time"
-        " from JsonTimestamp(pointer='/at', unit=None): it is missing or unparsable;"
+        " from eventTime=json:/at: it is missing or unparsable;"
         " set badEventTime to record-timestamp or ignore"
     )
 

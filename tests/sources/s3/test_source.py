@@ -8,7 +8,7 @@ import pytest
 import tidegate
 from tests.support.streams import HOUR, MINUTE, NOON, available_now, milliseconds, parsed
 from tests.support.waiting import await_that
-from tidegate import OptionError, S3Source, WatermarkStrategy
+from tidegate import OptionError, S3Source, Source, WatermarkStrategy
 from tidegate.watermarks import BoundedOutOfOrdernessWatermarks
 
 DRIFT = timedelta(hours=1)
@@ -168,8 +168,10 @@ def test_columns_may_be_given_and_what_an_object_lacks_is_null(spark, bucket, so
 
 def test_a_stream_needs_a_place_for_what_it_discovers(spark, bucket, source, tmp_path):
     bucket.put_rows("a.parquet", [(1, NOON)])
-    with pytest.raises(Exception, match="'stateLocation' is missing"):
-        available_now(source(state_location=None).read_stream(spark), tmp_path)
+    with pytest.raises(OptionError, match=r"^the option 'stateLocation' is missing"):
+        source(state_location=None).read_stream(spark)
+    with pytest.raises(Exception, match="'stateLocation' is missing"):  # as for options, which do not tell a stream
+        available_now(Source.read_stream(source(state_location=None), spark), tmp_path)
 
 
 @pytest.mark.parametrize(
