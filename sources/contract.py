@@ -262,12 +262,16 @@ class Source(BaseModel, ABC):
         """Whether the source has a watermark of its own."""
         return self.watermarks.has_watermarks
 
-    def telling_watermarks(self) -> Self:
-        """Return the source as windows read it: with the columns and the rows that tell its watermark."""
-        telling = ("include_source_watermark", "include_previous_watermark", "watermark_rows")
+    def telling_watermarks(self, *, previous: bool) -> Self:
+        """Return the source as windows read it: with a column and rows that tell its watermark.
+
+        previous: also with the column of the watermark at the start of the batch.
+        """
         if not self.has_watermarks:
             raise OptionError("windows go by the source's watermark, but the source has no watermarks")
-        return self.model_copy(update=dict.fromkeys(telling, True))
+        previous = previous or self.include_previous_watermark
+        telling = {"include_source_watermark": True, "watermark_rows": True, "include_previous_watermark": previous}
+        return self.model_copy(update=telling)
 
     @abstractmethod
     def enumerator(self, state: Json | None) -> SplitEnumerator:

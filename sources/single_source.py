@@ -33,7 +33,9 @@ def register_source(spark: SparkSession, source: Source) -> str:
 
 
 def _telling(source: Source, options: Mapping[str, str]) -> Source:
-    return source.telling_watermarks() if options else source
+    if not options:
+        return source
+    return source.telling_watermarks(previous=any(name.lower() == "includepreviouswatermark" for name in options))
 
 
 def prepare(spark: SparkSession) -> Driver:

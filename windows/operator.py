@@ -9,6 +9,7 @@ from typing import Any
 from tidegate.errors import OptionError
 from tidegate.windows.assigners.contract import WindowAssigner
 from tidegate.windows.assigners.everything import GlobalWindows
+from tidegate.windows.description import described, described_function
 from tidegate.windows.evictors import Evictor
 from tidegate.windows.functions.contents import FoldingFunction, WindowFunction
 from tidegate.windows.key_run import KeyRun
@@ -58,6 +59,17 @@ class WindowOperator:
         """Return whether trigger, assigner or evictor may read rows, of which the function sees less."""
         parts = (self.trigger, self.assigner, self.evictor)
         return any(part.reads_rows for part in parts if part is not None)
+
+    @property
+    def description(self) -> dict[str, str]:
+        """Return the parts as text: state of an operator with another description does not fit this one."""
+        return {
+            "assigner": described(self.assigner),
+            "trigger": described(self.trigger),
+            "evictor": described(self.evictor),
+            "allowed lateness": str(timedelta(milliseconds=self.allowed_lateness)),
+            "function": described_function(self.function),
+        }
 
     def open(self, key: Any, store: KeyStore, processing_time: int = MIN_TIME) -> KeyRun:
         """Return one key of one batch, with the state that is stored for it.

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType
 
 from tidegate.errors import OptionError, did_you_mean
@@ -40,8 +41,13 @@ def windowed(rows: DataFrame, key: str | Sequence[str], event_time: str | None =
     key: the columns by which windows are kept apart.
     event_time: the timestamp of a row; None: windows in processing time.  Rows without it are in no window.
 
-    Raises OptionError for a column that is not there, and for a stream without a watermark.
+    Raises OptionError for a column that is not there, for a stream without a watermark, and for Spark Connect.
     """
+    if not isinstance(rows, ClassicDataFrame):
+        raise OptionError(
+            f"windows are for a DataFrame of a classic session of Spark, not {type(rows).__module__}.DataFrame: "
+            "Spark Connect shows no plan in which the sources could be found; build the session without remote()"
+        )
     keys = (key,) if isinstance(key, str) else tuple(key)
     for name in (*keys, *([] if event_time is None else [event_time])):
         if name not in rows.columns:
@@ -200,7 +206,7 @@ class WindowedStream:
             if name in {*self._keys, *operating.COLUMNS}:
                 raise OptionError(f"the result {name!r} has the name of another column of the windows")
         if self._why_operator is None:
-            rows = relations.telling_watermark(self._rows, native.AHEAD_MS)
+            rows = relations.telling_watermark(self._rows, native.AHEAD_MS, carries_previous=True)
             return native.aggregated(rows, self._keys, str(self._event_time), self._assigner, expressions)  # type: ignore[arg-type]
         return operating.with_expressions(self._stream(), self._operator, expressions)
 

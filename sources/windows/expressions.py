@@ -44,6 +44,11 @@ class Parts:
         """Return what the operator does with the arguments of a window's rows."""
         return SqlAggregates(**self.aggregates)
 
+    def described(self) -> str:
+        """Return the aggregates as text, with the expressions of their arguments."""
+        calls = self.function().aggregates.values()
+        return ", ".join(f"{call.function}({self.arguments.get(call.argument, call.argument)})" for call in calls)
+
 
 def parts_of(rows: DataFrame, expressions: Mapping[str, str]) -> Parts:
     """Take expressions apart.

@@ -2,7 +2,8 @@
 
 Spark's watermark is set 1 ms ahead of the source's: Spark closes a window whose end is at or before its watermark,
 Flink one whose last millisecond is at or before the source's.  Spark also takes rows that came behind the watermark
-of the batch before, so they are filtered first.
+of the batch before, so they are filtered first.  And Spark's watermark begins in 1970, so windows from before then
+are grouped as if they ended with the first one that it can close, and keep their own end beside that.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from tidegate.sources.bridge import PREVIOUS_WATERMARK
 from tidegate.sources.windows.processor import WINDOW_END, WINDOW_START
+from tidegate.sources.windows.relations import CARRIED
 
 if TYPE_CHECKING:
     from tidegate.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
@@ -24,7 +25,10 @@ __all__ = ["AHEAD_MS", "aggregated"]
 AHEAD_MS = 1
 """How far Spark's watermark must be ahead of the source's."""
 
-_TIME, _WINDOW = "__time", "__window"
+_TIME, _WINDOW, _END, _EARLY_END = "__time", "__window", "__end", "__early_end"
+_FIRST_END_MS = 2
+"""The first end of a window that Spark can close where Flink does: its watermark is never below 0, which is none."""
+
 # Spark's own mark of a column whose times its watermark is about, which withWatermark gives.
 _MARK = {"spark.watermarkDelayMs": 0}
 
@@ -38,20 +42,41 @@ def aggregated(
 ) -> DataFrame:
     """Return the aggregates of each key and window, once the watermark has reached its end.
 
-    rows: with the column ``previous_source_watermark``, and a watermark that is ``AHEAD_MS`` ahead of the source's.
+    rows: with the column ``relations.CARRIED``, and a watermark that is ``AHEAD_MS`` ahead of the source's.
     expressions: of Spark, by the name of the result.
     """
-    slide = getattr(assigner, "slide", assigner.size)
-    offset = assigner.offset % slide
-    window = f.window(_TIME, *(f"{each} milliseconds" for each in (assigner.size, slide, offset)))
-    timed = rows.withColumn(_TIME, f.col(f"`{event_time}`").alias(_TIME, metadata=_MARK)).withColumn(_WINDOW, window)
-    at_the_watermark = f.col(PREVIOUS_WATERMARK) + f.expr("interval 1 millisecond")
-    in_time = f.col(PREVIOUS_WATERMARK).isNull() | (f.col(f"{_WINDOW}.end") > at_the_watermark)
-    grouped = timed.where(in_time).groupBy(*(f.col(f"`{key}`") for key in keys), _WINDOW)
+    first_end = f.timestamp_millis(f.lit(_FIRST_END_MS))
+    ended = _with_window_end(rows, event_time, assigner)
+    end = f.col(_END)
+    early = f.when(end < first_end, end).alias(_EARLY_END)
+    marked = ended.select("*", early).withColumn(_END, f.greatest(end, first_end).alias(_END, metadata=_MARK))
+    at_the_watermark = f.col(CARRIED) + f.expr(f"interval {AHEAD_MS} milliseconds")
+    in_time = f.col(CARRIED).isNull() | (end > at_the_watermark)
+    grouped = marked.where(in_time).groupBy(*(f.col(f"`{key}`") for key in keys), _END, _EARLY_END)
     results = grouped.agg(*(f.expr(text).alias(name) for name, text in expressions.items()))
+    own_end = f.coalesce(_EARLY_END, _END)
     return results.select(
         *(f.col(f"`{key}`") for key in keys),
-        f.col(f"{_WINDOW}.start").alias(WINDOW_START),
-        f.col(f"{_WINDOW}.end").alias(WINDOW_END),
+        (own_end - f.expr(f"interval {assigner.size} milliseconds")).alias(WINDOW_START),
+        own_end.alias(WINDOW_END),
         *(f.col(f"`{name}`") for name in expressions),
     )
+
+
+def _with_window_end(
+    rows: DataFrame, event_time: str, assigner: TumblingEventTimeWindows | SlidingEventTimeWindows
+) -> DataFrame:
+    """Return the rows, each once for every window of its own, whose end is in the column ``__end``.
+
+    Times are whole milliseconds, as in Flink; rows without one are in no window.
+    """
+    timed = rows.withColumn(_TIME, f.unix_millis(f.col(f"`{event_time}`"))).where(f.col(_TIME).isNotNull())
+    slide = getattr(assigner, "slide", assigner.size)
+    since = f.pmod(f.col(_TIME) - f.lit(assigner.offset), f.lit(slide))
+    last_start = f.col(_TIME) - since
+    if slide == assigner.size:
+        starts = last_start
+    else:
+        holding = f.sequence(last_start, f.col(_TIME) - f.lit(assigner.size - 1), f.lit(-slide))
+        starts = f.explode(holding)
+    return timed.withColumn(_END, starts).withColumn(_END, f.timestamp_millis(f.col(_END) + f.lit(assigner.size)))

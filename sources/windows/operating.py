@@ -11,7 +11,6 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from tidegate.errors import OptionError
-from tidegate.sources.bridge import PREVIOUS_WATERMARK
 from tidegate.sources.windows import relations
 from tidegate.sources.windows.expressions import parts_of
 from tidegate.sources.windows.packing import BUCKET, packed
@@ -77,7 +76,8 @@ def with_expressions(
     arguments = {name: f.expr(text) for name, text in parts.arguments.items()}
     schema = StructType([StructField(name, parts.types[name]) for name in parts.aggregates])
     windows = operator(Aggregate(parts.function()))
-    kept = _kept(stream, windows, arguments, schema, reads_rows=windows.reads_rows)
+    description = {**windows.description, "function": f"aggregate {parts.described()}"}
+    kept = _kept(stream, windows, description, arguments, schema, reads_rows=windows.reads_rows)
     results = [f.expr(text).alias(name) for name, text in parts.results.items()]
     if stream.late is not None:  # a count of no rows is 0, but a late row has no results
         is_result = f.col(OUTPUT) == RESULTS
@@ -93,7 +93,7 @@ def with_function(stream: Stream, operator: WindowOperator, schema: StructType |
     for name in columns.names:
         if name in taken:
             raise OptionError(f"the result {name!r} has the name of another column of the windows")
-    return _kept(stream, operator, {}, columns, reads_rows=True)
+    return _kept(stream, operator, operator.description, {}, columns, reads_rows=True)
 
 
 def _columns(schema: StructType | str) -> StructType:
@@ -117,6 +117,7 @@ def split_outputs(batch: DataFrame, late: str) -> tuple[DataFrame, DataFrame]:
 def _kept(
     stream: Stream,
     operator: WindowOperator,
+    description: Mapping[str, str],
     arguments: Mapping[str, Column],
     results: StructType,
     *,
@@ -124,6 +125,7 @@ def _kept(
 ) -> DataFrame:
     """Return the results of the operator.
 
+    description: of the operator.
     arguments: columns that its function sees.
     results: columns that its function gives.
     reads_rows: whether any part of it sees the columns of the rows as well.
@@ -133,7 +135,7 @@ def _kept(
     time_mode = _time_mode(stream, operator)
     needs_watermark = stream.event_time is not None and not relations.has_watermark(stream.rows)
     rows = relations.telling_watermark(stream.rows, 0) if needs_watermark else stream.rows
-    original = [name for name in rows.columns if name != PREVIOUS_WATERMARK]
+    original = rows.columns
     keys = {name: _KEY.format(number) for number, name in enumerate(stream.keys)}
     carried = original if stream.late is not None or reads_rows else []
     time = f.lit(0) if stream.event_time is None else f.unix_millis(f.col(f"`{stream.event_time}`").cast("timestamp"))
@@ -145,14 +147,25 @@ def _kept(
     ).where(f.col(TIME).isNotNull())
     elements = (*arguments, *carried) or (TIME,)  # without any column Arrow would not know how many rows there are
     columns = frozenset(results.names)
-    wish = Wish(operator, prepared.schema, keys, elements, columns, stream.late, tuple(original), time_mode)
+    description = {**_description(stream), **description}
+    wish = Wish(operator, description, prepared.schema, keys, elements, columns, stream.late, tuple(original), time_mode)
     buckets = packed(prepared, [f.col(column) for column in keys.values()], stream.buckets)
     return buckets.groupBy(BUCKET).transformWithState(
         WindowProcessor(wish),
-        _schema(stream, rows.select(*original).schema, results),
+        _schema(stream, rows.schema, results),
         outputMode="append",
         timeMode=time_mode,
     )
+
+
+def _description(stream: Stream) -> dict[str, str]:
+    """Return what state depends on beside the operator."""
+    keys = (f"{name} {stream.rows.schema[name].dataType.simpleString()}" for name in stream.keys)
+    return {
+        "key": ", ".join(keys),
+        "event time": stream.event_time or "none",
+        "number of buckets": str(stream.buckets),
+    }
 
 
 def _time_mode(stream: Stream, operator: WindowOperator) -> TimeMode:

@@ -16,7 +16,13 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-__all__ = ["BUCKET", "NUMBER", "PACKED", "ROWS", "TASK", "by_bucket", "packed", "unpacked"]
+__all__ = ["BUCKET", "NUMBER", "PACKED", "ROWS", "TASK", "WITNESS", "by_bucket", "packed", "unpacked"]
+
+WITNESS = -1
+"""A bucket without keys.  Each batch with rows comes to it, so that it notices a restart with other windows.
+
+Other buckets may be new after such a restart, if there are more of them, and would notice nothing.
+"""
 
 BUCKET, TASK, NUMBER, ROWS = "__bucket", "__task", "__number", "__rows"
 PACKED = f"{BUCKET} int, {TASK} int, {NUMBER} int, {ROWS} binary"
@@ -63,7 +69,7 @@ def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def by_bucket(table: pa.Table, task: int, number: int) -> pa.RecordBatch:
-    """Return the columns of ``PACKED`` for rows with a column ``__bucket``.
+    """Return the columns of ``PACKED`` for rows with a column ``__bucket``, and a row for the witness.
 
     task, number: of these rows; they tell in which order they came.
     """
@@ -73,13 +79,14 @@ def by_bucket(table: pa.Table, task: int, number: int) -> pa.RecordBatch:
     begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     (rows,) = table.drop_columns(BUCKET).take(pa.array(order)).combine_chunks().to_batches()
     ends = [*begins[1:].tolist(), len(ordered)]
-    blobs = [
+    of_buckets = [
         rows.slice(begin, end - begin).serialize().to_pybytes()
         for begin, end in zip(begins.tolist(), ends, strict=True)
     ]
+    blobs = [b"", *of_buckets]
     return pa.record_batch(
         {
-            BUCKET: pa.array(ordered[begins], pa.int32()),
+            BUCKET: pa.array([WITNESS, *ordered[begins]], pa.int32()),
             TASK: pa.repeat(pa.scalar(task, pa.int32()), len(blobs)),
             NUMBER: pa.repeat(pa.scalar(number, pa.int32()), len(blobs)),
             ROWS: pa.array(blobs, pa.binary()),

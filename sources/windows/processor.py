@@ -22,7 +22,7 @@ from tidegate.errors import ContractError, FunctionError, OptionError, did_you_m
 from tidegate.readers.worker_memory import freeze_imports
 from tidegate.sources.bridge import END_OF_TIME_MS, in_one_sentence
 from tidegate.sources.windows.folding import Folded, fold, folds
-from tidegate.sources.windows.packing import NUMBER, ROWS, TASK, unpacked
+from tidegate.sources.windows.packing import NUMBER, ROWS, TASK, WITNESS, unpacked
 from tidegate.sources.windows.state import Bucket, BucketState, Key, KeyEntry
 from tidegate.windows import Fired, WindowOperator
 from tidegate.windows.window import MAX_TIME, MIN_TIME
@@ -40,6 +40,7 @@ class Wish:
     """What a processor does.
 
     operator: the windows.
+    description: of all by which its state depends on the user's wish, by names of the parts.
     packed: the columns of the rows that come.
     keys: the columns by which windows are kept, and what they are called in results.
     elements: the columns that functions see.
@@ -50,6 +51,7 @@ class Wish:
     """
 
     operator: WindowOperator
+    description: Mapping[str, str]
     packed: StructType
     keys: Mapping[str, str]
     elements: tuple[str, ...]
@@ -80,10 +82,12 @@ class WindowProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Get ready for the buckets of one task."""
         freeze_imports()
-        self._state = BucketState(handle)
+        self._state = BucketState(handle, self._wish.description)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:  # noqa: ARG002, N802, N803
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:  # noqa: N802, N803
         """Take the rows of a bucket."""
+        if key[0] == WITNESS:
+            return self._witnessed()
         # Spark gives no order to what different tasks send.
         in_order = sorted(rows, key=lambda row: (row[TASK], row[NUMBER]))
         return self._run([row[ROWS] for row in in_order], timerValues)
@@ -96,6 +100,12 @@ class WindowProcessor(StatefulProcessor):
     ) -> Iterator[Row]:
         """Advance the times of a bucket without rows."""
         return self._run([], timerValues)
+
+    def _witnessed(self) -> Iterator[Any]:
+        """Refuse state of other windows, and leave a description for the next run."""
+        with in_one_sentence():
+            self._state.store(self._state.load(), None, is_witness=True)
+        yield from ()
 
     def _run(self, blobs: list[bytes], times: TimerValues) -> Iterator[Any]:
         with in_one_sentence():

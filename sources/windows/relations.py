@@ -7,17 +7,21 @@ to Spark's planner (Catalyst), which has no Python API.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType, TimestampType
 
 from tidegate.errors import OptionError
-from tidegate.sources.bridge import PREVIOUS_WATERMARK
+from tidegate.sources.bridge import PREVIOUS_WATERMARK, SOURCE_WATERMARK
 from tidegate.sources.watermark import follow_source_watermark
 
-__all__ = ["has_watermark", "lets_columns_through", "telling_watermark"]
+__all__ = ["CARRIED", "has_watermark", "lets_columns_through", "telling_watermark"]
 
-_TELLING = {"includeSourceWatermark": "true", "includePreviousWatermark": "true", "watermarkRows": "true"}
+CARRIED = "__previous_watermark"
+"""The column by which steps carry the watermark at the start of the batch, beside any column of the user."""
+
 _RELATION, _WATERMARK, _PROJECT = "StreamingRelationV2", "EventTimeWatermark", "Project"
 _TRANSPARENT = {_RELATION, _PROJECT, "Filter", "SubqueryAlias"}
 
@@ -32,51 +36,70 @@ def lets_columns_through(rows: DataFrame) -> bool:
     return all(_kind(node) in _TRANSPARENT for node in _nodes(_plan(rows)))
 
 
-def telling_watermark(rows: DataFrame, ahead_ms: int) -> DataFrame:
+def telling_watermark(rows: DataFrame, ahead_ms: int, *, carries_previous: bool = False) -> DataFrame:
     """Return the stream with a watermark: that of its sources, plus ``ahead_ms``, in front of all steps.
 
-    It also has the column ``previous_source_watermark`` where its steps let columns of the source through.
+    carries_previous: it also has the column ``CARRIED``; its steps must let columns of the source through.
 
     Raises OptionError for a stream with a source that is not of tidegate.
     """
-    sources = [node for node in _nodes(_plan(rows)) if _kind(node) == _RELATION]
-    others = sorted({_name(node) for node in sources if not _name(node).startswith("tidegate_")})
+    plan = _plan(rows)
+    sources = [node for node in _nodes(plan) if node.isStreaming() and not _list(node.children())]
+    others = sorted({_name(source) for source in sources if not _is_of_tidegate(source)})
     if others or not sources:
         raise OptionError(
             f"windows need a watermark, and the source {others[0] if others else 'of the stream'!r} tells none: "
             "use withWatermark on the stream first, or a source of tidegate"
         )
     spark = rows.sparkSession
-    plan = _rebuilt(spark, _plan(rows), ahead_ms)
-    return _data_frame(spark, plan)
+    return _data_frame(spark, _rebuilt(spark, plan, ahead_ms, carries_previous=carries_previous))
 
 
-def _rebuilt(spark: SparkSession, node: Any, ahead_ms: int) -> Any:
+def _is_of_tidegate(source: Any) -> bool:
+    return _kind(source) == _RELATION and _name(source).startswith("tidegate_")
+
+
+def _rebuilt(spark: SparkSession, node: Any, ahead_ms: int, *, carries_previous: bool) -> Any:
     if _kind(node) == _RELATION:
-        return _telling_relation(spark, node, ahead_ms)
+        return _telling_relation(spark, node, ahead_ms, carries_previous=carries_previous)
     children = _list(node.children())
     if not children:
         return node
-    node = node.withNewChildren(_seq(spark, [_rebuilt(spark, child, ahead_ms) for child in children]))
-    if _kind(node) != _PROJECT:
+    rebuilt = [_rebuilt(spark, child, ahead_ms, carries_previous=carries_previous) for child in children]
+    node = node.withNewChildren(_seq(spark, rebuilt))
+    if not carries_previous or _kind(node) != _PROJECT:
         return node
-    carried = [each for each in _list(node.child().output()) if each.name() == PREVIOUS_WATERMARK]
-    names = [*_list(node.projectList()), *carried]
-    return _catalyst(spark).plans.logical.Project(_seq(spark, names), node.child())
+    carried = [column for column in _list(node.child().output()) if column.name() == CARRIED]
+    return _catalyst(spark).plans.logical.Project(_seq(spark, [*_list(node.projectList()), *carried]), node.child())
 
 
-def _telling_relation(spark: SparkSession, relation: Any, ahead_ms: int) -> Any:
-    """Return a plan with the columns of the relation, by which the steps above know them, and the watermark."""
-    options = {**dict(relation.extraOptions().asCaseSensitiveMap()), **_TELLING}
-    marked = follow_source_watermark(spark.readStream.format(_name(relation)).options(**options).load(), ahead_ms)
+def _telling_relation(spark: SparkSession, relation: Any, ahead_ms: int, *, carries_previous: bool) -> Any:
+    """Return a plan with the columns of the relation, by which the steps above know them, and the watermark.
+
+    The source is loaded with the columns that it has: the user may have given them, or they were inferred before.
+    """
+    asked = [SOURCE_WATERMARK, *[PREVIOUS_WATERMARK] * carries_previous]
+    options = dict(relation.extraOptions().asCaseSensitiveMap())
+    options |= {"includeSourceWatermark": "true", "watermarkRows": "true"}
+    if carries_previous:
+        options["includePreviousWatermark"] = "true"
+    schema = StructType.fromJson(json.loads(relation.schema().json()))
+    for name in asked:
+        if name not in schema.names:
+            schema = schema.add(name, TimestampType())
+    loaded = spark.readStream.format(_name(relation)).options(**options).schema(schema).load()
+    marked = follow_source_watermark(loaded, ahead_ms)
     expressions = _catalyst(spark).expressions
-    now = {each.name(): each for each in _list(_plan(marked).output())}
-    as_known = [
-        expressions.Alias(now[was.name()], was.name(), was.exprId(), was.qualifier(), _none(spark), _seq(spark, []))
+    none, nothing = _none(spark), _seq(spark, [])
+    now = {column.name(): column for column in _list(_plan(marked).output())}
+    columns = [
+        expressions.Alias(now[was.name()], was.name(), was.exprId(), was.qualifier(), none, nothing)
         for was in _list(relation.output())
-        if was.name() in now
     ]
-    return _catalyst(spark).plans.logical.Project(_seq(spark, [*as_known, now[PREVIOUS_WATERMARK]]), _plan(marked))
+    if carries_previous:
+        fresh = _catalyst(spark).expressions.NamedExpression.newExprId()
+        columns.append(expressions.Alias(now[PREVIOUS_WATERMARK], CARRIED, fresh, nothing, none, nothing))
+    return _catalyst(spark).plans.logical.Project(_seq(spark, columns), _plan(marked))
 
 
 def _plan(rows: DataFrame) -> Any:
@@ -112,5 +135,6 @@ def _kind(node: Any) -> str:
     return str(node.nodeName())
 
 
-def _name(relation: Any) -> str:
-    return str(relation.sourceName())
+def _name(source: Any) -> str:
+    """Return what Spark calls a source; some kinds of sources have no name."""
+    return str(source.sourceName()) if _kind(source) in {_RELATION, "StreamingRelation"} else _kind(source)

@@ -7,10 +7,13 @@ Spark 4.3).  Whatever is larger is kept in parts.
 from __future__ import annotations
 
 import pickle
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
+
+from tidegate.errors import CheckpointError
 
 __all__ = ["Bucket", "BucketState", "Key", "KeyEntry"]
 
@@ -44,32 +47,44 @@ class Bucket:
 
 
 class BucketState:
-    """The stored state of the bucket that Spark is at."""
+    """The stored state of the bucket that Spark is at.
 
-    def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._handle = handle
+    description: of the windows, by names of their parts.  State of windows with another one is refused.
+    """
+
+    def __init__(self, handle: StatefulProcessorHandle, description: Mapping[str, str]) -> None:
+        self._handle, self._description = handle, dict(description)
         self._keys: MapState = handle.getMapState("keys", "part int", "bytes binary")
         self._chunks: MapState = handle.getMapState("rows", "key binary, name string, part int", "bytes binary")
         self._parts: list[bytes] = []
 
     def load(self) -> Bucket:
-        """Return the bucket of Spark's current key."""
-        found = {part: bytes(value) for (part,), (value,) in self._keys.iterator()}
-        self._parts = [found[part] for part in range(len(found))]
-        if not found:
+        """Return the bucket of Spark's current key.
+
+        Raises CheckpointError if windows with another description stored it.
+        """
+        stored = {part: bytes(value) for (part,), (value,) in self._keys.iterator()}
+        self._parts = [stored[part] for part in range(len(stored))]
+        if not stored:
             return Bucket()
-        timer, entries = pickle.loads(b"".join(self._parts))  # noqa: S301 - what store() pickled
+        description, timer, entries = pickle.loads(b"".join(self._parts))  # noqa: S301 - what store() pickled
+        if description != self._description:
+            raise CheckpointError(_difference(description, self._description))
         return Bucket(timer, {key: KeyEntry(*entry) for key, entry in entries.items()})
 
-    def store(self, bucket: Bucket, timer: int | None) -> None:
-        """Store the bucket, and have Spark call it at ``timer``."""
+    def store(self, bucket: Bucket, timer: int | None, *, is_witness: bool = False) -> None:
+        """Store the bucket, and have Spark call it at ``timer``.
+
+        is_witness: it has no keys and is stored nevertheless, for its description.
+        """
         if timer != bucket.timer:
             if bucket.timer is not None:
                 self._handle.deleteTimer(bucket.timer)
             if timer is not None:
                 self._handle.registerTimer(timer)
         entries = {key: (e.event_timer, e.processing_timer, e.values) for key, e in bucket.keys.items()}
-        blob = pickle.dumps((timer, entries), pickle.HIGHEST_PROTOCOL) if entries else b""
+        is_kept = is_witness or bool(entries)
+        blob = pickle.dumps((self._description, timer, entries), pickle.HIGHEST_PROTOCOL) if is_kept else b""
         parts = _parts(blob)
         for number, part in enumerate(parts):
             if number >= len(self._parts) or part != self._parts[number]:
@@ -119,3 +134,12 @@ class KeyStore:
 
 def _parts(blob: bytes) -> list[bytes]:
     return [blob[begin : begin + _PART] for begin in range(0, len(blob), _PART)]
+
+
+def _difference(stored: Mapping[str, str], now: Mapping[str, str]) -> str:
+    names = [name for name in {**stored, **now} if stored.get(name) != now.get(name)]
+    changes = ", and ".join(f"{name} was {stored.get(name, 'none')!r} and is {now.get(name, 'none')!r}" for name in names)
+    return (
+        f"the checkpoint holds the state of other windows: {changes}; "
+        "set that back, or begin with a new checkpoint location"
+    )

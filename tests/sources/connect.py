@@ -38,6 +38,10 @@ def main():
     assert query.awaitTermination(120)
     rows = sorted((row["partition"], row["offset"]) for row in spark.read.parquet(f"{folder}/out").collect())
     (progress,) = tidegate.progress(query)
+    try:
+        windows = str(tidegate.windowed(source.read_stream(spark), "partition", "timestamp"))
+    except tidegate.OptionError as error:
+        windows = str(error)
     print(
         json.dumps(
             {
@@ -45,6 +49,7 @@ def main():
                 "rows": rows,
                 "batches": len(query.recentProgress),
                 "watermark": progress.watermark.isoformat(),
+                "windows": windows,
             }
         )
     )

@@ -24,3 +24,4 @@ def test_a_spark_connect_client_reads_aligned_and_sizes_its_batches_without_a_li
     assert [tuple(row) for row in found["rows"]] == every([3000, 500])
     assert found["batches"] >= 4  # one an hour, and the first holds 1,000 rows at most
     assert found["watermark"] == "2023-11-15T14:59:52.799000+00:00"
+    assert "windows are for a DataFrame of a classic session" in found["windows"]

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from tidegate.sources.bridge import END_OF_TIME_MS
-from tidegate.sources.windows.packing import BUCKET, NUMBER, ROWS, TASK, by_bucket
+from tidegate.sources.windows.packing import BUCKET, NUMBER, ROWS, TASK, WITNESS, by_bucket
 from tidegate.sources.windows.processor import TIME, WindowProcessor, Wish
 
 PACKED = StructType().add("__key_0", StringType()).add(TIME, LongType()).add("n", IntegerType())
@@ -49,10 +49,17 @@ class FakeSpark:
         self.buckets = buckets
         columns = ("__key_0", TIME, "n")
         results = frozenset({"numbers", "rows", "n", "least", "greatest", "mean"})
-        wish = Wish(operator, PACKED, {"key": "__key_0"}, columns, results, late, ("n",), time_mode)
+        description = {"number of buckets": str(buckets), **operator.description}
+        wish = Wish(operator, description, PACKED, {"key": "__key_0"}, columns, results, late, ("n",), time_mode)
         self.time_mode = time_mode
         self.processor = WindowProcessor(wish)
         self.processor.init(self)
+
+    def restarted(self, operator, *, buckets=None):
+        """Return a Spark that goes on with this one's state."""
+        again = FakeSpark(operator, buckets=buckets or self.buckets)
+        again.states, again.timers = self.states, self.timers
+        return again
 
     def getMapState(self, name, key_schema, value_schema):
         return FakeMapState(self, name)
@@ -85,8 +92,8 @@ class FakeSpark:
         return results
 
     def stored(self):
-        """Return how many values there are."""
-        return sum(len(values) for values in self.states.values())
+        """Return how many values there are, but for those of the witness."""
+        return sum(len(values) for (_, bucket), values in self.states.items() if bucket != WITNESS)
 
     def _packed(self, rows):
         if not rows:

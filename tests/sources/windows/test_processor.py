@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.sources.windows.fakes import FakeSpark
@@ -92,6 +92,7 @@ def take(harness, arrived, watermark):
 
 
 @pytest.mark.parametrize("name", WINDOWS)
+@settings(max_examples=30)
 @given(steps=batches)
 def test_rows_of_each_window_are_those_of_the_pure_operator(name, steps):
     spark, harness = FakeSpark(operator_of(name, Process(Numbers())), late="late"), harness_of(name)
@@ -113,6 +114,7 @@ SQL = SqlAggregates(rows="count(*)", n="sum(n)", least="min(n)", greatest="max(n
 
 
 @pytest.mark.parametrize("name", [name for name in WINDOWS if name != "evicted"])
+@settings(max_examples=30)
 @given(steps=batches)
 def test_aggregates_of_each_window_are_those_of_its_rows(name, steps):
     spark, harness = FakeSpark(operator_of(name, Aggregate(SQL)), late="late"), harness_of(name)
@@ -160,7 +162,7 @@ def test_a_batch_stores_a_bucket_once_however_many_rows_and_keys_it_has():
     few, many = (FakeSpark(operator_of("tumbling", Aggregate(SQL)), buckets=1) for _ in range(2))
     few.batch([("a", 5, 1)], MIN_TIME)
     many.batch([(key, 5, n) for n in range(1_000) for key in "abcdefgh"], MIN_TIME)
-    assert few.calls == many.calls == 1
+    assert few.calls == many.calls == 2  # with that of the witness
 
 
 def test_in_processing_time_a_bucket_with_event_timers_is_called_with_each_batch():

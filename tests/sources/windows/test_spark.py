@@ -67,7 +67,7 @@ def source(tmp_path):
 
 def of_harness(harness, spark, source, tmp_path):
     """Hand the batches of the source to the pure operator, and return what fired and what was late."""
-    rows = source.telling_watermarks().read_stream(spark)
+    rows = source.telling_watermarks(previous=True).read_stream(spark)
     told = rows.selectExpr(
         "split", "position", "unix_millis(timestamp) time",
         "unix_millis(source_watermark) after", "unix_millis(previous_source_watermark) before",
