@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from typing_extensions import Self
 
 from tidegate.errors import OptionError
+from tidegate.windows.callables import check_takes
 from tidegate.windows.rows import RowsReader
 from tidegate.windows.window import Window, duration_ms
 
@@ -125,7 +126,9 @@ class DeltaEvictor(_OneSided):
         """Return an evictor that removes rows whose delta to the last row is at least the threshold.
 
         delta_function: takes a row and the last row.
+        Raises OptionError if the function does not take two rows.
         """
+        check_takes(delta_function, 2, f"delta_function of {cls.__name__} must be a function of two rows,")
         return cls(threshold, delta_function, do_evict_after=do_evict_after)
 
     def kept(self, elements: Sequence[TimestampedValue]) -> Sequence[TimestampedValue]:

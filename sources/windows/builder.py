@@ -27,6 +27,7 @@ from tidegate.windows import (
     WindowFunction,
     WindowOperator,
 )
+from tidegate.windows.callables import check_takes
 
 __all__ = ["WindowedStream", "windowed"]
 
@@ -43,35 +44,47 @@ def windowed(rows: DataFrame, key: str | Sequence[str], event_time: str | None =
 
     Raises OptionError for a column that is not there, for a stream without a watermark, and for Spark Connect.
     """
+    keys = (key,) if isinstance(key, str) else tuple(key)
+    _check_stream(rows)
+    for name in (*keys, *([] if event_time is None else [event_time])):
+        if name not in rows.columns:
+            raise OptionError(f"the stream has no column {name!r}{did_you_mean(name, rows.columns)}")
+    _check_keys(rows, keys)
+    if event_time is not None:
+        _check_event_time(rows, event_time)
+    return WindowedStream(rows, keys, event_time)
+
+
+def _check_stream(rows: DataFrame) -> None:
     if not isinstance(rows, ClassicDataFrame):
         raise OptionError(
             f"windows are for a DataFrame of a classic session of Spark, not {type(rows).__module__}.DataFrame: "
             "Spark Connect shows no plan in which the sources could be found; build the session without remote()"
         )
-    keys = (key,) if isinstance(key, str) else tuple(key)
-    for name in (*keys, *([] if event_time is None else [event_time])):
-        if name not in rows.columns:
-            raise OptionError(f"the stream has no column {name!r}{did_you_mean(name, rows.columns)}")
+    if not rows.isStreaming:
+        raise OptionError(
+            "windows are for streams: use readStream, with Trigger.AvailableNow to end where the data does"
+        )
+
+
+def _check_keys(rows: DataFrame, keys: Sequence[str]) -> None:
+    if not keys:
+        raise OptionError("windows need a key: name at least one column")
     for name in keys:
         if name in operating.COLUMNS:
             raise OptionError(f"the key {name!r} has the name of a column of the results; rename it first")
-    if event_time is not None and not isinstance(rows.schema[event_time].dataType, TimestampType):
+        if isinstance(rows.schema[name].dataType, StructType | ArrayType | MapType):
+            raise OptionError(f"the key {name!r} is no single value; name columns of it, such as select('{name}.id')")
+
+
+def _check_event_time(rows: DataFrame, event_time: str) -> None:
+    if not isinstance(rows.schema[event_time].dataType, TimestampType):
         kind = rows.schema[event_time].dataType.simpleString()
         raise OptionError(
             f"the event time {event_time!r} is {kind}, but must be timestamp: convert it first, "
             f"such as milliseconds by timestamp_millis({event_time}), "
             f"or a local time by CAST({event_time} AS TIMESTAMP)"
         )
-    if not keys:
-        raise OptionError("windows need a key: name at least one column")
-    for name in keys:
-        if isinstance(rows.schema[name].dataType, StructType | ArrayType | MapType):
-            raise OptionError(f"the key {name!r} is no single value; name columns of it, such as select('{name}.id')")
-    if not rows.isStreaming:
-        raise OptionError(
-            "windows are for streams: use readStream, with Trigger.AvailableNow to end where the data does"
-        )
-    return WindowedStream(rows, keys, event_time)
 
 
 @dataclass(frozen=True)
@@ -161,6 +174,7 @@ class WindowedStream:
             return self._of_expressions(expressions)
         if not isinstance(function, AggregateFunction):
             raise OptionError(f"aggregate() takes an AggregateFunction of tidegate.windows, not {function!r}")
+        _check_process("aggregate", process)
         return self._of_function(Aggregate(function, process), schema)
 
     def reduce(
@@ -174,12 +188,13 @@ class WindowedStream:
 
         schema: of the results; None: as the rows have it.
         """
+        check_takes(function, 2, "reduce() takes a function of two rows, which returns one,")
+        _check_process("reduce", process)
         return self._of_function(Reduce(function, process), schema or self._rows.drop(*self._keys).schema)
 
     def process(self, function: ProcessWindowFunction, schema: Schema) -> DataFrame:
         """Return what a function makes of all rows of a window: mappings with the columns of ``schema``."""
-        if not isinstance(function, ProcessWindowFunction):
-            raise OptionError(f"process() takes a ProcessWindowFunction of tidegate.windows, not {function!r}")
+        _check_process("process", function)
         return self._of_function(Process(function), schema)
 
     def explain(self) -> str:
@@ -225,3 +240,15 @@ class WindowedStream:
 
     def _stream(self) -> operating.Stream:
         return operating.Stream(self._rows, self._keys, self._event_time, self._late, self._buckets)
+
+
+def _check_process(method: str, function: ProcessWindowFunction | None) -> None:
+    """Raise OptionError if that is no process function, or takes something else than it will be given."""
+    if function is None and method != "process":
+        return
+    if not isinstance(function, ProcessWindowFunction):
+        raise OptionError(
+            f"{method}() takes a ProcessWindowFunction of tidegate.windows, not {function!r}: "
+            "subclass it, and give an object of the class"
+        )
+    check_takes(function.process, 3, f"{type(function).__name__}.process must take key, context and elements,")

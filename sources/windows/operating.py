@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from tidegate.errors import OptionError
@@ -146,9 +147,11 @@ def _kept(
         *(f.col(f"`{name}`") for name in carried),
     ).where(f.col(TIME).isNotNull())
     elements = (*arguments, *carried) or (TIME,)  # without any column Arrow would not know how many rows there are
-    columns = frozenset(results.names)
+    columns = {field.name: field.type for field in to_arrow_schema(results, timezone="UTC")}
     description = {**_description(stream), **description}
-    wish = Wish(operator, description, prepared.schema, keys, elements, columns, stream.late, tuple(original), time_mode)
+    wish = Wish(
+        operator, description, prepared.schema, keys, elements, columns, stream.late, tuple(original), time_mode
+    )
     buckets = packed(prepared, [f.col(column) for column in keys.values()], stream.buckets)
     return buckets.groupBy(BUCKET).transformWithState(
         WindowProcessor(wish),

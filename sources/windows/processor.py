@@ -18,13 +18,14 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 from pyspark.sql.types import StructType
 
-from tidegate.errors import ContractError, FunctionError, OptionError, did_you_mean
+from tidegate.errors import ContractError, OptionError
 from tidegate.readers.worker_memory import freeze_imports
 from tidegate.sources.bridge import END_OF_TIME_MS, in_one_sentence
 from tidegate.sources.windows.folding import Folded, fold, folds
 from tidegate.sources.windows.packing import NUMBER, ROWS, TASK, WITNESS, unpacked
+from tidegate.sources.windows.results import Given, checked
 from tidegate.sources.windows.state import Bucket, BucketState, Key, KeyEntry
-from tidegate.windows import Fired, WindowOperator
+from tidegate.windows import WindowOperator
 from tidegate.windows.window import MAX_TIME, MIN_TIME
 
 __all__ = ["LATE_ROW", "OUTPUT", "RESULTS", "TIME", "WINDOW_END", "WINDOW_START", "WindowProcessor", "Wish"]
@@ -44,7 +45,7 @@ class Wish:
     packed: the columns of the rows that come.
     keys: the columns by which windows are kept, and what they are called in results.
     elements: the columns that functions see.
-    results: the columns that its function gives.
+    results: the columns that its function gives, by name, in the types of Arrow.
     late: the name of the output of late rows; None: they are dropped.
     late_columns: of a late row.
     time_mode: of Spark's timers.
@@ -55,7 +56,7 @@ class Wish:
     packed: StructType
     keys: Mapping[str, str]
     elements: tuple[str, ...]
-    results: frozenset[str]
+    results: Mapping[str, pa.DataType]
     late: str | None
     late_columns: tuple[str, ...]
     time_mode: TimeMode
@@ -118,6 +119,7 @@ class WindowProcessor(StatefulProcessor):
         now_ms = times.getCurrentProcessingTimeInMs()
         arrived, folded = self._arrived(blobs, watermark_ms)
         due = [key for key, entry in bucket.keys.items() if _is_due(entry, watermark_ms, now_ms)]
+        given: list[Given] = []
         for key in dict.fromkeys([*due, *folded, *arrived]):
             entry = bucket.keys.get(key) or KeyEntry()
             run = wish.operator.open(key[0] if len(key) == 1 else key, self._state.of_key(key, entry), now_ms)
@@ -129,9 +131,7 @@ class WindowProcessor(StatefulProcessor):
             if key in arrived:
                 run.process_elements(*arrived[key])
             named = dict(zip(wish.keys, key, strict=True))
-            for fired in run.results:
-                values = _values(fired, key, wish)
-                yield _Result({**named, **_bounds(fired.window), **_main(wish), **values})
+            given += [Given(key, fired.window, fired.value) for fired in run.results]
             for row in run.late if wish.late is not None else ():
                 late_row = {name: row[name] for name in wish.late_columns}
                 yield _Result({**named, OUTPUT: wish.late, LATE_ROW: late_row})
@@ -146,6 +146,9 @@ class WindowProcessor(StatefulProcessor):
                 bucket.keys[key] = entry
             else:
                 bucket.keys.pop(key, None)
+        for one, values in zip(given, checked(given, wish.results, wish.keys), strict=True):
+            named = dict(zip(wish.keys, one.key, strict=True))
+            yield _Result({**named, **_bounds(one.window), **_main(wish), **values})
         self._state.store(bucket, _next_call(bucket, watermark_ms, now_ms, wish.time_mode))
 
     def _arrived(
@@ -160,23 +163,6 @@ class WindowProcessor(StatefulProcessor):
         if folds(wish.operator):
             folded, table = fold(wish.operator, table, [*wish.keys.values()], TIME, watermark_ms)
         return (_by_key(table, wish) if table.num_rows else {}), folded
-
-
-def _values(fired: Fired, key: Key, wish: Wish) -> Mapping[str, Any]:
-    """Return the values of a result by their columns.  Those of the key are known, as in a row that is reduced to."""
-    columns = wish.results
-    value, of_window = fired.value, f"(for key {(key[0] if len(key) == 1 else key)!r} and window {fired.window})"
-    if not isinstance(value, Mapping):
-        raise FunctionError(
-            f"A function of the windows gave {value!r}, but a result must be a mapping of column names to values, "
-            f"and a process function returns a list of them {of_window}."
-        )
-    for name in value.keys() - columns - wish.keys.keys():
-        raise FunctionError(
-            f"A function of the windows gave the column {name!r}, which is not in its schema"
-            f"{did_you_mean(str(name), columns)} {of_window}."
-        )
-    return {name: value[name] for name in value if name in columns}
 
 
 def _main(wish: Wish) -> dict[str, str]:

@@ -137,9 +137,9 @@ def _parts(blob: bytes) -> list[bytes]:
 
 
 def _difference(stored: Mapping[str, str], now: Mapping[str, str]) -> str:
-    names = [name for name in {**stored, **now} if stored.get(name) != now.get(name)]
-    changes = ", and ".join(f"{name} was {stored.get(name, 'none')!r} and is {now.get(name, 'none')!r}" for name in names)
+    both = {name: (stored.get(name, "none"), now.get(name, "none")) for name in {**stored, **now}}
+    changes = [f"{name} was {was!r} and is {is_now!r}" for name, (was, is_now) in both.items() if was != is_now]
     return (
-        f"the checkpoint holds the state of other windows: {changes}; "
+        f"the checkpoint holds the state of other windows: {', and '.join(changes)}; "
         "set that back, or begin with a new checkpoint location"
     )

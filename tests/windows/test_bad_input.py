@@ -12,6 +12,7 @@ from tidegate.windows import (
     ContinuousEventTimeTrigger,
     CountEvictor,
     CountTrigger,
+    DeltaEvictor,
     DeltaTrigger,
     DynamicProcessingTimeSessionWindows,
     EventTimeSessionWindows,
@@ -56,8 +57,17 @@ COUNT = Aggregate(SqlAggregates(rows="count(*)"))
         (lambda: ProcessingTimeSessionWindows.with_gap(NONE), "gap=0:00:00 of ProcessingTime.* must be positive."),
         (
             lambda: DynamicProcessingTimeSessionWindows.with_dynamic_gap(ONE),
-            "gap=.* must be a function that takes a row",
+            "gap of .* must be a function that takes a row and returns a timedelta, not",
         ),
+        (
+            lambda: DynamicProcessingTimeSessionWindows.with_dynamic_gap(lambda one, other: ONE),
+            "gap of .* must be a function that takes a row and .*lambda.*one, other. cannot be called with one argument.",
+        ),
+        (lambda: DeltaTrigger.of(1, abs), "delta_function of DeltaTrigger must be a function of two rows, and abs"),
+        (lambda: DeltaTrigger.of(1, "far"), "delta_function of DeltaTrigger must be a function of two rows, not 'far'"),
+        (lambda: DeltaEvictor.of(1, lambda row: 0), "delta_function of DeltaEvictor must be a function of two rows"),
+        (lambda: PurgingTrigger.of(3), "PurgingTrigger takes a trigger, such as CountTrigger.of.3., not 3"),
+        (lambda: ProcessingTimeoutTrigger.of(None, ONE), "ProcessingTimeoutTrigger takes a trigger, .* not None"),
         (lambda: CountTrigger.of(0), "max_count=0 of CountTrigger must be at least 1."),
         (
             lambda: ContinuousEventTimeTrigger.of(NONE),

@@ -11,6 +11,7 @@ from typing_extensions import Self
 
 from tidegate.errors import OptionError
 from tidegate.windows.assigners.contract import Assigned, WindowAssigner, WindowAssignerContext
+from tidegate.windows.callables import check_takes
 from tidegate.windows.rows import Times
 from tidegate.windows.triggers.contract import Trigger
 from tidegate.windows.triggers.event_time import EventTimeTrigger
@@ -83,10 +84,7 @@ class _DynamicGap(WindowAssigner):
 
         Raises OptionError if that is no function, and for a row whose gap is not positive.
         """
-        if not callable(gap):
-            raise OptionError(
-                f"gap={gap!r} of {cls.__name__} must be a function that takes a row and returns a timedelta."
-            )
+        check_takes(gap, 1, f"gap of {cls.__name__} must be a function that takes a row and returns a timedelta,")
         return cls(gap)
 
     def window(self, element: Mapping[str, Any], time: int) -> TimeWindow:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tidegate.windows.callables import check_takes
 from tidegate.windows.state.descriptors import ValueStateDescriptor
 from tidegate.windows.triggers.contract import Trigger, TriggerContext, TriggerResult
 from tidegate.windows.window import Window
@@ -32,7 +33,9 @@ class DeltaTrigger(Trigger):
         """Return a trigger that fires when ``delta_function(last, row)`` is greater than the threshold.
 
         last: the row with which it fired last, or the first row of the window.
+        Raises OptionError if the function does not take two rows.
         """
+        check_takes(delta_function, 2, f"delta_function of {cls.__name__} must be a function of two rows,")
         return cls(threshold, delta_function)
 
     def on_element(

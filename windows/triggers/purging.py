@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tidegate.errors import OptionError
 from tidegate.windows.rows import Times
 from tidegate.windows.triggers.contract import OnMergeContext, Trigger, TriggerContext, TriggerResult
 from tidegate.windows.window import Window
@@ -24,7 +25,12 @@ class PurgingTrigger(Trigger):
 
     @classmethod
     def of(cls, nested: Trigger) -> PurgingTrigger:
-        """Return a trigger that purges whenever another one fires."""
+        """Return a trigger that purges whenever another one fires.
+
+        Raises OptionError if that is no trigger.
+        """
+        if not isinstance(nested, Trigger):
+            raise OptionError(f"{cls.__name__} takes a trigger, such as CountTrigger.of(3), not {nested!r}.")
         return cls(nested)
 
     def on_element(

@@ -44,8 +44,10 @@ class ProcessingTimeoutTrigger(Trigger):
 
         reset_timer_on_new_record: count the while from the last row, not from the first.
         should_clear_on_timeout: clear the other trigger's state when a timer fires.
-        Raises OptionError if the time-out is negative.
+        Raises OptionError if the time-out is negative, or if the other one is no trigger.
         """
+        if not isinstance(nested, Trigger):
+            raise OptionError(f"{cls.__name__} takes a trigger, such as CountTrigger.of(3), not {nested!r}.")
         timeout_ms = duration_ms("timeout", timeout)
         if timeout_ms < 0:
             raise OptionError(f"timeout={timeout} of {cls.__name__} must not be negative.")

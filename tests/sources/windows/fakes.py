@@ -10,8 +10,10 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 from tidegate.sources.bridge import END_OF_TIME_MS
 from tidegate.sources.windows.packing import BUCKET, NUMBER, ROWS, TASK, WITNESS, by_bucket
 from tidegate.sources.windows.processor import TIME, WindowProcessor, Wish
+from tidegate.windows import SqlAggregates
 
 PACKED = StructType().add("__key_0", StringType()).add(TIME, LongType()).add("n", IntegerType())
+TYPES = {"numbers": pa.list_(pa.int64()), "mean": pa.float64()}  # of results; all others are whole numbers
 LARGEST_CALL = 8_000  # bytes: Spark hangs beyond
 
 
@@ -48,7 +50,9 @@ class FakeSpark:
         self.states, self.timers, self.key, self.calls = defaultdict(dict), set(), None, 0
         self.buckets = buckets
         columns = ("__key_0", TIME, "n")
-        results = frozenset({"numbers", "rows", "n", "least", "greatest", "mean"})
+        function = getattr(operator.function, "function", None)
+        names = function.aggregates if isinstance(function, SqlAggregates) else ["numbers"]
+        results = {name: TYPES.get(name, pa.int64()) for name in names}
         description = {"number of buckets": str(buckets), **operator.description}
         wish = Wish(operator, description, PACKED, {"key": "__key_0"}, columns, results, late, ("n",), time_mode)
         self.time_mode = time_mode

@@ -29,7 +29,7 @@ COUNT, SUM = (Aggregate(SqlAggregates(n=text)) for text in ("count(*)", "sum(n)"
 
 class Keep(ProcessWindowFunction):
     def process(self, key, context, elements):
-        return [{"n": len(elements)}]
+        return [{"numbers": [len(elements)]}]
 
 
 class Other(Keep):

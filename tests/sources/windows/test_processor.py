@@ -204,9 +204,12 @@ class Gives(ProcessWindowFunction):
         ({"numbers": []}, "gave 'numbers', but a result must be a mapping"),
         ([7], "gave 7, but a result must be a mapping"),
         ([{"number": []}], "gave the column 'number', which is not in its schema; did you mean 'numbers'"),
+        ([{}], "gave no value for the column 'numbers' of its schema; None stands for no value"),
+        ([{"numbers": []}, {"numbers": "many"}], "gave 'many' for the column 'numbers', which is list<item: int64>"),
+        ([{"numbers": [2**64]}], "gave .18446744073709551616. for the column 'numbers'"),
     ],
 )
-def test_a_result_that_has_no_columns_of_the_schema_is_told_with_its_key_and_window(given, told):
+def test_a_result_that_does_not_fit_the_schema_is_told_with_its_key_and_window(given, told):
     spark = FakeSpark(operator_of("tumbling", Process(Gives(given))))
     spark.batch([("a", 5, 1)], MIN_TIME)
     with pytest.raises(FunctionError, match=told) as raised:

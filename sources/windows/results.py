@@ -1,0 +1,79 @@
+"""What functions of windows give, checked before Spark takes it: there a wrong one would name no key and no window."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from tidegate.errors import FunctionError, did_you_mean
+from tidegate.windows import Window
+
+__all__ = ["Given", "checked"]
+
+
+class Given(NamedTuple):
+    """One result of a window of a key."""
+
+    key: tuple[Any, ...]
+    window: Window
+    value: Any
+
+
+def checked(
+    given: Sequence[Given], columns: Mapping[str, pa.DataType], keys: Collection[str]
+) -> list[Mapping[str, Any]]:
+    """Return the values of results by their columns.
+
+    columns: by name, with their types.
+    keys: columns that a result may also have, as a row that is reduced to has them.
+
+    Raises FunctionError for a result that is no mapping, has other columns, or a value of another type.
+    """
+    values = [_by_column(one, columns, keys) for one in given]
+    for name, kind in columns.items():
+        # All at once, for one by one takes ten times as long; they are looked at singly to find the wrong one.
+        if not _fits([value[name] for value in values], kind):
+            wrong = next(n for n, value in enumerate(values) if not _fits([value[name]], kind))
+            raise FunctionError(
+                f"A function of the windows gave {values[wrong][name]!r} for the column {name!r}, "
+                f"which is {kind} {_where(given[wrong])}."
+            )
+    return values
+
+
+def _by_column(one: Given, columns: Mapping[str, pa.DataType], keys: Collection[str]) -> Mapping[str, Any]:
+    value = one.value
+    if not isinstance(value, Mapping):
+        raise FunctionError(
+            f"A function of the windows gave {value!r}, but a result must be a mapping of column names to values, "
+            f"and a process function returns a list of them {_where(one)}."
+        )
+    if value.keys() == columns.keys():
+        return value
+    for name in value.keys() - columns.keys() - set(keys):
+        raise FunctionError(
+            f"A function of the windows gave the column {name!r}, which is not in its schema"
+            f"{did_you_mean(str(name), columns)} {_where(one)}."
+        )
+    for name in columns:
+        if name not in value:
+            raise FunctionError(
+                f"A function of the windows gave no value for the column {name!r} of its schema; "
+                f"None stands for no value {_where(one)}."
+            )
+    return {name: value[name] for name in columns}
+
+
+def _fits(values: list[Any], kind: pa.DataType) -> bool:
+    try:
+        pa.array(values, kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _where(one: Given) -> str:
+    key = one.key[0] if len(one.key) == 1 else one.key
+    return f"(for key {key!r} and window {one.window})"
