@@ -60,6 +60,7 @@ __all__ = [
     "data_source_class",
     "in_one_sentence",
     "schema_of",
+    "source_of",
 ]
 
 SOURCE_WATERMARK = "source_watermark"
@@ -70,6 +71,7 @@ _LOG = logging.getLogger("tidegate.planner")
 _BEGIN_OF_TIME_MS = -62_135_596_800_000
 """Spark's first timestamp, in the year 1."""
 _EVERYTHING = 2**63 - 1
+_BUILDS: dict[str, Callable[[Mapping[str, str]], Source]] = {}  # of what this process registered, by name
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], d
 
     The class is created here, so that it is pickled by value, with everything that ``build`` holds.
     """
+    _BUILDS[name] = build
 
     class TidegateDataSource(DataSource):
         def __init__(self, options: Mapping[str, str]) -> None:
@@ -137,6 +140,15 @@ def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], d
             return _StreamReader(self.source, _of_source(schema), driver)
 
     return TidegateDataSource
+
+
+def source_of(name: str, options: Mapping[str, str]) -> Source | None:
+    """Return the source that Spark would load under a name; None: this process registered none of that name.
+
+    Raises OptionError for options that Spark would refuse when it loads the source, or only when a query begins.
+    """
+    build = _BUILDS.get(name)
+    return None if build is None else build(options)
 
 
 class _TaskPartition(InputPartition):

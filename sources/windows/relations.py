@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, TimestampType
 
 from tidegate.errors import OptionError
-from tidegate.sources.bridge import PREVIOUS_WATERMARK, SOURCE_WATERMARK
+from tidegate.sources.bridge import PREVIOUS_WATERMARK, SOURCE_WATERMARK, source_of
 from tidegate.sources.watermark import follow_source_watermark
 
 __all__ = ["CARRIED", "has_watermark", "lets_columns_through", "telling_watermark"]
@@ -83,6 +83,7 @@ def _telling_relation(spark: SparkSession, relation: Any, ahead_ms: int, *, carr
     options |= {"includeSourceWatermark": "true", "watermarkRows": "true"}
     if carries_previous:
         options["includePreviousWatermark"] = "true"
+    source_of(_name(relation), options)  # Spark takes wrong options until the query begins, because of the columns
     schema = StructType.fromJson(json.loads(relation.schema().json()))
     for name in asked:
         if name not in schema.names:

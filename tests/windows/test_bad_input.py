@@ -61,7 +61,7 @@ COUNT = Aggregate(SqlAggregates(rows="count(*)"))
         ),
         (
             lambda: DynamicProcessingTimeSessionWindows.with_dynamic_gap(lambda one, other: ONE),
-            "gap of .* must be a function that takes a row and .*lambda.*one, other. cannot be called with one argument.",
+            "gap of .* must be a function that takes a row .*lambda.*one, other. cannot be called with one argument.",
         ),
         (lambda: DeltaTrigger.of(1, abs), "delta_function of DeltaTrigger must be a function of two rows, and abs"),
         (lambda: DeltaTrigger.of(1, "far"), "delta_function of DeltaTrigger must be a function of two rows, not 'far'"),

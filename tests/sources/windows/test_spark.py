@@ -1,30 +1,28 @@
-"""Windows on real Spark give what the pure operator gives for the same batches."""
+"""Windows on real Spark give what the pure operator gives for the same batches.
 
-import re
+Many windowed streams are written by one query: its sources are alike, so all have the same batches and watermark.
+"""
+
+import json
+from collections import defaultdict
 from datetime import timedelta
 
 import pytest
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as f
 
 import tidegate
 from tests.sources.memory import MemorySource, append
-from tests.support.streams import available_now, running
-from tests.support.waiting import await_that
-from tidegate import OptionError, WatermarkStrategy
+from tests.support.streams import available_now
+from tidegate import WatermarkStrategy
 from tidegate.sources.bridge import END_OF_TIME_MS
-from tidegate.sources.windows import operating, packing
-from tidegate.sources.windows.expressions import parts_of
 from tidegate.windows import (
     AggregateFunction,
     ContinuousEventTimeTrigger,
     CountTrigger,
-    DeltaEvictor,
     DeltaTrigger,
+    DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
-    EventTimeTrigger,
     GlobalWindows,
-    ProcessingTimeoutTrigger,
     ProcessWindowFunction,
     PurgingTrigger,
     SlidingEventTimeWindows,
@@ -33,147 +31,33 @@ from tidegate.windows import (
 from tidegate.windows.testing import WindowHarness
 from tidegate.windows.window import MAX_TIME, MIN_TIME
 
-NOON = 1_700_049_600_000
 SECOND = 1_000
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+BEGIN = -20 * SECOND  # some rows and windows are from before 1970, where Spark has no watermark
+OF_WINDOWS = ["window_start", "window_end", "output", "late_row"]
 
 
 def seconds(count):
     return timedelta(seconds=count)
 
 
-@pytest.fixture(autouse=True)
-def provider(spark):
-    """Leave the session as it was."""
-    before = spark.conf.get(PROVIDER)
-    yield
-    spark.conf.set(PROVIDER, before)
-
-
-@pytest.fixture
-def source(tmp_path):
-    """Two splits out of order by up to 10 s, in batches of 20 rows; some rows come much later than that."""
-    path = str(tmp_path / "splits.json")
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """Two splits out of order by up to 10 s, in batches of 40 rows; some rows come much later than that."""
+    path = str(tmp_path_factory.mktemp("source") / "splits.json")
     times = {
-        name: [NOON + (second * 7 % 10 + second // 10 * 10) * SECOND for second in range(shift, 120 + shift)]
+        name: [BEGIN + (second * 7 % 10 + second // 10 * 10) * SECOND for second in range(shift, 120 + shift)]
         for name, shift in {"a": 0, "b": 3}.items()
     }
     for place, behind in {60: 15, 70: 40, 90: 25, 91: 26, 115: 90}.items():
         times["a"][place] -= behind * SECOND
     append(path, **times)
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(seconds(10))
-    return MemorySource(path=path, watermarks=strategy, max_rows_per_trigger=20)
-
-
-def of_harness(harness, spark, source, tmp_path):
-    """Hand the batches of the source to the pure operator, and return what fired and what was late."""
-    rows = source.telling_watermarks(previous=True).read_stream(spark)
-    told = rows.selectExpr(
-        "split", "position", "unix_millis(timestamp) time",
-        "unix_millis(source_watermark) after", "unix_millis(previous_source_watermark) before",
-    )  # fmt: skip
-    run = available_now(told, tmp_path / "oracle")
-    last = None
-    for batch in run.rows.values():
-        harness.watermark(watermark(batch[0]["before"]))
-        last = batch[0]["after"]
-        for row in sorted(batch, key=lambda row: (row["split"] or "", row["position"] or 0)):
-            if row["time"] is not None:
-                harness.element(row["split"], {"position": row["position"]}, row["time"])
-    harness.watermark(watermark(last))
-    panes = [(p.key, p.start_ms, p.end_ms, sorted(row["position"] for row in p.rows)) for p in harness.panes]
-    return sorted(panes, key=str), sorted(row["position"] for row in harness.late)
-
-
-def watermark(time_ms):
-    if time_ms is None:
-        return MIN_TIME
-    return MAX_TIME if time_ms == END_OF_TIME_MS else time_ms
+    return MemorySource(path=path, watermarks=strategy, max_rows_per_trigger=40)
 
 
 class Positions(ProcessWindowFunction):
     def process(self, key, context, elements):
         return [{"positions": sorted(row["position"] for row in elements)}]
-
-
-WINDOWS = {
-    "tumbling": (TumblingEventTimeWindows.of(seconds(5)), None, 30),
-    "sliding": (SlidingEventTimeWindows.of(seconds(7), seconds(3)), None, 0),
-    "sessions": (EventTimeSessionWindows.with_gap(seconds(1)), None, 20),
-    "continuous": (TumblingEventTimeWindows.of(timedelta(days=1)), ContinuousEventTimeTrigger.of(seconds(30)), 0),
-    "counted": (GlobalWindows.create(), PurgingTrigger.of(CountTrigger.of(7)), 0),
-}
-
-
-@pytest.mark.parametrize("name", WINDOWS)
-def test_windows_fire_with_the_rows_of_the_pure_operator(spark, source, tmp_path, name):
-    assigner, trigger, lateness = WINDOWS[name]
-    expected, late = of_harness(WindowHarness(assigner, trigger, None, seconds(lateness)), spark, source, tmp_path)
-    assert expected
-    windows = tidegate.windowed(source.read_stream(spark), "split", "timestamp").window(assigner)
-    if trigger is not None:
-        windows = windows.trigger(trigger)
-    out = (
-        windows.allowed_lateness(seconds(lateness))
-        .side_output_late("late")
-        .process(Positions(), "positions array<bigint>")
-    )
-    results, rows = [], []
-
-    def keep(batch, _):
-        main, too_late = tidegate.split_outputs(batch, "late")
-        results.extend(in_ms(main).collect())
-        rows.extend(too_late.collect())
-
-    query = out.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path / "checkpoint"))
-    query.trigger(availableNow=True).start().awaitTermination(120)
-    assert sorted(((r.split, r.start, r.end, sorted(r.positions)) for r in results), key=str) == expected
-    assert sorted(row.position for row in rows) == late
-    assert bool(late) == (name in {"tumbling", "sliding", "sessions"})
-    assert {*rows[0].asDict()} == {"split", "position", "timestamp"} if rows else True
-
-
-def in_ms(windows):
-    times = [f.unix_millis(f"window_{name}").alias(name) for name in ("start", "end")]
-    return windows.select("*", *times)
-
-
-AGGREGATES = {"rows": "count(*)", "total": "sum(position)", "mean": "round(sum(position * 2) / count(position), 3)"}
-AGGREGATES |= {"least": "min(position)", "last": "max(timestamp)", "even": "count(*) FILTER (WHERE position % 2 = 0)"}
-AGGREGATES |= {"price": "avg(CAST(position * 0.37 AS DECIMAL(8, 2)))", "odd": "count_if(position % 2 = 1)"}
-
-
-def shown(run):
-    return sorted(tuple(row.values()) for row in run.all_rows)
-
-
-def test_spark_s_own_aggregation_and_the_operator_give_the_same_and_drop_the_same(spark, source, tmp_path):
-    assigner = TumblingEventTimeWindows.of(seconds(5), seconds(2))
-    expected, late = of_harness(WindowHarness(assigner), spark, source, tmp_path)
-    assert late
-    steps = (
-        source.read_stream(spark).where("position >= 0").select(f.upper("split").alias("name"), "position", "timestamp")
-    )
-    native = tidegate.windowed(steps, "name", "timestamp").window(assigner)
-    assert native.explain().startswith("Spark's own window aggregation")
-    operator = native.side_output_late("late")
-    assert operator.explain().endswith("because Spark drops late rows, and has no side output")
-    by_spark = shown(available_now(native.aggregate(**AGGREGATES), tmp_path / "native"))
-    kept = operator.aggregate(**AGGREGATES).where("output = 'results'").drop("output", "late_row")
-    assert shown(available_now(kept, tmp_path / "operator")) == by_spark
-    assert sorted(row[3] for row in by_spark) == sorted(len(positions) for *_, positions in expected)
-
-
-def test_sliding_windows_of_spark_are_those_of_flink_also_where_the_slide_does_not_divide_the_size(
-    spark, source, tmp_path
-):
-    assigner = SlidingEventTimeWindows.of(seconds(7), seconds(3), seconds(-1))
-    expected, _ = of_harness(WindowHarness(assigner), spark, source, tmp_path)
-    native = tidegate.windowed(source.read_stream(spark), ["split"], "timestamp").window(assigner)
-    assert native.explain().startswith("Spark's own window aggregation")
-    run = available_now(in_ms(native.aggregate(total="sum(position)")), tmp_path / "native")
-    found = [(row["split"], row["start"], row["end"], row["total"]) for row in run.all_rows]
-    assert sorted(found, key=str) == sorted(((*window, sum(rows)) for *window, rows in expected), key=str)
 
 
 class Mean(AggregateFunction):
@@ -190,180 +74,226 @@ class Mean(AggregateFunction):
         return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
 
 
-def test_python_functions_aggregate_and_reduce(spark, source, tmp_path):
-    windows = tidegate.windowed(source.read_stream(spark), "split", "timestamp").window(
-        EventTimeSessionWindows.with_gap(seconds(1))
+WINDOWS = {
+    "tumbling": (TumblingEventTimeWindows.of(seconds(5)), None, 30),
+    "sliding": (SlidingEventTimeWindows.of(seconds(7), seconds(3)), None, 0),
+    "sessions": (EventTimeSessionWindows.with_gap(seconds(1)), None, 20),
+    "continuous": (TumblingEventTimeWindows.of(timedelta(days=1)), ContinuousEventTimeTrigger.of(seconds(30)), 0),
+    "counted": (GlobalWindows.create(), PurgingTrigger.of(CountTrigger.of(7)), 0),
+}
+AGGREGATES = {"rows": "count(*)", "total": "sum(position)", "mean": "round(sum(position * 2) / count(position), 3)"}
+AGGREGATES |= {"least": "min(position)", "last": "max(timestamp)", "even": "count(*) FILTER (WHERE position % 2 = 0)"}
+AGGREGATES |= {"price": "avg(CAST(position * 0.37 AS DECIMAL(8, 2)))", "odd": "count_if(position % 2 = 1)"}
+SHIFTED = TumblingEventTimeWindows.of(seconds(5), seconds(2))
+OVERLAPPING = SlidingEventTimeWindows.of(seconds(7), seconds(3), seconds(-1))
+
+
+def gap_of(row):
+    return seconds(1 + row["position"] % 2)
+
+
+def windows_of(rows, assigner, trigger=None, lateness=0):
+    windows = tidegate.windowed(rows, "split", "timestamp").window(assigner).allowed_lateness(seconds(lateness))
+    return windows if trigger is None else windows.trigger(trigger)
+
+
+def with_steps(source, spark):
+    return source.read_stream(spark).where("position >= 0").withColumn("split", f.upper("split"))
+
+
+def doubled_in_pandas(batches):
+    for batch in batches:
+        yield batch.assign(position=batch.position * 2)
+
+
+def as_rows(name, windows):
+    """Return windows in columns that all of them have."""
+    results = [column for column in windows.columns if column not in {"split", *OF_WINDOWS}]
+    has_output = "output" in windows.columns
+    return windows.select(
+        f.lit(name).alias("name"),
+        "split",
+        f.unix_millis("window_start").alias("start"),
+        f.unix_millis("window_end").alias("end"),
+        f.to_json(f.struct(*results)).alias("results"),
+        f.col("output") if has_output else f.lit("results").alias("output"),
+        (f.to_json("late_row") if has_output else f.lit(None).cast("string")).alias("late"),
     )
-    by_sql = shown(available_now(windows.aggregate(mean="avg(position)"), tmp_path / "sql"))
-    assert by_sql
-    assert shown(available_now(windows.aggregate(Mean(), schema="mean double"), tmp_path / "python")) == by_sql
-    latest = windows.reduce(lambda one, other: max(one, other, key=lambda row: row["position"]))
-    assert latest.columns == ["split", "window_start", "window_end", "position", "timestamp"]
-    greatest = shown(available_now(windows.aggregate(position="max(position)"), tmp_path / "greatest"))
-    run = available_now(latest.drop("timestamp"), tmp_path / "reduced")
-    assert shown(run) == greatest
 
 
-def test_a_trigger_that_compares_rows_sees_their_columns_beside_sql_aggregates(spark, source, tmp_path):
-    windows = tidegate.windowed(source.read_stream(spark), "split", "timestamp").window(GlobalWindows.create())
-    moved = DeltaTrigger.of(49, lambda last, row: abs(row["position"] - last["position"]))
-    run = available_now(windows.trigger(PurgingTrigger.of(moved)).aggregate(rows="count(*)"), tmp_path / "checkpoint")
-    assert {row["rows"] for row in run.all_rows} <= {50, 51}
-    assert {row["split"] for row in run.all_rows} == {"a", "b"}
-
-
-def test_windows_shuffle_only_the_columns_that_their_parts_read(spark, source, monkeypatch):
-    seen = []
-    packed = operating.packed
-    monkeypatch.setattr(operating, "packed", lambda rows, *rest: seen.append(rows.columns) or packed(rows, *rest))
-    windows = tidegate.windowed(source.read_stream(spark), "split", "timestamp")
-    windows = windows.window(EventTimeSessionWindows.with_gap(seconds(1)))
-    windows.aggregate(rows="count(*)")
-    windows.evictor(DeltaEvictor.of(1, lambda row, last: 0)).aggregate(rows="count(*)")
-    assert seen == [["__key_0", "__time"], ["__key_0", "__time", "split", "position", "timestamp"]]
-
-
-def test_columns_of_the_user_may_be_called_as_those_of_other_steps(spark):
-    rows = spark.createDataFrame([(1, "a", 2, 3)], "bucket int, task string, number int, rows int")
-    found = packing.packed(rows, [f.col("bucket")], 4).collect()
-    unpacked = packing.unpacked([bytes(row[packing.ROWS]) for row in found], rows.schema)
-    assert unpacked.to_pylist() == [{"bucket": 1, "task": "a", "number": 2, "rows": 3}]
-
-
-@pytest.mark.parametrize(
-    ("text", "argument"),
-    [("count(*)", "*"), ("count(7)", "*"), ("count(NULL)", "NULL"), ("sum(1)", "1")],
-)
-def test_only_what_counts_rows_has_no_argument(spark, text, argument):
-    parts = parts_of(spark.range(3).toDF("id"), {"n": text})
-    (aggregate,) = parts.aggregates.values()
-    column = aggregate.partition("(")[2][:-1]
-    assert parts.arguments.get(column, column) == argument
-
-
-def test_rows_that_only_tell_the_watermark_close_windows_and_open_none(spark, source, tmp_path):
-    windows = tidegate.windowed(source.read_stream(spark).where("split = 'a'"), "split", "timestamp").window(
-        TumblingEventTimeWindows.of(seconds(5))
+def told(source, spark):
+    """Return the rows with the watermarks of their batch, as ``as_rows`` has it."""
+    rows = source.telling_watermarks(previous=True).read_stream(spark)
+    columns = {"position": "position", "time": "unix_millis(timestamp)"}
+    columns |= {name: f"unix_millis({name}_watermark)" for name in ("source", "previous_source")}
+    row = f.to_json(f.struct(*(f.expr(text).alias(name) for name, text in columns.items())))
+    nothing = f.lit(None)
+    return rows.select(
+        f.lit("told").alias("name"),
+        "split",
+        nothing.cast("long").alias("start"),
+        nothing.cast("long").alias("end"),
+        row.alias("results"),
+        f.lit("results").alias("output"),
+        nothing.cast("string").alias("late"),
     )
-    run = available_now(windows.side_output_late("late").aggregate(rows="count(*)"), tmp_path / "checkpoint")
-    assert {row["split"] for row in run.all_rows} == {"a"}
 
 
-def test_a_stream_with_a_watermark_of_its_own_keeps_it_and_loses_no_late_row(spark, source, tmp_path):
-    own = source.read_stream(spark).withWatermark("timestamp", "10 seconds")
-    windows = tidegate.windowed(own, "split", "timestamp").window(TumblingEventTimeWindows.of(seconds(5)))
-    assert windows.explain().endswith("the watermark is that of the stream's own withWatermark")
-    run = available_now(windows.side_output_late("late").aggregate(rows="count(*)"), tmp_path / "checkpoint")
-    late = [row["late_row"] for row in run.all_rows if row["output"] == "late"]
-    assert {60, 70} & {row["position"] for row in late}
-    assert all(row["split"] for row in late)
-
-
-class Broken(ProcessWindowFunction):
-    def process(self, key, context, elements):
-        raise ZeroDivisionError("no good")
-
-
-def test_a_function_that_raises_is_told_in_one_sentence_with_its_key_and_window(spark, source, tmp_path):
-    windows = tidegate.windowed(source.read_stream(spark), "split", "timestamp").window(
-        TumblingEventTimeWindows.of(seconds(5))
-    )
-    broken = windows.process(Broken(), "n bigint").writeStream.format("noop")
-    query = broken.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
-    with pytest.raises(StreamingQueryException) as raised:
-        query.awaitTermination(120)
-    told = str(raised.value)
-    assert re.search("raised ZeroDivisionError: no good .for key '[ab]' and window .17000[0-9]+, 17000[0-9]+. ms", told)
-    assert "Traceback" not in told
-
-
-def test_a_time_out_in_processing_time_fires_without_data_and_the_watermark_fires_beside_it(spark, source):
-    windows = tidegate.windowed(source.read_stream(spark), "split", "timestamp").window(
-        TumblingEventTimeWindows.of(seconds(60))
-    )
-    timed_out = windows.trigger(ProcessingTimeoutTrigger.of(EventTimeTrigger.create(), seconds(1)))
-    fired = []
-    writer = in_ms(timed_out.aggregate(rows="count(*)")).writeStream.foreachBatch(
-        lambda batch, _: fired.extend(batch.collect())
-    )
-    last = NOON + 120 * SECOND  # which no watermark closes
-    with running(writer.trigger(processingTime="500 milliseconds").start()) as query:
-        await_that(lambda: any(row.start == last for row in fired) or query.exception(), 180)
-        assert query.exception() is None
-    assert {row.start for row in fired} == {NOON, NOON + 60 * SECOND, last}
-
-
-def test_windows_that_rows_alone_make_fire_need_no_time(spark, source, tmp_path):
-    counted = tidegate.windowed(source.read_stream(spark), "split").window(GlobalWindows.create())
-    by_seven = counted.trigger(PurgingTrigger.of(CountTrigger.of(7))).aggregate(rows="count(*)")
-    run = available_now(by_seven, tmp_path / "checkpoint")
-    assert sorted((row["split"], row["rows"]) for row in run.all_rows) == [("a", 7)] * 17 + [("b", 7)] * 17
-    assert {row["window_end"] for row in run.all_rows} == {None}
-
-
-def wrong(spark, source):
+def operators(source, spark):
+    """Return streams of windows that the operator keeps, by name."""
     rows = source.read_stream(spark)
-    tumbling = TumblingEventTimeWindows.of(seconds(5))
-    return {
-        "the stream has no column 'splits'; did you mean 'split'": lambda: tidegate.windowed(
-            rows, "splits", "timestamp"
-        ),
-        "the key 'output' has the name of a column of the results": lambda: tidegate.windowed(
-            rows.withColumnRenamed("split", "output"), "output", "timestamp"
-        ),
-        "the event time 'position' is bigint, but must be timestamp.*timestamp_millis": lambda: tidegate.windowed(
-            rows, "split", "position"
-        ),
-        "the event time 'local' is timestamp_ntz": lambda: tidegate.windowed(
-            rows.withColumn("local", f.col("timestamp").cast("timestamp_ntz")), "split", "local"
-        ),
-        "EndOfStreamTrigger goes by event time: name it": lambda: (
-            tidegate.windowed(rows, "split")
-            .window(GlobalWindows.create_with_end_of_stream_trigger())
-            .aggregate(n="count(*)")
-        ),
-        "evictor\\(\\) takes an evictor": lambda: tidegate.windowed(rows, "split").evictor(3),
-        "takes a ProcessWindowFunction": lambda: tidegate.windowed(rows, "split").process(lambda *_: [], "n bigint"),
-        "takes an AggregateFunction": lambda: tidegate.windowed(rows, "split").aggregate(lambda *_: 1, schema="n int"),
-        "must be the text of an expression": lambda: tidegate.windowed(rows, "split").aggregate(n=f.count("*")),
-        "windows need a key": lambda: tidegate.windowed(rows, []),
-        "name it, as windowed": lambda: tidegate.windowed(rows, "split").window(tumbling),
-        "call window\\(\\) first": lambda: tidegate.windowed(rows, "split").aggregate(n="count(*)"),
-        "needs schema=": lambda: tidegate.windowed(rows, "split", "timestamp").window(tumbling).aggregate(Mean()),
-        "takes an aggregate function, or": lambda: (
-            tidegate.windowed(rows, "split", "timestamp").window(tumbling).aggregate()
-        ),
-        "has the name of another column": lambda: (
-            tidegate.windowed(rows, "split", "timestamp").window(tumbling).aggregate(split="count(*)")
-        ),
-        "uses stddev, which Spark keeps": lambda: (
-            tidegate.windowed(rows, "split", "timestamp")
-            .window(tumbling)
-            .side_output_late("late")
-            .aggregate(n="stddev(position) + 1")
-        ),
-        "use readStream": lambda: tidegate.windowed(spark.range(3), "id"),
-        "the source 'rate-micro-batch' tells none": lambda: (
-            tidegate.windowed(
-                spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load(), "value", "timestamp"
-            )
-            .window(tumbling)
-            .aggregate(n="count(*)")
-        ),
-        "the source has no watermarks": lambda: (
-            tidegate.windowed(
-                source.model_copy(update={"watermarks": WatermarkStrategy.no_watermarks()}).read_stream(spark),
-                "split",
-                "timestamp",
-            )
-            .window(tumbling)
-            .aggregate(n="count(*)")
-        ),
+    streams = {
+        name: windows_of(rows, assigner, trigger, lateness)
+        .side_output_late("late")
+        .process(Positions(), "positions array<bigint>")
+        for name, (assigner, trigger, lateness) in WINDOWS.items()
+    }
+    sessions = windows_of(rows, EventTimeSessionWindows.with_gap(seconds(1)))
+    moved = DeltaTrigger.of(49, lambda last, row: abs(row["position"] - last["position"]))
+    dynamic = windows_of(rows, DynamicEventTimeSessionWindows.with_dynamic_gap(gap_of))
+    in_pandas = rows.mapInPandas(doubled_in_pandas, rows.schema)
+    united = rows.where("split = 'a'").union(rows.where("split = 'b'"))
+    by_seven = tidegate.windowed(rows, "split").window(GlobalWindows.create())
+    return streams | {
+        "with steps": windows_of(with_steps(source, spark), SHIFTED).side_output_late("late").aggregate(**AGGREGATES),
+        "mean by SQL": sessions.aggregate(mean="avg(position)"),
+        "mean by Python": sessions.aggregate(Mean(), schema="mean double"),
+        "greatest by SQL": sessions.aggregate(position="max(position)"),
+        "greatest by reducing": sessions.reduce(
+            lambda one, other: max(one, other, key=lambda row: row["position"])
+        ).drop("timestamp"),
+        "moved": windows_of(rows, GlobalWindows.create(), PurgingTrigger.of(moved)).aggregate(rows="count(*)"),
+        "dynamic": dynamic.side_output_late("late").aggregate(total="sum(position)"),
+        "one split": windows_of(rows.where("split = 'a'"), SHIFTED).side_output_late("late").aggregate(n="count(*)"),
+        "in pandas": windows_of(in_pandas, SHIFTED).aggregate(total="sum(position)"),
+        "united": windows_of(united, SHIFTED).aggregate(total="sum(position)"),
+        "without time": by_seven.trigger(PurgingTrigger.of(CountTrigger.of(7))).aggregate(rows="count(*)"),
     }
 
 
-def test_each_mistake_is_told_at_once_in_one_sentence(spark, source):
-    for sentence, mistake in wrong(spark, source).items():
-        with pytest.raises(Exception, match=sentence) as raised:
-            mistake()
-        assert isinstance(raised.value, OptionError) or "no watermarks" in sentence
+class Written:
+    """What a query wrote: results as (split, start, end, values), late rows, and the rows with their watermarks."""
+
+    def __init__(self, run):
+        self.results, self.late = defaultdict(list), defaultdict(list)
+        self.told = [[row for row in batch if row["name"] == "told"] for batch in run.rows.values()]
+        for row in run.all_rows:
+            if row["output"] == "late":
+                self.late[row["name"]].append(json.loads(row["late"]))
+            else:
+                values = json.loads(row["results"])
+                self.results[row["name"]].append((row["split"], row["start"], row["end"], values))
+
+    def values(self, name):
+        """Return results as sorted tuples."""
+        return sorted(((*window, *values.values()) for *window, values in self.results[name]), key=str)
+
+
+def written(streams, folder):
+    frames = [as_rows(name, windows) for name, windows in streams.items() if name != "told"]
+    union = streams["told"] if "told" in streams else frames.pop()
+    for frame in frames:
+        union = union.union(frame)
+    return Written(available_now(union, folder))
+
+
+@pytest.fixture(scope="module")
+def ran(spark, source, tmp_path_factory):
+    """What one query wrote of all streams of windows that the operator keeps."""
+    streams = {"told": told(source, spark), **operators(source, spark)}
+    return written(streams, tmp_path_factory.mktemp("operators"))
+
+
+@pytest.fixture(scope="module")
+def by_spark(spark, source, tmp_path_factory):
+    """What one query wrote of all windows that Spark keeps; in a query with others they would go by their watermark."""
+    rows = source.read_stream(spark)
+    streams = {
+        "with steps": windows_of(with_steps(source, spark), SHIFTED).aggregate(**AGGREGATES),
+        "overlapping": windows_of(rows, OVERLAPPING).aggregate(total="sum(position)"),
+    }
+    return written(streams, tmp_path_factory.mktemp("native"))
+
+
+def of_harness(harness, ran):
+    """Hand the batches of the source to the pure operator, and return what fired and what was late."""
+    after = None
+    for batch in ran.told:
+        rows = [(row["split"], json.loads(row["results"])) for row in batch]
+        for _, row in rows[:1]:
+            harness.watermark(watermark(row.get("previous_source")))
+            after = row.get("source")
+        for split, row in sorted(rows, key=lambda pair: (pair[0] or "", pair[1].get("position", 0))):
+            if "time" in row:
+                harness.element(split, {"position": row["position"]}, row["time"])
+    harness.watermark(watermark(after))
+    panes = [(p.key, p.start_ms, p.end_ms, sorted(row["position"] for row in p.rows)) for p in harness.panes]
+    return sorted(panes, key=str), sorted(row["position"] for row in harness.late)
+
+
+def watermark(time_ms):
+    """Return what Spark makes of a watermark: it has none before 1970."""
+    if time_ms is None or time_ms <= 0:
+        return MIN_TIME
+    return MAX_TIME if time_ms == END_OF_TIME_MS else time_ms
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_fire_with_the_rows_of_the_pure_operator(ran, name):
+    assigner, trigger, lateness = WINDOWS[name]
+    expected, late = of_harness(WindowHarness(assigner, trigger, None, seconds(lateness)), ran)
+    assert any(start is None or start < 0 for _, start, _, _ in expected)
+    assert ran.values(name) == expected
+    assert sorted(row["position"] for row in ran.late[name]) == late
+    assert bool(late) == (name in {"tumbling", "sliding", "sessions"})
+    assert {frozenset(row) for row in ran.late[name]} <= {frozenset({"split", "position", "timestamp"})}
+
+
+def test_sessions_with_a_gap_of_each_row_s_own_take_sql_aggregates(ran):
+    expected, late = of_harness(WindowHarness(DynamicEventTimeSessionWindows.with_dynamic_gap(gap_of)), ran)
+    assert expected
+    assert ran.values("dynamic") == sorted(((*window, sum(rows)) for *window, rows in expected), key=str)
+    assert sorted(row["position"] for row in ran.late["dynamic"]) == late
+
+
+def test_spark_s_own_aggregation_and_the_operator_give_the_same_and_drop_the_same(ran, by_spark):
+    expected, late = of_harness(WindowHarness(SHIFTED), ran)
+    assert late
+    assert by_spark.values("with steps") == ran.values("with steps")
+    counts = [(split.upper(), start, end, len(positions)) for split, start, end, positions in expected]
+    assert sorted((*window, values["rows"]) for *window, values in by_spark.results["with steps"]) == sorted(counts)
+    assert any(end <= 0 for _, _, end, _ in counts)
+
+
+def test_sliding_windows_of_spark_are_those_of_flink_also_where_the_slide_does_not_divide_the_size(ran, by_spark):
+    expected, _ = of_harness(WindowHarness(OVERLAPPING), ran)
+    assert by_spark.values("overlapping") == sorted(((*window, sum(rows)) for *window, rows in expected), key=str)
+
+
+def test_python_functions_aggregate_and_reduce(ran):
+    assert ran.values("mean by SQL")
+    assert ran.values("mean by Python") == ran.values("mean by SQL")
+    assert ran.values("greatest by reducing") == ran.values("greatest by SQL")
+
+
+def test_a_trigger_that_compares_rows_sees_their_columns_beside_sql_aggregates(ran):
+    assert {values["rows"] for *_, values in ran.results["moved"]} <= {50, 51}
+    assert {split for split, *_ in ran.results["moved"]} == {"a", "b"}
+
+
+def test_steps_that_know_nothing_of_the_watermark_may_be_below_windows(ran):
+    expected, _ = of_harness(WindowHarness(SHIFTED), ran)
+    totals = [(*window, sum(rows)) for *window, rows in expected]
+    assert ran.values("united") == sorted(totals, key=str)
+    assert ran.values("in pandas") == sorted(((*window, 2 * total) for *window, total in totals), key=str)
+
+
+def test_rows_that_only_tell_the_watermark_close_windows_and_open_none(ran):
+    of_a = [(split, start, end, len(rows)) for split, start, end, rows in of_harness(WindowHarness(SHIFTED), ran)[0]]
+    assert ran.values("one split") == sorted((window for window in of_a if window[0] == "a"), key=str)
+    assert {row["split"] for row in ran.late["one split"]} == {"a"}
+
+
+def test_windows_that_rows_alone_make_fire_need_no_time(ran):
+    counts = [("a", None, None, 7)] * 17 + [("b", None, None, 7)] * 17
+    assert ran.values("without time") == counts

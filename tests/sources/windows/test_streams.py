@@ -1,0 +1,98 @@
+"""Windows over streams that are slow, late, idle or wrong."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as f
+
+import tidegate
+from tests.sources.memory import MemorySource, append
+from tests.support.streams import NOON, available_now, running
+from tests.support.waiting import await_that
+from tidegate import WatermarkStrategy
+from tidegate.windows import (
+    EventTimeTrigger,
+    ProcessingTimeoutTrigger,
+    ProcessWindowFunction,
+    TumblingEventTimeWindows,
+)
+
+SECOND = 1_000
+STRATEGY = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=10))
+
+
+def tumbling(count):
+    return TumblingEventTimeWindows.of(timedelta(seconds=count))
+
+
+def every_ten_seconds(count):
+    return [NOON + number * 10 * SECOND for number in range(count)]
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = str(tmp_path / "splits.json")
+    append(path, a=every_ten_seconds(13), b=every_ten_seconds(13))
+    return MemorySource(path=path, watermarks=STRATEGY)
+
+
+def kept(windows, fired):
+    starts = windows.withColumn("start", f.unix_millis("window_start"))
+    return starts.writeStream.foreachBatch(lambda batch, _: fired.extend(batch.collect()))
+
+
+def test_a_stream_with_a_watermark_of_its_own_keeps_it_and_loses_no_late_row(spark, source, tmp_path):
+    append(source.path, a=[NOON])
+    limited = source.model_copy(update={"max_rows_per_trigger": 10})
+    own = limited.read_stream(spark).withWatermark("timestamp", "10 seconds")
+    windows = tidegate.windowed(own, "split", "timestamp").window(tumbling(5)).side_output_late("late")
+    run = available_now(windows.aggregate(rows="count(*)"), tmp_path / "checkpoint")
+    late = [row["late_row"] for row in run.all_rows if row["output"] == "late"]
+    assert [(row["split"], row["position"]) for row in late] == [("a", 13)]
+
+
+class Broken(ProcessWindowFunction):
+    def process(self, key, context, elements):
+        raise ZeroDivisionError("no good")
+
+
+def test_a_function_that_raises_is_told_in_one_sentence_with_its_key_and_window(spark, source, tmp_path):
+    windows = tidegate.windowed(source.read_stream(spark), "split", "timestamp").window(tumbling(5))
+    broken = windows.process(Broken(), "n bigint").writeStream.format("noop")
+    query = broken.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+    with pytest.raises(StreamingQueryException) as raised:
+        query.awaitTermination(120)
+    told = str(raised.value)
+    assert re.search("raised ZeroDivisionError: no good .for key '[ab]' and window .17000[0-9]+, 17000[0-9]+. ms", told)
+    assert "Traceback" not in told
+
+
+def test_a_time_out_in_processing_time_fires_without_data_and_the_watermark_fires_beside_it(spark, source):
+    windows = tidegate.windowed(source.read_stream(spark), "split", "timestamp").window(tumbling(60))
+    timed_out = windows.trigger(ProcessingTimeoutTrigger.of(EventTimeTrigger.create(), timedelta(seconds=1)))
+    fired = []
+    last = NOON + 120 * SECOND  # which no watermark closes
+    query = kept(timed_out.aggregate(rows="count(*)"), fired).trigger(processingTime="500 milliseconds").start()
+    with running(query):
+        await_that(lambda: any(row.start == last for row in fired) or query.exception(), 180)
+        assert query.exception() is None
+    assert {row.start for row in fired} == {NOON, NOON + 60 * SECOND, last}
+
+
+def test_an_idle_split_holds_no_window(spark, source, tmp_path):
+    idle = STRATEGY.with_idleness(timedelta(seconds=1))
+    append(source.path, behind=[NOON])  # and no more: until it is idle, no window can close
+    windows = tidegate.windowed(
+        source.model_copy(update={"watermarks": idle}).read_stream(spark), "split", "timestamp"
+    ).window(tumbling(60))
+    fired = []
+    # Its rows are at their ends as well, and idle a second later: then nothing holds the watermark, nor moves it.
+    query = kept(windows.side_output_late("late").aggregate(rows="count(*)"), fired).start()
+    with running(query):
+        await_that(lambda: query.lastProgress or query.exception(), 180)
+        append(source.path, a=[NOON + 130 * SECOND], b=[NOON + 130 * SECOND])
+        await_that(lambda: any(row.split == "behind" for row in fired) or query.exception(), 180)
+        assert query.exception() is None
+    assert [(row.start, row.rows, row.output) for row in fired if row.split == "behind"] == [(NOON, 1, "results")]

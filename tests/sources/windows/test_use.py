@@ -1,0 +1,208 @@
+"""What users write and are told before a query runs: mistakes, the plan of the windows, and who shall see what."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from pyspark.sql import functions as f
+
+import tidegate
+from tests.sources.memory import MemorySource
+from tidegate import OptionError, WatermarkStrategy
+from tidegate.sources.windows import operating, packing, relations
+from tidegate.sources.windows.expressions import parts_of
+from tidegate.windows import (
+    AggregateFunction,
+    DeltaEvictor,
+    EventTimeSessionWindows,
+    GlobalWindows,
+    ProcessWindowFunction,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
+
+FIVE = TumblingEventTimeWindows.of(timedelta(seconds=5))
+SESSIONS = EventTimeSessionWindows.with_gap(timedelta(seconds=1))
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return MemorySource(path=str(tmp_path_factory.mktemp("source") / "splits.json"))
+
+
+@pytest.fixture(scope="module")
+def rows(spark, source):
+    return source.read_stream(spark)
+
+
+@pytest.fixture(scope="module")
+def windows(rows):
+    return tidegate.windowed(rows, "split", "timestamp").window(FIVE)
+
+
+class First(AggregateFunction):
+    def create_accumulator(self):
+        return None
+
+    def add(self, value, accumulator):
+        return accumulator or value
+
+    def get_result(self, accumulator):
+        return accumulator
+
+
+class OfTwo(ProcessWindowFunction):
+    def process(self, key, elements):
+        return []
+
+
+def rate(spark):
+    return spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+
+
+def files(spark, rows, folder):
+    return spark.readStream.schema(rows.schema).parquet(str(folder))
+
+
+# Takes the rows of a source, windows over them, a session and a folder.
+MISTAKES = {
+    "the stream has no column 'splits'; did you mean 'split'": lambda r, w, s, p: tidegate.windowed(
+        r, "splits", "timestamp"
+    ),
+    "the key 'output' has the name of a column of the results": lambda r, w, s, p: tidegate.windowed(
+        r.withColumnRenamed("split", "output"), "output", "timestamp"
+    ),
+    "the event time 'position' is bigint, but must be timestamp.*timestamp_millis": lambda r, w, s, p: (
+        tidegate.windowed(r, "split", "position")
+    ),
+    "the event time 'local' is timestamp_ntz": lambda r, w, s, p: tidegate.windowed(
+        r.withColumn("local", f.col("timestamp").cast("timestamp_ntz")), "split", "local"
+    ),
+    "EndOfStreamTrigger goes by event time: name it": lambda r, w, s, p: (
+        tidegate.windowed(r, "split").window(GlobalWindows.create_with_end_of_stream_trigger()).aggregate(n="count(*)")
+    ),
+    r"evictor\(\) takes an evictor": lambda r, w, s, p: w.evictor(3),
+    r"trigger\(\) takes a trigger": lambda r, w, s, p: w.trigger(FIVE),
+    r"window\(\) takes an assigner": lambda r, w, s, p: w.window(timedelta(seconds=5)),
+    r"process\(\) takes a ProcessWindowFunction": lambda r, w, s, p: w.process(lambda *_: [], "n bigint"),
+    r"process\(\) takes a ProcessWindowFunction .* not <class .*OfTwo.*an object of the class": lambda r, w, s, p: (
+        w.process(OfTwo, "n bigint")
+    ),
+    "OfTwo.process must take key, context and elements, and .* cannot be called with three": lambda r, w, s, p: (
+        w.process(OfTwo(), "n bigint")
+    ),
+    r"aggregate\(\) takes a ProcessWindowFunction of tidegate.windows, not <built-in": lambda r, w, s, p: w.aggregate(
+        First(), max, schema="n int"
+    ),
+    r"reduce\(\) takes a ProcessWindowFunction of tidegate.windows, not 3": lambda r, w, s, p: w.reduce(max, 3),
+    r"reduce\(\) takes a function of two rows, which returns one, and .*row. cannot be": lambda r, w, s, p: w.reduce(
+        lambda row: row
+    ),
+    "takes an AggregateFunction": lambda r, w, s, p: w.aggregate(lambda *_: 1, schema="n int"),
+    "must be the text of an expression": lambda r, w, s, p: w.aggregate(n=f.count("*")),
+    "windows need a key": lambda r, w, s, p: tidegate.windowed(r, []),
+    "name it, as windowed": lambda r, w, s, p: tidegate.windowed(r, "split").window(FIVE),
+    r"call window\(\) first": lambda r, w, s, p: tidegate.windowed(r, "split").aggregate(n="count(*)"),
+    "needs schema=": lambda r, w, s, p: w.aggregate(First()),
+    "takes an aggregate function, or": lambda r, w, s, p: w.aggregate(),
+    "has the name of another column": lambda r, w, s, p: w.aggregate(split="count(*)"),
+    "uses stddev, which Spark keeps": lambda r, w, s, p: w.side_output_late("late").aggregate(n="stddev(position)"),
+    "buckets is 0": lambda r, w, s, p: w.buckets(0),
+    "use readStream": lambda r, w, s, p: tidegate.windowed(s.range(3), "id"),
+    "the source 'rate-micro-batch' tells none": lambda r, w, s, p: (
+        tidegate.windowed(rate(s), "value", "timestamp").window(FIVE).aggregate(n="count(*)")
+    ),
+    "the source 'FileSource.*' tells none: use withWatermark": lambda r, w, s, p: (
+        tidegate.windowed(files(s, r, p), "split", "timestamp").window(FIVE).aggregate(n="count(*)")
+    ),
+    "the source 'FileSource.*' tells none": lambda r, w, s, p: (
+        tidegate.windowed(r.union(files(s, r, p)), "split", "timestamp").window(FIVE).aggregate(n="count(*)")
+    ),
+}
+
+
+@pytest.mark.parametrize("told", MISTAKES)
+def test_a_mistake_is_told_at_once_in_one_sentence(spark, rows, windows, tmp_path, told):
+    with pytest.raises(OptionError, match=told) as raised:
+        MISTAKES[told](rows, windows, spark, tmp_path)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_source_without_watermarks_is_told(spark, source):
+    without = source.model_copy(update={"watermarks": WatermarkStrategy.no_watermarks()})
+    stream = tidegate.windowed(without.read_stream(spark), "split", "timestamp").window(FIVE)
+    with pytest.raises(OptionError, match="the source has no watermarks"):
+        stream.aggregate(n="count(*)")
+
+
+WAYS = {
+    "Spark's own window aggregation": lambda w: w,
+    "Spark's own window aggregation, for": lambda w: w.window(
+        SlidingEventTimeWindows.of(timedelta(seconds=7), timedelta(seconds=3))
+    ),
+    "because Spark drops late rows, and has no side output": lambda w: w.side_output_late("late"),
+    "because Spark has no allowed lateness": lambda w: w.allowed_lateness(timedelta(seconds=1)),
+    "because Spark drops a late row that an open session would still take": lambda w: w.window(SESSIONS),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_explain_tells_which_way_windows_go_and_why(windows, way):
+    assert way in WAYS[way](windows).explain()
+
+
+def test_a_stream_with_a_watermark_or_a_step_that_hides_columns_goes_to_the_operator(rows):
+    own = tidegate.windowed(rows.withWatermark("timestamp", "10 seconds"), "split", "timestamp").window(FIVE)
+    assert own.explain().endswith("the watermark is that of the stream's own withWatermark")
+    hidden = tidegate.windowed(rows.mapInPandas(lambda batches: batches, rows.schema), "split", "timestamp")
+    assert hidden.window(FIVE).explain().endswith("does not let the source's watermark through")
+
+
+@pytest.mark.parametrize("previous", [False, True])
+def test_a_stream_that_tells_its_watermark_has_the_columns_that_the_user_asked_for(spark, source, previous):
+    asked = source.telling_watermarks(previous=True) if previous else source
+    rows = asked.read_stream(spark)
+    expected = ["split", "position", "timestamp", *["source_watermark", "previous_source_watermark"] * previous]
+    assert relations.telling_watermark(rows, 0).columns == rows.columns == expected
+    carried = relations.telling_watermark(rows.select("position"), 1, carries_previous=True)
+    assert carried.columns == ["position", relations.CARRIED]
+    windows = tidegate.windowed(rows, "split", "timestamp").window(FIVE)
+    assert windows.aggregate(n="count(*)").columns == ["split", "window_start", "window_end", "n"]
+    late = windows.side_output_late("late").aggregate(n="count(*)")
+    assert late.schema["late_row"].dataType.names == expected
+
+
+def test_windows_shuffle_only_the_columns_that_their_parts_read(windows, monkeypatch):
+    packed_columns = []
+    packed = operating.packed
+    monkeypatch.setattr(
+        operating, "packed", lambda rows, *rest: packed_columns.append(rows.columns) or packed(rows, *rest)
+    )
+    sessions = windows.window(SESSIONS)
+    sessions.aggregate(rows="count(*)")
+    sessions.evictor(DeltaEvictor.of(1, lambda row, last: 0)).aggregate(rows="count(*)")
+    assert packed_columns == [["__key_0", "__time"], ["__key_0", "__time", "split", "position", "timestamp"]]
+
+
+def test_columns_of_the_user_may_be_called_as_those_of_other_steps(spark):
+    rows = spark.createDataFrame([(1, "a", 2, 3)], "bucket int, task string, number int, rows int")
+    of_buckets = packing.packed(rows, [f.col("bucket")], 4).where(f"{packing.BUCKET} >= 0").collect()
+    unpacked = packing.unpacked([bytes(row[packing.ROWS]) for row in of_buckets], rows.schema)
+    assert unpacked.to_pylist() == [{"bucket": 1, "task": "a", "number": 2, "rows": 3}]
+
+
+@pytest.mark.parametrize(
+    ("text", "argument"),
+    [("count(*)", "*"), ("count(7)", "*"), ("count(NULL)", "NULL"), ("sum(1)", "1")],
+)
+def test_only_what_counts_rows_has_no_argument(spark, text, argument):
+    parts = parts_of(spark.range(3).toDF("id"), {"n": text})
+    (aggregate,) = parts.aggregates.values()
+    column = aggregate.partition("(")[2][:-1]
+    assert parts.arguments.get(column, column) == argument
+
+
+def test_the_description_of_aggregates_names_what_they_are_of(spark):
+    expressions = {"mean": "sum(id * 2) / count(*)", "even": "count_if(id % 2 = 0)"}
+    described = parts_of(spark.range(3).toDF("id"), expressions).described()
+    assert re.fullmatch(r"sum\(\(id \* 2\)\), count\(\*\), count\(CASE WHEN .*id % 2.* THEN 1 END\)", described)
