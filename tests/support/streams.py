@@ -48,8 +48,8 @@ def finish(query, seconds=120):
         raise AssertionError(f"the query did not end within {seconds} s: {query.lastProgress}")
 
 
-def available_now(frame, checkpoint, on_batch=None):
-    """Read all there is; return the rows of every batch that had any, as dicts of the selected columns."""
+def available_now(frame, checkpoint, on_batch=None, seconds=120):
+    """Read all there is, within so many seconds; return the rows of every batch that had any, as dicts."""
     batches = {}
 
     def keep(batch, number):
@@ -58,7 +58,7 @@ def available_now(frame, checkpoint, on_batch=None):
             on_batch(number)
 
     query = start(frame, checkpoint, keep, availableNow=True)
-    finish(query)
+    finish(query, seconds)
     return Run(query, {number: rows for number, rows in batches.items() if rows})
 
 

@@ -1,19 +1,22 @@
-"""A driver to be killed: counts a topic's rows by windows into Parquet, and can be started again over its checkpoint.
+"""A driver to be killed: windows over a topic into Parquet, that can be started again over its checkpoint.
 
 python -m tests.sources.windows.driver SERVERS TOPIC OUT PARTITIONS [MASTER]
 """
 
+import json
 import os
 import sys
 from datetime import timedelta
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 import tidegate
 from tidegate import KafkaSource, WatermarkStrategy
-from tidegate.windows import TumblingEventTimeWindows
+from tidegate.windows import EventTimeSessionWindows
 
-SIZE = timedelta(minutes=10)
+GAP, DISORDER, LATENESS = timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=10)
+BUCKETS = 8
 
 
 def main(servers, topic, out, partitions, master="local[2]"):
@@ -27,18 +30,20 @@ def main(servers, topic, out, partitions, master="local[2]"):
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()
     )
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(DISORDER)
     source = KafkaSource(
         bootstrap_servers=servers,
         subscribe=[topic],
         starting_offsets="earliest",
         ending_offsets="latest",
-        max_offsets_per_trigger=2_000,
-        watermarks=WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=1)),
+        watermarks=strategy.with_watermark_alignment(max_drift=timedelta(hours=1)),
     )
-    windows = tidegate.windowed(source.read_stream(spark), "partition", "timestamp")
-    counted = windows.window(TumblingEventTimeWindows.of(SIZE)).side_output_late("late").aggregate(rows="count(*)")
+    windows = tidegate.windowed(source.read_stream(spark), "partition", "timestamp").buckets(BUCKETS)
+    sessions = windows.window(EventTimeSessionWindows.with_gap(GAP)).allowed_lateness(LATENESS)
+    counted = sessions.side_output_late("late").aggregate(rows="count(*)", total="sum(offset)")
     query = (
-        counted.drop("late_row")
+        counted.selectExpr("*", "late_row.offset AS late_offset")
+        .drop("late_row")
         .writeStream.format("parquet")
         .option("path", f"{out}/data")
         .option("checkpointLocation", f"{out}/checkpoint")
@@ -46,6 +51,8 @@ def main(servers, topic, out, partitions, master="local[2]"):
         .start()
     )
     query.awaitTermination()
+    state = [progress.stateOperators[0].numRowsTotal for progress in query.recentProgress]
+    Path(out, "state.json").write_text(json.dumps(state))
     spark.stop()
 
 
