@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -68,16 +67,20 @@ class KeyRun:
         if time <= self._state.watermark:
             return
         self._state.watermark = time
-        with self._blamed():
+        try:
             while (timer := self._state.event_timers.pop_due(time)) is not None:
                 self._windows.fire_timer(*timer, in_event_time=True)
+        except Exception as error:  # noqa: BLE001 - functions of users raise anything
+            self._blame(error)
 
     def advance_processing_time(self, time: int) -> None:
         """Fire the timers up to a processing time in ms; it does not go back."""
         self._clock.processing_time = max(time, self._clock.processing_time)
-        with self._blamed():
+        try:
             while (timer := self._state.processing_timers.pop_due(time)) is not None:
                 self._windows.fire_timer(*timer, in_event_time=False)
+        except Exception as error:  # noqa: BLE001
+            self._blame(error)
 
     def process_elements(
         self,
@@ -91,20 +94,10 @@ class KeyRun:
         if not len(timestamps):
             return
         times = np.asarray(timestamps, np.int64)
-        held = Rows(rows)
-        with self._blamed():
-            assigned = self._assigner.assign_batch(times, self._clock)
-            if assigned is None:
-                self._take_each(held, times)
-            elif not self._assigner.merges:
-                self._take_windows(held, times, assigned)
-            elif self._merge_at_once(held, times):
-                for window, places in assigned:
-                    self._windows.add_all(
-                        self._windows.merged(window), held.take(places), times if places is None else times[places]
-                    )
-            else:
-                self._take_each(held, times)
+        try:
+            self._take_rows(Rows(rows), times)
+        except Exception as error:  # noqa: BLE001
+            self._blame(error)
 
     def process_folded(self, window: Window, first: int, contents: Any) -> bool:
         """Take rows of a window that is not late and does not merge, folded into one value by who has them.
@@ -112,16 +105,34 @@ class KeyRun:
         first: the event time of the row that came first, in ms.  contents: as the function of the windows folds them.
         Returns whether the trigger takes all of them at once; if not, nothing has changed.
         """
-        with self._blamed():
+        try:
             return self._windows.add_folded(window, first, contents)
+        except Exception as error:  # noqa: BLE001
+            self._blame(error)
 
     def process_element(self, row: Mapping[str, Any], timestamp: int) -> None:
         """Take one row.
 
         timestamp: its event time in ms.
         """
-        with self._blamed():
+        try:
             self._windows.take(row, timestamp)
+        except Exception as error:  # noqa: BLE001
+            self._blame(error)
+
+    def _take_rows(self, rows: Rows, times: Times) -> None:
+        assigned = self._assigner.assign_batch(times, self._clock)
+        if assigned is None:
+            self._take_each(rows, times)
+        elif not self._assigner.merges:
+            self._take_windows(rows, times, assigned)
+        elif self._merge_at_once(rows, times):
+            for window, places in assigned:
+                self._windows.add_all(
+                    self._windows.merged(window), rows.take(places), times if places is None else times[places]
+                )
+        else:
+            self._take_each(rows, times)
 
     def _take_each(self, rows: Rows, times: Times) -> None:
         for row, timestamp in zip(rows, times.tolist(), strict=True):
@@ -158,15 +169,11 @@ class KeyRun:
         first = self._assigner.assign_windows(row, int(times[earliest]), self._clock)
         return all(window.max_timestamp() > self._state.watermark for window in first)
 
-    @contextmanager
-    def _blamed(self) -> Iterator[None]:
-        """Name key and window where a function of the user raises."""
-        try:
-            yield
-        except TidegateError:
-            raise
-        except Exception as error:
-            window = self._windows.current
-            where = f"key {self._windows.key!r}" + ("" if window is None else f" and window {window}")
-            told = f"A function of the windows raised {type(error).__name__}: {error} (for {where})."
-            raise FunctionError(told) from error
+    def _blame(self, error: Exception) -> NoReturn:
+        """Raise the error of a function of the user with its key and window."""
+        if isinstance(error, TidegateError):
+            raise error
+        window = self._windows.current
+        where = f"key {self._windows.key!r}" + ("" if window is None else f" and window {window}")
+        told = f"A function of the windows raised {type(error).__name__}: {error} (for {where})."
+        raise FunctionError(told) from error

@@ -15,7 +15,7 @@ from tidegate.windows.functions.contents import FoldingFunction, WindowFunction
 from tidegate.windows.key_run import KeyRun
 from tidegate.windows.state.store import KeyStore
 from tidegate.windows.triggers.contract import Trigger
-from tidegate.windows.window import MIN_TIME, Window, duration_ms, saturated
+from tidegate.windows.window import MAX_TIME, MIN_TIME, Window, duration_ms
 
 __all__ = ["WindowOperator"]
 
@@ -39,6 +39,7 @@ class WindowOperator:
         self.trigger = assigner.get_default_trigger() if trigger is None else trigger
         self.allowed_lateness = duration_ms("allowed_lateness", allowed_lateness)
         self.in_event_time = assigner.is_event_time()
+        self._kept_for = self.allowed_lateness if self.in_event_time else 0
         self.folding = function if isinstance(function, FoldingFunction) and evictor is None else None
         """The function, if panes keep its folded value; None: they keep rows."""
         self._check()
@@ -80,8 +81,7 @@ class WindowOperator:
 
     def cleanup_time(self, window: Window) -> int:
         """Return the time at which a window's state goes; 2**63 - 1: never."""
-        lateness = self.allowed_lateness if self.in_event_time else 0
-        return saturated(window.max_timestamp() + lateness)
+        return min(window.max_timestamp() + self._kept_for, MAX_TIME)
 
     def _check(self) -> None:
         assigner, trigger = type(self.assigner).__name__, type(self.trigger).__name__

@@ -142,7 +142,7 @@ class WindowProcessor(StatefulProcessor):
                     f"{trigger} has a timer in processing time: say so by {trigger}.processing_time = True"
                 )
             run.close()
-            if entry.values:
+            if entry.value is not None:
                 bucket.keys[key] = entry
             else:
                 bucket.keys.pop(key, None)

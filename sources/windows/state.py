@@ -19,7 +19,6 @@ __all__ = ["Bucket", "BucketState", "Key", "KeyEntry"]
 
 Key: TypeAlias = tuple[Any, ...]
 _PART = 7_000  # bytes
-_ROWS = "rows "
 
 
 @dataclass(slots=True)
@@ -27,12 +26,12 @@ class KeyEntry:
     """The state of one key.
 
     event_timer, processing_timer: its first ones, in ms.
-    values: of the operator, by their names, but for chunks of rows.
+    value: what the operator keeps of the key, but for chunks of rows; None: nothing.
     """
 
     event_timer: int | None = None
     processing_timer: int | None = None
-    values: dict[str, bytes] = field(default_factory=dict)
+    value: bytes | None = None
 
 
 @dataclass(slots=True)
@@ -55,7 +54,7 @@ class BucketState:
     def __init__(self, handle: StatefulProcessorHandle, description: Mapping[str, str]) -> None:
         self._handle, self._description = handle, dict(description)
         self._keys: MapState = handle.getMapState("keys", "part int", "bytes binary")
-        self._chunks: MapState = handle.getMapState("rows", "key binary, name string, part int", "bytes binary")
+        self._chunks: MapState = handle.getMapState("rows", "key binary, chunk int, part int", "bytes binary")
         self._parts: list[bytes] = []
 
     def load(self) -> Bucket:
@@ -82,7 +81,7 @@ class BucketState:
                 self._handle.deleteTimer(bucket.timer)
             if timer is not None:
                 self._handle.registerTimer(timer)
-        entries = {key: (e.event_timer, e.processing_timer, e.values) for key, e in bucket.keys.items()}
+        entries = {key: (e.event_timer, e.processing_timer, e.value) for key, e in bucket.keys.items()}
         is_kept = is_witness or bool(entries)
         blob = pickle.dumps((self._description, timer, entries), pickle.HIGHEST_PROTOCOL) if is_kept else b""
         parts = _parts(blob)
@@ -94,42 +93,41 @@ class BucketState:
 
     def of_key(self, key: Key, entry: KeyEntry) -> KeyStore:
         """Return what the operator reads and writes of one key."""
-        return KeyStore(self._chunks, key, entry.values)
+        return KeyStore(self._chunks, key, entry)
 
 
 class KeyStore:
-    """The values of one key.  Chunks of rows may be large and are rarely read, so each is kept by itself."""
+    """The state of one key.  Its chunks of rows may be large and are rarely read, so each is kept by itself."""
 
-    def __init__(self, chunks: MapState, key: Key, values: dict[str, bytes]) -> None:
-        self._chunks, self._values = chunks, values
-        self._key = key
+    def __init__(self, chunks: MapState, key: Key, entry: KeyEntry) -> None:
+        self._chunks, self._key, self._entry = chunks, key, entry
 
-    def read(self, name: str) -> bytes | None:
-        """Return what is stored under a name; None: nothing is."""
-        if not name.startswith(_ROWS):
-            return self._values.get(name)
+    def read(self) -> bytes | None:
+        """Return the state of the key; None: it has none."""
+        return self._entry.value
+
+    def write(self, value: bytes | None) -> None:
+        """Store the state of the key, or remove it (None)."""
+        self._entry.value = value
+
+    def read_rows(self, chunk: int) -> bytes:
+        """Return a chunk of rows that is stored."""
         parts: list[bytes] = []
-        while (part := self._chunks.getValue(self._part(name, len(parts)))) is not None:
+        while (part := self._chunks.getValue(self._part(chunk, len(parts)))) is not None:
             parts.append(bytes(part[0]))
-        return b"".join(parts) if parts else None
+        return b"".join(parts)
 
-    def write(self, name: str, value: bytes | None) -> None:
-        """Store a value under a name, or remove it (None)."""
-        if not name.startswith(_ROWS):
-            if value is None:
-                self._values.pop(name, None)
-            else:
-                self._values[name] = value
-            return
+    def write_rows(self, chunk: int, value: bytes | None) -> None:
+        """Store a chunk of rows, or remove it (None)."""
         number = 0
         for number, part in enumerate(_parts(value or b""), 1):
-            self._chunks.updateValue(self._part(name, number - 1), (part,))
-        while self._chunks.containsKey(self._part(name, number)):
-            self._chunks.removeKey(self._part(name, number))
+            self._chunks.updateValue(self._part(chunk, number - 1), (part,))
+        while self._chunks.containsKey(self._part(chunk, number)):
+            self._chunks.removeKey(self._part(chunk, number))
             number += 1
 
-    def _part(self, name: str, number: int) -> tuple[bytes, str, int]:
-        return pickle.dumps(self._key, pickle.HIGHEST_PROTOCOL), name, number
+    def _part(self, chunk: int, number: int) -> tuple[bytes, int, int]:
+        return pickle.dumps(self._key, pickle.HIGHEST_PROTOCOL), chunk, number
 
 
 def _parts(blob: bytes) -> list[bytes]:

@@ -13,7 +13,6 @@ from tidegate.windows.window import MIN_TIME, GlobalWindow, TimeWindow, Window
 __all__ = ["ElementList", "KeyState", "Pane", "TimedRow"]
 
 TimedRow: TypeAlias = tuple[int, Any]  # the time of a row in ms, and the row
-INDEX = ""
 
 
 @dataclass(slots=True)
@@ -54,20 +53,22 @@ class KeyState:
 
     def __init__(self, store: KeyStore) -> None:
         self._store = store
-        self._read: dict[str, bytes | None] = {}
+        self._read = store.read()
         self._panes: dict[Window, Pane] = {}
         self._dropped: list[int] = []
-        index = self._load(INDEX)
         self.watermark: int = MIN_TIME
         self.stagger: int | None = None
         self.function: dict[str, Any] = {}
         self.merged: dict[Window, TimeWindow] = {}
         """The window under which each merged window's pane is stored."""
-        rest: list[Any] = [(), (), ()]
+        self._stored: dict[tuple[Any, Any], tuple[Any, ...]] = {}  # panes by start and end, as a window compares
+        timers: tuple[list[Any], ...] = ([], [], [])
         self._next_chunk = self._live_chunks = 0
-        if index is not None:
-            self.watermark, self.stagger, self.function, self._next_chunk, self._live_chunks, *rest = index
-        event, processing, pairs = rest
+        if self._read is not None:
+            stored = pickle.loads(self._read)  # noqa: S301 - what this class pickled itself
+            self.watermark, self.stagger, self.function, self._next_chunk, self._live_chunks, *timers, panes = stored
+            self._stored = panes
+        event, processing, pairs = timers
         self.event_timers = Timers([(time, _window(start, end)) for time, start, end in event])
         self.processing_timers = Timers([(time, _window(start, end)) for time, start, end in processing])
         for start, end, stored_start, stored_end in pairs:
@@ -77,16 +78,19 @@ class KeyState:
         """Return the pane that is stored under a window: a new one where there is none."""
         pane = self._panes.get(window)
         if pane is None:
-            held = self._load(_name(window))
-            pane = self._panes[window] = Pane() if held is None else Pane(*held)
+            stored = self._stored.get(window)
+            pane = self._panes[window] = Pane() if stored is None else Pane(*stored)
         return pane
 
     def elements(self, contents: ElementList) -> list[TimedRow]:
         """Return all rows of a pane in order."""
-        found: list[TimedRow] = []
+        rows: list[TimedRow] = []
         for chunk in contents.chunks:
-            found += self._load(_chunk_name(chunk)) if isinstance(chunk, int) else chunk
-        return found
+            if isinstance(chunk, int):
+                rows += pickle.loads(self._store.read_rows(chunk))  # noqa: S301 - what this class pickled itself
+            else:
+                rows += chunk
+        return rows
 
     def clear(self, pane: Pane) -> None:
         """Clear the contents of a pane, with its stored rows."""
@@ -97,47 +101,41 @@ class KeyState:
     def flush(self) -> None:
         """Store what has changed."""
         for chunk in self._dropped:
-            self._store.write(_chunk_name(chunk), None)
+            self._store.write_rows(chunk, None)
         self._live_chunks -= len(self._dropped)
         self._dropped.clear()
+        panes = self._stored
         for window, pane in self._panes.items():
             if isinstance(pane.contents, ElementList):
                 self._store_rows(pane.contents)
-            self._save(_name(window), None if pane.is_bare() else (pane.contents, pane.trigger, pane.function))
-        event = [(time, *window) for time, window in self.event_timers.entries]
-        processing = [(time, *window) for time, window in self.processing_timers.entries]
+            if pane.is_bare():
+                panes.pop(window, None)
+            else:
+                panes[window.start, window.end] = (pane.contents, pane.trigger, pane.function)
+        blob = self._pickled(panes)
+        if blob != self._read:
+            self._store.write(blob)
+            self._read = blob
+
+    def _pickled(self, panes: dict[tuple[Any, Any], tuple[Any, ...]]) -> bytes | None:
+        """Return the state in bytes; None: there is none."""
+        event, processing = self.event_timers.entries, self.processing_timers.entries
+        if not (event or processing or panes or self.merged or self.function or self._live_chunks):
+            return None
+        timers = [[(time, *window) for time, window in entries] for entries in (event, processing)]
         pairs = [(*window, *stored) for window, stored in self.merged.items()]
         chunks = (self._next_chunk, self._live_chunks)
-        bare = not (event or processing or pairs or self.function or self._live_chunks)
-        held = (self.watermark, self.stagger, self.function, *chunks, event, processing, pairs)
-        self._save(INDEX, None if bare else held)
+        state = (self.watermark, self.stagger, self.function, *chunks, *timers, pairs, panes)
+        return pickle.dumps(state, pickle.HIGHEST_PROTOCOL)
 
     def _store_rows(self, contents: ElementList) -> None:
         for place, chunk in enumerate(contents.chunks):
             if isinstance(chunk, list):
-                self._store.write(_chunk_name(self._next_chunk), pickle.dumps(chunk, pickle.HIGHEST_PROTOCOL))
+                self._store.write_rows(self._next_chunk, pickle.dumps(chunk, pickle.HIGHEST_PROTOCOL))
                 contents.chunks[place] = self._next_chunk
                 self._next_chunk += 1
                 self._live_chunks += 1
 
-    def _load(self, name: str) -> Any:
-        blob = self._read[name] = self._store.read(name)
-        return None if blob is None else pickle.loads(blob)  # noqa: S301 - what this class pickled itself
-
-    def _save(self, name: str, value: Any) -> None:
-        blob = None if value is None else pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-        if blob != self._read.get(name):
-            self._store.write(name, blob)
-            self._read[name] = blob
-
 
 def _window(start: int | None, end: int | None) -> Window:
     return GlobalWindow() if start is None or end is None else TimeWindow(start, end)
-
-
-def _name(window: Window) -> str:
-    return f"pane {window.start} {window.end}"
-
-
-def _chunk_name(chunk: int) -> str:
-    return f"rows {chunk}"

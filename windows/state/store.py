@@ -1,4 +1,4 @@
-"""The store of one key's state: bytes by name, read and written once in each batch."""
+"""The store of one key's state: bytes, read and written once in each batch."""
 
 from __future__ import annotations
 
@@ -10,30 +10,50 @@ __all__ = ["KeyStore", "MemoryKeyStore"]
 class KeyStore(Protocol):
     """The stored state of one key: on Spark, variables of transformWithState.
 
-    The name of a key's index is ``""``; it holds timers and merged windows.  Each pane has a name of its
-    own, and so has each chunk of rows.  One batch reads and writes a name at most once.
+    All is one value but for chunks of rows, which may be large and are rarely read: each has a number of its own.
+    One batch reads and writes a value at most once.
     """
 
-    def read(self, name: str) -> bytes | None:
-        """Return what is stored under a name; None: nothing is."""
+    def read(self) -> bytes | None:
+        """Return the state of the key; None: it has none."""
 
-    def write(self, name: str, value: bytes | None) -> None:
-        """Store a value under a name, or remove it (None)."""
+    def write(self, value: bytes | None) -> None:
+        """Store the state of the key, or remove it (None)."""
+
+    def read_rows(self, chunk: int) -> bytes:
+        """Return a chunk of rows that is stored."""
+
+    def write_rows(self, chunk: int, value: bytes | None) -> None:
+        """Store a chunk of rows, or remove it (None)."""
 
 
 class MemoryKeyStore:
-    """A key's state in a dictionary."""
+    """A key's state in memory.
+
+    Attributes:
+    value: the state but for rows.  rows: its chunks by their numbers.
+
+    """
 
     def __init__(self) -> None:
-        self.values: dict[str, bytes] = {}
+        self.value: bytes | None = None
+        self.rows: dict[int, bytes] = {}
 
-    def read(self, name: str) -> bytes | None:
-        """Return what is stored under a name; None: nothing is."""
-        return self.values.get(name)
+    def read(self) -> bytes | None:
+        """Return the state of the key; None: it has none."""
+        return self.value
 
-    def write(self, name: str, value: bytes | None) -> None:
-        """Store a value under a name, or remove it (None)."""
+    def write(self, value: bytes | None) -> None:
+        """Store the state of the key, or remove it (None)."""
+        self.value = value
+
+    def read_rows(self, chunk: int) -> bytes:
+        """Return a chunk of rows that is stored."""
+        return self.rows[chunk]
+
+    def write_rows(self, chunk: int, value: bytes | None) -> None:
+        """Store a chunk of rows, or remove it (None)."""
         if value is None:
-            self.values.pop(name, None)
+            del self.rows[chunk]
         else:
-            self.values[name] = value
+            self.rows[chunk] = value
