@@ -3,7 +3,7 @@
     TidegateError
     ├── OptionError           the caller: an option is unknown, malformed or contradictory
     ├── FunctionError         the caller: a function of windows raised
-    ├── CheckpointError       the caller: a checkpoint of another source or of a newer version
+    ├── CheckpointError       the caller: a checkpoint of another source, of other windows or of a newer version
     ├── DataLossError         the data: planned records are gone
     │   ├── PositionGoneError     a position no longer lies in its log
     │   └── ObjectGoneError       an object was deleted or overwritten before it was read
@@ -57,7 +57,7 @@ class FunctionError(TidegateError):
 
 
 class CheckpointError(TidegateError):
-    """The offset JSON in a checkpoint is from another source, from a newer version, or broken."""
+    """A checkpoint is from another source, from other windows, from a newer version, or broken."""
 
 
 class DataLossError(TidegateError):
