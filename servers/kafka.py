@@ -60,7 +60,8 @@ class KafkaServer(Server):
 
     ``port`` is that of the first broker, and further brokers have the ports behind it; none: any
     free ports.  ``brokers`` is their number; their node ids are 1, 2, ... and the first is also the only
-    controller, so the others may be killed while the cluster goes on.  ``properties`` are added to
+    controller, so the others may be killed while the cluster goes on.  Of several, each is in a rack of its own,
+    such as ``rack-2``.  ``properties`` are added to
     ``server.properties`` and win over the defaults, which keep every record for ever and accept
     every timestamp.  ``listeners`` among them, such as ``SSL://127.0.0.1:9093``, come besides ours,
     and are for one broker.  ``security`` brings listeners that ask for TLS or a login on every
@@ -185,6 +186,7 @@ class KafkaServer(Server):
             **self._security.settings,
             **self._properties,
             "node.id": node,
+            **({"broker.rack": f"rack-{node}"} if len(self._ports) > 1 else {}),
             "process.roles": "broker,controller" if node == 1 else "broker",
             "controller.quorum.voters": f"1@{self._controller}",
             "controller.listener.names": "CONTROLLER",

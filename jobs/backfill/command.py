@@ -10,8 +10,8 @@ from tidegate.errors import OptionError
 from tidegate.jobs.backfill.arguments import BackfillArguments, parse_options, parse_properties, parse_span, parse_time
 from tidegate.jobs.backfill.kafka import KafkaArguments
 from tidegate.jobs.backfill.output import Output
-from tidegate.jobs.backfill.properties import read_properties
 from tidegate.jobs.backfill.s3 import S3Arguments
+from tidegate.sources.kafka.properties_file import read_properties
 
 __all__ = ["OPTION_EXAMPLE", "backfill_arguments"]
 
@@ -56,11 +56,13 @@ def backfill_arguments(
 
 
 def _of_kafka(set_options: Mapping[str, Any], common: Mapping[str, Any]) -> KafkaArguments:
+    file = set_options.get("--kafka-properties")
+    in_file = {} if file is None else read_properties("--kafka-properties", file)
+    servers = in_file.pop("bootstrap.servers", None)
+    set_options = {**({} if servers is None else {"--bootstrap-servers": servers}), **set_options}
     for name in ("--bootstrap-servers", "--topic"):
         if name not in set_options:
             raise OptionError(f"{name} is missing: give --bootstrap-servers and --topic, or --path for objects of S3")
-    file = set_options.get("--kafka-properties")
-    in_file = {} if file is None else read_properties("--kafka-properties", file)
     return KafkaArguments(
         bootstrap_servers=set_options["--bootstrap-servers"],
         topics=tuple(set_options["--topic"]),

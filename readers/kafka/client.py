@@ -64,6 +64,8 @@ class KafkaClient:
 
     def __init__(self, config: KafkaConnectionConfig) -> None:
         self.config = config
+        # A follower learns late where the log ends, so only records are read from it.
+        self._at_leaders = replace(config, client_rack="")
         self._cluster = KafkaCluster(config)
 
     @property
@@ -246,7 +248,9 @@ class KafkaClient:
         partition_bytes = max(FEW_BYTES, min(useful_bytes, self.config.max_partition_fetch_bytes))
         topic_ids = {partition.topic: topic_id}
         max_wait_ms = self.config.fetch_max_wait_ms
-        return self._fetch({partition: position}, lambda _, fetched: fetched, topic_ids, partition_bytes, max_wait_ms)
+        return self._fetch(
+            {partition: position}, lambda _, fetched: fetched, topic_ids, partition_bytes, max_wait_ms, self.config
+        )
 
     def fetch_jointly(
         self, positions: Mapping[TopicPartition, int], useful_bytes: int, topic_ids: Mapping[str, UUID | None]
@@ -257,7 +261,7 @@ class KafkaClient:
         valid.
         """
         partition_bytes = max(FEW_BYTES, min(useful_bytes, self.config.max_partition_fetch_bytes))
-        fetched, _ = self._fetch(positions, _kept, topic_ids, partition_bytes).reached()
+        fetched, _ = self._fetch(positions, _kept, topic_ids, partition_bytes, config=self.config).reached()
         return {partition: part for partition, part in fetched.items() if part is not None}
 
     def peek(
@@ -298,7 +302,7 @@ class KafkaClient:
         """
         ((local, _),) = self.list_offsets({partition: EARLIEST_LOCAL}).values()
         # Asked last: if the leader has changed after the empty answer, this is the position of the new one.
-        config = replace(self.config, isolation_level="read_uncommitted")
+        config = replace(self._at_leaders, isolation_level="read_uncommitted")
         call = self._fetch({partition: position}, _first_offset, {partition.topic: topic_id}, config=config)
         first = call.result()[partition]
         if first is not None:
@@ -335,7 +339,7 @@ class KafkaClient:
         max_wait_ms: int = 0,
         config: KafkaConnectionConfig | None = None,
     ) -> LeaderCall[Answer]:
-        call_config = config or self.config
+        call_config = config or self._at_leaders
         return fetch_call(
             self._cluster, call_config, positions, use, topic_ids, partition_bytes, max_wait_ms=max_wait_ms
         )

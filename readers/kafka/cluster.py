@@ -16,13 +16,15 @@ from kafka.protocol.metadata import MetadataRequest
 
 from tidegate.errors import ConnectorError, UnavailableError
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka.nearby import NearbyReplicas
+from tidegate.readers.kafka.reconnects import FailedConnections
 from tidegate.readers.kafka.wire.connection import BrokerConnection, RefusedError, decode_response
 from tidegate.readers.retry import Deadline, TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 
-__all__ = ["NO_ERROR", "KafkaCluster", "LeaderCall", "UnknownPartitionError"]
+__all__ = ["NO_ERROR", "REDIRECTED", "KafkaCluster", "LeaderCall", "UnknownPartitionError"]
 
 Answer = TypeVar("Answer")
 
@@ -33,6 +35,8 @@ METADATA_TOPIC = "__cluster_metadata"
 NO_ERROR = kafka_errors.NoError.errno
 UNKNOWN_TOPIC = kafka_errors.UnknownTopicOrPartitionError.errno
 NO_TOPIC_ID = UUID(int=0)
+REDIRECTED = -1000
+"""In place of an error code: another replica is to be asked, at once."""
 
 
 class UnknownPartitionError(ConnectorError):
@@ -43,6 +47,7 @@ class KafkaCluster:
     """The connections to the brokers, one for each, and the known leaders of partitions.
 
     cluster_id, topic_ids: as the brokers last named them; empty where they have no such ids (before 0.10.1, 2.8).
+    nearby: the replicas that serve this client better than leaders.
     patience_s: how long a call waits for partitions without an answering leader, while the cluster answers.
     """
 
@@ -50,9 +55,13 @@ class KafkaCluster:
         self._config = config
         self._connections: dict[str, BrokerConnection] = {}
         self._brokers: list[str] = []
+        self._nodes: dict[int | None, str] = {}
         self._away: set[str] = set()  # addresses that failed when they were last tried
         self._leaders: dict[TopicPartition, str | None] = {}
         self._absences = _Absences(config.deadline_s)
+        self._failures = FailedConnections(config)
+        self._leaders_since = time.monotonic()
+        self.nearby = NearbyReplicas(config.metadata_max_age_s)
         self._refusal: str | None = None
         self.cluster_id: str | None = None
         self.topic_ids: dict[str, UUID] = {}
@@ -75,17 +84,22 @@ class KafkaCluster:
         A refusal is remembered until :meth:`close`: repeated attempts may lock a login out.
         """
         connection = self._connections.get(address)
+        if connection is not None and connection.needs_new_login:
+            connection.close()
         if connection is None or connection.is_closed:
             if self._refusal is not None:
                 raise RefusedError(self._refusal)
+            self._failures.check(address)
             try:
-                connection = BrokerConnection(address, self._config.properties, timeout_s)
+                connection = BrokerConnection(address, self._failures.within(address), timeout_s)
             except RefusedError as error:
                 self._refusal = str(error)
                 raise
-            except TransientError:
+            except TransientError as error:
+                self._failures.add(address, error)
                 self._failed(address)
                 raise
+            self._failures.forget(address)
             self._connections[address] = connection
             self._away.discard(address)
         return connection
@@ -96,13 +110,18 @@ class KafkaCluster:
             self._failed(connection.address)
 
     def leaders(
-        self, partitions: Iterable[TopicPartition], deadline: Deadline
+        self, partitions: Iterable[TopicPartition], deadline: Deadline, *, nearby: bool = False
     ) -> tuple[dict[str, list[TopicPartition]], dict[TopicPartition, ConnectorError]]:
         """Return for each broker the partitions that it leads, and why the others have no leader.
+
+        nearby: take the replica that a leader has named for this client, where there is one.
 
         An UnknownPartitionError says that a partition is gone for good, a TransientError that it may come.
         """
         partitions = list(partitions)
+        if time.monotonic() - self._leaders_since > self._config.metadata_max_age_s:
+            self._leaders.clear()
+            self._leaders_since = time.monotonic()
         if not self._leaders.keys() >= set(partitions):
             self._refresh_leaders({partition.topic for partition in partitions}, deadline)
             self._absences.observe(partitions, self._leaders)
@@ -111,7 +130,8 @@ class KafkaCluster:
         for partition in partitions:
             leader = self._leaders.get(partition)
             if leader is not None:
-                led.setdefault(leader, []).append(partition)
+                replica = self._nodes.get(self.nearby.of(partition)) if nearby else None
+                led.setdefault(replica or leader, []).append(partition)
             elif partition in self._leaders:
                 failures[partition] = TransientError(f"the Kafka partition {partition.split_id} has no leader")
             elif self._absences.is_over(partition):
@@ -124,6 +144,7 @@ class KafkaCluster:
         """Ask for the leaders of these partitions again before the next attempt."""
         for partition in partitions:
             self._leaders.pop(partition, None)
+            self.nearby.forget(partition)
 
     def metadata(self, topics: Collection[str] | None, deadline: Deadline, expected: Collection[str] = ()) -> Any:
         """Ask any broker, connected ones first; never create a topic.
@@ -199,7 +220,8 @@ class KafkaCluster:
 
     def _learn(self, response: Any, existing: Collection[Any], asked: Collection[str]) -> None:
         self.cluster_id = response.cluster_id
-        self._brokers = [_address(broker.host, broker.port) for broker in response.brokers]
+        self._nodes = {broker.node_id: _address(broker.host, broker.port) for broker in response.brokers}
+        self._brokers = list(self._nodes.values())
         names = {topic.name for topic in existing}
         self._absences.observe(asked, names)
         for topic in [*self.topic_ids.keys() & (set(asked) - names)]:
@@ -208,10 +230,9 @@ class KafkaCluster:
 
     def _refresh_leaders(self, topics: Collection[str], deadline: Deadline) -> None:
         response = self.metadata(topics, deadline)
-        addresses = {broker.node_id: _address(broker.host, broker.port) for broker in response.brokers}
         for topic in response.topics:
             for state in topic.partitions:
-                self._leaders[TopicPartition(topic.name, state.partition_index)] = addresses.get(state.leader_id)
+                self._leaders[TopicPartition(topic.name, state.partition_index)] = self._nodes.get(state.leader_id)
 
     def _ask(self, address: str, request: Any, timeout_s: float) -> Any:
         connection = self.connection(address, timeout_s)
@@ -262,8 +283,9 @@ class LeaderCall(Generic[Answer]):
     """A request about partitions, sent at once to the leader of each, and repeated until all have answered.
 
     request: makes kafka-python's request for some of the partitions.
-    read: yields each partition in a response with its error code and its answer.
+    read: yields each partition in a response with its error code, or REDIRECTED, and its answer.
     most_together: the most partitions in one request; a leader of more gets several requests, a few at a time.
+    nearby: ask the replicas that leaders have named for this client, where there are some.
     """
 
     def __init__(
@@ -275,7 +297,9 @@ class LeaderCall(Generic[Answer]):
         read: Callable[[Any, memoryview], Iterator[tuple[TopicPartition, int, Answer]]],
         *,
         most_together: int | None = None,
+        nearby: bool = False,
     ) -> None:
+        self._nearby, self._redirected = nearby, False
         self._cluster = cluster
         self._purpose = purpose
         self._request = request
@@ -311,8 +335,10 @@ class LeaderCall(Generic[Answer]):
         deadline = self._cluster.deadline(self._purpose)
         self._receive(deadline)
         while self._waiting and deadline.elapsed_s < self._cluster.patience_s:
-            cause = next(error for error in self._failures.values() if isinstance(error, TransientError))
-            deadline.pause(cause)
+            if not self._redirected:
+                cause = next(error for error in self._failures.values() if isinstance(error, TransientError))
+                deadline.pause(cause)
+            self._redirected = False
             self._send(deadline)
             self._receive(deadline)
         return self._answers, self._failures
@@ -320,7 +346,7 @@ class LeaderCall(Generic[Answer]):
     def _send(self, deadline: Deadline) -> None:
         left_out = TransientError("a broker left a partition out of its answer")
         self._failures.update(dict.fromkeys(self._waiting, left_out))
-        led, failures = self._cluster.leaders(self._waiting, deadline)
+        led, failures = self._cluster.leaders(self._waiting, deadline, nearby=self._nearby)
         for partition, failure in failures.items():
             self._fail([partition], failure)
         self._waiting -= {p for p, failure in failures.items() if isinstance(failure, UnknownPartitionError)}
@@ -356,6 +382,9 @@ class LeaderCall(Generic[Answer]):
                 self._fail(partitions, error)
                 continue
             for partition, error_code, answer in self._read(request, frame):
+                if error_code == REDIRECTED:
+                    self._redirected = True
+                    continue
                 failure = _failure(error_code, f"partition {partition.split_id}") if error_code else None
                 if failure is None:
                     self._answers[partition] = answer

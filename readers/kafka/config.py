@@ -53,6 +53,10 @@ class KafkaConnectionConfig:
     fetch_max_bytes: bytes of one fetch response; a single larger record batch still comes whole.
     max_partition_fetch_bytes: the same limit for each partition in the response.
     fetch_max_wait_ms: how long the broker may hold a fetch back while it has nothing to send.
+    client_rack: where the client is; followers in the same place serve it (KIP-392).  Empty: leaders do.
+    metadata_max_age_s: after so many seconds the leaders of partitions are asked for again.
+    reconnect_pauses_s: seconds before a broker that could not be reached is tried again, and the most before it is
+        tried a later time; they double with each failure.
     deadline_s: seconds for one operation, retries included, while brokers are away.
     retry_pauses_s: seconds before the first retry, and the most before a later one; the pause doubles each time.
     """
@@ -65,5 +69,8 @@ class KafkaConnectionConfig:
     fetch_max_bytes: int = 4 << 20
     max_partition_fetch_bytes: int = 4 << 20
     fetch_max_wait_ms: int = 500
+    client_rack: str = ""
+    metadata_max_age_s: float = 300
+    reconnect_pauses_s: tuple[float, float] = (0, 0)
     deadline_s: float = 60
     retry_pauses_s: tuple[float, float] = (FIRST_PAUSE_S, LONGEST_PAUSE_S)

@@ -1,6 +1,6 @@
 """Kafka's fetch request, and its response without a copy of the records.
 
-Versions 4 to 10 name topics by name; brokers since 0.11 speak one of them, and Kafka 4 still speaks all.  Version 13
+Versions 4 to 11 name topics by name; brokers since 0.11 speak one of them, and Kafka 4 still speaks all.  Version 13
 (Kafka 3.1) names them by id (KIP-516), so that a recreated topic answers with an error, not with its records.  Version
 12 brought lengths and counts of variable size (KIP-482).  The layout is that of ``FetchResponse.json`` in Apache Kafka.
 """
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["ISOLATION_LEVELS", "FetchedPartition", "fetch_request", "read_fetch_response"]
 
 ISOLATION_LEVELS: Mapping[IsolationLevel, int] = {"read_uncommitted": 0, "read_committed": 1}
-NEWEST_VERSION_BY_NAME = 10
+NEWEST_VERSION_BY_NAME = 11
 NEWEST_VERSION = 13
 LOG_START_SINCE = 5
 SESSIONS_SINCE = 7
-PREFERRED_REPLICA_SINCE = 11  # for clients that name a rack, which we do not
+PREFERRED_REPLICA_SINCE = 11  # for clients that name a rack (KIP-392)
+NO_REPLICA = -1
 VARIABLE_SIZES_SINCE = 12
 TOPIC_IDS_SINCE = 13
 NO_SESSION = -1
@@ -42,6 +43,7 @@ class FetchedPartition:
     last_stable_offset: the position of the first open transaction, or the high watermark.
     aborted: producer id and first offset of each aborted transaction that the records may hold;
         empty unless the fetch was ``read_committed``.
+    preferred_replica: the node id of a follower that is nearer to the client, and sends the records instead; -1: none.
     records: whole record batches and perhaps the beginning of one more, valid until the
         connection's next response.
     """
@@ -50,6 +52,7 @@ class FetchedPartition:
     last_stable_offset: int
     aborted: tuple[tuple[int, int], ...]
     records: memoryview
+    preferred_replica: int = NO_REPLICA
 
     def end(self, isolation_level: IsolationLevel) -> int:
         """Return the position after the last record that is visible now."""
@@ -85,6 +88,7 @@ def fetch_request(
             FetchRequest.FetchTopic(topic=topic, topic_id=topic_ids.get(topic, UUID(int=0)), partitions=partitions)
             for topic, partitions in topics.items()
         ],
+        rack_id=config.client_rack,
         max_version=NEWEST_VERSION if by_id else NEWEST_VERSION_BY_NAME,
     )
 
@@ -117,14 +121,13 @@ def read_fetch_response(
             for _ in range(reader.size(">i")):
                 aborted.append(reader.take(">qq"))
                 reader.skip_tags()
-            if version >= PREFERRED_REPLICA_SINCE:
-                reader.take(">i")
+            preferred = reader.take(">i")[0] if version >= PREFERRED_REPLICA_SINCE else NO_REPLICA
             records = reader.bytes(reader.size(">i"))
             reader.skip_tags()
             yield (
                 TopicPartition(topic, partition),
                 error_code,
-                FetchedPartition(high_watermark, last_stable_offset, tuple(aborted), records),
+                FetchedPartition(high_watermark, last_stable_offset, tuple(aborted), records, preferred),
             )
         reader.skip_tags()
 

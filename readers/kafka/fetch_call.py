@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka import errors as kafka_errors
 
 from tidegate.errors import CorruptDataError, PositionGoneError
-from tidegate.readers.kafka.cluster import NO_ERROR, KafkaCluster, LeaderCall
-from tidegate.readers.kafka.fetch import FetchedPartition, fetch_request, read_fetch_response
+from tidegate.readers.kafka.cluster import NO_ERROR, REDIRECTED, KafkaCluster, LeaderCall
+from tidegate.readers.kafka.fetch import NO_REPLICA, FetchedPartition, fetch_request, read_fetch_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,6 +22,7 @@ __all__ = ["fetch_call"]
 Answer = TypeVar("Answer")
 
 OUT_OF_RANGE = kafka_errors.OffsetOutOfRangeError.errno
+NOT_LEADER = kafka_errors.NotLeaderForPartitionError.errno
 OTHER_TOPIC = {kafka_errors.UnknownTopicIdError.errno, kafka_errors.InconsistentTopicIdError.errno}
 
 
@@ -54,7 +56,8 @@ def fetch_call(
             if cluster.topic_ids.get(topic) not in {None, known_ids[topic]}:
                 raise PositionGoneError(f"the Kafka topic {topic!r} was deleted and recreated")
         wanted = {partition: positions[partition] for partition in asked}
-        return fetch_request(config, wanted, partition_bytes, max_wait_ms, known_ids)
+        rack = "" if any(map(cluster.nearby.is_avoided, wanted)) else config.client_rack
+        return fetch_request(replace(config, client_rack=rack), wanted, partition_bytes, max_wait_ms, known_ids)
 
     def read(sent: Any, frame: memoryview) -> Iterator[tuple[TopicPartition, int, Answer]]:
         for partition, error_code, fetched in read_fetch_response(frame, sent.API_VERSION, known_ids):
@@ -63,6 +66,19 @@ def fetch_call(
             error = NO_ERROR if error_code == OUT_OF_RANGE else error_code
             if error_code in OTHER_TOPIC:
                 refused.add(partition.topic)
+            if error_code == OUT_OF_RANGE and cluster.nearby.avoid(partition):
+                error = NOT_LEADER  # a follower may lag behind; only the leader knows
+            if error == NO_ERROR and fetched.preferred_replica != NO_REPLICA:
+                cluster.nearby.prefer(partition, fetched.preferred_replica)
+                error = REDIRECTED
             yield partition, error, use(partition, None if error_code else fetched)
 
-    return LeaderCall(cluster, "fetch records", positions, request, read, most_together=most_together)
+    return LeaderCall(
+        cluster,
+        "fetch records",
+        positions,
+        request,
+        read,
+        most_together=most_together,
+        nearby=bool(config.client_rack),
+    )

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import pyarrow as pa
@@ -39,7 +40,9 @@ from tidegate.sources.kafka.positions import (
     names_point,
     offsets_spec,
 )
-from tidegate.sources.kafka.properties import NO_GROUP, connection_config
+from tidegate.sources.kafka.properties import connection_config, without_effect
+from tidegate.sources.kafka.properties_file import read_properties
+from tidegate.sources.kafka.without_effect import NO_GROUP
 from tidegate.sources.options import option_names
 
 __all__ = ["KafkaSource"]
@@ -79,6 +82,8 @@ class KafkaSource(Source):
         ``kafka.bootstrap.servers``.
     kafka: properties of the client without their prefix, such as ``{"isolation.level":
         "read_committed"}``; the options ``kafka.*``.
+    kafka_properties: a file of such properties, as Kafka's own tools take it; it is read on the driver, once.  Those of
+        ``kafka`` come before them.
     subscribe, subscribe_pattern, assign: exactly one of them: topics, a regular expression that
         whole topic names match, or partitions by topic.
     starting_offsets: ``earliest``, ``latest``, or an offset for every partition (-2 earliest, -1 latest).  Default:
@@ -121,6 +126,7 @@ class KafkaSource(Source):
 
     bootstrap_servers: Annotated[str, Field(min_length=1, serialization_alias="kafka.bootstrap.servers")]
     kafka: dict[str, Any] = Field(default_factory=dict, repr=False, serialization_alias="kafka.*")
+    kafka_properties: Path | None = None
     subscribe: Annotated[Topics | None, Field(min_length=1)] = None
     subscribe_pattern: str | None = None
     assign: Annotated[Partitions | None, Field(min_length=1)] = None
@@ -159,6 +165,18 @@ class KafkaSource(Source):
         if servers is not None:
             fields["bootstrap_servers"] = servers
         return {**fields, "kafka": properties}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_file(cls, fields: Any) -> Any:
+        path = fields.get("kafka_properties") if isinstance(fields, dict) else None
+        given = fields.get("kafka", {}) if isinstance(fields, dict) else None
+        if not isinstance(path, str | Path) or not isinstance(given, dict):
+            return fields
+        in_file = read_properties("kafkaProperties", Path(path))
+        servers = in_file.pop("bootstrap.servers", None)
+        kafka = {**in_file, **given}
+        return {**({} if servers is None else {"bootstrap_servers": servers}), **fields, "kafka": kafka}
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -214,7 +232,7 @@ class KafkaSource(Source):
     def without_effect(self) -> list[str]:
         """The options that are set and change nothing, each with the reason."""
         names = option_names(type(self))
-        reasons: list[str] = []
+        reasons = without_effect(self.kafka)
         if self.group_id_prefix is not None:
             reasons.append(f"groupIdPrefix ({NO_GROUP})")
         for which in ("starting", "ending"):

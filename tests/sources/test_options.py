@@ -173,7 +173,9 @@ def test_the_other_ways_to_subscribe(other):
             "'kafka.fetch.max.bytes' is malformed: expected a whole number above zero",
         ),
         ({"kafka__check__crcs": "1"}, "'kafka.check.crcs' is malformed: expected true or false"),
-        ({"kafka__group__id": "g"}, "'kafka.group.id' is of Kafka's Java client; here, positions are in Spark's"),
+        ({"kafka__auto__offset__reset": "earliest"}, "is of Kafka's Java client; here, set startingOffsets"),
+        ({"kafka__config__providers": "file"}, "is of Kafka's Java client; here, write the values themselves"),
+        ({"kafka__client__rak": "a"}, "there is no option 'kafka.client.rak'; did you mean 'kafka.client.rack'?"),
     ],
 )
 def test_a_wrong_option_gets_one_sentence(options, sentence):

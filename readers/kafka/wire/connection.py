@@ -24,6 +24,7 @@ from tidegate.readers.kafka.wire.login import NotKafkaError, listener_at, log_in
 from tidegate.readers.kafka.wire.login import decode_response as _decode_response
 from tidegate.readers.kafka.wire.sockets import ProxyError
 from tidegate.readers.kafka.wire.tls import look_at_for
+from tidegate.readers.kafka.wire.tokens import TokenError
 from tidegate.readers.retry import TransientError
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ __all__ = ["BrokerConnection", "BrokerTooOldError", "RefusedError", "decode_resp
 
 CORRELATION = struct.Struct(">i")
 LARGEST_ID = 2**31 - 1
+_USED_OF_LIFE = 0.85  # as Java, which takes 85 to 95 %
 _WITHIN_PYTHON = re.compile(r" \(_ssl\.c:\d+\)")
 
 # kafka-python logs each failed attempt as an error, though we try again and tell the user once.  Users who want its log
@@ -48,8 +50,26 @@ _LOOK_AT: dict[type[Exception], tuple[str, ...]] = {
     FrameTooLargeError: ("security_protocol", "bootstrap_servers"),
     NotKafkaError: ("security_protocol", "bootstrap_servers"),
     ProxyError: ("proxy_url",),
+    TokenError: ("sasl_oauthbearer_token_endpoint_url", "sasl_jaas_config"),
 }
 """The options that explain a refusal by a broker or a proxy."""
+
+
+_OTHER_LOGINS: dict[str, tuple[str, ...]] = {
+    "OAUTHBEARER": ("sasl_oauthbearer_token_endpoint_url", "sasl_jaas_config"),
+    "GSSAPI": ("sasl_jaas_config", "sasl_kerberos_service_name"),
+    "AWS_MSK_IAM": (),
+}
+
+_OF_LOGIN = ("sasl_from_jaas",)
+_OTHER_NAMES: dict[str, tuple[str, ...]] = {
+    "ssl_cafile": ("ssl_truststore_location", "ssl_truststore_certificates"),
+    "ssl_certfile": ("ssl_keystore_location", "ssl_keystore_certificate_chain"),
+    "ssl_keyfile": ("ssl_keystore_location", "ssl_keystore_key"),
+    "sasl_plain_username": _OF_LOGIN,
+    "sasl_plain_password": _OF_LOGIN,
+}
+"""The options for the same in Java's configuration, which are named if they were given."""
 
 
 class BrokerTooOldError(ConnectorError):
@@ -71,7 +91,8 @@ class BrokerConnection:
     def __init__(self, address: str, properties: Mapping[str, Any], timeout_s: float) -> None:
         self.address = address
         self._properties = {"client_id": "tidegate", **properties}
-        self._socket, self._versions = _connect(address, self._properties, timeout_s)
+        self._socket, self._versions, lifetime_s = _connect(address, self._properties, timeout_s)
+        self._renew_at_s = None if lifetime_s is None else time.monotonic() + lifetime_s * _USED_OF_LIFE
         self._last_id = 0
         self._awaited: deque[int] = deque()
         self._was_answered = False
@@ -123,6 +144,11 @@ class BrokerConnection:
         """Whether it has been closed, by us or by an error."""
         return self._socket.fileno() < 0
 
+    @property
+    def needs_new_login(self) -> bool:
+        """Whether the broker will soon close it, as the login lasts no longer (KIP-368), and no answer is awaited."""
+        return self._renew_at_s is not None and not self._awaited and time.monotonic() >= self._renew_at_s
+
     def close(self) -> None:
         """Close the socket; may be called again."""
         self._socket.close()
@@ -148,7 +174,7 @@ def decode_response(request: Any, frame: memoryview) -> Any:
         raise ConnectorError(f"a Kafka broker cannot be understood: {error}") from error
 
 
-def _connect(address: str, properties: Mapping[str, Any], timeout_s: float) -> tuple[FrameSocket, Any]:
+def _connect(address: str, properties: Mapping[str, Any], timeout_s: float) -> tuple[FrameSocket, Any, float | None]:
     deadline = time.monotonic() + timeout_s
     try:
         return log_in(address, properties, timeout_s)
@@ -168,9 +194,9 @@ def _failure(address: str, properties: Mapping[str, Any], error: Exception, dead
     reason = _without_secrets(_reason(error), properties)
     if _may_heal(error):
         return TransientError(f"cannot connect to {address}: {reason}")
-    options = _look_at(error)
+    options = _look_at(error, properties)
     hint = f"; look at {_enumerated([_option(name) for name in options])}" if options else ""
-    if isinstance(error, ProxyError):
+    if isinstance(error, ProxyError | TokenError):
         return RefusedError(f"cannot connect to {address}: {reason}{hint}")
     return RefusedError(f"the Kafka broker {address} refused the connection: {reason}{hint}")
 
@@ -201,20 +227,33 @@ def _is_of_another_protocol(error: Exception) -> bool:
 
 
 def _may_heal(error: Exception) -> bool:
-    if isinstance(error, ProxyError):
+    if isinstance(error, ProxyError | TokenError):
         return error.may_heal
     if isinstance(error, ssl.SSLError):
         return not look_at_for(error)
     return isinstance(error, OSError) or (isinstance(error, kafka_errors.KafkaError) and error.retriable)
 
 
-def _look_at(error: Exception) -> tuple[str, ...]:
+def _look_at(error: Exception, properties: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the options to look at, by the names that were given."""
     if isinstance(error, ssl.SSLError):
-        return look_at_for(error)
-    return next((options for kind, options in _LOOK_AT.items() if isinstance(error, kind)), ())
+        return _as_given(look_at_for(error), properties)
+    options = next((options for kind, options in _LOOK_AT.items() if isinstance(error, kind)), ())
+    if isinstance(error, kafka_errors.SaslAuthenticationFailedError) and properties["sasl_mechanism"] in _OTHER_LOGINS:
+        return _OTHER_LOGINS[properties["sasl_mechanism"]]
+    return _as_given(options, properties)
+
+
+def _as_given(options: tuple[str, ...], properties: Mapping[str, Any]) -> tuple[str, ...]:
+    names = dict.fromkeys(
+        next((other for other in _OTHER_NAMES.get(name, ()) if other in properties), name) for name in options
+    )
+    return tuple(names)
 
 
 def _option(name: str) -> str:
+    if name == "sasl_from_jaas":
+        return "kafka.sasl.jaas.config"
     return f"kafka.{name.replace('_', '.')}"
 
 
@@ -225,9 +264,10 @@ def _enumerated(names: list[str]) -> str:
 def _without_secrets(text: str, properties: Mapping[str, Any]) -> str:
     login, _, _ = str(properties.get("proxy_url") or "").rpartition("@")
     login = login.partition("//")[2] or login
-    secrets = (properties.get("sasl_plain_password"), properties.get("ssl_password"), login, login.partition(":")[2])
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        text = text.replace(str(secret), "***")
+    of_options = [*properties.items(), *properties.get("sasl_oauth_options", {}).items()]
+    secrets = [str(value) for name, value in of_options if "password" in name or "secret" in name.lower()]
+    for secret in sorted(filter(None, [*secrets, login, login.partition(":")[2]]), key=len, reverse=True):
+        text = text.replace(secret, "***")
     return text
 
 

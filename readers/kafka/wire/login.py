@@ -15,21 +15,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafka import errors as kafka_errors
 from kafka.cluster import get_ip_port_afi
 from kafka.net.sasl import get_sasl_mechanism
+from kafka.net.sasl.oauth import SaslMechanismOAuth
 from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest, SaslHandshakeRequest
 from kafka.version import __version__ as kafka_python_version
 
 from tidegate.readers.kafka.wire.frames import LARGEST_FRAME, FrameSocket, remaining_s
+from tidegate.readers.kafka.wire.kerberos import KerberosMechanism
+from tidegate.readers.kafka.wire.scram import ScramMechanism
 from tidegate.readers.kafka.wire.sockets import connected
 from tidegate.readers.kafka.wire.tls import tls_context, unverified_context
+from tidegate.readers.kafka.wire.tokens import TokenProvider
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = ["Listener", "NotKafkaError", "decode_response", "listener_at", "log_in", "open_frames"]
 
-LONGEST_CONNECT_S = 10.0
+SETUP_TIMEOUT_MS = 10_000  # as in Java
 LONGEST_LOOK_S = 5.0
 CORRELATION = struct.Struct(">i")
 _LOGIN_OFFERED = (kafka_errors.NoError.errno, kafka_errors.UnsupportedSaslMechanismError.errno)
@@ -55,7 +59,8 @@ def open_frames(
     """
     deadline = time.monotonic() + timeout_s
     host, port, _ = get_ip_port_afi(address)
-    sock = connected(host, port, properties.get("proxy_url"), deadline)
+    buffers = [properties.get(f"{name}_buffer_bytes", -1) for name in ("send", "receive")]
+    sock = connected(host, port, properties.get("proxy_url"), deadline, buffers)
     try:
         if context is not None:
             name = host.rstrip(".")
@@ -68,25 +73,30 @@ def open_frames(
         raise
 
 
-def log_in(address: str, properties: Mapping[str, Any], timeout_s: float) -> tuple[FrameSocket, BrokerVersionData]:
+def log_in(
+    address: str, properties: Mapping[str, Any], timeout_s: float
+) -> tuple[FrameSocket, BrokerVersionData, float | None]:
     """Connect, ask for the versions that the broker speaks, and log in if ``security_protocol`` says so.
 
-    The broker's first answer may take ``LONGEST_CONNECT_S``; its answer to a login may take all of ``timeout_s``.
+    The last value is the seconds that the login lasts (KIP-368); None: until the connection ends.  The broker's first
+    answer may take ``socket_connection_setup_timeout_ms``; its answer to a login may take all of ``timeout_s``.
     Raises the errors of :func:`open_frames`, kafka-python's errors of SASL, NotKafkaError and FrameTooLargeError.
     """
     began = time.monotonic()
-    deadline, soon = began + timeout_s, began + min(timeout_s, LONGEST_CONNECT_S)
+    setup_s = properties.get("socket_connection_setup_timeout_ms", SETUP_TIMEOUT_MS) / 1000
+    deadline, soon = began + timeout_s, began + min(timeout_s, setup_s)
+    lifetime_s = None
     context = tls_context(properties)
     frames = open_frames(address, properties, remaining_s(soon), context)
     try:
         ask = _Asking(frames, properties.get("client_id", "tidegate"))
         versions = _versions(ask, soon)
         if properties.get("security_protocol", "PLAINTEXT").startswith("SASL_"):
-            _authenticate(ask, versions, address, properties, soon, deadline)
+            lifetime_s = _authenticate(ask, versions, address, properties, soon, deadline)
     except BaseException:
         frames.close()
         raise
-    return frames, versions
+    return frames, versions, lifetime_s
 
 
 def listener_at(address: str, properties: Mapping[str, Any], timeout_s: float) -> Listener | None:
@@ -154,7 +164,8 @@ def _versions(ask: _Asking, deadline: float) -> BrokerVersionData:
 
 def _authenticate(
     ask: _Asking, versions: BrokerVersionData, address: str, properties: Mapping[str, Any], soon: float, deadline: float
-) -> None:
+) -> float | None:
+    """Log in, and return the seconds that it lasts; None: no limit."""
     name = properties["sasl_mechanism"]
     greeting = SaslHandshakeRequest(mechanism=name)
     greeting.API_VERSION = versions.api_version(greeting, max_version=1)
@@ -164,7 +175,8 @@ def _authenticate(
     if name not in offered.mechanisms:
         raise kafka_errors.UnsupportedSaslMechanismError(f"it offers {', '.join(offered.mechanisms) or 'none'}")
     host, _, _ = get_ip_port_afi(address)
-    mechanism = get_sasl_mechanism(name)(host=host, **_SASL_DEFAULTS | dict(properties))
+    mechanism = _mechanism(name, host, properties, deadline)
+    lifetime_ms = 0
     while not mechanism.is_done():
         token = mechanism.auth_bytes()
         if greeting.API_VERSION == 0:  # a broker before 1.0: the bytes alone, and a refusal is a close
@@ -176,12 +188,22 @@ def _authenticate(
             answer = ask(_authenticating(token, versions), deadline)
             if answer.error_code != kafka_errors.NoError.errno:
                 raise kafka_errors.SaslAuthenticationFailedError(answer.error_message)
-            answered = answer.auth_bytes
+            answered, lifetime_ms = answer.auth_bytes, getattr(answer, "session_lifetime_ms", 0)
         if greeting.API_VERSION == 0 and mechanism.is_done():
             break  # of GSSAPI, there is no last word then
         mechanism.receive(answered)
     if not mechanism.is_authenticated():
         raise kafka_errors.SaslAuthenticationFailedError(f"{name} did not come to an end")
+    return lifetime_ms / 1000 if lifetime_ms else None
+
+
+def _mechanism(name: str, host: str, properties: Mapping[str, Any], deadline: float) -> Any:
+    settings = {**_SASL_DEFAULTS, **properties, "host": host}
+    if name == "OAUTHBEARER":
+        return SaslMechanismOAuth(sasl_oauth_token_provider=TokenProvider(properties, deadline))
+    if name == "GSSAPI":
+        return KerberosMechanism(**settings)
+    return (ScramMechanism if name.startswith("SCRAM-") else get_sasl_mechanism(name))(**settings)
 
 
 _SASL_DEFAULTS: dict[str, Any] = {

@@ -68,16 +68,19 @@ class ProxyError(Exception):
         self.is_of_login = is_of_login
 
 
-def connected(host: str, port: int, proxy_url: str | None, deadline: float) -> socket.socket:
+def connected(
+    host: str, port: int, proxy_url: str | None, deadline: float, buffers: Sequence[int] = (-1, -1)
+) -> socket.socket:
     """Return a TCP connection to a broker, through the proxy if there is one.
 
     deadline: a time of ``time.monotonic()``.  The addresses of a name share the time until then.
+    buffers: bytes of the socket's buffers for sending and receiving; -1: the system decides.
 
     Raises OSError, and ProxyError if the proxy fails.
     """
     if proxy_url is None:
-        return _open(host, port, deadline)
-    proxy = _Proxy.of(proxy_url)
+        return _open(host, port, deadline, buffers)
+    proxy = _Proxy.of(proxy_url, buffers)
     targets = [(host, port)]
     if proxy.scheme == "socks5":  # the others look up the name themselves
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -85,16 +88,21 @@ def connected(host: str, port: int, proxy_url: str | None, deadline: float) -> s
     return _first(targets, proxy.connect, deadline)
 
 
-def _open(host: str, port: int, deadline: float) -> socket.socket:
-    return _first(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), _open_one, deadline)
+def _open(host: str, port: int, deadline: float, buffers: Sequence[int]) -> socket.socket:
+    targets = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return _first(targets, lambda target, until: _open_one(target, until, buffers), deadline)
 
 
-def _open_one(target: tuple[Any, ...], deadline: float) -> socket.socket:
+def _open_one(target: tuple[Any, ...], deadline: float, buffers: Sequence[int]) -> socket.socket:
     family, kind, protocol, _, address = target
     sock = socket.socket(family, kind, protocol)
     try:
         for option in SOCKET_OPTIONS:
             sock.setsockopt(*option)
+        # Before the connection, which settles how much of a window there may be.
+        for kind, size in zip((socket.SO_SNDBUF, socket.SO_RCVBUF), buffers, strict=True):
+            if size > 0:
+                sock.setsockopt(socket.SOL_SOCKET, kind, size)
         sock.settimeout(remaining_s(deadline))
         sock.connect(address)
     except BaseException:
@@ -126,9 +134,10 @@ class _Proxy(NamedTuple):
     port: int
     user: str | None
     password: str
+    buffers: Sequence[int]
 
     @classmethod
-    def of(cls, url: str) -> _Proxy:
+    def of(cls, url: str, buffers: Sequence[int]) -> _Proxy:
         malformed = ProxyError("the proxy's URL is invalid: it needs http, socks5 or socks5h, a host and a port")
         try:
             split = urlsplit(url)
@@ -138,11 +147,11 @@ class _Proxy(NamedTuple):
         if split.scheme not in {"http", "socks5", "socks5h"} or not host or not port:
             raise malformed
         user, password = unquote(split.username or ""), unquote(split.password or "")
-        return cls(split.scheme, host, port, user or None, password)
+        return cls(split.scheme, host, port, user or None, password, buffers)
 
     def connect(self, target: tuple[str, int], deadline: float) -> socket.socket:
         try:
-            sock = _open(self.host, self.port, deadline)
+            sock = _open(self.host, self.port, deadline, self.buffers)
         except TimeoutError:
             raise TimeoutError("the proxy does not answer") from None
         except OSError as error:

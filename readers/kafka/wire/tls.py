@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import ssl
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tidegate.errors import OptionError
+from tidegate.readers.kafka.wire.ciphers import choose_ciphers
+from tidegate.readers.kafka.wire.keystores import KeyStore, StoreError, as_pem, read_store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 __all__ = ["look_at_for", "tls_context", "unverified_context"]
 
 _NAMES_DIFFER = {62, 64}  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
+_INLINE = "..."  # in place of a file, for what an option holds itself and no error may show
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _OF_REVOCATION = {3, 11, 12, 23}  # X509_V_ERR_UNABLE_TO_GET_CRL, ..._CRL_NOT_YET_VALID, ..._HAS_EXPIRED, ..._REVOKED
 
 
@@ -28,13 +34,23 @@ def tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext | None:
     """
     if not properties.get("security_protocol", "PLAINTEXT").endswith("SSL"):
         return None
-    for name in ("cafile", "certfile", "keyfile", "crlfile"):
-        _check_readable(f"ssl.{name}", properties.get(f"ssl_{name}"))
+    for name in ("cafile", "certfile", "keyfile", "crlfile", "truststore.location", "keystore.location"):
+        _check_readable(f"ssl.{name}", properties.get(f"ssl_{name.replace('.', '_')}"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    versions = properties.get("ssl_versions", ("TLSv1.2", "TLSv1.3"))
+    context.minimum_version, context.maximum_version = _VERSIONS[versions[0]], _VERSIONS[versions[-1]]
+    choose_ciphers(context, properties.get("ssl_cipher_suites", ()))
     context.check_hostname = properties.get("ssl_check_hostname", True)
-    _trust(context, properties.get("ssl_cafile"))
-    _show_certificate(context, properties)
+    trusted = _trusted(properties)
+    if trusted is None:
+        _trust(context, properties.get("ssl_cafile"))
+    else:
+        context.load_verify_locations(cadata=trusted.decode("ascii", "ignore"))
+    own = _own_key(properties)
+    if own is None:
+        _show_certificate(context, properties)
+    else:
+        _show_own_key(context, own, properties)
     _heed_revocations(context, properties.get("ssl_crlfile"))
     return context
 
@@ -70,21 +86,99 @@ def _trust(context: ssl.SSLContext, file: str | None) -> None:
         _refuse("ssl.cafile", file, "which holds no certificate in PEM")
 
 
+def _trusted(properties: Mapping[str, Any]) -> bytes | None:
+    """Return the certificates of the trust store, in PEM; None: there is none."""
+    store = _store("truststore", properties)
+    if store is None:
+        return None
+    option, file, content = store
+    if not content.trusted:
+        _refuse(option, file, "which holds no certificate")
+    return content.trusted
+
+
+def _own_key(properties: Mapping[str, Any]) -> KeyStore | None:
+    """Return our private key and its certificates; None: there is no key store."""
+    chain = properties.get("ssl_keystore_certificate_chain")
+    if chain is not None:
+        key, line = (_inline(f"ssl.keystore.{name}", properties) for name in ("key", "certificate.chain"))
+        return KeyStore(key, line)
+    store = _store("keystore", properties)
+    if store is None:
+        return None
+    option, file, content = store
+    if not content.key or not content.chain:
+        _refuse(option, file, f"which holds no {'certificate' if content.key else 'private key'}")
+    return content
+
+
+def _store(kind: str, properties: Mapping[str, Any]) -> tuple[str, str, KeyStore] | None:
+    """Return the store of a kind with the option that names it and its file; None: there is none."""
+    if f"ssl_{kind}_certificates" in properties:
+        option = f"ssl.{kind}.certificates"
+        return option, _INLINE, KeyStore(trusted=_inline(option, properties))
+    file = properties.get(f"ssl_{kind}_location")
+    if file is None:
+        return None
+    password, key_password = properties.get(f"ssl_{kind}_password"), properties.get("ssl_key_password")
+    option = f"ssl.{kind}.location"
+    try:
+        return option, file, read_store(Path(file).read_bytes(), password, key_password)
+    except StoreError as error:
+        remedy = f"look at 'kafka.ssl.{'key' if error.is_of_key else kind}.password'"
+        _refuse(option, file, f"{error}; {remedy}" if "password" in str(error) or error.is_of_key else str(error))
+
+
+def _inline(option: str, properties: Mapping[str, Any]) -> bytes:
+    try:
+        pem = as_pem(properties.get(option.replace(".", "_"), ""))
+    except StoreError:
+        pem = b""
+    wanted = b"PRIVATE KEY" if option.endswith("key") else b"CERTIFICATE"
+    if b"-----BEGIN" not in pem or wanted not in pem:
+        raise OptionError(f"the option 'kafka.{option}' holds no {wanted.decode().lower()} in PEM")
+    return pem
+
+
+def _show_own_key(context: ssl.SSLContext, own: KeyStore, properties: Mapping[str, Any]) -> None:
+    """Load a key from memory, through a file that only we can read: Python's ssl takes files only."""
+    option = "ssl.keystore.location" if "ssl_keystore_location" in properties else "ssl.keystore.key"
+    file = properties.get("ssl_keystore_location", _INLINE)
+    password = properties.get("ssl_key_password")
+    with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
+        path = Path(folder) / "key.pem"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as written:
+            written.write(own.key + own.chain)
+        try:
+            context.load_cert_chain(path, None, _told(option, file, password, "ssl.key.password"))
+        except ssl.SSLError as error:
+            if error.reason == "KEY_VALUES_MISMATCH":
+                _refuse(option, file, "whose key is not that of its certificate")
+            if b"ENCRYPTED" in own.key:
+                _refuse(option, file, "whose key does not open with 'kafka.ssl.key.password'")
+            _refuse(option, file, "which holds no usable private key with its certificate")
+
+
+def _told(option: str, file: str, password: str | None, password_option: str) -> Callable[[], str]:
+    """Return what OpenSSL asks for the password of a key; without it, OpenSSL would ask the terminal."""
+
+    def told() -> str:
+        if password is None:
+            _refuse(option, file, f"whose key is encrypted, but 'kafka.{password_option}' is missing")
+        return str(password)
+
+    return told
+
+
 def _show_certificate(context: ssl.SSLContext, properties: Mapping[str, Any]) -> None:
     certificate, key = properties.get("ssl_certfile"), properties.get("ssl_keyfile")
     if certificate is None:
         return
     password = properties.get("ssl_password")
     option, file = ("ssl.certfile", certificate) if key is None else ("ssl.keyfile", key)
-
-    def told() -> str:
-        # Without this, OpenSSL would ask the terminal.
-        if password is None:
-            _refuse(option, file, "whose key is encrypted, but 'kafka.ssl.password' is missing")
-        return str(password)
-
     try:
-        context.load_cert_chain(certificate, key, told)
+        context.load_cert_chain(certificate, key, _told(option, file, password, "ssl.password"))
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
             _refuse(option, file, f"whose key is not that of the certificate in 'kafka.ssl.certfile', {certificate!r}")
@@ -114,4 +208,5 @@ def _check_readable(option: str, file: str | None) -> None:
 
 
 def _refuse(option: str, file: str, reason: str) -> NoReturn:
-    raise OptionError(f"the option 'kafka.{option}' is {file!r}, {reason}") from None
+    shown = "given" if file == _INLINE else repr(file)
+    raise OptionError(f"the option 'kafka.{option}' is {shown}, {reason}") from None

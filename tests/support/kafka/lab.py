@@ -87,7 +87,7 @@ class Lab:
 
     def append(self, topic: str, *batches: bytes, partition: int = 0) -> None:
         data = ProduceRequest.TopicProduceData
-        connection = BrokerConnection(self.kafka.bootstrap_servers, {}, 10)
+        connection = BrokerConnection(self.kafka.bootstrap_servers.split(",")[0], {}, 10)
         for batch in batches:
             part = data.PartitionProduceData(index=partition, records=batch)
             request = ProduceRequest(

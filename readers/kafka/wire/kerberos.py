@@ -1,0 +1,46 @@
+"""A login by Kerberos (GSSAPI), with the key table or the ticket cache that a login module names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.net.sasl.gssapi import SaslMechanismGSSAPI
+
+from tidegate.errors import OptionError
+
+__all__ = ["KerberosMechanism"]
+
+
+class KerberosMechanism(SaslMechanismGSSAPI):  # type: ignore[misc] # kafka-python has no types
+    """kafka-python's dialogue; its constructor is replaced, as that knows the default ticket of the process only.
+
+    Raises OptionError if the package gssapi is missing.
+    """
+
+    def __init__(self, **config: Any) -> None:
+        try:
+            import gssapi
+        except (ImportError, OSError):
+            raise OptionError(
+                "the option 'kafka.sasl.mechanism' is GSSAPI, and the package gssapi is missing, which needs the "
+                "Kerberos libraries of the system: pip install 'tidegate[kerberos]'"
+            ) from None
+        self._is_done = self._is_authenticated = False
+        domain = config.get("sasl_kerberos_domain_name") or config["host"]
+        self.auth_id = config.get("sasl_kerberos_name") or f"{config['sasl_kerberos_service_name']}@{domain}"
+        service = gssapi.Name(self.auth_id, gssapi.NameType.hostbased_service)
+        self.gssapi_name = service.canonicalize(gssapi.MechType.kerberos)
+        context = gssapi.SecurityContext(name=self.gssapi_name, creds=_credentials(gssapi, config), usage="initiate")
+        self._client_ctx: Any = context
+        self._next_token: Any = context.step(None)
+
+
+def _credentials(gssapi: Any, config: dict[str, Any]) -> Any:
+    """Return the credentials of the login module; None: those of the process."""
+    places = (("client_keytab", "sasl_kerberos_keytab"), ("ccache", "sasl_kerberos_ticket_cache"))
+    store = {name: config[option] for name, option in places if config.get(option)}
+    principal = config.get("sasl_kerberos_principal")
+    if not store and principal is None:
+        return None
+    name = None if principal is None else gssapi.Name(principal, gssapi.NameType.kerberos_principal)
+    return gssapi.Credentials(name=name, store=store or None, usage="initiate")

@@ -1,0 +1,224 @@
+"""Reads the key stores and trust stores of Java clients: JKS, PKCS12 and PEM.
+
+JKS is read here: its one library for Python (pyjks) is no longer kept, and needs a C compiler.  The format is that of
+``sun.security.provider.JavaKeyStore``.  PKCS12 needs the package cryptography (``tidegate[keystores]``).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["KeyStore", "StoreError", "as_pem", "read_store"]
+
+_JKS, _JCEKS = b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"
+_DER_SEQUENCE, _DER_OCTETS, _DER_OBJECT_ID = 0x30, 0x04, 0x06
+_KEY_ENTRY, _TRUSTED_ENTRY = 1, 2
+_PEM_LINE = 64
+_DIGEST_SIZE = hashlib.sha1(usedforsecurity=False).digest_size
+_SUNS_KEY_PROTECTOR = bytes.fromhex("2b060104012a02110101")
+_BLOCK = re.compile(r"-+BEGIN\s+(?P<label>[A-Z0-9 ]+?)\s*-+\s*(?P<body>[A-Za-z0-9/+=\s]*)-+END\s+(?P=label)\s*-+")
+
+
+class StoreError(Exception):
+    """A store cannot be read; completes the sentence "the store, ...".
+
+    is_of_key: whether only the password of the key is wrong or missing.
+    """
+
+    def __init__(self, reason: str, *, is_of_key: bool = False) -> None:
+        super().__init__(reason)
+        self.is_of_key = is_of_key
+
+
+@dataclass(frozen=True, slots=True)
+class KeyStore:
+    """The content of a store, in PEM.
+
+    key: the private key, encrypted or not; empty: there is none.
+    chain: the certificate of the key, and those of its CAs after it.
+    trusted: the certificates of the CAs that are trusted.
+    """
+
+    key: bytes = field(default=b"", repr=False)
+    chain: bytes = b""
+    trusted: bytes = b""
+
+
+def read_store(content: bytes, password: str | None, key_password: str | None) -> KeyStore:
+    """Return the content of a store, whose type its first bytes tell.
+
+    password: of the store; without one, a JKS store is read unchecked, as Java does.
+    key_password: of the key; None: that of the store.  A key in PEM stays encrypted.
+
+    Of several keys the first one is taken.  Raises StoreError.
+    """
+    if content.startswith(_JKS):
+        return _jks(content, password, key_password)
+    if content.startswith(_JCEKS):
+        raise StoreError("which is a JCEKS store; keytool -importkeystore -deststoretype PKCS12 converts it")
+    if b"-----BEGIN" in content:
+        return _pem(content.decode("utf-8", "replace"))
+    if content[:1] == bytes([_DER_SEQUENCE]):
+        return _pkcs12(content, password)
+    raise StoreError("which is no JKS, PKCS12 or PEM store")
+
+
+def as_pem(text: str) -> bytes:
+    """Return the PEM blocks of a text whose line breaks may be missing, as in a properties file.  Raises StoreError."""
+    blocks = list(_BLOCK.finditer(text))
+    if not blocks:
+        return text.encode()
+    try:
+        return b"".join(_block(block["label"], base64.b64decode(block["body"])) for block in blocks)
+    except binascii.Error:
+        raise StoreError("whose PEM is damaged") from None
+
+
+def _block(label: str, der: bytes) -> bytes:
+    text = base64.b64encode(der).decode()
+    lines = [text[at : at + _PEM_LINE] for at in range(0, len(text), _PEM_LINE)]
+    return "\n".join([f"-----BEGIN {label}-----", *lines, f"-----END {label}-----", ""]).encode()
+
+
+def _certificates(ders: list[bytes]) -> bytes:
+    return b"".join(_block("CERTIFICATE", der) for der in ders)
+
+
+def _pem(text: str) -> KeyStore:
+    """Return keys and certificates; both kinds of store hold certificates."""
+    found = [(match["label"], match[0]) for match in _BLOCK.finditer(text)]
+    keys = [as_pem(block) for label, block in found if label.endswith("PRIVATE KEY")]
+    if not keys and "PRIVATE KEY" in text:  # of OpenSSL's old encryption, with headers
+        keys = [text.encode()]
+    certificates = b"".join(as_pem(block) for label, block in found if label.endswith("CERTIFICATE"))
+    return KeyStore(keys[0] if keys else b"", certificates, certificates)
+
+
+def _pkcs12(content: bytes, password: str | None) -> KeyStore:
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.serialization import pkcs12
+    except ImportError:
+        raise StoreError(
+            "which is a PKCS12 store, and to read it the package cryptography is missing: pip install "
+            "'tidegate[keystores]', or convert the store to PEM"
+        ) from None
+    try:
+        store = pkcs12.load_pkcs12(content, None if password is None else password.encode())
+    except ValueError:
+        reason = "needs its password" if password is None else "does not open with its password"
+        raise StoreError(f"which {reason}, or is no PKCS12 store") from None
+    der, pem = serialization.Encoding.DER, serialization.Encoding.PEM
+    others = [entry.certificate for entry in store.additional_certs]
+    everything = [*([] if store.cert is None else [store.cert.certificate]), *others]
+    trusted = _certificates([certificate.public_bytes(der) for certificate in everything])
+    if store.key is None or store.cert is None:
+        return KeyStore(trusted=trusted)
+    key = store.key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    line: list[Any] = [store.cert.certificate]
+    # Such a store has no order, but a broker expects each certificate before that of its issuer.
+    while (above := next((one for one in others if one.subject == line[-1].issuer), None)) not in {None, *line}:
+        line.append(above)
+    return KeyStore(key, _certificates([certificate.public_bytes(der) for certificate in line]), trusted)
+
+
+def _jks(content: bytes, password: str | None, key_password: str | None) -> KeyStore:
+    body, digest = content[:-_DIGEST_SIZE], content[-_DIGEST_SIZE:]
+    if password is not None:
+        wanted = hashlib.sha1(password.encode("utf-16-be") + b"Mighty Aphrodite" + body, usedforsecurity=False).digest()
+        if not hmac.compare_digest(wanted, digest):
+            raise StoreError("which does not open with its password, or is damaged")
+    try:
+        key, ders, trusted = _jks_entries(_Reader(body))
+    except (struct.error, IndexError, UnicodeDecodeError):
+        raise StoreError("which is a damaged JKS store") from None
+    if key is None:
+        return KeyStore(trusted=_certificates(trusted))
+    opening = key_password if key_password is not None else password
+    return KeyStore(_block("PRIVATE KEY", _unlocked(key, opening)), _certificates(ders), _certificates(trusted))
+
+
+def _jks_entries(reader: _Reader) -> tuple[bytes | None, list[bytes], list[bytes]]:
+    """Return the first key, the certificates of its chain, and the trusted certificates."""
+    _, version, entries = reader.take(">III")
+    key: bytes | None = None
+    ders: list[bytes] = []
+    trusted: list[bytes] = []
+
+    def certificate() -> bytes:
+        if version > 1:
+            reader.bytes(">H")  # its type
+        return reader.bytes(">I")
+
+    for _ in range(entries):
+        (kind,) = reader.take(">I")
+        reader.bytes(">H")  # the alias
+        reader.take(">Q")  # the date
+        if kind == _TRUSTED_ENTRY:
+            trusted.append(certificate())
+        elif kind == _KEY_ENTRY:
+            locked = reader.bytes(">I")
+            line = [certificate() for _ in range(reader.take(">I")[0])]
+            if key is None:
+                key, ders = locked, line
+        else:
+            raise StoreError("which is a damaged JKS store")
+    return key, ders, trusted
+
+
+def _unlocked(locked: bytes, password: str | None) -> bytes:
+    """Return a private key (PKCS 8), which Sun's own way had encrypted: a stream of SHA-1 digests."""
+    if password is None:
+        raise StoreError("whose key is encrypted", is_of_key=True)
+    algorithm, secret = _der_parts(_der_parts(locked)[0][1])[:2]
+    if _der_parts(algorithm[1])[0] != (_DER_OBJECT_ID, _SUNS_KEY_PROTECTOR):
+        raise StoreError("whose key is encrypted in an unknown way")
+    data, letters = secret[1], password.encode("utf-16-be")
+    digest, body, check = data[:_DIGEST_SIZE], data[_DIGEST_SIZE:-_DIGEST_SIZE], data[-_DIGEST_SIZE:]
+    stream = bytearray()
+    while len(stream) < len(body):
+        digest = hashlib.sha1(letters + digest, usedforsecurity=False).digest()
+        stream += digest
+    key = bytes(a ^ b for a, b in zip(body, stream, strict=False))
+    if not hmac.compare_digest(hashlib.sha1(letters + key, usedforsecurity=False).digest(), check):
+        raise StoreError("whose key does not open with its password", is_of_key=True)
+    return key
+
+
+def _der_parts(der: bytes) -> list[tuple[int, bytes]]:
+    """Return tag and content of each value in a DER encoding."""
+    parts: list[tuple[int, bytes]] = []
+    at = 0
+    while at < len(der):
+        tag, size, at = der[at], der[at + 1], at + 2
+        if size & 0x80:
+            more = size & 0x7F
+            size, at = int.from_bytes(der[at : at + more], "big"), at + more
+        parts.append((tag, der[at : at + size]))
+        at += size
+    return parts
+
+
+class _Reader:
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._at = 0
+
+    def take(self, layout: str) -> tuple[Any, ...]:
+        values = struct.unpack_from(layout, self._content, self._at)
+        self._at += struct.calcsize(layout)
+        return values
+
+    def bytes(self, size_layout: str) -> bytes:
+        (size,) = self.take(size_layout)
+        if self._at + size > len(self._content):
+            raise IndexError(size)
+        self._at += size
+        return self._content[self._at - size : self._at]

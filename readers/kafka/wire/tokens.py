@@ -1,0 +1,190 @@
+"""Tokens for OAUTHBEARER: from a token endpoint (KIP-768), a file, or a function of the user."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib import request
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote_plus, unquote, urlencode, urlsplit
+
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from tidegate.errors import OptionError
+from tidegate.readers.kafka.wire.frames import remaining_s
+from tidegate.readers.kafka.wire.tls import tls_context
+
+__all__ = ["TokenError", "TokenProvider"]
+
+_USED_OF_LIFE = 0.8  # as Java's sasl.login.refresh.window.factor
+_STATUS_THAT_MAY_HEAL = {408, 429}
+_LARGEST_ANSWER = 1 << 20
+_LONGEST_REASON = 100
+_CALLBACK = "sasl_login_callback_handler_class"
+
+
+class TokenError(Exception):
+    """There is no token; ``may_heal`` tells whether there may be one later."""
+
+    def __init__(self, sentence: str, *, may_heal: bool = False) -> None:
+        super().__init__(sentence)
+        self.may_heal = may_heal
+
+
+class _Token(NamedTuple):
+    text: str
+    fetched_at_s: float
+    expires_at_s: float | None
+
+
+_tokens: dict[str, _Token] = {}
+_lock = threading.Lock()
+
+
+class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python has no types
+    """The token of one login, which all connections of a process share until four fifths of its life are over.
+
+    deadline: a time of ``time.monotonic()``.
+
+    ``token`` raises TokenError, OSError, and OptionError for a function that does not exist.
+    """
+
+    def __init__(self, properties: Mapping[str, Any], deadline: float) -> None:
+        super().__init__()
+        self._properties = properties
+        self._options: Mapping[str, str] = properties.get("sasl_oauth_options", {})
+        self._deadline = deadline
+
+    def token(self) -> str:
+        """Return a token that is still valid."""
+        of_login = {name: value for name, value in self._properties.items() if name.startswith("sasl_")}
+        key = repr(sorted(of_login.items(), key=str))
+        with _lock:
+            known = _tokens.get(key)
+            if known is None or not _is_fresh(known):
+                _tokens[key] = known = self._new()
+        return known.text
+
+    def extensions(self) -> dict[str, str]:
+        """Return what the login module adds to the token, such as ``extension_logicalCluster``."""
+        prefix = "extension_"
+        return {name.removeprefix(prefix): value for name, value in self._options.items() if name.startswith(prefix)}
+
+    def _new(self) -> _Token:
+        if (name := self._properties.get(_CALLBACK)) is not None:
+            return self._of_function(name)
+        url = self._properties["sasl_oauthbearer_token_endpoint_url"]
+        if url.startswith("file:"):
+            return _token(Path(unquote(urlsplit(url).path)).read_text(encoding="utf-8").strip(), time.time())
+        return self._of_endpoint(url)
+
+    def _of_function(self, name: str) -> _Token:
+        function = _function(name)
+        try:
+            answer = function(dict(self._options))
+        except Exception as error:
+            sentence = f"the function {name} gives no token: {type(error).__name__}: {error}"
+            raise TokenError(sentence, may_heal=isinstance(error, OSError)) from error
+        text, expires_at_ms = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
+        if not isinstance(text, str) or not text:
+            raise TokenError(f"the function {name} gives no token, but a {type(answer).__name__}")
+        return _token(text, None if expires_at_ms is None else float(expires_at_ms) / 1000)
+
+    def _of_endpoint(self, url: str) -> _Token:
+        asked = request.Request(url, data=self._question(), headers=self._headers(), method="POST")  # noqa: S310 - checked
+        handlers: list[request.BaseHandler] = [_NoRedirects()]
+        if (context := self._tls(url)) is not None:
+            handlers.append(request.HTTPSHandler(context=context))
+        try:
+            with request.build_opener(*handlers).open(asked, timeout=self._timeout_s()) as response:
+                answer = json.loads(response.read(_LARGEST_ANSWER))
+            text, life_s = str(answer["access_token"]), answer.get("expires_in")
+        except HTTPError as error:
+            may_heal = error.code >= 500 or error.code in _STATUS_THAT_MAY_HEAL
+            sentence = f"the token endpoint answers {error.code} {_reason(error)}"
+            raise TokenError(sentence, may_heal=may_heal) from None
+        except URLError as error:
+            raise TokenError(f"the token endpoint cannot be reached: {error.reason}", may_heal=True) from None
+        except OSError as error:
+            raise TokenError(f"the token endpoint does not answer: {error}", may_heal=True) from None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise TokenError("the token endpoint answers without an access_token") from None
+        return _token(text, None if life_s is None else time.time() + float(life_s))
+
+    def _question(self) -> bytes:
+        fields = {"grant_type": "client_credentials"}
+        scope = self._options.get("scope") or self._properties.get("sasl_oauthbearer_scope")
+        return urlencode(fields | ({"scope": scope} if scope else {})).encode()
+
+    def _headers(self) -> dict[str, str]:
+        prefix = "sasl_oauthbearer_client_credentials_client"
+        client = self._options.get("clientId") or self._properties[f"{prefix}_id"]
+        secret = self._options.get("clientSecret") or self._properties[f"{prefix}_secret"]
+        if self._properties.get("sasl_oauthbearer_header_urlencode"):
+            client, secret = quote_plus(client), quote_plus(secret)
+        login = base64.b64encode(f"{client}:{secret}".encode()).decode()
+        return {"Authorization": f"Basic {login}", "Accept": "application/json"}
+
+    def _tls(self, url: str) -> Any:
+        if not url.startswith("https:"):
+            return None
+        own = {name.replace(".", "_"): value for name, value in self._options.items() if name.startswith("ssl.")}
+        return tls_context({"security_protocol": "SSL", **own})
+
+    def _timeout_s(self) -> float:
+        limits = [self._properties.get(f"sasl_login_{name}_timeout_ms") for name in ("connect", "read")]
+        return min(remaining_s(self._deadline), *(float(limit) / 1000 for limit in limits if limit), 30.0)
+
+
+class _NoRedirects(request.HTTPRedirectHandler):
+    """A redirect would carry the login to another host."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def _is_fresh(token: _Token) -> bool:
+    if token.expires_at_s is None:
+        return False
+    return time.time() < token.fetched_at_s + _USED_OF_LIFE * (token.expires_at_s - token.fetched_at_s)
+
+
+def _token(text: str, expires_at_s: float | None) -> _Token:
+    """Return a token with the end of its life, as it tells itself (RFC 7519) or else as given."""
+    return _Token(text, time.time(), _end_of_life(text) or expires_at_s)
+
+
+def _end_of_life(token: str) -> float | None:
+    try:
+        _, claims, _ = token.split(".")
+        decoded: dict[str, Any] = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
+        return float(decoded["exp"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _reason(error: HTTPError) -> str:
+    """Return the code that RFC 6749 has for a refusal, such as invalid_client."""
+    try:
+        code = str(json.loads(error.read(_LARGEST_ANSWER))["error"])
+    except (OSError, ValueError, KeyError, TypeError):
+        code = str(error.reason)
+    return "".join(filter(str.isprintable, code))[:_LONGEST_REASON]
+
+
+def _function(name: str) -> Callable[[dict[str, str]], Any]:
+    package, _, function = name.partition(":")
+    option = "the option 'kafka.sasl.login.callback.handler.class'"
+    try:
+        found: Callable[[dict[str, str]], Any] = getattr(import_module(package), function)
+    except ImportError as error:
+        raise OptionError(f"{option} is {name!r}, which this process cannot import: {error}") from None
+    except AttributeError:
+        raise OptionError(f"{option} is {name!r}, but {package} has no function {function}") from None
+    return found

@@ -1,0 +1,106 @@
+"""Followers in the client's rack serve it (KIP-392), and the leader does where they cannot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from kafka.protocol.consumer import FetchRequest
+
+from tests.support.kafka.lab import Lab, Record, encode
+from tidegate.alignment.splits import SplitRange
+from tidegate.readers.contract import ReadTask
+from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.nearby import NearbyReplicas
+from tidegate.readers.kafka.pool import idle_clients
+from tidegate.readers.kafka.reader import KafkaSplitReader
+from tidegate.readers.kafka.wire.connection import BrokerConnection
+from tidegate.servers import KafkaServer
+from tidegate.sources.kafka.properties import connection_config
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+RECORDS = 500
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with KafkaServer(brokers=2, properties={"replica.selector.class": SELECTOR}) as server:
+        yield Lab(server)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The brokers that sent the responses to fetches, in order."""
+    addresses: list[str] = []
+    send = BrokerConnection.send
+
+    def sent(connection: BrokerConnection, request: Any, timeout_s: float) -> int:
+        if isinstance(request, FetchRequest):
+            addresses.append(connection.address)
+        return send(connection, request, timeout_s)
+
+    monkeypatch.setattr(BrokerConnection, "send", sent)
+    return addresses
+
+
+def topic_on_both(lab: Lab) -> str:
+    name = "on-both"
+    lab.kafka.create_topic(name, replicas=(1, 2))
+    lab.append(name, *(encode([Record(value=b"x" * 1000)] * 50) for _ in range(RECORDS // 50)))
+    return name
+
+
+def test_records_come_from_the_follower_in_the_client_s_rack(lab: Lab, asked: list[str]) -> None:
+    leader, follower = lab.kafka.bootstrap_servers.split(",")
+    topic = topic_on_both(lab)
+
+    def read(rack: str | None) -> int:
+        asked.clear()
+        properties = {"fetch.max.bytes": "65536"} | ({} if rack is None else {"client.rack": rack})
+        reader = KafkaSplitReader(connection_config(f"{leader},{follower}", properties))
+        rows = sum(batch.num_rows for batch in reader.read(ReadTask((SplitRange(f"{topic}-0", 0, RECORDS),))))
+        idle_clients.close()
+        return rows
+
+    assert read(None) == RECORDS
+    assert set(asked) == {leader}
+    assert read("rack-1") == RECORDS
+    assert set(asked) == {leader}
+    assert read("rack-2") == RECORDS
+    assert asked[0] == leader  # which names the follower
+    assert set(asked[1:]) == {follower}
+    lab.kafka.kill(2)
+    assert read("rack-2") == RECORDS
+    assert set(asked) == {leader}
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_follower_is_asked_until_its_time_is_over_or_it_fails() -> None:
+    clock, partition = Clock(), TopicPartition("orders", 0)
+    nearby = NearbyReplicas(10, clock)
+    assert nearby.of(partition) is None
+    assert not nearby.avoid(partition)  # it was the leader that did not know a position
+    assert not nearby.is_avoided(partition)
+    nearby.prefer(partition, 2)
+    assert nearby.of(partition) == 2
+    nearby.forget(partition)
+    assert nearby.of(partition) is None
+    nearby.prefer(partition, 2)
+    assert nearby.avoid(partition)
+    assert nearby.of(partition) is None
+    nearby.forget(partition)
+    assert nearby.is_avoided(partition)
+    clock.now = 10
+    assert not nearby.is_avoided(partition)
+    nearby.prefer(partition, 3)
+    clock.now = 20
+    assert nearby.of(partition) is None

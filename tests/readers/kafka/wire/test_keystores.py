@@ -1,0 +1,180 @@
+"""Key stores that Java's keytool made give back the key and the certificates that were put in."""
+
+from __future__ import annotations
+
+import builtins
+import ssl
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from tests.support.certificates import Authority
+from tests.support.stores import KEY_PASSWORD, STORE_PASSWORD, key_stores, trust_stores
+from tidegate.errors import OptionError
+from tidegate.readers.kafka.wire.ciphers import choose_ciphers, openssl_name
+from tidegate.readers.kafka.wire.keystores import StoreError, as_pem, read_store
+from tidegate.readers.kafka.wire.tls import tls_context
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Stores(NamedTuple):
+    authority: Authority
+    pem: Path
+    keys: dict[str, Path]
+    trusted: dict[str, Path]
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
+    authority = Authority(tmp_path_factory.mktemp("authority"))
+    pem = authority.issue("me")
+    return Stores(authority, pem, key_stores(pem, authority.certificate), trust_stores(authority.certificate))
+
+
+def private_numbers(pem: bytes) -> object:
+    return serialization.load_pem_private_key(pem, None).private_numbers()
+
+
+@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
+def test_a_key_comes_back_with_its_chain(stores: Stores, kind: str) -> None:
+    store = read_store(stores.keys[kind].read_bytes(), STORE_PASSWORD, KEY_PASSWORD)
+    assert private_numbers(store.key) == private_numbers(stores.pem.read_bytes())
+    own, issuer = x509.load_pem_x509_certificates(store.chain)
+    assert own == x509.load_pem_x509_certificates(stores.pem.read_bytes())[0]
+    assert issuer == x509.load_pem_x509_certificates(stores.authority.certificate.read_bytes())[0]
+
+
+@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
+def test_a_trust_store_gives_its_certificates(stores: Stores, kind: str) -> None:
+    store = read_store(stores.trusted[kind].read_bytes(), STORE_PASSWORD, None)
+    (trusted,) = x509.load_pem_x509_certificates(store.trusted)
+    assert trusted == x509.load_pem_x509_certificates(stores.authority.certificate.read_bytes())[0]
+    assert store.key == b""
+
+
+def test_a_jks_store_is_read_without_its_password_as_in_java_but_not_with_a_wrong_one(stores: Stores) -> None:
+    content = stores.trusted["JKS"].read_bytes()
+    assert read_store(content, None, None) == read_store(content, STORE_PASSWORD, None)
+    for damaged in (content[:-1] + b"\0", content[:60] + b"\0" + content[61:]):
+        with pytest.raises(StoreError, match="does not open with its password, or is damaged"):
+            read_store(damaged, STORE_PASSWORD, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "password", "key_password", "reason"),
+    [
+        ("JKS", "wrong", KEY_PASSWORD, "does not open with its password"),
+        ("JKS", STORE_PASSWORD, None, "whose key does not open with its password"),
+        ("JKS", None, None, "whose key is encrypted"),
+        ("PKCS12", "wrong", None, "does not open with its password"),
+        ("PKCS12", None, None, "needs its password"),
+    ],
+)
+def test_a_wrong_password_is_told(stores: Stores, kind: str, password: str, key_password: str, reason: str) -> None:
+    with pytest.raises(StoreError, match=reason):
+        read_store(stores.keys[kind].read_bytes(), password, key_password)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce", b"0\x82", b"PK\3\4", b"\xff" * 99])
+def test_what_is_no_store_is_refused(content: bytes) -> None:
+    with pytest.raises(StoreError, match=r"^which "):
+        read_store(content, None, None)
+
+
+def test_every_cut_of_a_store_is_refused(stores: Stores) -> None:
+    content = stores.keys["JKS"].read_bytes()
+    for end in range(4, len(content) - 1, 7):
+        with pytest.raises(StoreError):
+            read_store(content[:end], None, KEY_PASSWORD)
+
+
+def test_without_its_package_a_pkcs12_store_is_refused_with_the_way_to_get_it(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = builtins.__import__
+
+    def importing(name: str, *rest: object) -> object:
+        if name.startswith("cryptography"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", importing)
+    with pytest.raises(StoreError, match=r"pip install 'tidegate\[keystores\]', or convert the store to PEM"):
+        read_store(stores.keys["PKCS12"].read_bytes(), STORE_PASSWORD, None)
+
+
+def test_pem_in_a_properties_file_may_have_lost_its_line_breaks(stores: Stores) -> None:
+    text = stores.authority.certificate.read_text()
+    assert as_pem(text.replace("\n", " ")) == as_pem(text) == text.encode()
+
+
+def settings(**properties: object) -> dict[str, str]:
+    return {"security_protocol": "SSL", **{f"ssl_{name}": str(value) for name, value in properties.items()}}
+
+
+def test_a_store_becomes_a_context_and_leaves_no_file_behind(
+    stores: Stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    modes: list[int] = []
+    load = ssl.SSLContext.load_cert_chain
+
+    def loaded(context: ssl.SSLContext, path: Path, *rest: object) -> None:
+        modes.extend((path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777))
+        load(context, path, *rest)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", loaded)
+    opened = settings(
+        truststore_location=stores.trusted["JKS"],
+        keystore_location=stores.keys["JKS"],
+        keystore_password=STORE_PASSWORD,
+        key_password=KEY_PASSWORD,
+    )
+    context = tls_context(opened)
+    assert context is not None
+    assert context.cert_store_stats()["x509_ca"] == 1
+    assert modes == [0o600, 0o700]
+    with pytest.raises(OptionError, match=r"'kafka.ssl.keystore.location' is .*; look at 'kafka.ssl.key.password'$"):
+        tls_context(opened | {"ssl_key_password": "wrong"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_wrong_with_a_store_is_told_with_its_option(stores: Stores, tmp_path: Path) -> None:
+    wrong = {
+        "truststore_location": stores.trusted["JKS"],
+        "truststore_password": "wrong",
+    }
+    with pytest.raises(OptionError) as raised:
+        tls_context(settings(**wrong))
+    assert str(raised.value) == (
+        f"the option 'kafka.ssl.truststore.location' is '{stores.trusted['JKS']}', which does not open with its "
+        "password, or is damaged; look at 'kafka.ssl.truststore.password'"
+    )
+    with pytest.raises(OptionError, match=r"'kafka.ssl.keystore.location' is .*, which holds no private key$"):
+        tls_context(settings(keystore_location=stores.trusted["JKS"]))
+    with pytest.raises(OptionError, match=r"'kafka.ssl.truststore.certificates' holds no certificate in PEM$"):
+        tls_context(settings(truststore_certificates="x"))
+    missing = tmp_path / "missing.jks"
+    with pytest.raises(OptionError, match=f"'kafka.ssl.keystore.location' is '{missing}': No such file or directory"):
+        tls_context(settings(keystore_location=missing))
+
+
+def test_versions_and_cipher_suites_are_those_of_the_options() -> None:
+    context = tls_context({"security_protocol": "SSL", "ssl_versions": ("TLSv1.2",)})
+    assert context is not None
+    assert context.maximum_version == ssl.TLSVersion.TLSv1_2
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    choose_ciphers(context, ["TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256", "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"])
+    assert context.maximum_version == ssl.TLSVersion.TLSv1_2
+    older = {cipher["name"] for cipher in context.get_ciphers() if cipher["protocol"] != "TLSv1.3"}
+    assert older == {"ECDHE-RSA-AES128-SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305"}
+    assert openssl_name("TLS_RSA_WITH_AES_256_GCM_SHA384") == "AES256-GCM-SHA384"
+    newest = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    choose_ciphers(newest, ["TLS_AES_256_GCM_SHA384"])
+    assert newest.minimum_version == ssl.TLSVersion.TLSv1_3
+    with pytest.raises(OptionError, match="is 'TLS_RSA_WITH_NOTHING', and none of them can be used"):
+        choose_ciphers(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ["TLS_RSA_WITH_NOTHING"])

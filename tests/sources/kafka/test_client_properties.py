@@ -1,0 +1,208 @@
+"""Files of Kafka's Java clients work as they are; what they say that means nothing here is told once."""
+
+import logging
+
+import pytest
+
+from tests.sources.kafka_options import SECRET
+from tidegate import KafkaSource, OptionError
+from tidegate.sources.kafka.properties import connection_config, without_effect
+
+MODULES = "org.apache.kafka.common.security"
+IN_CLOUD = f"""
+# Required connection configs for producer, consumer, and admin
+bootstrap.servers=broker.cloud:9092
+security.protocol=SASL_SSL
+sasl.jaas.config={MODULES}.plain.PlainLoginModule required username='KEY' password='{SECRET}';
+sasl.mechanism=PLAIN
+client.dns.lookup=use_all_dns_ips
+session.timeout.ms=45000
+acks=all
+key.deserializer=org.apache.kafka.common.serialization.StringDeserializer
+enable.auto.commit=false
+group.id=reports
+interceptor.classes=com.example.Interceptor
+schema.registry.url=https://registry.cloud
+basic.auth.user.info=key:{SECRET}
+"""
+
+
+def config_of(**properties):
+    return connection_config("here", {name.replace("__", "."): value for name, value in properties.items()})
+
+
+def tls_of(**properties):
+    return config_of(security__protocol="SSL", **properties).properties
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "client.properties"
+    path.write_text(IN_CLOUD)
+    return path
+
+
+def test_a_file_of_java_gives_servers_and_login_and_options_come_before_it(file):
+    source = KafkaSource.from_options({"kafkaProperties": str(file), "subscribe": "orders"})
+    config = connection_config(source.bootstrap_servers, source.kafka)
+    assert config.bootstrap_servers == "broker.cloud:9092"
+    assert config.properties == {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "KEY",
+        "sasl_plain_password": SECRET,
+        "sasl_from_jaas": True,
+    }
+    options = {"kafka.bootstrap.servers": "here", "kafka.security.protocol": "SASL_PLAINTEXT"}
+    source = KafkaSource.from_options({"kafkaProperties": str(file), "subscribe": "orders", **options})
+    assert (source.bootstrap_servers, source.kafka["security.protocol"]) == ("here", "SASL_PLAINTEXT")
+    in_python = KafkaSource(kafka_properties=file, subscribe=["orders"])
+    assert in_python.bootstrap_servers == "broker.cloud:9092"
+    assert SECRET not in repr(source) + str(in_python)
+
+
+def test_what_a_file_of_java_says_in_vain_is_told_in_one_warning_without_values(file, caplog):
+    source = KafkaSource.from_options({"kafkaProperties": str(file), "subscribe": "orders"})
+    with caplog.at_level(logging.WARNING):
+        source.enumerator(None)
+    (record,) = caplog.records
+    assert [part.split(" (")[0] for part in record.getMessage().split(": ")[1].split("), ")] == [
+        *("kafka.client.dns.lookup", "kafka.session.timeout.ms", "kafka.acks", "kafka.key.deserializer"),
+        *("kafka.enable.auto.commit", "kafka.group.id", "kafka.interceptor.classes", "kafka.schema.registry.url"),
+        "kafka.basic.auth.user.info",
+    ]
+    assert SECRET not in record.getMessage()
+
+
+def test_a_file_that_is_missing_is_named():
+    with pytest.raises(OptionError, match=r"^kafkaProperties is no-such-file, which cannot be read: No such file"):
+        KafkaSource.from_options({"kafkaProperties": "no-such-file", "subscribe": "orders"})
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "module", "understood"),
+    [
+        (
+            "SCRAM-SHA-512",
+            'scram.ScramLoginModule required username="a,b=c" password="p\\"q" tokenauth="true";',
+            {"sasl_plain_username": "a,b=c", "sasl_plain_password": 'p"q', "sasl_delegation_token": True},
+        ),
+        (
+            "GSSAPI",
+            'Krb5LoginModule required useKeyTab=true storeKey=true keyTab="/k" principal="me@REALM" serviceName="kfk";',
+            {"sasl_kerberos_keytab": "/k", "sasl_kerberos_principal": "me@REALM", "sasl_kerberos_service_name": "kfk"},
+        ),
+        (None, "Krb5LoginModule required useTicketCache=true;", {"sasl_mechanism": "GSSAPI"}),
+        ("AWS_MSK_IAM", "IAMLoginModule required;", {}),
+        (
+            "OAUTHBEARER",
+            'oauthbearer.OAuthBearerLoginModule required clientId="me" clientSecret="s" scope="kafka";',
+            {"sasl_oauth_options": {"clientId": "me", "clientSecret": "s", "scope": "kafka"}},
+        ),
+    ],
+)
+def test_every_login_module_is_understood(mechanism, module, understood):
+    properties = {"security.protocol": "SASL_SSL", "sasl.jaas.config": f"{MODULES}.{module}"}
+    properties |= {} if mechanism is None else {"sasl.mechanism": mechanism}
+    if mechanism == "OAUTHBEARER":
+        properties["sasl.oauthbearer.token.endpoint.url"] = "https://tokens"
+    if mechanism == "AWS_MSK_IAM":
+        properties["sasl.client.callback.handler.class"] = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
+    given = connection_config("here", properties).properties
+    assert understood.items() <= given.items()
+    assert given["sasl_mechanism"] == (mechanism or "GSSAPI")
+    assert "sasl_jaas_config" not in given
+
+
+@pytest.mark.parametrize(
+    ("properties", "sentence"),
+    [
+        ({"sasl.jaas.config": SECRET}, "'kafka.sasl.jaas.config' is malformed: expected the class of a login module"),
+        ({"sasl.jaas.config": "my.Module required;"}, "names the login module 'my.Module': expected PlainLoginModule,"),
+        (
+            {"sasl.jaas.config": "a.PlainLoginModule required;", "sasl.mechanism": "SCRAM-SHA-256"},
+            "names PlainLoginModule, which is for PLAIN",
+        ),
+        (
+            {"sasl.jaas.config": f'a.PlainLoginModule required password="{SECRET}";', "sasl.mechanism": "PLAIN"},
+            "'kafka.sasl.jaas.config' has no username for PlainLoginModule",
+        ),
+        (
+            {"sasl.jaas.config": "a.PlainLoginModule required username=a password=b;", "sasl.plain.username": "a"},
+            "'kafka.sasl.plain.username' is given, and in 'kafka.sasl.jaas.config' too",
+        ),
+        ({"sasl.jaas.config": "a.Krb5LoginModule required useKeyTab=true;"}, "says useKeyTab, but keyTab is missing"),
+        (
+            {"sasl.jaas.config": "a.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub=me;"},
+            "asks for unsecured tokens, which prove nothing",
+        ),
+        (
+            {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.endpoint.url": "https://tokens"},
+            "'kafka.sasl.oauthbearer.client.credentials.client.id' is missing, and clientId in",
+        ),
+        (
+            {"sasl.mechanism": "OAUTHBEARER", "sasl.login.callback.handler.class": "com.example.Handler"},
+            "is malformed: expected a Python function that returns a token, as package:function",
+        ),
+        ({"sasl.login.class": "com.example.Login"}, "here, set kafka.sasl.login.callback.handler.class to a Python"),
+    ],
+)
+def test_a_login_that_cannot_be_is_told_in_one_sentence(properties, sentence):
+    with pytest.raises(OptionError) as raised:
+        connection_config("here", {"security.protocol": "SASL_SSL", **properties})
+    assert sentence in str(raised.value)
+    assert SECRET not in str(raised.value)
+
+
+def test_tls_is_set_by_the_names_of_java():
+    assert tls_of(ssl__endpoint__identification__algorithm="")["ssl_check_hostname"] is False
+    assert tls_of(ssl__endpoint__identification__algorithm="HTTPS")["ssl_check_hostname"] is True
+    assert tls_of(ssl__enabled__protocols="TLSv1.3,TLSv1.2,TLSv1.1,TLSv1")["ssl_versions"] == ("TLSv1.2", "TLSv1.3")
+    assert tls_of(ssl__protocol="TLSv1.2")["ssl_versions"] == ("TLSv1.2",)
+    assert tls_of(ssl__protocol="TLS", ssl__enabled__protocols="TLSv1.3")["ssl_versions"] == ("TLSv1.3",)
+    assert tls_of(ssl__cipher__suites="A, B")["ssl_cipher_suites"] == ("A", "B")
+
+
+@pytest.mark.parametrize(
+    ("properties", "sentence"),
+    [
+        ({"ssl.endpoint.identification.algorithm": "http"}, "is malformed: expected https, or nothing"),
+        (
+            {"ssl.endpoint.identification.algorithm": "", "ssl.check.hostname": "true"},
+            "'kafka.ssl.check.hostname' contradict each other",
+        ),
+        ({"ssl.protocol": "SSL"}, "is malformed: expected TLSv1.2, TLSv1.3 or TLS"),
+        ({"ssl.enabled.protocols": "TLSv1.1,TLSv1"}, "expected TLSv1.2 or TLSv1.3: older versions are not safe"),
+        ({"ssl.protocol": "TLSv1.2", "ssl.enabled.protocols": "TLSv1.3"}, "has newer versions only"),
+        ({"ssl.truststore.type": "BKS"}, "is malformed: expected JKS, PKCS12 or PEM"),
+        ({"ssl.cafile": "a", "ssl.truststore.location": "b"}, "exclude each other; set one of them"),
+        ({"ssl.keystore.password": SECRET}, "'kafka.ssl.keystore.location' is missing: it opens that file"),
+        ({"ssl.key.password": SECRET}, "'kafka.ssl.keystore.location' or 'kafka.ssl.keystore.key' is missing"),
+        ({"ssl.keystore.key": SECRET}, "'kafka.ssl.keystore.certificate.chain' is missing: a key is of use"),
+        ({"ssl.engine.factory.class": "x"}, "here, set kafka.ssl.truststore.location and kafka.ssl.keystore.location"),
+        ({"send.buffer.bytes": "0"}, "is malformed: expected a whole number above zero"),
+    ],
+)
+def test_tls_that_cannot_be_is_told_in_one_sentence(properties, sentence):
+    with pytest.raises(OptionError) as raised:
+        connection_config("here", {"security.protocol": "SSL", **properties})
+    assert sentence in str(raised.value)
+    assert SECRET not in str(raised.value)
+
+
+def test_pauses_and_times_are_set_by_the_names_of_java():
+    config = config_of(
+        client__rack="east",
+        metadata__max__age__ms="5000",
+        reconnect__backoff__ms="100",
+        reconnect__backoff__max__ms="10000",
+        retry__backoff__ms="0",
+        retry__backoff__max__ms="1000",
+    )
+    assert (config.client_rack, config.metadata_max_age_s) == ("east", 5)
+    assert (config.reconnect_pauses_s, config.retry_pauses_s) == ((0.1, 10), (0.001, 1))
+    assert config_of(reconnect__backoff__ms="50").reconnect_pauses_s == (0.05, 0.05)
+    assert config_of() == config_of(group__id="g")
+    assert without_effect({"group.id": "g", "client.rack": "east"}) == [
+        "kafka.group.id (positions are in Spark's checkpoint, and no consumer group reads)"
+    ]

@@ -1,0 +1,124 @@
+"""``sasl.jaas.config`` and the names of properties, beside Kafka's own Java client."""
+
+import base64
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tidegate.servers.java import find_java
+from tidegate.servers.kafka import COORDINATE
+from tidegate.servers.maven import find_jars
+from tidegate.sources.kafka.jaas import LoginModule, parse_jaas
+from tidegate.sources.kafka.properties import known
+from tidegate.sources.kafka.without_effect import INSTEAD, why_without_effect
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+PIECES = [
+    *(
+        '"',
+        "'",
+        "\\",
+        "\n",
+        "\r",
+        "\t",
+        " ",
+        "=",
+        ";",
+        "#",
+        "!",
+        ",",
+        "{",
+        "@",
+        "-",
+        "_",
+        "$",
+        ".",
+        "/",
+        "*",
+        "//",
+        "/*",
+    ),
+    *("*/", "\\n", "\\101", "\\8", "\\'", '\\"', "é", "\u4e2d", "\x80", "a", "b1", "1", "12.5", "-3"),
+    *("username", "password", 'username="me"', "password='p w'", "required", "optional", PLAIN),
+]
+FRAMES = [
+    *("{}", "M required {};", 'a.M required x="{}";', "a.M required x='{}' y=z;", "M Required k={} ;"),
+    'M required{}u="v";',
+]
+
+
+def random_texts(count):
+    chosen = random.Random(1)
+    for _ in range(count):
+        yield chosen.choice(FRAMES).replace("{}", "".join(chosen.choices(PIECES, k=chosen.randint(1, 9))))
+
+
+def encoded(text):
+    return base64.b64encode(text.encode()).decode()
+
+
+def read_here(text):
+    try:
+        module = parse_jaas(text)
+    except ValueError:
+        return "refused"
+    parts = [module.name, *(part for option in sorted(module.options.items()) for part in option)]
+    return " ".join(f".{encoded(part)}" for part in parts)
+
+
+@pytest.fixture(scope="module")
+def texts():
+    return list(random_texts(3000))
+
+
+@pytest.fixture(scope="module")
+def of_java(texts, tmp_path_factory):
+    """What Kafka's Java client says: the names of its properties, and what it reads in each text."""
+    file = tmp_path_factory.mktemp("jaas") / "texts"
+    file.write_text("\n".join(map(encoded, texts)))
+    jars = find_jars(COORDINATE, override="KAFKA_LIBS")
+    command = [find_java(), "-classpath", f"{jars}/*", Path(__file__).with_name("OfJava.java"), file]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def test_a_login_module_is_read_as_java_reads_it(texts, of_java):
+    read = list(zip(texts, of_java[1:], strict=True))
+    assert [(text, theirs, read_here(text)) for text, theirs in read if theirs != read_here(text)] == []
+    assert sum(theirs != "refused" for _, theirs in read) > 500
+
+
+def test_every_property_of_java_is_understood_or_has_no_effect_or_is_refused_with_what_stands_for_it(of_java):
+    understood = {*known(), *INSTEAD}
+    groups = tuple(name for name in INSTEAD if name.endswith("."))
+    names = of_java[0].split()
+    assert len(names) > 130
+    assert [
+        n for n in names if n not in understood and not n.startswith(groups) and why_without_effect(n) is None
+    ] == []
+    assert [n for n in understood if why_without_effect(n) is not None] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "it names no login module"),
+        ("hunter2", "expected the class of a login module, and after it 'required'"),
+        (f'{PLAIN} required username="me"', "the semicolon at its end is missing"),
+        (
+            f'{PLAIN} required username="me", password="hunter2";',
+            "expected name=value, and a semicolon at the end, after",
+        ),
+        (f"{PLAIN} required password=7;", "the value of 'password' is missing; a number needs quotation marks"),
+        (f"{PLAIN} required; {PLAIN} required;", "it names more than one login module"),
+    ],
+)
+def test_what_is_wrong_in_a_login_module_is_told_without_its_values(text, sentence):
+    with pytest.raises(ValueError, match=sentence) as raised:
+        parse_jaas(text)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_a_login_module_shows_no_option():
+    assert "hunter2" not in repr(LoginModule(PLAIN, {"password": "hunter2"}))
