@@ -53,11 +53,12 @@ def find_outcome(
     splits = _described(standing, states, cuts, _late_rows(standing, cuts, index))
     holding = _holding(standing, states, positions)
     reached = _reached(standing, splits, index) if in_group or limits.wants_watermark else {}
-    now_ms = (
-        standing.generated_ms
-        if limits.generated
-        else _watermark(standing, splits, holding, reached, cut_ms, limits.out_of_orderness_ms)
-    )
+    if limits.generated:
+        now_ms = standing.generated_ms
+    elif limits.by_completeness:
+        now_ms = _complete_and_read(standing, splits, cut_ms)
+    else:
+        now_ms = _watermark(standing, splits, holding, reached, cut_ms, limits.out_of_orderness_ms)
     watermark_ms = advanced(before.watermark_ms, now_ms)
     cut_bound_ms = None if cut_ms is None else advanced(before.bound_ms, cut_ms)
     reads_records = any(s in ranges for s in standing.spans)
@@ -175,6 +176,16 @@ def _watermark(
     if holders_ms and not aligned:
         return before_ms
     return combine([watermarks[s] for s in aligned], [watermarks[s] for s in watermarks.keys() - holders_ms])
+
+
+def _complete_and_read(standing: Standing, splits: Mapping[SplitId, SplitPlan], cut_ms: int | None) -> int | None:
+    """Return up to what event time the source is complete, and read by the batch."""
+    if standing.complete_ms is None:
+        return None
+    unread = [said.next_ms for s, said in splits.items() if said.next_ms is not None and s not in standing.admitted]
+    if unread and cut_ms is not None:
+        unread.append(cut_ms)  # rule 5
+    return min(standing.complete_ms, min(unread, default=standing.complete_ms + 1) - 1)
 
 
 def _next_low(

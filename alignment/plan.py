@@ -48,6 +48,7 @@ class Limits:
     max_drift_ms: how far past the lowest head any split may be read; None: no bound.
     out_of_orderness_ms: None: no watermark is planned.
     generated: the watermark is that of generators.
+    by_completeness: the watermark is how far the source is complete, and read.
     budget: what a batch may cost.
     stops: configured ends, exclusive; a split without an entry, or with None, has none.
     bounded: extents do not grow in this run (Trigger.AvailableNow): a split that is read to its
@@ -63,6 +64,7 @@ class Limits:
     max_drift_ms: int | None = None
     out_of_orderness_ms: int | None = 0
     generated: bool = False
+    by_completeness: bool = False
     budget: Budget = UNLIMITED
     stops: Mapping[SplitId, int | None] = field(default_factory=dict)
     bounded: bool = False
@@ -73,8 +75,8 @@ class Limits:
 
     @property
     def wants_watermark(self) -> bool:
-        """Whether the source has a watermark, planned or generated."""
-        return self.generated or self.out_of_orderness_ms is not None
+        """Whether the source has a watermark of any kind."""
+        return self.generated or self.by_completeness or self.out_of_orderness_ms is not None
 
 
 @dataclass(frozen=True, slots=True)

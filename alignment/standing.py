@@ -36,6 +36,7 @@ class Standing:
     low_ms: the lowest event time that holds the bound; None: nothing does, or the batch is not aligned.
     held_by: the split whose head it is.
     generated_ms: the source's watermark by its generators, of what was read before; None: they have none.
+    complete_ms: no record at or before it is still to be discovered; None: nothing is known to be complete.
     """
 
     before: Progress
@@ -51,6 +52,7 @@ class Standing:
     low_ms: int | None = None
     held_by: SplitId | None = None
     generated_ms: int | None = None
+    complete_ms: int | None = None
 
     @property
     def admitted(self) -> frozenset[SplitId]:

@@ -15,12 +15,14 @@ from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Extent, Positions, SplitId, SplitRange
 
 __all__ = [
+    "Completeness",
     "Divergence",
     "Json",
     "SplitEnumerator",
     "SupportsAvailability",
     "SupportsClock",
     "SupportsCommit",
+    "SupportsCompleteness",
     "SupportsCost",
     "SupportsDetails",
     "SupportsMetrics",
@@ -188,6 +190,30 @@ class SupportsCost(Protocol):
         Called many times per plan, and when a batch is divided into tasks: no I/O.  It depends on the ranges alone,
         even in a run that has not discovered their splits yet: otherwise the same batch would be divided differently.
         Rows may be too many, never too few.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    """Up to what event time a source has all records that it will ever have.
+
+    until_ms: no record at or before it is still to be discovered; None: nothing is known to be complete.
+    next_ms: the event time from which on records are known that may not be all; None: there are none.
+    """
+
+    until_ms: int | None
+    next_ms: int | None
+
+
+@runtime_checkable
+class SupportsCompleteness(Protocol):
+    """Is told when its records are complete, such as by marker objects."""
+
+    def completeness(self) -> Completeness:
+        """Return what is complete now.
+
+        Called once per plan, after ``extents``, where the source's watermark goes by it: no I/O.  A restart must go on
+        from what the snapshot of the last offset says.
         """
 
 

@@ -195,6 +195,7 @@ def coordinator_of(
             min_tasks=source.min_partitions,
             max_positions_per_task=source.max_positions_per_task,
             max_trigger_delay_s=source.max_trigger_delay.total_seconds(),
+            by_completeness=source.has_completeness,
             options_digest=f"{crc32(repr(source).encode()):08x}",  # of the fields that repr() shows, so without secrets
         ),
         driver.cores,

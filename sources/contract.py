@@ -25,7 +25,7 @@ from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.policy import BadEventTime, EventTimePolicy, FutureEventTime
 from tidegate.sources.options import Duration, option_names, parse_duration, sentence
 
-__all__ = ["Source"]
+__all__ = ["Source", "check_only_origin"]
 
 # The fields of the watermark strategy, as Spark options.
 _WATERMARK_OPTIONS = {
@@ -262,6 +262,11 @@ class Source(BaseModel, ABC):
         """Whether the source has a watermark of its own."""
         return self.watermarks.has_watermarks
 
+    @property
+    def has_completeness(self) -> bool:
+        """Whether the watermark is how far the enumerator says that the source is complete (SupportsCompleteness)."""
+        return False
+
     def telling_watermarks(self, *, previous: bool) -> Self:
         """Return the source as windows read it: with a column and rows that tell its watermark.
 
@@ -298,6 +303,14 @@ class Source(BaseModel, ABC):
         from tidegate.sources.single_source import register_source
 
         return spark.read.format(register_source(spark, self)).load()
+
+
+def check_only_origin(watermarks: WatermarkStrategy) -> None:
+    """Raise ValueError if a strategy tells a watermark, beside the option watermarkFrom of a source."""
+    if watermarks.generator is not None:
+        raise ValueError("watermarkFrom is set, and watermarks has a generator; set one of them")
+    if watermarks.out_of_orderness:
+        raise ValueError("watermarkFrom and maxOutOfOrderness exclude each other; set one of them")
 
 
 def _columns(schema: StructType) -> list[str]:

@@ -9,7 +9,16 @@ from typing import Any, overload
 
 from tidegate.alignment.splits import SplitId
 
-__all__ = ["GeneratedProgress", "MostBehind", "SourceProgress", "SplitDetail", "epoch_ms", "parse_utc", "utc_time"]
+__all__ = [
+    "CompletenessProgress",
+    "GeneratedProgress",
+    "MostBehind",
+    "SourceProgress",
+    "SplitDetail",
+    "epoch_ms",
+    "parse_utc",
+    "utc_time",
+]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MS = timedelta(milliseconds=1)
@@ -59,6 +68,19 @@ class GeneratedProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class CompletenessProgress:
+    """What markers of folders say.
+
+    until: the folders up to here are complete; None: none is known to be.
+    held_from: the beginning of the folder that holds the watermark, because it has objects and no marker; None: none
+        does.
+    """
+
+    until: datetime | None
+    held_from: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class SourceProgress:
     """The decisions of a source's last plan.  Times are UTC; those out of Python's range become its limits.
 
@@ -92,6 +114,7 @@ class SourceProgress:
     diverged_splits: that no longer hold the records that were read of them, in this run, the first ten.
     by_split: of every split; empty beyond 100 splits.
     generated: None: the source has no watermark generators.
+    completeness: None: no markers tell the watermark.
     """
 
     reads: str
@@ -122,6 +145,7 @@ class SourceProgress:
     diverged_splits: tuple[SplitId, ...]
     by_split: Mapping[SplitId, SplitDetail]
     generated: GeneratedProgress | None = None
+    completeness: CompletenessProgress | None = None
 
     @property
     def approximate_queue_size(self) -> int | None:
@@ -164,6 +188,7 @@ class SourceProgress:
                 for split, (state, next_ms, rows) in data.get("bySplit", {}).items()
             },
             generated=_generated(data.get("generated")),
+            completeness=_completeness(data.get("completeness")),
         )
 
 
@@ -172,6 +197,10 @@ def _generated(report: Mapping[str, Any] | None) -> GeneratedProgress | None:
         return None
     by_split = {split: (_time(watermark_ms), status) for split, (watermark_ms, status) in report["bySplit"].items()}
     return GeneratedProgress(report["heldBy"], report["readHere"], by_split)
+
+
+def _completeness(report: Mapping[str, Any] | None) -> CompletenessProgress | None:
+    return None if report is None else CompletenessProgress(_time(report["until"]), _time(report["next"]))
 
 
 @overload

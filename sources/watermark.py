@@ -55,8 +55,8 @@ def follow_source_watermark(rows: DataFrame, ahead_ms: int) -> DataFrame:
     Other than there, any steps may follow, and no operator of Spark finds a column by which it drops late rows.
     """
     ahead = f.col(SOURCE_WATERMARK) + f.expr(f"interval {ahead_ms} milliseconds")
-    # Spark has no name for a later time.
-    watermark = f.least(ahead, f.timestamp_millis(f.lit(END_OF_TIME_MS)))
+    # Spark has no name for a later time.  Its least() leaves out a null, which is a watermark that is not there yet.
+    watermark = f.when(ahead.isNotNull(), f.least(ahead, f.timestamp_millis(f.lit(END_OF_TIME_MS))))
     stream = rows.withColumn(_IS_DATA, _is_data(rows)).withColumn(_WATERMARK, watermark)
     marked = _without_watermark_rows(stream.withWatermark(_WATERMARK, "0 seconds"), _WATERMARK)
     return _guarded(marked, _WATERMARK).drop(_WATERMARK)

@@ -20,7 +20,15 @@ from tidegate.alignment.splits import SplitRange
 from tidegate.alignment.standing import find_standing
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
-from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsClock, SupportsCommit, SupportsDetails
+from tidegate.enumerators.contract import (
+    Completeness,
+    Json,
+    SplitEnumerator,
+    SupportsClock,
+    SupportsCommit,
+    SupportsCompleteness,
+    SupportsDetails,
+)
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.assigner import assign
 from tidegate.enumerators.planning.costs import cost_of_rows, cost_within
@@ -46,6 +54,7 @@ class CoordinatorSettings:
     """The settings that a source gives its coordinator; see the options of the same names.
 
     hold_beyond_ms: further ahead of the wall clock nothing is read.
+    by_completeness: the watermark is how far the enumerator says that the source is complete, and read.
     options_digest: changes with any option: records that were left out may count now.
     """
 
@@ -58,6 +67,7 @@ class CoordinatorSettings:
     min_tasks: int | None = None
     max_positions_per_task: int | None = None
     max_trigger_delay_s: float = 900.0
+    by_completeness: bool = False
     options_digest: str = ""
 
 
@@ -216,7 +226,7 @@ class SourceCoordinator:
         index.forget(found.diverged)
         limits = self._limits(enumerator, splits, budget)
         planned, is_nothing, held_by = self._decide(before, found, opened, limits, first=first)
-        said = None if opened.generated is None else opened.generated.report()
+        said = self._said_of_watermark(opened)
         self._published.publish(planned, found, enumerator, index, self._membership.name_of(planned), said)
         put_off = not first and self._is_put_off(planned, found, min_rows)
         # A repeated offset ends a bounded run, which must not end while others hold it.
@@ -247,6 +257,8 @@ class SourceCoordinator:
         standing = find_standing(found.progress, found.extents, found.idle, index, limits, added=found.added)
         if generated is not None:
             standing = replace(standing, generated_ms=generated.combine(standing.states))
+        if limits.by_completeness:
+            standing = replace(standing, complete_ms=self._completeness(opened.enumerator).until_ms)
         while True:
             planned = plan(standing, self._membership.bound(standing), index, limits)
             # The first offset always differs, or the starts would not be fixed.
@@ -255,6 +267,20 @@ class SourceCoordinator:
             held_by = self._membership.holder(planned) if is_nothing and self._is_bounded else None
             if held_by is None or not self._membership.wait(held_by):
                 return _Decision(planned, is_nothing, held_by)
+
+    def _completeness(self, enumerator: SplitEnumerator) -> Completeness:
+        if not isinstance(enumerator, SupportsCompleteness):
+            raise ContractError(f"the enumerator of {self._source!r} has no completeness()")
+        return enumerator.completeness()
+
+    def _said_of_watermark(self, opened: _Opened) -> Json:
+        """Return for people what tells a watermark that is not planned."""
+        if opened.generated is not None:
+            return {"generated": opened.generated.report()}
+        if self._settings.by_completeness:
+            complete = self._completeness(opened.enumerator)
+            return {"completeness": {"until": complete.until_ms, "next": complete.next_ms}}
+        return {}
 
     def _is_put_off(self, planned: Plan, found: FoundSplits, min_rows: int) -> bool:
         """Tell whether a batch waits for more rows."""
@@ -273,6 +299,7 @@ class SourceCoordinator:
             max_drift_ms=settings.watermarks.max_drift_ms,
             out_of_orderness_ms=settings.watermarks.out_of_orderness_ms,
             generated=settings.watermarks.generator is not None,
+            by_completeness=settings.by_completeness,
             budget=budget,
             stops=splits.stops,
             bounded=self._is_bounded,

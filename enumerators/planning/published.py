@@ -33,12 +33,12 @@ class Published:
         enumerator: SplitEnumerator,
         index: TimeIndex,
         held_by: str | None,
-        generated: Json | None,
+        said: Json,
     ) -> None:
         """Report a plan.  Called once for each.
 
         held_by: the split or the member that sets the bound, for people.
-        generated: what watermark generators say; None: there are none.
+        said: further entries, about a watermark that is not planned.
         """
         available = {s: extent for s, extent in found.extents.items() if extent.available}
         seconds_left = self._retention.seconds_left(self._clocks.monotonic(), planned.progress.positions, available)
@@ -53,9 +53,7 @@ class Published:
             overshoot_ms=_overshoot_ms(enumerator, planned),
         )
         self._lookups, self._peeks = index.lookups, index.peeks
-        self.progress = {**progress, "heldBy": held_by}
-        if generated is not None:
-            self.progress["generated"] = generated
+        self.progress = {**progress, "heldBy": held_by, **said}
 
 
 def _overshoot_ms(enumerator: SplitEnumerator, planned: Plan) -> int | None:

@@ -25,6 +25,8 @@
      "generated": {"heldBy": "orders-1",        the split that holds the watermark of generators, where there are any
                    "readHere": 0,               how many positions the planner itself has shown them in this run
                    "bySplit": {"orders-0": [ms, "active"]}},   watermark and status, up to 100 splits
+     "completeness": {"until": ms,              up to where folders are complete by their markers, where there are any;
+                      "next": ms},              the folder that holds the watermark; null: none does
      "planner": "9f1c...",                      names the planner process
      "reads": "orders at kafka:9092",           what is read, for people
      "bySplit": {"orders-0": ["reading", ms, 5]}}   state, next event time, rows left; up to 100 splits

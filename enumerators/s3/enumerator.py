@@ -11,9 +11,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from tidegate.alignment.splits import Positions, SplitId
-from tidegate.enumerators.contract import Json
+from tidegate.enumerators.contract import Completeness, Json
 from tidegate.enumerators.s3.cleaning.background import SourceCleaning
 from tidegate.enumerators.s3.discovery.background import BackgroundRounds
+from tidegate.enumerators.s3.discovery.complete_folders import CompleteFolders
 from tidegate.enumerators.s3.discovery.left_out import LEFT_OUT
 from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
 from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
@@ -62,6 +63,7 @@ class S3Enumerator(ManifestIndex):
         self._rereads: RereadRequests | None = None
         self._restored = False
         self._committed: Positions = {}
+        self._folders: CompleteFolders | None = None
         self._rounds = BackgroundRounds(lambda: discovery.round(existing=self._takes_existing))
 
     @property
@@ -124,6 +126,13 @@ class S3Enumerator(ManifestIndex):
         """Return the figures of discovery and cleaning in this run."""
         return {**self._discovery.metrics(), **({} if self._cleaning is None else self._cleaning.metrics())}
 
+    def completeness(self) -> Completeness:
+        """Return up to what event time the folders are complete by their markers."""
+        folders = self._folders
+        if folders is None:
+            return Completeness(None, None)
+        return Completeness(folders.complete_ms, folders.holding_ms)
+
     def close(self) -> None:
         """End the running round, and release the ledger."""
         self._discovery.stop()
@@ -148,6 +157,8 @@ class S3Enumerator(ManifestIndex):
             age_ms = self._discovery.seen.max_age_ms
             self._discovery.seen = SeenObjects.restored(stored.seen, self._folder.ledger.read, age_ms)
         self._discovery.left_out.restore(self._folder.noted(LEFT_OUT))
+        if self._discovery.folders is not None:
+            self._discovery.folders.restore(stored.folders)
         if self._clean is None:
             self._rereads = RereadRequests(self._folder.ledger, stored.rereads)
         elif stored.rereads:
@@ -159,7 +170,7 @@ class S3Enumerator(ManifestIndex):
         self._folder.remember({*self._committed, *self._named()})
         # Not before all is restored, because another attempt needs it.  If another implementation finds objects now,
         # the values that it does not note must not come back.
-        kept = replace(stored, clean=None, rereads={}, between={})
+        kept = replace(stored, clean=None, rereads={}, between={}, folders=None)
         self._standing = replace(self._standing, snapshot=kept)
         self._restored = True
 
@@ -173,7 +184,10 @@ class S3Enumerator(ManifestIndex):
             self._adopt(self._standing.after_round(chunks, self._discovery.seen))
             self._folder.note(LEFT_OUT, self._discovery.left_out.to_bytes())
         between = self._discovery.settle(self._standing.greatest_number(self.live))
-        self._standing = replace(self._standing, snapshot=replace(self._standing.snapshot, between=between))
+        folders = None if self._discovery.folders is None else self._discovery.folders.known
+        noted = None if folders is None else folders.to_json()
+        snapshot = replace(self._standing.snapshot, between=between, folders=noted)
+        self._standing, self._folders = replace(self._standing, snapshot=snapshot), folders
 
     def _adopt(self, step: Step) -> None:
         """Write the files of a step, and go on from its standing."""

@@ -30,7 +30,7 @@ from tidegate.readers.kafka.client import LATEST
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.schema import arrow_schema
-from tidegate.sources.contract import Source
+from tidegate.sources.contract import Source, check_only_origin
 from tidegate.sources.kafka.positions import (
     Offsets,
     Partitions,
@@ -206,10 +206,7 @@ class KafkaSource(Source):
     def _check_watermark(self) -> None:
         if self.watermark_from is None:
             return
-        if self.watermarks.generator is not None:
-            raise ValueError("watermarkFrom is set, and watermarks has a generator; set one of them")
-        if self.watermarks.out_of_orderness:
-            raise ValueError("watermarkFrom and maxOutOfOrderness exclude each other; set one of them")
+        check_only_origin(self.watermarks)
         if self.watermark_from.startswith("header:") and not self.include_headers:
             raise ValueError(f"watermarkFrom is {self.watermark_from!r}, which needs includeHeaders")
 

@@ -6,12 +6,13 @@ from datetime import datetime, timedelta, timezone
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 from typing_extensions import Self
 
 from tidegate.alignment.strategy import milliseconds
 from tidegate.enumerators.s3.cleaning.cleaner import Archive
 from tidegate.enumerators.s3.discovery.listing_rules import ListingRules
+from tidegate.enumerators.s3.times.markers import parse_markers
 from tidegate.readers.s3.address import s3_address
 from tidegate.sources.options import Duration
 
@@ -55,6 +56,11 @@ def _lower(value: Any) -> Any:
     return value.lower() if isinstance(value, str) else value
 
 
+def _watermark_from(value: str) -> str:
+    parse_markers(value)
+    return value
+
+
 _BACKFILL_INTERVAL = timedelta(hours=1)  # of incremental listing, unless it is given
 _UNORDERED = ("--x-s3", "--xa-s3")  # how the names of directory buckets end, and of their access points
 
@@ -80,6 +86,8 @@ class S3DiscoveryOptions(BaseModel):
         and once per backfill_interval, if it is given.
     use_incremental_listing: list only keys after the known ones, because keys rise with time; list all once per
         backfill_interval, by default an hour.
+    watermark_from: ``marker:TEMPLATE``, such as ``marker:dt={yyyy-MM-dd}/hour={HH}/_SUCCESS``: the watermark goes by
+        objects that say that their folder is complete.  Streams only.
     clean_source: for objects that are read and committed as a whole: ``off`` leaves them, ``archive`` moves them to
         source_archive_dir, under their own keys, ``delete`` deletes them.
     """
@@ -96,6 +104,7 @@ class S3DiscoveryOptions(BaseModel):
     queue_url: QueueUrl | None = None
     use_incremental_listing: Annotated[bool, BeforeValidator(_sure)] = False
     backfill_interval: Annotated[Duration | None, Field(gt=timedelta(0))] = None
+    watermark_from: Annotated[str, AfterValidator(_watermark_from)] | None = None
     clean_source: Annotated[Literal["off", "archive", "delete"], BeforeValidator(_lower)] = "off"
     source_archive_dir: Path | None = None
 
@@ -172,6 +181,7 @@ class S3DiscoveryOptions(BaseModel):
             recursive=self.recursive_file_lookup,
             modified_after_ms=epoch_ms(self.modified_after),
             modified_before_ms=epoch_ms(self.modified_before),
+            markers=None if self.watermark_from is None else parse_markers(self.watermark_from),
         )
 
 

@@ -21,6 +21,7 @@ from tidegate.enumerators.s3.cleaning.cleaner import ObjectCleaner
 from tidegate.enumerators.s3.discovery.between_listings import BetweenListings
 from tidegate.enumerators.s3.discovery.incremental_listing import IncrementalListing
 from tidegate.enumerators.s3.discovery.listing import ObjectListing
+from tidegate.enumerators.s3.discovery.marked_folders import MarkedFolders
 from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
 from tidegate.enumerators.s3.enumerator import S3Enumerator
 from tidegate.enumerators.s3.notifications.objects import ObjectNotifications
@@ -36,7 +37,7 @@ from tidegate.readers.formats.registry import FACTORIES
 from tidegate.readers.objects.values import ObjectFormat, S3Object
 from tidegate.readers.s3.reader import S3SplitReader
 from tidegate.readers.s3.store import ObjectStore
-from tidegate.sources.contract import Source
+from tidegate.sources.contract import Source, check_only_origin
 from tidegate.sources.s3.connection import S3ConnectionOptions
 from tidegate.sources.s3.discovery import S3DiscoveryOptions, is_listed
 from tidegate.sources.s3.event_times import S3EventTimes
@@ -88,6 +89,8 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             )
         if isinstance(self.columns, tuple):
             self.format_factory.check_selection(self)
+        if self.watermark_from is not None:
+            check_only_origin(self.watermarks)
         return self
 
     @classmethod
@@ -116,6 +119,16 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
     def budget(self) -> Budget:
         """At most ``max_files_per_trigger`` objects and ``max_bytes_per_trigger`` bytes."""
         return Budget(bytes=self.max_bytes_per_trigger, files=self.max_files_per_trigger)
+
+    @property
+    def has_completeness(self) -> bool:
+        """Whether markers tell the watermark."""
+        return self.watermark_from is not None
+
+    @property
+    def has_watermarks(self) -> bool:
+        """Whether the source has a watermark of its own, such as that of ``watermark_from``."""
+        return self.has_completeness or super().has_watermarks
 
     @property
     def reads(self) -> str:
@@ -174,7 +187,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         self, pages: Callable[[], Generator[Sequence[S3Object]]], between: BetweenListings | None = None
     ) -> ObjectDiscovery:
         """Return the discovery of new objects, by the pages or ``between`` them, that cuts them into chunks."""
-        return ObjectDiscovery(
+        found = ObjectDiscovery(
             pages,
             self._format(self._store()),
             self._times.of_chunks,
@@ -183,6 +196,8 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             ignore_corrupt=self.ignore_corrupt_files,
             between=between,
         )
+        found.folders = self._folders()
+        return found
 
     def reader(self, state: Json | None) -> SplitReader:
         """Read chunks of objects straight into Arrow."""
@@ -261,6 +276,15 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
 
     def _listing(self) -> ObjectListing:
         return ObjectListing(self.connection, self.bucket, self.listing_rules)
+
+    def _folders(self) -> MarkedFolders | None:
+        rules = self.listing_rules
+        if rules.markers is None:
+            return None
+        connection, bucket = self.connection, self.bucket
+        return MarkedFolders(
+            rules.markers, lambda folder: ObjectListing(connection, bucket, replace(rules, prefix=folder)).pages()
+        )
 
     def _between_listings(self) -> BetweenListings | None:
         rules = self.listing_rules

@@ -158,7 +158,7 @@ class _Listing:
         for answer in self._answers(request):
             objects = [s3_object(entry["Key"], entry["Size"], entry) for entry in answer.get("Contents", ())]
             folders += [entry["Prefix"] for entry in answer.get("CommonPrefixes", ())]
-            yield [obj for obj in objects if self._is_in(stretch, obj.key) and self._rules.takes(obj)]
+            yield [obj for obj in objects if self._is_in(stretch, obj.key) and self._rules.finds(obj)]
             if stretch.folders is not None and objects and _folder(stretch, objects[-1].key) > stretch.folders[1]:
                 break
         if stretch.level is not None:

@@ -6,6 +6,7 @@ import functools
 import re
 from dataclasses import dataclass
 
+from tidegate.enumerators.s3.times.markers import FolderMarkers
 from tidegate.errors import OptionError
 from tidegate.readers.objects.values import S3Object
 
@@ -25,6 +26,7 @@ class ListingRules:
     recursive: whether all folders are entered (Spark: recursiveFileLookup), or only those named ``column=value``, which
         Spark always enters.
     modified_after_ms, modified_before_ms: limits of LastModified, both exclusive; None: no limit.
+    markers: objects that are no data, and say that a folder is complete; None: there are none.
 
     As in Spark, a name hides its object or folder if it begins with ``.``, or with ``_`` and holds no ``=``, or ends in
     ``._COPYING_``.  The folders of the prefix itself may have any name.  Keys that end in ``/``, and others that only
@@ -38,10 +40,15 @@ class ListingRules:
     recursive: bool = True
     modified_after_ms: int | None = None
     modified_before_ms: int | None = None
+    markers: FolderMarkers | None = None
 
     def __post_init__(self) -> None:
         if self.path_glob_filter is not None:
             _pattern(self.path_glob_filter)
+
+    def finds(self, obj: S3Object) -> bool:
+        """Tell whether discovery wants an object: it is data, or a marker."""
+        return self._is_marker(obj) or self.takes(obj)
 
     def takes(self, obj: S3Object) -> bool:
         """Tell whether an object is data."""
@@ -49,7 +56,12 @@ class ListingRules:
 
     def objection(self, obj: S3Object) -> str | None:
         """Return why an object is no data, as a clause after "because"; None: it is data."""
+        if self._is_marker(obj):
+            return "it is a marker, which says that its folder is complete"
         return self._objection_to_name(obj) or self._objection_to_time(obj.modified_ms)
+
+    def _is_marker(self, obj: S3Object) -> bool:
+        return self.markers is not None and self.markers.are(obj.key)
 
     def _objection_to_name(self, obj: S3Object) -> str | None:
         *folders, name = self._parts(obj.key)

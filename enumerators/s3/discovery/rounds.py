@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, Future
 from contextlib import closing
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -17,6 +18,7 @@ import pyarrow as pa
 from tidegate.enumerators.daemon_threads import DaemonThreads
 from tidegate.enumerators.s3.discovery.between_listings import BetweenListings
 from tidegate.enumerators.s3.discovery.left_out import LeftOut
+from tidegate.enumerators.s3.discovery.marked_folders import FolderRound, MarkedFolders
 from tidegate.enumerators.s3.manifests.chunk_sorter import ChunkSorter
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
@@ -42,6 +44,7 @@ class ObjectDiscovery:
     ignore_corrupt: leave out objects that cannot be cut; otherwise they end the round.
     left_out: an attribute: the objects that were left out, with the reasons.
     between: finds objects in the rounds between listings; None: every round lists.
+    folders: an attribute: the folders that markers call complete; None: there are no markers.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class ObjectDiscovery:
         self._pages, self._format, self._times, self.seen = pages, object_format, times, seen
         self._allow_overwrites, self._ignore_corrupt, self._clock = allow_overwrites, ignore_corrupt, clock
         self._between = between
+        self.folders: MarkedFolders | None = None
         self._stopped = threading.Event()
         self.left_out = LeftOut()
 
@@ -104,11 +108,12 @@ class ObjectDiscovery:
         seen = self.seen.copy()
         sorter = ChunkSorter()
         lists = self._between is None or self._between.begin_round(begun_ms)
+        folders = None if self.folders is None else self.folders.begin_round(begun_ms, lists=lists)
         with DaemonThreads(_THREADS, "tidegate-survey") as pool:
             # One after the other: an object in both is then known.
-            for find in self._finders(lists=lists, existing=existing):
+            for find in self._finders(folders, lists=lists, existing=existing):
                 with closing(find()) as pages:
-                    fresh = self._fresh(pages, seen, begun_ms)
+                    fresh = self._fresh(pages, seen, begun_ms, folders)
                     surveyed = self._surveyed(pool, fresh, begun_ms) if existing else ((obj, []) for obj in fresh)
                     with closing(surveyed):
                         while some := list(islice(surveyed, _OBJECTS_PER_BATCH)):
@@ -116,24 +121,36 @@ class ObjectDiscovery:
                             sorter.add(_columns([chunk for _, chunks in some for chunk in chunks]))
         seen.end_round(begun_ms if self._between is None else self._between.end_round(begun_ms))
         self.seen = seen
+        if self.folders is not None and folders is not None:
+            self.folders.end_round(folders)
         return sorter
 
-    def _finders(self, *, lists: bool, existing: bool) -> Iterator[Callable[[], Generator[Sequence[S3Object]]]]:
+    def _finders(
+        self, folders: FolderRound | None, *, lists: bool, existing: bool
+    ) -> Iterator[Callable[[], Generator[Sequence[S3Object]]]]:
         if lists:
             yield self._pages
         # The next round finds objects that came after the listing.
         if self._between is not None and existing and (not lists or self._between.asked_in_all_rounds):
             yield self._between.pages
+        if folders is not None and self.folders is not None:
+            for folder in folders.unsettled():
+                yield partial(self.folders.pages, folder)
 
-    def _fresh(self, pages: Iterable[Sequence[S3Object]], seen: SeenObjects, now_ms: int) -> Iterator[S3Object]:
+    def _fresh(
+        self, pages: Iterable[Sequence[S3Object]], seen: SeenObjects, now_ms: int, folders: FolderRound | None
+    ) -> Iterator[S3Object]:
         """Yield the objects that are new."""
         left_out: list[S3Object] = []
-        for page in pages:
+        for listed in pages:
             if self._stopped.is_set():
                 raise CancelledError
+            page = listed if folders is None else folders.without_markers(listed)
             new, overwritten = seen.sift(page)
             if self._between is not None:
                 self._between.saw(page, new)
+            if folders is not None:
+                folders.add(new)
             yield from new
             if self._allow_overwrites:
                 yield from overwritten

@@ -87,7 +87,7 @@ class ObjectNotifications(BetweenListings):
                 objects = list(pool.map(self._find, some))
             finally:
                 pool.shutdown(cancel_futures=True)
-            yield [obj for obj in objects if obj is not None and self._rules.takes(obj)]
+            yield [obj for obj in objects if obj is not None and self._rules.finds(obj)]
 
     def metrics(self) -> dict[str, int]:
         """Return the number of messages that wait, and the number of malformed ones in this run."""

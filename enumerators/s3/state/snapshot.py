@@ -20,7 +20,7 @@ from tidegate.enumerators.snapshots import checked
 
 __all__ = ["S3Snapshot", "SeenSnapshot"]
 
-_CLEAN, _REREADS = "clean", "rereads"
+_CLEAN, _REREADS, _FOLDERS = "clean", "rereads", "folders"
 
 
 class _Seen(TypedDict):
@@ -29,12 +29,19 @@ class _Seen(TypedDict):
     newest: int | None
 
 
+class _Folders(TypedDict):
+    template: str
+    complete: int | None
+    stretches: list[tuple[int, int, int]]
+
+
 class _Shape(TypedDict):
     owner: str
     number: int
     seen: _Seen | None
     clean: NotRequired[dict[str, list[int]]]
     rereads: NotRequired[dict[str, int]]
+    folders: NotRequired[_Folders]
     listed_ms: NotRequired[int | None]
     after: NotRequired[str | None]
 
@@ -75,6 +82,7 @@ class S3Snapshot:
     clean: for ``SourceCleaning``; None: the query does not clean.  A query that cleans takes no request to read again.
     rereads: for ``RereadRequests``.
     between: for ``BetweenListings.restore``: its keys tell which implementation noted it.
+    folders: of CompleteFolders; None: there are no markers.
     unknown: keys that another version of tidegate added; they are kept.
     """
 
@@ -84,6 +92,7 @@ class S3Snapshot:
     clean: Mapping[SplitId, list[int]] | None = None
     rereads: Mapping[str, int] = field(default_factory=dict)
     between: Mapping[str, Any] = field(default_factory=dict)
+    folders: Mapping[str, Any] | None = None
     unknown: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -97,6 +106,7 @@ class S3Snapshot:
             shape.get(_CLEAN),
             shape.get(_REREADS, {}),
             {name: shape[name] for name in (LISTED, AFTER) if name in shape},
+            shape.get(_FOLDERS),
             {name: value for name, value in shape.items() if name not in _Shape.__annotations__},
         )
 
@@ -110,6 +120,7 @@ class S3Snapshot:
             **self.between,
             **({} if self.clean is None else {_CLEAN: self.clean}),
             **({_REREADS: self.rereads} if self.rereads else {}),
+            **({} if self.folders is None else {_FOLDERS: self.folders}),
         }
 
     @property

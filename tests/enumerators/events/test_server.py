@@ -110,6 +110,27 @@ def test_after_a_failure_no_task_waits_for_the_coordinator_for_a_while(server, m
     assert caplog.text.count("takes no source events") == 1
 
 
+def test_an_address_that_does_not_answer_costs_a_warning_and_one_wait(monkeypatch, caplog):
+    monkeypatch.setattr(sending, "_failed_at_s", {})
+    monkeypatch.setattr(sending, "_TIMEOUT_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as behind_a_firewall:
+        address = behind_a_firewall.getsockname()
+        # Its queue is full, so it answers nobody else, as a firewall that drops packets.
+        with socket.create_connection(address, 10):
+            channel = EventChannel(*address, b"token")
+            assert not send(channel, EVENTS)
+            assert not send(channel, EVENTS)
+    assert caplog.text.count("takes no source events: timed out; it reads the rows itself") == 1
+
+
+def test_a_coordinator_that_is_silent_costs_a_warning(monkeypatch, caplog):
+    monkeypatch.setattr(sending, "_failed_at_s", {})
+    monkeypatch.setattr(sending, "_TIMEOUT_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert not send(EventChannel(*silent.getsockname(), b"token"), EVENTS)
+    assert "takes no source events: timed out" in caplog.text
+
+
 def test_a_token_is_not_shown(server):
     assert "token" not in repr(server.channel)
     assert server.channel.token.hex() not in repr(server.channel)

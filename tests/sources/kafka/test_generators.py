@@ -6,6 +6,7 @@ import pytest
 from kafka import KafkaProducer
 
 import tidegate
+from tests.sources.kafka import generators_kills
 from tests.support.streams import (
     NOON,
     available_now,
@@ -170,3 +171,11 @@ def test_a_wrong_option_is_one_sentence(fields, sentence):
 def test_windows_go_by_generated_watermarks_too(fields):
     source = tidegate.KafkaSource(bootstrap_servers="localhost:9092", subscribe=["orders"], **fields)
     assert source.telling_watermarks(previous=False).include_source_watermark
+
+
+def test_a_driver_that_is_killed_twice_closes_each_window_on_its_marks_once(spark, kafka, tmp_path):
+    assert generators_kills.survive(kafka, spark, tmp_path, kills=2, seed=1) == 2
+
+
+def test_a_lost_executor_and_speculative_tasks_change_no_window(spark, kafka, tmp_path):
+    assert generators_kills.survive_without_executors(kafka, spark, tmp_path, kills=1, seed=1) == 1

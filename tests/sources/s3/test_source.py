@@ -4,12 +4,14 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
+from pyspark.sql.functions import lit
 
 import tidegate
-from tests.support.streams import HOUR, MINUTE, NOON, available_now, milliseconds, parsed
+from tests.support.streams import HOUR, MINUTE, NOON, available_now, finish, milliseconds, parsed, running, start
 from tests.support.waiting import await_that
 from tidegate import OptionError, S3Source, Source, WatermarkStrategy
 from tidegate.watermarks import BoundedOutOfOrdernessWatermarks
+from tidegate.windows import TumblingEventTimeWindows
 
 DRIFT = timedelta(hours=1)
 
@@ -244,3 +246,57 @@ def test_a_generator_sees_the_rows_of_all_objects(spark, bucket, source, tmp_pat
     assert ids(run) == list(range(40))
     greatest = NOON + 3 * HOUR + (HOUR - HOUR // 10 if event_time == "column:at" else 0)
     assert parsed(run.query.lastProgress.sources[0].endOffset)["watermark"] == greatest - MINUTE - 1
+
+
+def test_windows_close_on_the_markers_of_folders_and_not_before(spark, bucket, source, tmp_path):
+    folders = [f"dt=2023-11-15/hour={12 + hour}" for hour in range(3)]
+    objects = hourly(range(3))
+    for hour in (0, 1):
+        bucket.put_rows(f"{folders[hour]}/part.parquet", objects[hour])
+    orders = source(
+        event_time="column:at",
+        watermark_from="marker:dt={yyyy-MM-dd}/hour={HH}/_SUCCESS",
+        discovery_interval=timedelta(milliseconds=200),
+    ).read_stream(spark)
+    windows = tidegate.windowed(orders.withColumn("shop", lit("a")), key="shop", event_time="at")
+    counts = windows.window(TumblingEventTimeWindows.of(timedelta(hours=1))).aggregate(rows="count(*)")
+    closed = []
+
+    def keep(batch, _):
+        closed.extend((milliseconds(row["window_start"]), row["rows"]) for row in batch.collect())
+
+    with running(start(counts, tmp_path / "checkpoint", keep)) as query:
+
+        def rows_read():
+            return sum(p.numInputRows for p in query.recentProgress)
+
+        await_that(lambda: rows_read() == 20, seconds=60)
+        bucket.put(f"{folders[1]}/_SUCCESS", b"")
+        bucket.put_rows(f"{folders[2]}/part.parquet", objects[2])
+        await_that(lambda: rows_read() == 30, seconds=60)
+        assert closed == []  # the first folder has no marker, and holds the second
+        assert milliseconds(tidegate.progress(query)[0].completeness.held_from) == NOON
+        bucket.put(f"{folders[0]}/_SUCCESS", b"")
+        await_that(lambda: len(closed) == 2, seconds=60)
+        complete = tidegate.progress(query)[0].completeness
+        assert milliseconds(complete.until) == NOON + 2 * HOUR - 1
+        assert milliseconds(complete.held_from) == NOON + 2 * HOUR
+    assert sorted(closed) == [(NOON, 10), (NOON + HOUR, 10)]
+    bucket.put(f"{folders[2]}/_SUCCESS", b"")
+    finish(start(counts, tmp_path / "checkpoint", keep, availableNow=True))
+    assert closed[2:] == [(NOON + 2 * HOUR, 10)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"watermark_from": "marker:_SUCCESS"}, "has no folder with a time and a marker's name after it"),
+        (
+            {"watermark_from": "marker:{yyyy}/_SUCCESS", "watermarks": aligned(disorder=timedelta(seconds=1))},
+            "watermarkFrom and maxOutOfOrderness exclude each other",
+        ),
+    ],
+)
+def test_a_wrong_marker_is_one_sentence(source, fields, sentence):
+    with pytest.raises(OptionError, match=sentence):
+        source(**fields)

@@ -1,0 +1,93 @@
+"""Finds markers of folders in a discovery round, and makes sure that nothing in such a folder was missed.
+
+A listing takes time.  It may pass the place of an object before that is written, and come to the marker after it.  So
+the folder of a marker is listed once more after the marker was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tidegate.enumerators.s3.discovery.complete_folders import CompleteFolders
+from tidegate.enumerators.s3.times.markers import FolderMarkers
+from tidegate.readers.objects.values import S3Object, TimeRange
+
+__all__ = ["FolderRound", "MarkedFolders"]
+
+_SETTLED_MS = 900_000  # S3 refuses requests whose clock is further from its own (RequestTimeTooSkewed)
+
+
+class MarkedFolders:
+    """The folders of a query that are complete, from round to round.
+
+    markers: which objects are markers.
+    pages: lists what lies below a folder, whose key ends in ``/``.
+
+    known: an attribute: up to where they are complete.
+    """
+
+    def __init__(self, markers: FolderMarkers, pages: Callable[[str], Generator[Sequence[S3Object]]]) -> None:
+        self._markers, self.pages = markers, pages
+        self.known = CompleteFolders(markers.template)
+
+    def restore(self, state: Mapping[str, Any] | None) -> None:
+        """Go on from the JSON of ``known`` in a stored offset; None: there is none."""
+        self.known = CompleteFolders.from_json(state, self._markers.template)
+
+    def begin_round(self, begun_ms: int, *, lists: bool) -> FolderRound:
+        """Begin a round, which changes nothing before ``end_round``.
+
+        begun_ms: by the clock of this machine.
+        lists: whether the round lists all objects.
+        """
+        return FolderRound(self._markers, self.known, begun_ms - _SETTLED_MS if lists else None)
+
+    def end_round(self, done: FolderRound) -> None:
+        """Learn what a round found.  Called only for one that ended well."""
+        self.known = done.known()
+
+
+class FolderRound:
+    """What one round finds.
+
+    known: before the round.
+    settled_ms: what was modified up to then is in the listing; None: the round lists only a part.
+    """
+
+    def __init__(self, markers: FolderMarkers, known: CompleteFolders, settled_ms: int | None) -> None:
+        self._markers, self._known, self._settled_ms = markers, known, settled_ms
+        self._marked: dict[str, tuple[TimeRange, bool]] = {}  # by the folder: its period, and whether it is settled
+        self._takes_markers = True
+
+    def without_markers(self, page: Sequence[S3Object]) -> list[S3Object]:
+        """Return the objects of a page that are data, and remember the markers."""
+        data = [obj for obj in page if not self._markers.are(obj.key)]
+        if self._takes_markers and len(data) < len(page):
+            for marker in set(page) - set(data):
+                period = self._markers.period_of(marker.key)
+                if period is not None and not self._known.is_known(period):
+                    is_settled = self._settled_ms is not None and marker.modified_ms <= self._settled_ms
+                    self._marked[marker.key[: marker.key.rindex("/") + 1]] = period, is_settled
+        return data
+
+    def add(self, objects: Iterable[S3Object]) -> None:
+        """Learn of new objects, whose folders are not complete before their markers."""
+        for obj in objects:
+            period = self._markers.period_of(obj.key)
+            if period is not None:
+                self._known = self._known.with_object(period)
+
+    def unsettled(self) -> Iterator[str]:
+        """Yield the folders with markers that have to be listed once more; markers found later wait for a round."""
+        self._takes_markers = False
+        for folder, (_, is_settled) in self._marked.items():
+            if not is_settled:
+                yield folder
+
+    def known(self) -> CompleteFolders:
+        """Return up to where folders are complete after the round."""
+        known = self._known
+        for period, _ in sorted(self._marked.values()):
+            known = known.with_marker(period)
+        return known

@@ -1,0 +1,60 @@
+"""Marker objects, such as ``_SUCCESS``, which say that a folder is complete."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tidegate.enumerators.s3.times.paths import PathTimes
+from tidegate.errors import did_you_mean
+from tidegate.readers.objects.values import TimeRange
+
+__all__ = ["FolderMarkers", "parse_markers"]
+
+_KIND = "marker"
+
+
+@dataclass(frozen=True, slots=True)
+class FolderMarkers:
+    """Names the markers of folders, and the period of event time that a folder holds, in UTC.
+
+    template: folders with a time as PathTimes takes it, and after the last ``/`` the name of their marker, such as
+        ``dt={yyyy-MM-dd}/hour={HH}/_SUCCESS``.
+
+    A marker speaks for the objects of its folder, those in deeper folders included.
+
+    Raises ValueError, one sentence, for a template without a folder that names a time, or without a name.
+    """
+
+    template: str
+    _name: str = field(init=False, repr=False, compare=False)
+    _folders: PathTimes = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        folders, slash, name = self.template.rpartition("/")
+        if not slash or not name or "{" in name or "}" in name:
+            raise ValueError(
+                f"the template {self.template!r} has no folder with a time and a marker's name after it; expected one "
+                "such as dt={yyyy-MM-dd}/hour={HH}/_SUCCESS"
+            )
+        object.__setattr__(self, "_name", name)
+        object.__setattr__(self, "_folders", PathTimes(f"{folders}/"))
+
+    def are(self, key: str) -> bool:
+        """Tell whether a key is that of a marker."""
+        folder, _, name = key.rpartition("/")
+        return name == self._name and self._folders.range_of(f"{folder}/") is not None
+
+    def period_of(self, key: str) -> TimeRange | None:
+        """Return the period of the folder that a key lies in, both ends inclusive; None: it names none."""
+        return self._folders.range_of(key)
+
+
+def parse_markers(text: str) -> FolderMarkers:
+    """Read ``marker:TEMPLATE``.
+
+    Raises ValueError, one sentence, for anything else, and for a template that FolderMarkers does not take.
+    """
+    kind, colon, template = text.partition(":")
+    if kind != _KIND or not colon:
+        raise ValueError(f"expected marker:TEMPLATE{did_you_mean(kind, [f'{_KIND}:'])}")
+    return FolderMarkers(template)
