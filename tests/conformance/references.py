@@ -1,10 +1,16 @@
 """Connectors that keep the rules of what the reference connector, which has only what it needs, does not have."""
 
 import time
+from datetime import datetime, timedelta, timezone
+
+import pyarrow as pa
 
 from tests.conformance.mutants.mutant import sinful
 from tidegate.alignment.budget import Cost
-from tidegate.conformance.memory.reference import MemoryEnumerator
+from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+MILLISECOND = timedelta(milliseconds=1)
 
 
 class WholeEnumerator(MemoryEnumerator):
@@ -33,7 +39,19 @@ class WholeEnumerator(MemoryEnumerator):
         return Cost(rows, bytes=100 * rows)
 
 
-REFERENCES = dict.fromkeys(
-    ("LIFE-14", "LIFE-15", "LIFE-16", "LIFE-17", "LIFE-18"),
-    sinful(enumerator=WholeEnumerator),
-)
+class TimedReader(MemoryReader):
+    """Knows event times, too."""
+
+    def read_timed(self, task):
+        for batch in self.read(task):
+            yield batch, pa.array([self.time_of(row) for row in batch.to_pylist()], pa.int64())
+
+    def time_of(self, row):
+        at_ms = None if row["at"] is None else (row["at"] - EPOCH) // MILLISECOND
+        return self._source.usable_time_ms(at_ms, row["key"])
+
+
+REFERENCES = {
+    **dict.fromkeys(("LIFE-14", "LIFE-15", "LIFE-16", "LIFE-17", "LIFE-18"), sinful(enumerator=WholeEnumerator)),
+    **dict.fromkeys(("TIME-27", "TIME-28", "TIME-29"), sinful(reader=TimedReader)),
+}

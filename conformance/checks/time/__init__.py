@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidegate.conformance.checks.time import (
     bad,
+    generators,
     index,
     left_out,
     watermark,
@@ -11,6 +12,7 @@ from tidegate.conformance.checks.time import (
 
 __all__ = [
     "bad",
+    "generators",
     "index",
     "left_out",
     "watermark",

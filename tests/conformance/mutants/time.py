@@ -2,6 +2,9 @@ import bisect
 from dataclasses import replace
 from datetime import timedelta
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tests.conformance.mutants.planners import (
     Changed,
@@ -10,6 +13,7 @@ from tests.conformance.mutants.planners import (
     idle_at_once,
     with_strategy,
 )
+from tests.conformance.references import EPOCH, MILLISECOND, TimedReader
 from tidegate.alignment.splits import Head
 from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader, MemorySource
 
@@ -197,6 +201,40 @@ def planning(sin, killer, words, open_run):
     return Mutant(sin, killer, (words,), sinful(), open_run)
 
 
+class ReadsTimedBackwards(TimedReader):
+    def read_timed(self, task):
+        yield from ((batch[::-1], times[::-1]) for batch, times in super().read_timed(task))
+
+
+class LeavesTheTimesInTheRows(TimedReader):
+    def read_timed(self, task):
+        for batch, times in super().read_timed(task):
+            yield batch.append_column("event_time", times), times
+
+
+class ShowsSeconds(TimedReader):
+    def time_of(self, row):
+        at_ms = super().time_of(row)
+        return None if at_ms is None else at_ms // SECOND_MS
+
+
+class ShowsTimesThatDoNotCount(TimedReader):
+    def time_of(self, row):
+        return (row["at"] - EPOCH) // MILLISECOND
+
+
+class ShowsTheTimesOfTheFirstRow(TimedReader):
+    def read_timed(self, task):
+        for batch, times in super().read_timed(task):
+            yield batch, pa.array([times[0].as_py()] * len(times), pa.int64())
+
+
+class ShowsTimesSinceTheBeginOfTheRange(TimedReader):
+    def read_timed(self, task):
+        for batch, times in super().read_timed(task):
+            yield batch, pc.subtract(times, times[0])
+
+
 MUTANTS = [
     enumerating("peek skips the position itself", "TIME-1", "yields position 0 of +0 s first", PeeksBehindThePosition),
     enumerating("peek answers for one split only", "TIME-1", "answered only for others", PeeksAtOneSplit),
@@ -275,5 +313,22 @@ MUTANTS = [
         "TIME-24",
         ("0#2 is delivered with futureEventTime=fail",),
         sinful(source=LeavesOutWhatIsToFail),
+    ),
+    Mutant("a generator sees rows backwards", "TIME-27", ("0#4",), sinful(reader=ReadsTimedBackwards)),
+    Mutant(
+        "the times for generators stay in the rows", "TIME-27", ("event_time",), sinful(reader=LeavesTheTimesInTheRows)
+    ),
+    Mutant("a generator sees seconds", "TIME-28", ("row 0#0",), sinful(reader=ShowsSeconds)),
+    Mutant(
+        "a generator sees a time that does not count", "TIME-28", ("left out",), sinful(reader=ShowsTimesThatDoNotCount)
+    ),
+    Mutant(
+        "a generator sees one time for all rows", "TIME-28", ("row 0#1",), sinful(reader=ShowsTheTimesOfTheFirstRow)
+    ),
+    Mutant(
+        "event times depend on the range",
+        "TIME-29",
+        ("as a whole, and in parts",),
+        sinful(reader=ShowsTimesSinceTheBeginOfTheRange),
     ),
 ]

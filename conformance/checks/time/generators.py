@@ -1,0 +1,137 @@
+"""TIME: rows for watermark generators, which see each with its event time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from tidegate.alignment.splits import SplitRange
+from tidegate.conformance.abilities import Ability
+from tidegate.conformance.checks.time.bad import IN_THE_YEAR_2200_MS
+from tidegate.conformance.declaring import rule
+from tidegate.conformance.errors import NotApplicableError
+from tidegate.conformance.lab.explain import ordered_difference
+from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, said
+from tidegate.enumerators.contract import SplitEnumerator
+from tidegate.readers.contract import SupportsEventTimes
+from tidegate.sources.contract import Source
+
+__all__ = [
+    "check_each_row_has_the_event_time_that_it_is_planned_by",
+    "check_event_times_are_the_same_every_time",
+    "check_rows_with_event_times_are_the_rows",
+]
+
+_Timed: TypeAlias = list[tuple[pa.RecordBatch, pa.Int64Array]]
+
+_ROWS = 5
+_SOURCE = "SupportsEventTimes.read_timed"
+
+
+@rule(
+    "TIME-27",
+    "rows with event times are the rows",
+    purpose="A source with watermark generators is read with event times: rows that come otherwise then are lost, or "
+    "reach a generator in another order.",
+    tested="Every split is read with event times, and without.",
+    passes="The rows are the same, in the same order, and each batch has the source's columns.",
+    look_at=("a column of times that stays in the batch", "read_timed() that sorts, or joins batches, of its own"),
+    source=_SOURCE,
+)
+def check_rows_with_event_times_are_the_rows(lab: Lab) -> None:
+    """Read twice."""
+    for _ in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
+        lab.split(*_times())
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    for wanted in lab.everything(enumerator):
+        timed = [batch for batch, _ in _read_timed(lab, source, wanted, enumerator)]
+        plain = lab.keys(lab.read(source, [wanted], enumerator))
+        lab.refuse(ordered_difference(f"{wanted} read without event times, and with", plain, lab.keys(timed)))
+        for batch in timed:
+            lab.expect(
+                batch.schema.equals(source.arrow_schema),
+                f"read_timed() gives {batch.schema.names}, but the source's columns are {source.arrow_schema.names}",
+            )
+
+
+@rule(
+    "TIME-28",
+    "a generator sees the event times by which rows are planned",
+    purpose="A watermark of other event times closes windows too early, or never.",
+    tested="With futureEventTime=ignore, rows are read of which one lies in the year 2200.",
+    passes="Each batch has an int64 for each row: its event time in milliseconds; null for the row of 2200.",
+    look_at=("seconds or microseconds", "the raw time of a row that is left out", "the time when the row was written"),
+    witness=("a row that is left out",),
+    source="TimedRows: the event time of each row; null where it has none that is usable",
+)
+def check_each_row_has_the_event_time_that_it_is_planned_by(lab: Lab) -> None:
+    """Compare event times with those that were written."""
+    lab.split(*_times()[:2], IN_THE_YEAR_2200_MS, *_times()[2:])
+    source = lab.source(futureEventTime="ignore")
+    enumerator = lab.enumerator(source)
+    written = {row.key: row.event_time_ms for row in lab.rows}
+    for wanted in lab.everything(enumerator):
+        for key, found_ms in _by_key(lab, _read_timed(lab, source, wanted, enumerator)):
+            counted_ms = None if written.get(key) == IN_THE_YEAR_2200_MS else written.get(key)
+            if counted_ms is None:
+                lab.saw("a row that is left out")
+            shown = "no event time" if found_ms is None else f"the event time {said(found_ms)}"
+            wish = "none, because it is left out" if counted_ms is None else said(counted_ms)
+            lab.expect(found_ms == counted_ms, f"read_timed() gives row {key} {shown}, but it has {wish}")
+
+
+@rule(
+    "TIME-29",
+    "event times are the same whoever reads, and in whatever parts",
+    purpose="After a restart the planner reads ranges again that an executor has read: other event times would make "
+    "another watermark.",
+    tested="Every split is read with event times as a whole, and in two parts by two more readers.",
+    passes="The rows of the parts have the event times that they had in the whole.",
+    look_at=("a time that depends on the rows before it, such as a unit that is detected in each range", "a clock"),
+    source=_SOURCE,
+)
+def check_event_times_are_the_same_every_time(lab: Lab) -> None:
+    """Read a range as a whole, and in parts."""
+    lab.split(*_times())
+    source = lab.source()
+    enumerator = lab.enumerator(source)
+    for wanted in lab.everything(enumerator):
+        middle = (wanted.start + wanted.end) // 2
+        parts = [SplitRange(wanted.split_id, *ends) for ends in ((wanted.start, middle), (middle, wanted.end))]
+        whole, pieces = (
+            _as_texts(_by_key(lab, (timed for part in some for timed in _read_timed(lab, source, part, enumerator))))
+            for some in ([wanted], [part for part in parts if part.start < part.end])
+        )
+        lab.refuse(ordered_difference(f"{wanted} with event times as a whole, and in parts", whole, pieces))
+
+
+def _times() -> list[int]:
+    return [BEGIN_MS + n * SECOND_MS for n in range(_ROWS)]
+
+
+def _read_timed(lab: Lab, source: Source, wanted: SplitRange, enumerator: SplitEnumerator) -> _Timed:
+    reader = source.reader(enumerator.snapshot())
+    if not isinstance(reader, SupportsEventTimes):
+        raise NotApplicableError(f"{type(reader).__name__} has no {SupportsEventTimes.__name__}, which is optional")
+    timed = list(reader.read_timed(lab.task([wanted], enumerator)))
+    for batch, times in timed:
+        lab.expect(
+            times.type == pa.int64() and len(times) == batch.num_rows,
+            f"read_timed() gives {len(times)} event times of {times.type} for {batch.num_rows} rows, not an int64 each",
+        )
+    return timed
+
+
+def _by_key(lab: Lab, timed: Iterable[tuple[pa.RecordBatch, pa.Int64Array]]) -> list[tuple[str, int | None]]:
+    return [
+        (key, time_ms)
+        for batch, times in timed
+        for key, time_ms in zip(lab.keys([batch]), times.to_pylist(), strict=True)
+    ]
+
+
+def _as_texts(found: list[tuple[str, int | None]]) -> list[str]:
+    return [f"{key} at {time_ms}" for key, time_ms in found]
