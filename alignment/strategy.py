@@ -109,7 +109,15 @@ class WatermarkStrategy:
         """Take the watermark from generators, of which ``supplier`` makes one for each split.
 
         The watermark of a batch is what they say of the rows before it.
+
+        Raises StrategyError if it cannot be called, as a generator itself cannot.
         """
+        if not callable(supplier):
+            raise StrategyError(
+                f"the generator is {type(supplier).__name__}",
+                "generator",
+                must="must be a function that returns a new one for each split, such as its class",
+            )
         return cls(out_of_orderness=None, generator=supplier)
 
     @classmethod

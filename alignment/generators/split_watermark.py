@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import index
 from typing import TYPE_CHECKING, Any
 
-from tidegate.alignment.generators.contract import NO_EVENT_TIME, WatermarkGenerator, WatermarkOutput
+from tidegate.alignment.generators.contract import NO_EVENT_TIME, GeneratorSupplier, WatermarkGenerator, WatermarkOutput
 from tidegate.errors import ContractError
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-__all__ = ["GeneratorRun", "SplitWatermark"]
+__all__ = ["GeneratorRun", "SplitWatermark", "name_of", "new_generator"]
 
 _MOST_STATE = 4096  # characters: it stands in every offset, once for each split
 
@@ -44,14 +46,34 @@ class SplitWatermark:
         return cls(said.get("watermark"), bool(said.get("idle", False)), said.get("state"))
 
 
+def new_generator(supplier: GeneratorSupplier) -> WatermarkGenerator:
+    """Return a generator of a supplier.  Raises ContractError if it gives none."""
+    with _named("the supplier of watermark generators"):
+        generator = supplier()
+    if not isinstance(generator, WatermarkGenerator):
+        raise ContractError(
+            f"the supplier of watermark generators returned {type(generator).__name__}, which is no WatermarkGenerator"
+        )
+    return generator
+
+
+def name_of(generator: WatermarkGenerator) -> str:
+    """Return the name of a generator's class: its state is for no other one."""
+    return type(generator).__qualname__
+
+
 class GeneratorRun(WatermarkOutput):
-    """One generator over rows of its split (Flink: TimestampsAndWatermarksOperator.WatermarkEmitter)."""
+    """One generator over rows of its split (Flink: TimestampsAndWatermarksOperator.WatermarkEmitter).
+
+    All errors of the generator become ContractErrors that name it.
+    """
 
     def __init__(self, generator: WatermarkGenerator, before: SplitWatermark) -> None:
-        self._generator = generator
+        self._generator, self._name = generator, f"the watermark generator {name_of(generator)}"
         self._watermark_ms, self._is_idle = before.watermark_ms, before.is_idle
         if before.state is not None:
-            generator.restore(before.state)
+            with _named(self._name, "restore()"):
+                generator.restore(before.state)
 
     def add(self, batch: pa.RecordBatch, event_times: pa.Int64Array) -> None:
         """Show rows to the generator.
@@ -64,29 +86,39 @@ class GeneratorRun(WatermarkOutput):
             batch, event_times = batch.filter(event_times.is_valid()), event_times.drop_null()
         if batch.num_rows:
             times: npt.NDArray[np.int64] = event_times.to_numpy()
-            self._generator.on_event(batch, times, self)
+            with _named(self._name, "on_event()"):
+                self._generator.on_event(batch, times, self)
 
     def end(self) -> SplitWatermark:
         """Return what the generator says after the last row.
 
         Raises ContractError if its state is no small JSON.
         """
-        self._generator.on_periodic_emit(self)
-        state, name = self._generator.snapshot(), type(self._generator).__qualname__
+        with _named(self._name, "on_periodic_emit()"):
+            self._generator.on_periodic_emit(self)
+        with _named(self._name, "snapshot()"):
+            state = self._generator.snapshot()
+        if not isinstance(state, Mapping):
+            raise ContractError(f"{self._name} failed in snapshot(): it is {type(state).__name__}, and no mapping")
         try:
-            text = json.dumps(state, allow_nan=False)
+            text = json.dumps(dict(state), allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise ContractError(f"the snapshot of the watermark generator {name} is no JSON: {error}") from error
+            raise ContractError(f"{self._name} failed in snapshot(): it is no JSON: {error}") from error
         if len(text) > _MOST_STATE:
             raise ContractError(
-                f"the snapshot of the watermark generator {name} has {len(text)} characters; at most {_MOST_STATE} "
-                "are allowed, because each offset holds one for every split"
+                f"{self._name} failed in snapshot(): it has {len(text)} characters; at most {_MOST_STATE} are allowed, "
+                "because each offset holds one for every split"
             )
         return SplitWatermark(self._watermark_ms, self._is_idle, json.loads(text) or None)
 
     def emit_watermark(self, watermark_ms: int) -> None:
-        """Move the watermark of the split, never back."""
-        watermark_ms = int(watermark_ms)
+        """Move the watermark of the split, never back.  Raises ContractError for anything but an integer."""
+        try:
+            watermark_ms = index(watermark_ms)
+        except TypeError:
+            raise ContractError(
+                f"{self._name} called emit_watermark({watermark_ms!r}), which takes milliseconds as an integer"
+            ) from None
         if self._watermark_ms is None or watermark_ms > self._watermark_ms:
             self._watermark_ms = watermark_ms
             self.mark_active()
@@ -98,3 +130,14 @@ class GeneratorRun(WatermarkOutput):
     def mark_active(self) -> None:
         """Let the split hold the others again."""
         self._is_idle = False
+
+
+@contextmanager
+def _named(who: str, method: str = "") -> Iterator[None]:
+    try:
+        yield
+    except ContractError:
+        raise
+    except Exception as error:
+        place = f" in {method}" if method else ""
+        raise ContractError(f"{who} failed{place}: {type(error).__name__}: {error}") from error

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tidegate.alignment.budget import UNLIMITED, Budget
+from tidegate.alignment.generators.split_watermark import new_generator
 from tidegate.alignment.index import SupportsPeek, TimeIndex
 from tidegate.alignment.plan import LateSplits, Limits, Plan
 from tidegate.alignment.planner import plan
@@ -321,7 +322,7 @@ class SourceCoordinator:
             self._cores,
             self._settings.min_tasks,
             cost_of_rows(enumerator),
-            divisible=supplier is None or supplier().is_divisible,
+            divisible=supplier is None or new_generator(supplier).is_divisible,
             max_positions=self._settings.max_positions_per_task,
         )
         return [self._task(task, enumerator) for task in tasks]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tidegate.alignment.generators.contract import GeneratorSupplier
-from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWatermark
+from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWatermark, name_of, new_generator
 from tidegate.alignment.generators.valve import StatusWatermarkValve, ValveInput
 from tidegate.alignment.plan import Progress
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
@@ -57,6 +57,7 @@ class GeneratedWatermarks:
         take_events: Callable[[], Collection[SourceEvent]] = tuple,
     ) -> None:
         self._supplier, self._read, self._take_events = supplier, read, take_events
+        self._name = name_of(new_generator(supplier))
         self._valve = StatusWatermarkValve()
         self._said: dict[SplitId, SplitWatermark] = {}
         self._seen: dict[SplitId, int] = {}
@@ -67,8 +68,13 @@ class GeneratedWatermarks:
         """Go on from an offset.  Called once, before anything else."""
         said = snapshot or {}
         unaligned = set(said.get("unaligned", ()))
-        splits = said.get("splits", {})
-        self._said = {s: SplitWatermark.from_json(splits.get(s, {})) for s in progress.positions}
+        self._said = {s: _said_of(said, s, self._name) for s in progress.positions}
+        if said.get("by", self._name) != self._name:
+            _LOG.warning(
+                "the watermark generator was %s, and is %s now: it begins without the state of the other one",
+                said["by"],
+                self._name,
+            )
         self._seen = {**progress.positions, **said.get("unseen", {})}
         self._valve.watermark_ms = progress.watermark_ms
         for split, known in self._said.items():
@@ -106,7 +112,7 @@ class GeneratedWatermarks:
     def _read_to(self, split: SplitId, start: int, end: int) -> int:
         """Show a generator rows here, up to the next that an event tells of, and return up to where."""
         end = min((told for other, told in self._told if other == split and start < told < end), default=end)
-        run = GeneratorRun(self._supplier(), self._said[split])
+        run = GeneratorRun(new_generator(self._supplier), self._said[split])
         self._read_here += end - start
         try:
             for batch, event_times in self._read(SplitRange(split, start, end)):
@@ -178,6 +184,7 @@ class GeneratedWatermarks:
         """
         unaligned = sorted(s for s, known in self._valve.inputs.items() if known.is_active and not known.is_aligned)
         snapshot = {
+            "by": self._name,
             "splits": {s: split.to_json() for s, split in self._said.items() if s in positions},
             "unseen": {s: seen for s, seen in self._seen.items() if s in positions and seen < positions[s]},
             "unaligned": unaligned,
@@ -193,18 +200,25 @@ def needed_from(snapshot: Json | None, positions: Positions) -> Positions:
     return {**positions, **(snapshot or {}).get("unseen", {})}
 
 
-def said_before(snapshot: Json | None, task: ReadTask) -> tuple[SplitWatermark, ...]:
+def said_before(snapshot: Json | None, task: ReadTask, supplier: GeneratorSupplier) -> tuple[SplitWatermark, ...]:
     """Return for each range of a task what the generator of its split has said before it.
 
     snapshot: in the offset of the batch.
+    supplier: of the generators that will see the ranges.
 
     A part of a range that is not the first has nothing before it: its generator is divisible.
     """
-    splits, unseen = (snapshot or {}).get("splits", {}), (snapshot or {}).get("unseen", {})
+    said, name = snapshot or {}, name_of(new_generator(supplier))
+    unseen = said.get("unseen", {})
     return tuple(
-        SplitWatermark.from_json(splits.get(r.split_id, {}) if unseen.get(r.split_id) == r.start else {})
-        for r in task.ranges
+        _said_of(said, r.split_id, name) if unseen.get(r.split_id) == r.start else SplitWatermark() for r in task.ranges
     )
+
+
+def _said_of(snapshot: Json, split: SplitId, name: str) -> SplitWatermark:
+    """Return what was said of a split; state of another generator than the one of that name is left out."""
+    said = SplitWatermark.from_json(snapshot.get("splits", {}).get(split, {}))
+    return said if snapshot.get("by", name) == name else replace(said, state=None)
 
 
 def _status(known: ValveInput) -> str:

@@ -9,7 +9,7 @@ from itertools import repeat
 import pyarrow as pa
 
 from tidegate.alignment.generators.contract import GeneratorSupplier
-from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWatermark
+from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWatermark, new_generator
 from tidegate.errors import ContractError
 from tidegate.readers.contract import ReadTask, SplitReader, SupportsEventTimes
 from tidegate.readers.events.event import EventChannel, SourceEvent
@@ -44,7 +44,7 @@ def watched(reader: SupportsEventTimes, watching: Watching, task: ReadTask) -> I
     events = []
     details = ((own,) for own in task.details) if task.details else repeat(())
     for wanted, own, before in zip(task.ranges, details, watching.before, strict=False):
-        run = GeneratorRun(watching.supplier(), before)
+        run = GeneratorRun(new_generator(watching.supplier), before)
         for batch, event_times in reader.read_timed(ReadTask((wanted,), own)):
             run.add(batch, event_times)
             yield batch

@@ -113,7 +113,7 @@ def test_events_that_are_lost_doubled_late_or_of_parts_change_nothing(name, rows
         for wanted in ranges:
             cut = chance.randint(wanted.start, wanted.end - 1) if supplier().is_divisible else wanted.start
             parts = [replace(wanted, end=cut), replace(wanted, start=cut)] if cut > wanted.start else [wanted]
-            said = said_before(snapshot, ReadTask(tuple(parts)))
+            said = said_before(snapshot, ReadTask(tuple(parts)), supplier)
             told = [splits.event(supplier, part, before) for part, before in zip(parts, said, strict=True)]
             inbox.events += chance.choices(told, k=chance.randint(0, 4))
         late = chance.sample(inbox.events, k=len(inbox.events) // 2)
@@ -207,7 +207,7 @@ def test_rows_that_were_read_and_are_gone_are_no_loss(caplog):
     generated.see({"a": 3}, "a")
     assert generated.combine({"a": SplitState.CAUGHT_UP}) == 5
     assert "records 0 to 3 are gone" in caplog.text
-    assert generated.snapshot({"a": 3}) == {"splits": {"a": {"watermark": 5}}}
+    assert generated.snapshot({"a": 3}) == {"by": "BoundedOutOfOrdernessWatermarks", "splits": {"a": {"watermark": 5}}}
 
 
 def test_a_split_that_cannot_be_read_now_is_seen_later_unless_an_event_tells_of_it():
@@ -229,10 +229,26 @@ def test_a_split_that_is_forgotten_leaves_nothing_behind():
     assert generated.combine(dict.fromkeys("ab", SplitState.CAUGHT_UP)) == -1
     generated.begin({}, "a")
     assert generated.combine({"a": SplitState.CAUGHT_UP}) == 6
-    assert generated.snapshot({"a": 1}).keys() == {"splits"}
+    assert generated.snapshot({"a": 1}).keys() == {"by", "splits"}
     assert generated.report()["bySplit"].keys() == {"a"}
 
 
 def test_rows_that_must_be_read_again_after_a_restart_are_not_freed():
     assert needed_from({"unseen": {"a": 3}}, {"a": 9, "b": 4}) == {"a": 3, "b": 4}
     assert needed_from(None, {"a": 9}) == {"a": 9}
+
+
+def test_another_generator_begins_without_the_state_of_the_one_before(caplog):
+    splits = Splits({"a": [10, 20, 30, 40]})
+    first = GeneratedWatermarks(EveryThird, splits.read)
+    first.restore(None, Progress({}))
+    first.begin({"a": 0}, "a")
+    first.see({"a": 3}, "a")
+    snapshot = first.snapshot({"a": 4})
+    assert said_before(snapshot, ReadTask((SplitRange("a", 3, 4),)), EveryThird)[0].state == {"rows": 3}
+    assert said_before(snapshot, ReadTask((SplitRange("a", 3, 4),)), bounded)[0] == SplitWatermark(30)
+    second = GeneratedWatermarks(bounded, splits.read)
+    second.restore(snapshot, Progress({"a": 4}, watermark_ms=30))
+    second.see({"a": 4}, "a")
+    assert second.combine({"a": SplitState.CAUGHT_UP}) == 36
+    assert "was EveryThird, and is BoundedOutOfOrdernessWatermarks now" in caplog.text
