@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tidegate.jobs.figures import clock_time, count, span
 from tidegate.jobs.pages.chart import chart
 from tidegate.jobs.pages.columns import columns
+from tidegate.jobs.pages.holding import holding
 from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, split_key, table_row
 from tidegate.jobs.pages.runs import SourceRun, source_runs
 from tidegate.jobs.pages.trace import Trace, trace, with_axis
@@ -77,14 +78,16 @@ def _missing(first: QueryProgress, entries: int, kept: int) -> str:
     )
 
 
-def _cards(run: SourceRun, *, ended: bool) -> tuple[str, str]:
+def _cards(run: SourceRun, *, ended: bool) -> list[str]:
     """Return the pictures of a source with at least one batch."""
     shown, axis = with_axis(trace(run.batches))
     picture = "<p>No event time is known: the source is not aligned and has no watermark.</p>"
     if axis is not None:
         picture = chart(shown, axis, f"{run.name}: event time reached by the splits after each batch.")
         picture += legend(_keys(run, shown))
-    return figure(run.name, _splits(run.last, ended=ended), picture), _batches(run, shown)
+    cards = [figure(run.name, _splits(run.last, ended=ended), picture), _batches(run, shown)]
+    held = holding(run)
+    return cards if held is None else [*cards, held]
 
 
 def _splits(last: SourceProgress, *, ended: bool) -> str:

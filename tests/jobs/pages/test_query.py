@@ -152,3 +152,53 @@ def test_columns_stay_within_the_picture_and_whole_numbers_have_whole_ticks(heig
     assert all(14 <= top < 164 for top in tops)
     ticks = re.findall(r'text-anchor="end">([^<]+)<', svg)
     assert all("." not in tick for tick in ticks) or 0.4 in heights
+
+
+@pytest.mark.parametrize(
+    ("held_by", "sentence"),
+    [
+        ("orders-1", "orders-1 holds it: its watermark is the least of the active splits."),
+        ("orders-2", "orders-2 holds it: it has no watermark yet."),
+        (None, "No split holds it: all are idle or at their ends."),
+    ],
+)
+def test_a_page_tells_which_split_holds_the_watermark_of_generators(held_by, sentence):
+    by_split = {
+        "orders-0": [NOON + HOUR, "active"],
+        "orders-1": [NOON, "active"],
+        "orders-2": [None, "active"],
+        "orders-3": [NOON - HOUR, "idle"],
+    }
+    said = {"heldBy": held_by, "readHere": 1_200, "bySplit": by_split}
+    page = query_page([progress(0, source(report(generated=said)))], ALL)
+    assert sentence in page
+    assert "<td>orders-1</td><td>2023-11-15 12:00:00</td><td>1 h</td><td>active</td>" in page
+    assert "<td>orders-2</td><td>-</td><td>-</td><td>active</td>" in page
+    assert "shown 1,200 positions" in page
+    rows = re.findall(r"<td>(orders-[0-3])</td>", page)
+    assert rows[-4:] == sorted(rows[-4:], key=lambda split: (split != held_by, "2103".index(split[-1])))
+
+
+def test_a_page_shows_the_first_splits_of_many_generators():
+    by_split = {f"orders-{n:02}": [NOON + n, "active"] for n in range(50)}
+    said = {"heldBy": "orders-00", "readHere": 0, "bySplit": by_split}
+    page = query_page([progress(0, source(report(generated=said)))], ALL)
+    assert "<p>and 30 more</p>" in page
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (
+            {"until": None, "next": NOON},
+            "No folder is complete yet; the folder of 2023-11-15 12:00:00 has objects, and",
+        ),
+        ({"until": NOON - 1, "next": None}, "complete up to 2023-11-15 11:59:59; no folder with objects waits"),
+    ],
+)
+def test_a_page_tells_which_folder_holds_the_watermark(said, sentence):
+    assert sentence in query_page([progress(0, source(report(completeness=said)))], ALL)
+
+
+def test_a_planned_watermark_needs_no_card():
+    assert "what holds the watermark" not in query_page(run(3), ALL)
