@@ -5,16 +5,28 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
 from tidegate.alignment.splits import SplitRange
 
-__all__ = ["ReadTask", "SplitReader", "SupportsEventTimes", "TimedRows"]
+__all__ = ["ReadTask", "SplitReader", "SupportsEventTimes", "TimedBatch", "TimedRows"]
 
-TimedRows: TypeAlias = Iterator[tuple[pa.RecordBatch, pa.Int64Array]]
-"""Rows, and the event time of each in ms since the epoch; null where it has none that is usable."""
+
+class TimedBatch(NamedTuple):
+    """Rows of one range, with their event times.
+
+    number: of the range in its task, from 0.
+    event_times: of each row, in ms since the epoch; null where it has none that is usable.
+    """
+
+    number: int
+    rows: pa.RecordBatch
+    event_times: pa.Int64Array
+
+
+TimedRows: TypeAlias = Iterator[TimedBatch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +70,8 @@ class SupportsEventTimes(Protocol):
     """Knows the event times of the rows that it reads, so that watermark generators can see them."""
 
     def read_timed(self, task: ReadTask) -> TimedRows:
-        """Yield what ``read`` yields for a task of one range, each batch with its event times.
+        """Yield the rows of ``read`` with their event times; a batch holds rows of one range.
 
-        Called in place of ``read`` where the source has watermark generators, for each range on its own.
+        Called in place of ``read`` where the source has watermark generators.  The same range must yield the same
+        event times every time, in whatever task it is.
         """

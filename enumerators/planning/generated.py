@@ -115,7 +115,7 @@ class GeneratedWatermarks:
         run = GeneratorRun(new_generator(self._supplier), self._said[split])
         self._read_here += end - start
         try:
-            for batch, event_times in self._read(SplitRange(split, start, end)):
+            for _, batch, event_times in self._read(SplitRange(split, start, end)):
                 run.add(batch, event_times)
         except (DataLossError, ObjectGoneError) as error:
             # They were delivered, so they are no loss to the query.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import repeat
 
 import pyarrow as pa
 
@@ -40,13 +39,13 @@ def timed_reader(connector: str, reader: SplitReader) -> SupportsEventTimes:
 
 
 def watched(reader: SupportsEventTimes, watching: Watching, task: ReadTask) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a task, range by range; at the end, tell what the generators say of them."""
-    events = []
-    details = ((own,) for own in task.details) if task.details else repeat(())
-    for wanted, own, before in zip(task.ranges, details, watching.before, strict=False):
-        run = GeneratorRun(new_generator(watching.supplier), before)
-        for batch, event_times in reader.read_timed(ReadTask((wanted,), own)):
-            run.add(batch, event_times)
-            yield batch
-        events.append(SourceEvent(wanted.split_id, wanted.start, wanted.end, run.end().to_json()))
+    """Yield the rows of a task; at the end, tell what the generators say of its ranges."""
+    runs = [GeneratorRun(new_generator(watching.supplier), before) for before in watching.before]
+    for number, batch, event_times in reader.read_timed(task):
+        runs[number].add(batch, event_times)
+        yield batch
+    events = [
+        SourceEvent(wanted.split_id, wanted.start, wanted.end, run.end().to_json())
+        for wanted, run in zip(task.ranges, runs, strict=True)
+    ]
     send(watching.channel, events)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import CorruptDataError, DataLossError, PositionGoneError
-from tidegate.readers.contract import ReadTask, SplitReader, TimedRows
+from tidegate.readers.contract import ReadTask, SplitReader, TimedBatch, TimedRows
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.cluster import UnknownPartitionError
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
@@ -88,21 +88,21 @@ class KafkaSplitReader(SplitReader):
         """Yield the records of each range, one range after the other."""
         event_times = self._event_times
         wants_times = event_times is not None and (event_times.policy.refuses_rows or self._include_event_time)
-        for batch, details in self._read(task):
+        for _, batch, details in self._read(task):
             yield self._judged(batch, details.now_ms)[0] if wants_times else batch
 
     def read_timed(self, task: ReadTask) -> TimedRows:
         """Yield the records with their event times."""
-        for batch, details in self._read(task):
-            yield self._judged(batch, details.now_ms)
+        for number, batch, details in self._read(task):
+            yield TimedBatch(number, *self._judged(batch, details.now_ms))
 
-    def _read(self, task: ReadTask) -> Iterator[tuple[pa.RecordBatch, KafkaDetails]]:
+    def _read(self, task: ReadTask) -> Iterator[tuple[int, pa.RecordBatch, KafkaDetails]]:
         with idle_clients.lend(self._config) as client:
             all_details = task.details or (KafkaDetails(int(time.time() * 1000)),) * len(task.ranges)
             beginnings = JointFetch(client, task.ranges, [details.topic_id for details in all_details])
             for number, (split_range, details) in enumerate(zip(task.ranges, all_details, strict=True)):
                 for batch in self._read_range(client, split_range, details, beginnings.take(number)):
-                    yield batch, details
+                    yield number, batch, details
 
     def _judged(self, batch: pa.RecordBatch, now_ms: int) -> tuple[pa.RecordBatch, pa.Int64Array]:
         event_times = self._event_times or RecordTimes()

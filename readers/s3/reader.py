@@ -12,7 +12,7 @@ import pyarrow as pa
 from tidegate.errors import CorruptDataError, ObjectGoneError
 from tidegate.readers.arrow.conform import position_of
 from tidegate.readers.arrow.merged_batches import ENOUGH_BYTES, merged
-from tidegate.readers.contract import ReadTask, SplitReader, TimedRows
+from tidegate.readers.contract import ReadTask, SplitReader, TimedBatch, TimedRows
 from tidegate.readers.event_time.range import RowTimes
 from tidegate.readers.objects.metadata import METADATA, metadata_scalar
 from tidegate.readers.objects.partitions import partition_scalar, partition_texts
@@ -58,11 +58,11 @@ class S3SplitReader(SplitReader):
 
     def read_timed(self, task: ReadTask) -> TimedRows:
         """Yield the rows of every chunk, one chunk after the other."""
-        chunks = [*chain.from_iterable(task.details)]
-        with self.store.reading_ahead(chunks):
-            for chunk in chunks:
+        chunks = [(number, chunk) for number, own in enumerate(task.details) for chunk in own]
+        with self.store.reading_ahead([chunk for _, chunk in chunks]):
+            for number, chunk in chunks:
                 for batch in self._read(chunk, self._constants(chunk)):
-                    yield batch, self._event_times(batch, chunk)
+                    yield TimedBatch(number, batch, self._event_times(batch, chunk))
 
     def _event_times(self, batch: pa.RecordBatch, chunk: Chunk) -> pa.Int64Array:
         if self.time_column is not None:

@@ -8,6 +8,7 @@ import pyarrow as pa
 from tests.conformance.mutants.mutant import sinful
 from tidegate.alignment.budget import Cost
 from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader
+from tidegate.readers.contract import ReadTask, TimedBatch
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MILLISECOND = timedelta(milliseconds=1)
@@ -43,8 +44,10 @@ class TimedReader(MemoryReader):
     """Knows event times, too."""
 
     def read_timed(self, task):
-        for batch in self.read(task):
-            yield batch, pa.array([self.time_of(row) for row in batch.to_pylist()], pa.int64())
+        for number, wanted in enumerate(task.ranges):
+            for batch in self.read(ReadTask((wanted,))):
+                times = pa.array([self.time_of(row) for row in batch.to_pylist()], pa.int64())
+                yield TimedBatch(number, batch, times)
 
     def time_of(self, row):
         at_ms = None if row["at"] is None else (row["at"] - EPOCH) // MILLISECOND

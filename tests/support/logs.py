@@ -10,6 +10,7 @@ from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
 from tidegate.enumerators.planning.generated import GeneratorFeed
+from tidegate.readers.contract import TimedBatch
 
 DRIFT_10 = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(milliseconds=10))
 WALL = 1_700_000_000.0  # what the wall clock of a test begins with
@@ -91,9 +92,9 @@ def coordinator(logs, clock=None, cores=2, restored=None, group=None, pace=None,
         return logs
 
     def read_timed(task, state):
-        for wanted in task.ranges:
+        for number, wanted in enumerate(task.ranges):
             times = pa.array(logs.times[wanted.split_id][wanted.start : wanted.end], pa.int64())
-            yield pa.record_batch([times], ["at"]), times
+            yield TimedBatch(number, pa.record_batch([times], ["at"]), times)
 
     clock = clock or Clock()
     known = {"watermarks": WatermarkStrategy(), **settings}

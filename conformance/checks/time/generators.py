@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
@@ -15,7 +14,7 @@ from tidegate.conformance.errors import NotApplicableError
 from tidegate.conformance.lab.explain import ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, said
 from tidegate.enumerators.contract import SplitEnumerator
-from tidegate.readers.contract import SupportsEventTimes
+from tidegate.readers.contract import SupportsEventTimes, TimedBatch
 from tidegate.sources.contract import Source
 
 __all__ = [
@@ -23,8 +22,6 @@ __all__ = [
     "check_event_times_are_the_same_every_time",
     "check_rows_with_event_times_are_the_rows",
 ]
-
-_Timed: TypeAlias = list[tuple[pa.RecordBatch, pa.Int64Array]]
 
 _ROWS = 5
 _SOURCE = "SupportsEventTimes.read_timed"
@@ -35,9 +32,13 @@ _SOURCE = "SupportsEventTimes.read_timed"
     "rows with event times are the rows",
     purpose="A source with watermark generators is read with event times: rows that come otherwise then are lost, or "
     "reach a generator in another order.",
-    tested="Every split is read with event times, and without.",
-    passes="The rows are the same, in the same order, and each batch has the source's columns.",
-    look_at=("a column of times that stays in the batch", "read_timed() that sorts, or joins batches, of its own"),
+    tested="All splits are read with event times in one task, and each without.",
+    passes="The rows of each range are the same, in the same order, and each batch has the source's columns.",
+    look_at=(
+        "a column of times that stays in the batch",
+        "read_timed() that sorts, or joins batches of several ranges",
+        "the number of the range, which counts from 0 in each task",
+    ),
     source=_SOURCE,
 )
 def check_rows_with_event_times_are_the_rows(lab: Lab) -> None:
@@ -46,15 +47,18 @@ def check_rows_with_event_times_are_the_rows(lab: Lab) -> None:
         lab.split(*_times())
     source = lab.source()
     enumerator = lab.enumerator(source)
-    for wanted in lab.everything(enumerator):
-        timed = [batch for batch, _ in _read_timed(lab, source, wanted, enumerator)]
+    ranges = lab.everything(enumerator)
+    timed = _read_timed(lab, source, ranges, enumerator)
+    for number, wanted in enumerate(ranges):
         plain = lab.keys(lab.read(source, [wanted], enumerator))
-        lab.refuse(ordered_difference(f"{wanted} read without event times, and with", plain, lab.keys(timed)))
-        for batch in timed:
-            lab.expect(
-                batch.schema.equals(source.arrow_schema),
-                f"read_timed() gives {batch.schema.names}, but the source's columns are {source.arrow_schema.names}",
-            )
+        own = lab.keys(batch.rows for batch in timed if batch.number == number)
+        what = f"{wanted} read without event times, and with, in a task of {len(ranges)} ranges"
+        lab.refuse(ordered_difference(what, plain, own))
+    for _, rows, _ in timed:
+        lab.expect(
+            rows.schema.equals(source.arrow_schema),
+            f"read_timed() gives {rows.schema.names}, but the source's columns are {source.arrow_schema.names}",
+        )
 
 
 @rule(
@@ -74,7 +78,7 @@ def check_each_row_has_the_event_time_that_it_is_planned_by(lab: Lab) -> None:
     enumerator = lab.enumerator(source)
     written = {row.key: row.event_time_ms for row in lab.rows}
     for wanted in lab.everything(enumerator):
-        for key, found_ms in _by_key(lab, _read_timed(lab, source, wanted, enumerator)):
+        for key, found_ms in _by_key(lab, _read_timed(lab, source, [wanted], enumerator)):
             counted_ms = None if written.get(key) == IN_THE_YEAR_2200_MS else written.get(key)
             if counted_ms is None:
                 lab.saw("a row that is left out")
@@ -102,7 +106,7 @@ def check_event_times_are_the_same_every_time(lab: Lab) -> None:
         middle = (wanted.start + wanted.end) // 2
         parts = [SplitRange(wanted.split_id, *ends) for ends in ((wanted.start, middle), (middle, wanted.end))]
         whole, pieces = (
-            _as_texts(_by_key(lab, (timed for part in some for timed in _read_timed(lab, source, part, enumerator))))
+            _as_texts(_by_key(lab, (timed for part in some for timed in _read_timed(lab, source, [part], enumerator))))
             for some in ([wanted], [part for part in parts if part.start < part.end])
         )
         lab.refuse(ordered_difference(f"{wanted} with event times as a whole, and in parts", whole, pieces))
@@ -112,24 +116,27 @@ def _times() -> list[int]:
     return [BEGIN_MS + n * SECOND_MS for n in range(_ROWS)]
 
 
-def _read_timed(lab: Lab, source: Source, wanted: SplitRange, enumerator: SplitEnumerator) -> _Timed:
+def _read_timed(
+    lab: Lab, source: Source, ranges: Sequence[SplitRange], enumerator: SplitEnumerator
+) -> list[TimedBatch]:
     reader = source.reader(enumerator.snapshot())
     if not isinstance(reader, SupportsEventTimes):
         raise NotApplicableError(f"{type(reader).__name__} has no {SupportsEventTimes.__name__}, which is optional")
-    timed = list(reader.read_timed(lab.task([wanted], enumerator)))
-    for batch, times in timed:
+    timed = list(reader.read_timed(lab.task(ranges, enumerator)))
+    for number, rows, times in timed:
+        lab.expect(number in range(len(ranges)), f"read_timed() gives rows of range {number} of {len(ranges)}")
         lab.expect(
-            times.type == pa.int64() and len(times) == batch.num_rows,
-            f"read_timed() gives {len(times)} event times of {times.type} for {batch.num_rows} rows, not an int64 each",
+            times.type == pa.int64() and len(times) == rows.num_rows,
+            f"read_timed() gives {len(times)} event times of {times.type} for {rows.num_rows} rows, not an int64 each",
         )
     return timed
 
 
-def _by_key(lab: Lab, timed: Iterable[tuple[pa.RecordBatch, pa.Int64Array]]) -> list[tuple[str, int | None]]:
+def _by_key(lab: Lab, timed: Iterable[TimedBatch]) -> list[tuple[str, int | None]]:
     return [
         (key, time_ms)
-        for batch, times in timed
-        for key, time_ms in zip(lab.keys([batch]), times.to_pylist(), strict=True)
+        for _, rows, times in timed
+        for key, time_ms in zip(lab.keys([rows]), times.to_pylist(), strict=True)
     ]
 
 

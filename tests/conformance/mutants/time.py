@@ -16,6 +16,7 @@ from tests.conformance.mutants.planners import (
 from tests.conformance.references import EPOCH, MILLISECOND, TimedReader
 from tidegate.alignment.splits import Head
 from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader, MemorySource
+from tidegate.readers.contract import TimedBatch
 
 SECOND_MS = 1_000
 
@@ -203,13 +204,14 @@ def planning(sin, killer, words, open_run):
 
 class ReadsTimedBackwards(TimedReader):
     def read_timed(self, task):
-        yield from ((batch[::-1], times[::-1]) for batch, times in super().read_timed(task))
+        for number, batch, times in super().read_timed(task):
+            yield TimedBatch(number, batch[::-1], times[::-1])
 
 
 class LeavesTheTimesInTheRows(TimedReader):
     def read_timed(self, task):
-        for batch, times in super().read_timed(task):
-            yield batch.append_column("event_time", times), times
+        for number, batch, times in super().read_timed(task):
+            yield TimedBatch(number, batch.append_column("event_time", times), times)
 
 
 class ShowsSeconds(TimedReader):
@@ -225,14 +227,20 @@ class ShowsTimesThatDoNotCount(TimedReader):
 
 class ShowsTheTimesOfTheFirstRow(TimedReader):
     def read_timed(self, task):
-        for batch, times in super().read_timed(task):
-            yield batch, pa.array([times[0].as_py()] * len(times), pa.int64())
+        for number, batch, times in super().read_timed(task):
+            yield TimedBatch(number, batch, pa.array([times[0].as_py()] * len(times), pa.int64()))
 
 
 class ShowsTimesSinceTheBeginOfTheRange(TimedReader):
     def read_timed(self, task):
-        for batch, times in super().read_timed(task):
-            yield batch, pc.subtract(times, times[0])
+        for number, batch, times in super().read_timed(task):
+            yield TimedBatch(number, batch, pc.subtract(times, times[0]))
+
+
+class TakesAllRangesForTheFirst(TimedReader):
+    def read_timed(self, task):
+        for timed in super().read_timed(task):
+            yield timed._replace(number=0)
 
 
 MUTANTS = [
@@ -317,6 +325,12 @@ MUTANTS = [
     Mutant("a generator sees rows backwards", "TIME-27", ("0#4",), sinful(reader=ReadsTimedBackwards)),
     Mutant(
         "the times for generators stay in the rows", "TIME-27", ("event_time",), sinful(reader=LeavesTheTimesInTheRows)
+    ),
+    Mutant(
+        "a generator sees the rows of other ranges",
+        "TIME-27",
+        ("of 2 ranges",),
+        sinful(reader=TakesAllRangesForTheFirst),
     ),
     Mutant("a generator sees seconds", "TIME-28", ("row 0#0",), sinful(reader=ShowsSeconds)),
     Mutant(

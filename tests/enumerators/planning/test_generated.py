@@ -15,7 +15,7 @@ from tidegate.alignment.splits import SplitRange
 from tidegate.alignment.states import SplitState
 from tidegate.enumerators.planning.generated import GeneratedWatermarks, needed_from, said_before
 from tidegate.errors import DataLossError
-from tidegate.readers.contract import ReadTask
+from tidegate.readers.contract import ReadTask, TimedBatch
 from tidegate.readers.events.event import SourceEvent
 
 
@@ -60,11 +60,11 @@ class Splits:
         times = pa.array(self.times[wanted.split_id][wanted.start : wanted.end], pa.int64())
         half = len(times) // 2
         for part in (times[:half], times[half:]):
-            yield pa.record_batch([part], ["at"]), part
+            yield TimedBatch(0, pa.record_batch([part], ["at"]), part)
 
     def event(self, supplier, wanted, before):
         run = GeneratorRun(supplier(), before)
-        for batch, times in self.rows(wanted):
+        for _, batch, times in self.rows(wanted):
             run.add(batch, times)
         return SourceEvent(wanted.split_id, wanted.start, wanted.end, run.end().to_json())
 

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.enumerators.s3.discovery.complete_folders import CompleteFolders
+from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 from tidegate.readers.objects.values import TimeRange
 
 HOURS = st.lists(st.tuples(st.integers(0, 12), st.booleans()), max_size=40)
@@ -56,3 +57,9 @@ def test_another_template_keeps_the_watermark_and_forgets_the_folders():
     state = CompleteFolders("t").with_object(period(1)).with_marker(period(0)).to_json()
     assert CompleteFolders.from_json(state, "t").holding_ms == 10
     assert CompleteFolders.from_json(state, "u") == CompleteFolders("u", 9)
+
+
+def test_folders_outlive_a_run_in_its_offset():
+    folders = CompleteFolders("t").with_object(period(1)).with_marker(period(0)).with_marker(period(3))
+    stored = json.loads(json.dumps(S3Snapshot(folders=folders.to_json()).to_json()))
+    assert CompleteFolders.from_json(S3Snapshot.from_json(stored).folders, "t") == folders
