@@ -10,12 +10,14 @@ from tidegate.alignment.budget import Cost
 from tidegate.alignment.index import SupportsPeek, SupportsTimeIndex
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
 from tidegate.enumerators.contract import (
+    Completeness,
     Divergence,
     Json,
     SplitEnumerator,
     SupportsAvailability,
     SupportsClock,
     SupportsCommit,
+    SupportsCompleteness,
     SupportsCost,
     SupportsDetails,
     SupportsMetrics,
@@ -33,7 +35,7 @@ from tidegate.errors import (
     PositionGoneError,
     UnavailableError,
 )
-from tidegate.readers.contract import ReadTask, SplitReader, SupportsEventTimes, TimedRows
+from tidegate.readers.contract import ReadTask, SplitReader, SupportsEventTimes, TimedBatch, TimedRows
 from tidegate.readers.event_time.policy import NO_TIME, EventTimePolicy, JudgedTimes
 from tidegate.readers.retry import Deadline, TransientError
 from tidegate.sources.contract import Source
@@ -42,6 +44,7 @@ from tidegate.sources.options import Duration
 __all__ = [
     "NO_TIME",
     "CheckpointError",
+    "Completeness",
     "ConnectorError",
     "CorruptDataError",
     "Cost",
@@ -68,6 +71,7 @@ __all__ = [
     "SupportsAvailability",
     "SupportsClock",
     "SupportsCommit",
+    "SupportsCompleteness",
     "SupportsCost",
     "SupportsDetails",
     "SupportsEventTimes",
@@ -76,6 +80,7 @@ __all__ = [
     "SupportsPeek",
     "SupportsTimeIndex",
     "SupportsValidation",
+    "TimedBatch",
     "TimedRows",
     "TransientError",
     "UnavailableError",
