@@ -17,6 +17,10 @@ snapshots = st.builds(
     st.none() | st.dictionaries(names, st.lists(numbers)),
     st.dictionaries(names, numbers),
     st.just({}) | st.fixed_dictionaries({"listed_ms": st.none() | numbers}, optional={"after": st.none() | names}),
+    st.none()
+    | st.fixed_dictionaries(
+        {"template": names, "complete": st.none() | numbers, "stretches": st.lists(st.lists(numbers, min_size=3))}
+    ),
     st.just({}) | st.just({"of a newer version": [1]}),
 )
 
