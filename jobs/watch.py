@@ -18,8 +18,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.notes.folder import applications
+from tidegate.enumerators.notes.folder import NoteFolder, applications
 from tidegate.enumerators.notes.progress import PROGRESS
+from tidegate.enumerators.planning.pace import BATCHES
 from tidegate.enumerators.process_identity import runs
 from tidegate.jobs.figures import clock_time, count, span
 from tidegate.sources.progress import SourceProgress
@@ -31,17 +32,20 @@ _PIPE_WIDTH = 200
 _NOTHING = "No tidegate source of yours runs on this machine now."
 _SOON = timedelta(hours=1)
 _NAMED = 3
+_TIMES_WIDTH = 29  # of "watermark 2026-01-31 12:00:00"
 
 
 @dataclass(frozen=True, slots=True)
 class LiveSource:
     """A source of a running query.
 
+    query: the query's name, which is known after its first batch; None: it has none.
     reads: what it reads, for people.
     application: Spark's id of it.
     planned_at: when its last plan was noted; a plan waits for the previous batch.
     """
 
+    query: str | None
     reads: str
     application: str
     planned_at: datetime
@@ -55,11 +59,11 @@ def live_sources() -> list[LiveSource]:
     """
     sources = []
     for application in applications():
-        notes = [note for _, note in application.within(PROGRESS).notes()]
-        for note in sorted(notes, key=lambda note: note.get("started", 0)):
+        notes = application.within(PROGRESS).notes()
+        for planner, note in sorted(notes, key=lambda named: named[1].get("started", 0)):
             with suppress(KeyError, TypeError, ValueError):  # a note of another version of tidegate
                 if runs(note["process"]) if note["process"] else _is_used(note["pid"]):
-                    sources.append(_live_source(unquote(application.path.name), note))
+                    sources.append(_live_source(application, planner, note))
     return sources
 
 
@@ -69,7 +73,7 @@ def live_table(sources: Sequence[LiveSource], now: datetime) -> RenderableType:
         return Text(_NOTHING)
     table = Table(
         Column("source", overflow="fold"),
-        Column("event time (UTC)", no_wrap=True),
+        Column("event time (UTC)", overflow="fold", min_width=_TIMES_WIDTH),
         Column("unread", justify="right", no_wrap=True),
         Column("splits", overflow="fold"),
         box=box.SIMPLE_HEAD,
@@ -105,14 +109,17 @@ def _now() -> RenderableType:
     return live_table(live_sources(), datetime.fromtimestamp(time.time(), timezone.utc))
 
 
-def _live_source(application: str, note: Json) -> LiveSource:
+def _live_source(application: NoteFolder, planner: str, note: Json) -> LiveSource:
+    batch = application.within(BATCHES).read(planner) or {}
     planned_at = datetime.fromtimestamp(note["updated"] / 1000, timezone.utc)
-    return LiveSource(note["reads"], application, planned_at, SourceProgress.from_json(note["progress"]))
+    progress = SourceProgress.from_json(note["progress"])
+    return LiveSource(batch.get("query"), note["reads"], unquote(application.path.name), planned_at, progress)
 
 
 def _name(source: LiveSource, now: datetime) -> Text:
     ago = f"planned {_ago(source.planned_at, now)} ago"
-    return Text(source.reads).append(f"\n{source.application}\n{ago}", style="dim")
+    name = Text(f"{source.query}\n" if source.query else "", style="bold")
+    return name.append(source.reads, style="not bold").append(f"\n{source.application}\n{ago}", style="not bold dim")
 
 
 def _event_time(progress: SourceProgress) -> Text:

@@ -54,7 +54,7 @@ class _BatchListener(StreamingQueryListener):
             if start == end:
                 continue  # a batch of Spark's own, for timers and windows
             try:
-                self._notes.write(planner, batch_note(end, progress.batchDuration / 1000))
+                self._notes.write(planner, batch_note(end, progress.batchDuration / 1000, progress.name))
             except ConnectorError as error:
                 _LOG.warning("batches are sized by the time between plans: %s", error)
 

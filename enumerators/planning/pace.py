@@ -22,12 +22,13 @@ _POLL_S = 0.005
 _BATCHES_KNOWN = 16  # a slow listener's note may be that of an earlier batch
 
 
-def batch_note(end: Json, seconds: float) -> Json:
+def batch_note(end: Json, seconds: float, query: str | None = None) -> Json:
     """Return the listener's note of a finished batch.
 
     end: its end offset, by which the planner knows the batch and its number of rows.
+    query: its name, for people; None: it has none.
     """
-    return {"end": _digest(end), "seconds": seconds}
+    return {"end": _digest(end), "seconds": seconds, "query": query}
 
 
 class BatchPace:

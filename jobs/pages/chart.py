@@ -21,6 +21,7 @@ _HEIGHT = 400
 _THINNEST, _THICKER, _THICKEST = 2.0, 2.6, 10.0
 _NOTED_SHARE = 0.25  # of the batches: a shorter pause has no space for its note
 _LONG_SHARE = 0.65
+_LINE, _LETTER = 16, 7.5  # of a note, in units of the picture; a letter is as wide at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,7 @@ def _stairs(picture: _Picture, times: Sequence[int | None], name: str) -> str:
 
 
 def _pauses(picture: _Picture, run: Trace) -> Iterator[str]:
+    noted: list[tuple[float, float]] = []
     for index, (split, times) in enumerate(run.reached.items()):
         spans = [
             (first, last, picture.y(at_ms))
@@ -122,7 +124,18 @@ def _pauses(picture: _Picture, run: Trace) -> Iterator[str]:
                 y += 25
             else:
                 y -= 14  # below a short one are the lines of the others
-            yield f'<text class="note split-{index}" x="{picture.x(first) + 8}" y="{y}">{note}</text>'
+            x = picture.x(first) + 8
+            y = _free(y, [taken for taken, end in noted if end > x])
+            noted.append((y, x + len(note) * _LETTER))
+            yield f'<text class="note split-{index}" x="{x}" y="{y}">{note}</text>'
+
+
+def _free(y: float, taken: Sequence[float]) -> float:
+    """Return the nearest place for a line of text, at or below ``y``, that lies on no other line."""
+    for other in sorted(taken):
+        if abs(y - other) < _LINE:
+            y = other + _LINE
+    return y
 
 
 def _spans(batches: frozenset[int]) -> Iterator[tuple[int, int]]:

@@ -43,13 +43,13 @@ def query_page(progresses: Sequence[QueryProgress], kept: int, *, ended: bool) -
     if not runs:
         return None
     first, last = progresses[0], progresses[-1]
-    name = last.name or f"query {last.id}"
+    name = last.name or " and ".join(run.name for run in runs)
     rows = sum(batch.rows for run in runs for batch in run.batches)
     return layout(
         title=f"tidegate: {name}",
         headline=f"{name}: {count(rows)} rows in {count(max(len(run.batches) for run in runs))} batches",
         introduction=(
-            f"Run {last.run_id}, from {clock_time(first.began)} to {clock_time(last.began)} UTC"
+            f"Query {last.id}, run {last.run_id}, from {clock_time(first.began)} to {clock_time(last.began)} UTC"
             f"{'; it has ended' if ended else ''}." + _missing(first, len(progresses), kept)
         ),
         figures=[card for run in runs if run.batches for card in _cards(run, ended=ended)],

@@ -13,7 +13,8 @@ from rich.console import Console
 from tests.support.progresses import HOUR, NOON, report
 from tidegate.enumerators import process_identity
 from tidegate.enumerators.notes.folder import NoteFolder
-from tidegate.enumerators.notes.progress import ProgressNote
+from tidegate.enumerators.notes.progress import PROGRESS, ProgressNote
+from tidegate.enumerators.planning.pace import BATCHES, batch_note
 from tidegate.jobs.watch import live_sources, live_table
 
 AT_NOON = datetime.fromtimestamp(NOON / 1000, timezone.utc)
@@ -60,6 +61,14 @@ def test_every_source_is_a_row_with_what_it_reads_and_what_holds_it():
     ):
         assert expected in text
     assert "late" not in text
+
+
+def test_a_query_is_shown_by_its_name_once_a_batch_has_told_it():
+    leave_note()
+    ((planner, _),) = NoteFolder.of_application("app-1").within(PROGRESS).notes()
+    assert [each.query for each in live_sources()] == [None]
+    NoteFolder.of_application("app-1").within(BATCHES).write(planner, batch_note({}, 1.0, "orders by country"))
+    assert shown(live_sources()).splitlines()[3].strip().startswith("orders by country ")
 
 
 def test_what_a_person_should_look_at_is_named():
@@ -116,7 +125,9 @@ def test_without_the_names_that_linux_has_a_process_of_someone_else_is_no_planne
 
 def test_a_narrow_terminal_loses_no_time_and_no_figure():
     leave_note(rowsRemaining=123_456_789)
+    leave_note("payments-of-all-countries at kafka-0.internal:9092", heldBy="payments-of-all-countries-since-2019-17")
     text = shown(live_sources(), width=80)
+    assert max(map(len, text.splitlines())) <= 80
     assert "2023-11-15 13:00:00" in text
     assert "123,456,789 rows" in text
     assert "…" not in text

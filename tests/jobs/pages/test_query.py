@@ -1,6 +1,7 @@
 """The page of a query, from Spark's progress to HTML."""
 
 import re
+from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -85,6 +86,23 @@ def test_every_tidegate_source_has_its_own_pictures_and_row():
     page = query_page(both, ALL)
     assert len(pictures(page)) == 6
     assert page.count("<tr><td>") == 2
+
+
+def test_a_query_without_a_name_is_titled_by_what_it_reads():
+    said = report(plannedRows=10, reads="orders at kafka:9092")
+    assert "<title>tidegate: orders at kafka:9092</title>" in query_page([progress(0, source(said))], ALL)
+    assert "<title>tidegate: counts</title>" in query_page([progress(0, source(said), name="counts")], ALL)
+
+
+def test_the_notes_of_splits_that_are_paused_at_one_time_lie_below_each_other():
+    paused = {f"orders-{n}": ["paused", NOON + 9 * HOUR, 50] for n in range(1, 5)}
+    batches = [
+        progress(n, source(report(plannedRows=10, bySplit={"orders-0": ["reading", NOON + n * HOUR, 9], **paused})))
+        for n in range(1, 9)
+    ]
+    places = [float(y) for y in re.findall(r'<text class="note[^>]* y="([\d.]+)"', query_page(batches, ALL))]
+    assert len(places) == 4
+    assert min(b - a for a, b in pairwise(sorted(places))) >= 12
 
 
 def test_the_page_says_when_the_beginning_is_missing():
