@@ -2,6 +2,7 @@
 
 import os
 import signal
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -68,19 +69,26 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Let two workers end at the same time, and only one of them start Spark.
+    """Let all workers end at the same time, and one of them start no Spark for the session.
 
-    Each worker begins with one half of the list, and then takes over the end of the other's half: one
-    half begins with the tests that start programs, the other with those that need the session, and at
-    the end of either are the many that take next to no time.
+    Each worker begins with an even share of the list, and then takes over the end of what another has left.  So one
+    share begins with the tests that start programs, the others with those that need the session, and at the end of
+    each are the many that take next to no time.
     """
     groups = {"programs": [], "session": [], "others": []}
     for item in sorted(items, key=lambda item: not any(name in item.nodeid for name in LONG)):
         starts_programs = item.nodeid.split("/")[1] in START_PROGRAMS
         group = "session" if "spark" in item.fixturenames else "programs" if starts_programs else "others"
         groups[group].append(item)
-    fill = max(0, len(items) // 2 - len(groups["programs"]))
-    items[:] = groups["programs"] + groups["others"][:fill] + groups["session"] + groups["others"][fill:]
+    workers = max(2, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+    session, others, ordered = groups["session"], iter(groups["others"]), []
+    places = list(dict.fromkeys(item.parent.nodeid for item in session))  # whose items share what is made for a module
+    for worker in range(workers):
+        own = places[worker - 1 :: workers - 1]
+        first = groups["programs"] if worker == 0 else [item for item in session if item.parent.nodeid in own]
+        share = (len(items) - len(ordered)) // (workers - worker)
+        ordered += [*first, *islice(others, max(0, share - len(first)))]
+    items[:] = [*ordered, *others]
 
 
 @pytest.fixture(scope="session")

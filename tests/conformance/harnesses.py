@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import signal
-import threading
 from contextlib import contextmanager, nullcontext
 from typing import ClassVar
 
@@ -17,7 +16,7 @@ from tests.sources.s3.test_faults import Impatient, faulty
 from tests.support.buckets import Bucket
 from tests.support.kafka.lab import Lab as Topics
 from tests.support.kafka.lab import Record, encode
-from tests.support.waiting import await_that
+from tests.support.waiting import await_that, meanwhile
 from tidegate import KafkaSource
 from tidegate.conformance import Abilities, Ability, Fault, Harness, Writer
 
@@ -142,9 +141,8 @@ class KafkaHarness(Harness):
 @contextmanager
 def _stopped_now_and_then(server):
     """Stop the broker's process again and again, for the first time now, so that the first answer is late."""
-    over = threading.Event()
 
-    def go_and_stop():
+    def go_and_stop(over):
         while not over.is_set():
             over.wait(1.5)
             os.kill(server.pids[1], signal.SIGCONT)
@@ -152,13 +150,10 @@ def _stopped_now_and_then(server):
             os.kill(server.pids[1], signal.SIGSTOP)
 
     os.kill(server.pids[1], signal.SIGSTOP)
-    thread = threading.Thread(target=go_and_stop)
-    thread.start()
     try:
-        yield
+        with meanwhile(go_and_stop):
+            yield
     finally:
-        over.set()
-        thread.join()
         os.kill(server.pids[1], signal.SIGCONT)
 
 

@@ -2,9 +2,9 @@
 
 A Spark of its own takes long.  So each rule that starts one is tested where no other test shows the same:
 a killed driver is the subject of ``test_kills`` and ``test_restarts``, Kafka through Spark Connect of ``test_connect``,
-killed executors that read objects of ``test_kills``.  With TIDEGATE_CONFORMANCE_DRIVERS=yes all are tested everywhere.
-Of the reference the mutants are made that these rules must find.  As many lives of a query are made up as take LIVES_S,
-with that setting as many as a user's run takes.
+killed executors that read objects of ``test_kills``.  Of the reference the mutants are made that these rules must find;
+queries of Spark read the other three.  As many lives of a query are made up as take LIVES_S, and FEWEST_LIVES at least.
+With TIDEGATE_CONFORMANCE_DRIVERS=yes all rules are tested everywhere, with as many lives as a user's run takes.
 """
 
 import os
@@ -14,12 +14,14 @@ import pytest
 from harness import OutboxHarness
 
 from tests.conformance.harnesses import KafkaHarness, S3Harness
+from tests.support.quick_run import SHARE
 from tidegate.conformance import ConnectorSuite, Tier
 from tidegate.conformance.checks import whole
+from tidegate.conformance.lab import machine
 from tidegate.conformance.memory.reference import MemoryHarness
 
 DRIVERS = "TIDEGATE_CONFORMANCE_DRIVERS"
-LIVES_S = 2.5
+LIVES_S, FEWEST_LIVES = 2.5, 3
 OWN_DRIVER = {("TestKafka", "SPARK-10"), ("TestS3", "SPARK-11")}
 
 
@@ -44,12 +46,15 @@ def _few_drivers(request, rule, monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def _few_lives(monkeypatch):
+def _few_lives(request, monkeypatch):
     if DRIVERS not in os.environ:
-        monkeypatch.setattr(whole, "_SECONDS", LIVES_S)
+        monkeypatch.setattr(whole, "_SECONDS", LIVES_S / SHARE if request.config.option.quick else LIVES_S)
+        monkeypatch.setattr(machine, "_FEWEST_LIVES", FEWEST_LIVES)
 
 
 class TestMemory(ConnectorSuite):
+    tiers = tuple(tier for tier in Tier if tier is not Tier.SPARK or DRIVERS in os.environ)
+
     @pytest.fixture
     def harness(self):
         return MemoryHarness

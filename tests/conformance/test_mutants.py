@@ -5,8 +5,15 @@ import pytest
 from tests.conformance.mutants import MUTANTS
 from tests.conformance.references import REFERENCES
 from tidegate.conformance.checker import judge
+from tidegate.conformance.lab import machine
 from tidegate.conformance.rules import Level, all_rules, rule_named
 from tidegate.conformance.verdicts import Status
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was_lived(monkeypatch):
+    """A life that goes wrong need not be shrunk; ``test_scenario`` does that."""
+    monkeypatch.setattr(machine, "_SLOW_S", 0)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.killer} {mutant.sin}")

@@ -1,4 +1,4 @@
-"""Every example runs as it stands."""
+"""Every example runs as it stands, and gives what it promises."""
 
 import os
 import runpy
@@ -23,32 +23,21 @@ def topic(kafka):
 
 
 @pytest.fixture
-def run(kafka, topic):
-    def run(name, *arguments):
-        ended = subprocess.run(
-            [sys.executable, EXAMPLES / name, kafka.bootstrap_servers, topic, *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-        assert ended.returncode == 0, ended.stderr[-3000:]
-        assert "Py4J" not in ended.stderr  # though no example stops its session
-        return ended.stdout
-
-    return run
-
-
-@pytest.fixture
-def run_here(spark, kafka, topic, monkeypatch, capsys):
+def run(spark, kafka, topic, monkeypatch, capsys):
     """Run an example in the session of all tests, which its builder finds: a Spark of its own takes far longer."""
+    before = spark.conf.getAll
 
-    def run(name, *arguments):
+    def run(name, *arguments, topic=topic):
         monkeypatch.setattr(sys, "argv", [name, kafka.bootstrap_servers, topic, *map(str, arguments)])
-        runpy.run_path(str(EXAMPLES / name))
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")  # by which name functions travel to executors
         return capsys.readouterr().out
 
-    return run
+    yield run
+    for name, value in spark.conf.getAll.items():
+        if name not in before:
+            spark.conf.unset(name)
+        elif value != before[name]:
+            spark.conf.set(name, before[name])
 
 
 def cells(shown):
@@ -57,8 +46,8 @@ def cells(shown):
     return [[int(cell) for cell in row] for row in rows if row[0].strip().isdecimal()]
 
 
-def test_backfill_writes_the_topic_to_parquet(run_here, tmp_path):
-    run_here("backfill.py", tmp_path / "out")
+def test_backfill_writes_the_topic_to_parquet(run, tmp_path):
+    run("backfill.py", tmp_path / "out")
     assert dataset.dataset(tmp_path / "out", format="parquet").count_rows() == ROWS
 
 
@@ -71,11 +60,12 @@ def test_windows_are_counted_to_the_end_of_the_topic(run):
     assert [(int(partition), int(rows)) for partition, _, rows, _ in counted] == [(0, 300)] * 6 + [(1, 300)] * 6
 
 
-def test_batch_counts_every_partition(run_here):
-    assert cells(run_here("batch.py")) == [[0, 1800], [1, 1800]]
+def test_batch_counts_every_partition(run):
+    assert cells(run("batch.py")) == [[0, 1800], [1, 1800]]
 
 
 def test_objects_are_counted_by_event_time_and_not_by_name(bucket, tmp_path):
+    """It runs as a person runs it, in a Spark of its own: the environment tells where the bucket is."""
     for hour in range(5):
         times = even_times(NOON + hour * HOUR, NOON + (hour + 1) * HOUR, 60)
         bucket.put_rows(f"{(hour * 3) % 5}.parquet", [(n, int(t)) for n, t in enumerate(times)])
@@ -88,6 +78,7 @@ def test_objects_are_counted_by_event_time_and_not_by_name(bucket, tmp_path):
         timeout=120,
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
+    assert "Py4J" not in ended.stderr  # though no example stops its session
     assert cells(ended.stdout) == [[3, 180], [120]]  # Spark's watermark trails the last row by 61 minutes
 
 
@@ -97,10 +88,7 @@ def test_examples_are_short():
         assert len(statements) <= 17 or script.name in LONGER, script.name
 
 
-def test_sessions_are_closed_by_timers_on_the_source_s_watermark(kafka):
+def test_sessions_are_closed_by_timers_on_the_source_s_watermark(run, kafka):
     split = [*even_times(NOON, NOON + HOUR, 100), *even_times(NOON + 2 * HOUR, NOON + 3 * HOUR, 50)]
-    topic = new_topic(kafka, split, even_times(NOON, NOON + 3 * HOUR, 600))
-    command = [sys.executable, EXAMPLES / "sessions.py", kafka.bootstrap_servers, topic]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    assert [(row[0], row[3]) for row in cells(ended.stdout)] == [(0, 100), (1, 600), (0, 50)]
+    shown = run("sessions.py", topic=new_topic(kafka, split, even_times(NOON, NOON + 3 * HOUR, 600)))
+    assert [(row[0], row[3]) for row in cells(shown)] == [(0, 100), (1, 600), (0, 50)]

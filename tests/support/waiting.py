@@ -1,12 +1,14 @@
-"""Waiting for what another process or thread brings about, and never for ever."""
+"""Waiting for what another process or thread brings about, and never for ever; work that goes on meanwhile."""
 
 from __future__ import annotations
 
+import threading
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _POLL_S = 0.02  # what is waited for belongs to other processes, which tell a test nothing
 
@@ -22,3 +24,19 @@ def await_that(
     while not condition():
         assert time.monotonic() < deadline, state()
         time.sleep(_POLL_S)
+
+
+@contextmanager
+def meanwhile(work: Callable[[threading.Event], object]) -> Iterator[None]:
+    """Work in a thread while the block runs.
+
+    work: is given an event that is set at the end of the block, and returns soon after.
+    """
+    over = threading.Event()
+    thread = threading.Thread(target=work, args=(over,))
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

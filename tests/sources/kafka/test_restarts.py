@@ -20,12 +20,12 @@ from tests.support.streams import (
 from tests.support.waiting import await_that
 
 
-def test_a_driver_that_is_killed_twice_writes_every_record_once(spark, kafka, tmp_path):
-    assert kills.survive(kafka, spark, tmp_path, kills=2, seed=1) == 2
+def test_a_driver_that_is_killed_writes_every_record_once(spark, kafka, tmp_path):
+    assert kills.survive(kafka, spark, tmp_path, kills=1, seed=1) == 1
 
 
 def test_a_broker_that_is_killed_in_mid_read_and_restarted_costs_and_doubles_nothing(spark, kafka, tmp_path):
-    counts = [30_000, 30_000]
+    counts = [12_000, 12_000]
     topic = new_topic(kafka, *(even_times(NOON, NOON + 12 * HOUR, count) for count in counts))
     frame = kafka_source(kafka, topic, starting_offsets="earliest", max_offsets_per_trigger=6_000).read_stream(spark)
     query = (
@@ -36,11 +36,10 @@ def test_a_broker_that_is_killed_in_mid_read_and_restarted_costs_and_doubles_not
         .start()
     )
     with running(query):
-        for after in (2, 5):
-            await_that(lambda after=after: kills.commits(tmp_path) >= after or not query.isActive)
-            assert query.isActive, query.exception()
-            kafka.kill()
-            kafka.restart()
+        await_that(lambda: kills.commits(tmp_path) >= 2 or not query.isActive)
+        assert query.isActive, query.exception()
+        kafka.kill()
+        kafka.restart()
         finish(query)
     assert kills.written(spark, tmp_path) == every(counts)
 

@@ -9,7 +9,6 @@ import os
 import random
 import signal
 import tempfile
-import threading
 import time
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -20,11 +19,12 @@ from tests.sources.kills import commits, kill_while_it_works, let_end, log_of, s
 from tests.support.buckets import Bucket
 from tests.support.queues import Queue, QueueServer, s3_body
 from tests.support.streams import HOUR, NOON
-from tests.support.waiting import await_that
+from tests.support.waiting import await_that, meanwhile
 from tidegate.enumerators.s3.notifications.held_messages import HIDDEN_S
 from tidegate.servers import S3Server
 
-SLOWLY = ("--files", "5")  # a batch
+FILES = 5  # a batch
+SLOWLY = ("--files", str(FILES))
 ROWS = 10  # an object
 AT_FIRST, BETWEEN_RUNS, MOST_MEANWHILE = 40, 5, 60
 PAUSE_S = 0.1
@@ -54,24 +54,16 @@ class Feeder:
                 self.queue.send(*[s3_body((self.bucket.name, f"in/{key}"))] * self.dice.choice((1, 1, 2)))
             self.objects += 1
 
-    @contextmanager
     def adding(self):
         """Add objects all the time, up to so many that a slow machine is not buried."""
-        over = threading.Event()
 
-        def add():
+        def add(over):
             for _ in range(MOST_MEANWHILE):
                 if over.wait(PAUSE_S):
                     return
                 self.add(1)
 
-        thread = threading.Thread(target=add)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
+        return meanwhile(add)
 
 
 def written(spark, out):
@@ -108,12 +100,13 @@ def survive_without_executors(bucket, spark, out, kills, seed):
             time.sleep(dice.uniform(0, 0.6))  # the random moment itself
             await_that(lambda: executors(driver), 60)
             os.kill(dice.choice(executors(driver)), signal.SIGKILL)
+        await_that(lambda: commits(out) * FILES >= feeder.objects, 180, lambda: log_of(out))
+        await_that(lambda: len(written(spark, out)) >= len(feeder.ids), 180, lambda: log_of(out))
         assert driver.poll() is None, log_of(out)
     finally:
         if driver.poll() is None:
             os.killpg(driver.pid, signal.SIGKILL)
         driver.wait()
-    let_end(start_module("tests.sources.s3.driver", out, *settings, **environment), out)
     assert written(spark, out) == feeder.ids
     return kills
 

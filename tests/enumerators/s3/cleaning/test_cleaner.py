@@ -5,6 +5,7 @@ from contextlib import closing
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
+from tests.support.objects.own_client import OwnClient
 from tidegate.enumerators.s3.cleaning import cleaner as object_cleaner
 from tidegate.enumerators.s3.cleaning.cleaner import Archive, ObjectCleaner
 from tidegate.errors import ConnectorError, DeadlineError, OptionError
@@ -14,24 +15,13 @@ from tidegate.readers.s3.store import ObjectStore
 KEYS = ["in/a.json", "in/dt=2026-11-21/ünï +%41&b.json"]
 
 
-class Endpoint:
-    """A configuration whose client lets others act before it deletes, refuses conditions, or loses answers."""
-
-    deadline_s = 10
+class Endpoint(OwnClient):
+    """Lets others act before it deletes, refuses conditions, or loses answers."""
 
     def __init__(self, client):
-        self._client = client
+        super().__init__(client)
         self.before_delete = lambda: None
         self.refuses = self.answers_lost = self.deletes = 0
-
-    def patience_s(self):
-        return self.deadline_s
-
-    def client(self):
-        return self
-
-    def __getattr__(self, name):
-        return getattr(self._client, name)
 
     def delete_object(self, **request):
         self.before_delete()

@@ -2,23 +2,15 @@
 
 from botocore.exceptions import ClientError, ReadTimeoutError
 
+from tests.support.objects.own_client import OwnClient
 
-class Endpoint:
-    """A configuration whose client treats conditions as it is told to, and loses answers to writes."""
 
-    deadline_s = 10
+class Endpoint(OwnClient):
+    """Treats conditions as it is told to, and loses answers to writes."""
 
     def __init__(self, client, conditions="kept"):
-        self._client, self._conditions, self.answers_lost, self.is_down = client, conditions, 0, False
-
-    def patience_s(self):
-        return self.deadline_s
-
-    def client(self):
-        return self
-
-    def __getattr__(self, name):
-        return getattr(self._client, name)
+        super().__init__(client)
+        self._conditions, self.answers_lost, self.is_down = conditions, 0, False
 
     def put_object(self, **request):
         conditions = {"IfMatch", "IfNoneMatch"} & request.keys()
