@@ -1,0 +1,41 @@
+import json
+
+import pytest
+
+from tests.jobs.ledger.queries import Query
+from tests.support.streams import HOUR, NOON
+
+
+@pytest.fixture
+def query(bucket, tmp_path):
+    """A query over four objects of one row, one for each hour from noon on."""
+    for hour in range(4):
+        bucket.put_rows(f"{hour}.parquet", [(hour, NOON + hour * HOUR)])
+    return Query(bucket, tmp_path)
+
+
+@pytest.fixture
+def ledger(tidegate, bucket, query):
+    """Run the command; return what it printed as JSON, or the sentence it ended with."""
+
+    def run(verb, *arguments, checkpoint=True, path=True, **options):
+        reached = {"endpoint": bucket.server.endpoint, "region": bucket.server.region, **options}
+        keys = {"accessKey": bucket.server.access_key, "secretKey": bucket.server.secret_key}
+        given = {**reached, **keys, "eventTime": "column:at", **({"path": bucket.path} if path else {})}
+        command = ["ledger", verb, query.state_folder, *arguments, "--json"]
+        command += [part for name, value in given.items() for part in ("--option", f"{name}={value}")]
+        code, output, _ = tidegate(*command, *(("--checkpoint", query.checkpoint) if checkpoint else ()))
+        return json.loads(output) if code == 0 else code
+
+    return run
+
+
+@pytest.fixture
+def states(ledger, bucket):
+    """Return the states of what is known of an object, and all sentences."""
+
+    def ask(key, **how):
+        (found,) = ledger("why", f"in/{key}", **how)
+        return [each["state"] for each in found["findings"]], " ".join(each["sentence"] for each in found["findings"])
+
+    return ask

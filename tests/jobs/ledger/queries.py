@@ -1,0 +1,49 @@
+"""Queries over a checkpoint, in which Spark's part is played."""
+
+import json
+from collections import Counter
+from contextlib import closing
+from datetime import timedelta
+
+from tidegate import S3Source, WatermarkStrategy
+from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+
+
+class Query:
+    """A query over a checkpoint, batch by batch, as Spark runs it.
+
+    delivered: how often each object was, by the end of its key.
+    """
+
+    def __init__(self, bucket, folder):
+        strategy = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=1))
+        self.state_folder, self.checkpoint = folder / "state", folder / "checkpoint"
+        self.source = S3Source(
+            path=bucket.path,
+            state_location=str(self.state_folder),
+            event_time="column:at",
+            **bucket.connection,
+        )
+        self.settings = CoordinatorSettings(strategy, discovery_interval_s=0)
+        self.offset, self.number, self.delivered = INITIAL_OFFSET, 0, Counter()
+
+    def run(self, batches=100, *, commits=True):
+        """Run some batches; without ``commits`` the last one is planned and not written."""
+        planner = SourceCoordinator("s3", self.source.enumerator, self.settings, cores=1)
+        with closing(planner):
+            for left in range(batches, 0, -1):
+                end = json.loads(json.dumps(planner.latest_offset(self.offset)))
+                if end == self.offset:
+                    return
+                self._log("offsets", json.dumps({}), json.dumps(end))
+                if commits or left > 1:
+                    for task in planner.tasks(self.offset, end):
+                        chunks = [chunk for of_range in task.details for chunk in of_range]
+                        self.delivered.update(chunk.key.rpartition("/")[2] for chunk in chunks)
+                    self._log("commits", "{}")
+                self.offset, self.number = end, self.number + 1
+
+    def _log(self, name, *lines):
+        (self.checkpoint / name).mkdir(parents=True, exist_ok=True)
+        (self.checkpoint / name / str(self.number)).write_text("\n".join(["v1", *lines]))
