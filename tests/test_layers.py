@@ -18,6 +18,16 @@ CONNECTORS = {"kafka", "s3"}
 FORMATS = {"avro", "binary", "csv", "json", "orc", "parquet", "text"}
 MOST_MODULES = 20
 
+# The tests of a folder are at the same path below tests/, but for these and the folders below them.
+TESTED_ELSEWHERE = {
+    "conformance/checks": "conformance/mutants",  # a rule is tested by connectors that break it
+    "conformance/lab/spark": "conformance/mutants",
+    "conformance/memory": "conformance",  # the reference, of which the mutants are made
+    "enumerators/folders": "enumerators/s3/state",  # disk and bucket, by what is kept in them
+    "readers/events": "enumerators/events",  # both ends of one connection
+    "windows": "windows",  # all folders together, beside Flink's own operator
+}
+
 BLOCKS = {"body", "orelse", "finalbody", "handlers", "cases"}  # where a statement holds others, of which some import
 
 
@@ -229,3 +239,38 @@ def test_every_folder_of_a_layer_is_a_package_that_says_what_it_holds():
         or not ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
     ]
     assert silent == []
+
+
+def untested(root):
+    """Return every folder of modules that has no tests where a person looks for them."""
+    packages = {*LAYERS, *SIDE_PACKAGES}
+    paths = [path.relative_to(root) for path in modules(root).values() if path.name != "__init__.py"]
+    folders = {path.parent.as_posix() for path in paths if path.parts[0] in packages}
+    tested = {path.parent.as_posix() for path in paths if path.parts[0] == "tests" and path.name.startswith("test_")}
+    mutants = {"tests/conformance/mutants"}  # they are no tests by name; test_mutants runs them
+
+    def places(folder):
+        yield folder
+        for above, elsewhere in TESTED_ELSEWHERE.items():
+            if f"{folder}/".startswith(f"{above}/"):
+                yield elsewhere
+
+    return sorted(
+        folder for folder in folders if not any(f"tests/{place}" in tested | mutants for place in places(folder))
+    )
+
+
+def test_every_folder_has_its_tests_at_the_same_path():
+    assert untested(ROOT) == []
+
+
+def test_a_folder_without_tests_is_found(tmp_path):
+    for name in (
+        "readers/csv/lines",
+        "readers/events/send",
+        "tests/readers/test_csv",
+        "tests/enumerators/events/test_send",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).with_suffix(".py").touch()
+    assert untested(tmp_path) == ["readers/csv"]
