@@ -82,8 +82,8 @@ def _half_random(size: int, seed: int) -> Callable[[int, int], Bytes]:
 def _produce(bootstrap_servers: str, topic: str, partition: int, batches: Iterable[bytes]) -> None:
     """Send batches as they are, which kafka-python's producer cannot do.
 
-    This alone knows kafka-python's insides: the admin client's connection manager sends any request
-    to any node, and the batches are encoded on its loop while the broker works on the last ones.
+    This alone knows kafka-python's insides: the admin client's connection manager sends any request to any node.  The
+    batches are encoded on its loop while the broker works on the last ones.
     """
     from kafka import KafkaAdminClient
     from kafka.errors import for_code

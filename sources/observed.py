@@ -22,9 +22,10 @@ def observe_event_times(rows: DataFrame, name: str = "event_times") -> DataFrame
     rows: of a tidegate source with ``includeEventTime``, as ``load`` returns it.
     name: of the metric; unique in a query.
 
-    Every progress of a stream then has ``observedMetrics[name]`` with the numbers of ``rows`` in its batch, of ``bad``
-    and ``future`` ones, and of those ``ignored`` by planning and watermark: all bad ones, unless the record's timestamp
-    stands in, and all future ones, unless they are held.  Raises OptionError if the columns are missing.
+    Every progress of a stream then has ``observedMetrics[name]``.  It holds the numbers of ``rows`` in the batch, of
+    ``bad`` and ``future`` ones, and of those that planning and watermark leave out, as ``ignored``.  These are all bad
+    ones, unless the record's timestamp stands in, and all future ones, unless they are held.  Raises OptionError if the
+    columns are missing.
     """
     if not {EVENT_TIME, EVENT_TIME_FAULT} <= {*rows.columns}:
         raise OptionError(

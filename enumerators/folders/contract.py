@@ -38,8 +38,8 @@ class Folder(ABC):
     address: its place, for people.
     noun: what it is for errors, such as ``state location``.
 
-    All methods raise ConnectorError if the folder cannot be reached or used, DeadlineError if it does not answer in
-    time, and OptionError if its bucket does not exist.  Thread-safe.
+    All methods raise ConnectorError if the folder cannot be reached or used, and DeadlineError if it does not answer in
+    time.  They raise OptionError if its bucket does not exist.  Thread-safe.
     """
 
     address: str

@@ -41,10 +41,9 @@ _ISO8601 = (
 def detect_unit(values: Iterable[object]) -> TimeUnit | None:
     """Return the unit of the first usable value, or None if there is none.
 
-    A text that looks like ISO 8601 has the unit "iso8601".  A number, or a text that is one, is
-    judged by its size: below 1e11 it counts seconds (to the year 5138), from there on and below 1e14 milliseconds, from
-        there on and below 1e17 microseconds (both 1973 to 5138).  Anything else is skipped: zero and less, larger
-        numbers, NaN, booleans, other texts and objects.
+    A text that looks like ISO 8601 has the unit "iso8601".  A number, or a text that is one, is judged by its size.
+    Below 1e11 it counts seconds (to the year 5138), below 1e14 milliseconds, and below 1e17 microseconds (both 1973 to
+    5138).  Anything else is skipped: zero and less, larger numbers, NaN, booleans, other texts and objects.
     """
     for value in values:
         number = value

@@ -2,8 +2,8 @@
 
 A *chunk* is a range of bytes of one version of an object.  It is read whole, by one task, and its event-time range was
 found when it was discovered.  The chunk of a row is the one in which it begins (Hadoop: input splits): a line belongs
-to the chunk that holds its first byte, a Parquet row group to the one that holds the first byte of its first page.  So
-the chunks of an object that cover it without gaps give each row exactly once, whatever the format.
+to the chunk that holds its first byte, and a Parquet row group to that of the first byte of its first page.  So the
+chunks of an object that cover it without gaps give each row exactly once, whatever the format.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A lease on a folder: it admits one live query at a time, and a killed query locks nobody out.
 
-The holder renews the lease.  Nobody compares clocks: a query that wants the lease watches it for its duration, and
-takes it if it was not renewed, or if the holder's process is gone.
+The holder renews the lease.  Nobody compares clocks: a query that wants the lease watches it for its duration.  It
+takes the lease if that was not renewed, or if the holder's process is gone.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ class Lease:
 
         owner: the query's own id, which its checkpoint keeps: a restart takes the lease of its earlier run at once.
 
-        If another query holds it, this waits until that query renews it, which is an error, or has not renewed it for
-        the time of its lease.  If it is on this machine and its process is gone, the wait ends at once.
+        If another query holds it, this waits for the time of that lease.  A renewal meanwhile is an error.  If the
+        other query ran on this machine and its process is gone, the wait ends at once.
 
         Raises ConnectorError if the other query is alive, or the folder cannot be used.
         """
