@@ -20,7 +20,7 @@ class Member:
 
     id: names it for the life of its checkpoint.
     max_drift_ms: must be the same for all.
-    joined: when it joined, on the clock of the group.  If two members contradict each other, the later is wrong.
+    joined: when it joined, in seconds since the epoch.  If two members contradict each other, the later is wrong.
     priority: a member with a higher one is read first.
     low_ms: the lowest event time that it has still to read; None: it holds nobody (all its splits
         are idle or finished).

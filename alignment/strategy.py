@@ -46,9 +46,10 @@ class WatermarkStrategy:
     generator: makes a watermark generator for each split; None: there are none.
     idle_timeout: how long a split must have nothing to read before it stops holding others.
     max_drift: how far past the slowest split's next record any split may be read; None: no bound.
-    group: the slowest split is that of all sources of the application that name this group; None: that of this source.
+    group: the slowest split is that of all sources that name this group; None: that of this source.
     group_priority: sources of the group with a higher one are read first.
     group_members: how many sources the group has; None: nobody waits for those that come later.
+    group_location: a folder that all applications of the group reach; None: the group is that of one application.
     """
 
     out_of_orderness: timedelta | None = timedelta(0)
@@ -57,6 +58,7 @@ class WatermarkStrategy:
     group: str | None = None
     group_priority: int = 0
     group_members: int | None = None
+    group_location: str | None = None
     generator: GeneratorSupplier | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -74,11 +76,13 @@ class WatermarkStrategy:
         if drift is not None and drift < _MILLISECOND:
             shown = f"max drift is {_shown(drift)}"
             raise StrategyError(shown, "max_drift", must="must be at least one millisecond")
-        if self.group is None and (self.group_priority or self.group_members is not None):
+        needs_group = (self.group_priority or None, self.group_members, self.group_location)
+        if self.group is None and any(value is not None for value in needs_group):
             raise StrategyError(
-                "a priority or a number of members is set, but no alignment group",
+                "a priority, a number of members or a location is set, but no alignment group",
                 "group_priority",
                 "group_members",
+                "group_location",
                 "group",
             )
         if self.group is not None and drift is None:
@@ -130,18 +134,33 @@ class WatermarkStrategy:
         return replace(self, idle_timeout=timeout)
 
     def with_watermark_alignment(
-        self, *, max_drift: timedelta, group: str | None = None, priority: int = 0, members: int | None = None
+        self,
+        *,
+        max_drift: timedelta,
+        group: str | None = None,
+        priority: int = 0,
+        members: int | None = None,
+        location: str | None = None,
     ) -> WatermarkStrategy:
         """Never read a split ``max_drift`` or more past the slowest split's next record.
 
         In a back-fill ``max_drift`` is also the slice of event time that one batch covers.
 
-        group: keep together with all sources of the application that name this group, in the same
-            query or in others; all need the same max drift.
+        group: keep together with all sources of the application that name this group, in the same query or in others;
+            all need the same max drift.
         priority: read a source with a higher one first, such as a dimension that facts are joined to.
         members: how many sources the group has; until all are there, nobody reads, for 10 seconds at most.
+        location: keep together with sources of other applications, too, which name the same folder: a path that the
+            machines of all drivers share, or ``s3://bucket/prefix``.
         """
-        return replace(self, max_drift=max_drift, group=group, group_priority=priority, group_members=members)
+        return replace(
+            self,
+            max_drift=max_drift,
+            group=group,
+            group_priority=priority,
+            group_members=members,
+            group_location=location,
+        )
 
     @property
     def has_watermarks(self) -> bool:

@@ -47,6 +47,7 @@ from tidegate.readers.contract import ReadTask
 from tidegate.readers.events.event import SourceEvent
 from tidegate.readers.events.watching import Watching, timed_reader, watched
 from tidegate.readers.worker_memory import freeze_imports
+from tidegate.sources.alignment_group import group_of
 
 if TYPE_CHECKING:  # a source asks for this bridge by itself (Source.read_stream)
     from tidegate.sources.contract import Source
@@ -205,19 +206,6 @@ def coordinator_of(
         feed=GeneratorFeed(
             lambda task, state: timed_reader(source.connector, source.reader(state)).read_timed(task), take_events
         ),
-    )
-
-
-def _group(source: Source, driver: Driver) -> GroupFolder | None:
-    strategy = source.watermarks
-    if strategy.group is None or strategy.max_drift_ms is None:
-        return None
-    return GroupFolder(
-        NoteFolder.of_application(driver.application_id).within("groups", strategy.group),
-        strategy.max_drift_ms,
-        strategy.group_priority,
-        strategy.group_members,
-        reads=source.reads,
     )
 
 
@@ -394,7 +382,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._planner = coordinator_of(
                 source,
                 self._driver,
-                _group(source, self._driver),
+                group_of(source, self._driver.application_id),
                 self._pace(),
                 take_events=tuple if self._events is None else self._events.take,
             )

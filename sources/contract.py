@@ -20,9 +20,12 @@ from tidegate.alignment.budget import Budget
 from tidegate.alignment.plan import LateSplits
 from tidegate.alignment.strategy import StrategyError, WatermarkStrategy, milliseconds
 from tidegate.enumerators.contract import Json, SplitEnumerator
+from tidegate.enumerators.folders.contract import Folder
+from tidegate.enumerators.folders.opening import open_folder
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.policy import BadEventTime, EventTimePolicy, FutureEventTime
+from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.sources.options import Duration, option_names, parse_duration, sentence
 
 __all__ = ["Source", "check_only_origin"]
@@ -35,6 +38,7 @@ _WATERMARK_OPTIONS = {
     "alignmentGroup": "group",
     "alignmentPriority": "group_priority",
     "alignmentMembers": "group_members",
+    "alignmentLocation": "group_location",
 }
 # The same names as fields.
 _STRATEGY_FIELDS = {to_snake(option) for option in _WATERMARK_OPTIONS}
@@ -48,7 +52,8 @@ class Source(BaseModel, ABC):
     ``max_drift`` is written ``maxDrift`` as a Spark option.
 
     watermarks: disorder, idleness and alignment; as Spark options ``maxOutOfOrderness``,
-        ``idleTimeout``, ``maxDrift``, ``alignmentGroup``, ``alignmentPriority``, ``alignmentMembers``.
+        ``idleTimeout``, ``maxDrift``, ``alignmentGroup``, ``alignmentPriority``, ``alignmentMembers``,
+        ``alignmentLocation``.
     alignment: ``event-time`` cuts every batch at one event time; ``none`` shares it by backlog.
     late_splits: the policy for a split that comes during the run, or wakes from idle, with records older than the
         watermark: ``admit`` reads it at once, and its rows are late; ``catch-up`` lets the others wait for it; ``fail``
@@ -114,6 +119,7 @@ class Source(BaseModel, ABC):
             raise ValueError("includePreviousWatermark is set, which needs includeSourceWatermark")
         if self.include_source_watermark and not self.has_watermarks:
             raise ValueError("includeSourceWatermark is set, but the source has no watermarks")
+        _ = self.alignment_folder
         return self
 
     if not TYPE_CHECKING:  # type checkers see the constructor that pydantic derives from the fields
@@ -249,6 +255,22 @@ class Source(BaseModel, ABC):
         now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         return self.event_time_policy.time_of_row(event_time_ms, record_timestamp_ms, now_ms, where)
 
+    @property
+    def location_connection(self) -> S3ConnectionConfig:
+        """The connection to the bucket of ``alignmentLocation``: by default all comes from boto3's usual chain."""
+        return S3ConnectionConfig()
+
+    @property
+    def alignment_folder(self) -> Folder | None:
+        """The folder that the applications of the alignment group share; None: the group is that of one application.
+
+        Raises OptionError for a location that is none.
+        """
+        location = self.watermarks.group_location
+        if location is None:
+            return None
+        return open_folder(location, self.location_connection, option="alignmentLocation", noun="alignment location")
+
     def as_batch(self) -> Self:
         """Return the source with the defaults of a batch query."""
         return self
@@ -332,7 +354,7 @@ def _strategy(options: Mapping[str, str]) -> WatermarkStrategy | None:
 
 def _watermark_option(name: str, value: str) -> Any:
     try:
-        if name == "alignmentGroup":
+        if name in {"alignmentGroup", "alignmentLocation"}:
             return value
         return _whole(value) if name in {"alignmentPriority", "alignmentMembers"} else parse_duration(value)
     except ValueError as error:

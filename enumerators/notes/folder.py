@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from tidegate.enumerators.contract import Json
 from tidegate.errors import ConnectorError
@@ -29,6 +29,8 @@ _FORGOTTEN_S = 24 * 3600.0  # a planner touches its notes every few seconds
 class NoteFolder:
     """A private folder of JSON notes; made when the first note is written."""
 
+    repeat_s = 0.0
+
     def __init__(self, path: Path) -> None:
         self.path = path
 
@@ -40,6 +42,12 @@ class NoteFolder:
     def within(self, *names: str) -> NoteFolder:
         """Return a folder inside this one."""
         return NoteFolder(self.path.joinpath(*(quote(name, safe="") for name in names)))
+
+    def used_by_others(self, within_s: float) -> list[str]:
+        """Return the other applications on this machine that wrote to their folder of this name so short a time ago."""
+        own, *names = self.path.relative_to(_root()).parts
+        peers = [(other.path.name, other.path.joinpath(*names)) for other in applications() if other.path.name != own]
+        return [unquote(name) for name, folder in peers if time.time() - _last_touched(folder) <= within_s]
 
     def write(self, name: str, note: Json) -> None:
         """Write a note, in place of an earlier one of that name.

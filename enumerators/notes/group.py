@@ -1,8 +1,9 @@
 """A source's membership of an alignment group: a note in a folder, kept alive by a thread.
 
-Every member has one note with its lowest unread event time and a lease.  A member whose lease is over (it was killed)
-holds nobody; when it comes back, it takes part again (FLINK-35157, FLINK-40505).  A thread renews the lease, because a
-plan comes only once per batch.
+Every member has one note with its lowest unread event time, which it renews.  A member whose note stays the same for
+the time of a lease (it was killed) holds nobody; when it comes back, it takes part again (FLINK-35157, FLINK-40505).
+Nobody compares clocks, so members may run on several machines.  A thread renews the note, because a plan comes only
+once per batch.
 """
 
 from __future__ import annotations
@@ -10,17 +11,17 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, replace
+from typing import NamedTuple, Protocol
 
 from tidegate.alignment.group import GroupBound, Member, group_bound
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.errors import ConnectorError
 
-__all__ = ["LEASE_S", "GroupFolder"]
+__all__ = ["LEASE_S", "GroupFolder", "Notes"]
 
 _LOG = logging.getLogger("tidegate.planner")
 LEASE_S = 10.0
@@ -30,10 +31,38 @@ _PATIENCE_S = 0.1
 _MOST_PATIENCE_S = 10.0
 
 
+class Notes(Protocol):
+    """The notes of all members of a group, by the id of the member; each writes only its own.
+
+    repeat_s: a note that says nothing new is written so long after the last one at the earliest, and what was read
+        counts for so long, in seconds.
+    """
+
+    repeat_s: float
+
+    def write(self, name: str, note: Json) -> None:
+        """Write a note, in place of an earlier one of that name; raises ConnectorError if that cannot be done."""
+
+    def notes(self) -> Iterable[tuple[str, Json]]:
+        """Return all notes by name."""
+
+    def remove(self, name: str) -> None:
+        """Remove a note, if there is one."""
+
+
+class _Heard(NamedTuple):
+    """A member as its note shows it: the number of its plans, its last renewal, and when that was first seen."""
+
+    member: Member
+    plans: int
+    renewal: str
+    seen_at: float
+
+
 class GroupFolder:
     """Takes part in a group; one for each run of a source.
 
-    folder: of the group.
+    notes: of the group.
     max_drift_ms, priority, reads: see Member.
     expected: the number of members, with this one, that must be there before anyone reads; None: any.
     lease_s: how long a silent member holds the others, and how long expected members are waited for.
@@ -42,7 +71,7 @@ class GroupFolder:
 
     def __init__(
         self,
-        folder: NoteFolder,
+        notes: Notes,
         max_drift_ms: int,
         priority: int = 0,
         expected: int | None = None,
@@ -52,17 +81,20 @@ class GroupFolder:
         renewed_by_thread: bool = True,
         clocks: Clocks = REAL_CLOCKS,
     ) -> None:
-        self._folder, self._expected, self._lease_s, self._clock = folder, expected, lease_s, clocks.monotonic
+        self._notes, self._expected, self._lease_s, self._clock = notes, expected, lease_s, clocks.monotonic
         self._renewed_by_thread = renewed_by_thread
-        self._me = Member(uuid.uuid4().hex[:12], max_drift_ms, clocks.monotonic(), priority, reads=reads)
+        self._me = Member(uuid.uuid4().hex[:12], max_drift_ms, clocks.wall(), priority, reads=reads)
+        self._run, self._renewals, self._renewed_at = uuid.uuid4().hex[:12], 0, float("-inf")
+        self._heard_of: dict[str, _Heard] = {}
+        self._looked_at = float("-inf")
         self._peers: frozenset[str] = frozenset()  # members that the run's first offset names
         self._stored: frozenset[str] = frozenset()  # members that the last offset names
-        self._heard: set[str] = set()
+        self._met: set[str] = set()
         self._begun = self._joined = False
         self._plans = 0
-        self._writing = threading.Lock()
+        self._writing, self._looking = threading.Lock(), threading.Lock()
         self._left = threading.Event()
-        self._patience = _Patience(clocks)
+        self._patience = _Patience(clocks, max(_POLL_S, notes.repeat_s))
         self._joined_at = 0.0
 
     def join(self, state: Json | None) -> None:
@@ -95,20 +127,28 @@ class GroupFolder:
         others = {member.id: member for member, _ in self._others()}
         if len(others) + 1 >= (self._expected or 0):
             self._expected = None
-        self._heard |= others.keys()
+        self._met |= others.keys()
         return group_bound(self._me, others.values(), self._missing(len(others)), stored_bound_ms)
 
     def tell(self, low_ms: int | None) -> None:
         """Tell the others the lowest unread event time; after a plan, once its offset is safe."""
+        is_news = low_ms != self._me.low_ms
         self._me = replace(self._me, low_ms=low_ms)
-        self.renew()
+        if is_news or self._clock() - self._renewed_at >= self._notes.repeat_s:
+            self._write()
 
     def renew(self) -> None:
-        """Renew the lease."""
+        """Renew the note, and see who else renewed theirs.  A thread calls it several times a lease."""
+        self._write()
+        self._look()
+
+    def _write(self) -> None:
         with self._writing:
             if not self._left.is_set():
-                note = {"member": asdict(self._me), "plans": self._plans, "renewed": self._clock()}
-                self._folder.write(self._me.id, note)
+                asked_at, self._renewals = self._clock(), self._renewals + 1
+                renewal = f"{self._run}-{self._renewals}"
+                self._notes.write(self._me.id, {"member": asdict(self._me), "plans": self._plans, "renewal": renewal})
+                self._renewed_at = asked_at
 
     def wait(self, held_by: str) -> bool:
         """Wait for the member that holds this one.  True: plan again; False: patience is over, so the plan stands."""
@@ -131,7 +171,7 @@ class GroupFolder:
         with self._writing:
             self._left.set()
             if self._joined:
-                self._folder.remove(self._me.id)
+                self._notes.remove(self._me.id)
 
     def _missing(self, others: int) -> str | None:
         """Return the member that is waited for before anything is read."""
@@ -142,17 +182,26 @@ class GroupFolder:
                 _LOG.warning("alignmentMembers is %d, but only %d came; the group begins", self._expected, others + 1)
                 self._expected = None
             return None
-        return "a member that is not there yet" if self._expected else min(self._peers - self._heard, default=None)
+        return "a member that is not there yet" if self._expected else min(self._peers - self._met, default=None)
 
     def _others(self) -> list[tuple[Member, int]]:
-        """Return the members whose lease is not over, each with the number of its plans."""
-        members = []
-        for name, note in self._folder.notes():
-            # After the note was read, or a renewal would seem to lie in the future.  A renewal in the future is from
-            # before a reboot.
-            if name != self._me.id and 0 <= self._clock() - note["renewed"] <= self._lease_s:
-                members.append((Member(**note["member"]), note["plans"]))
-        return members
+        """Return the members that renewed their notes within a lease, each with the number of its plans."""
+        if self._clock() - self._looked_at >= self._notes.repeat_s:
+            self._look()
+        now = self._clock()
+        return [
+            (heard.member, heard.plans) for heard in self._heard_of.values() if now - heard.seen_at <= self._lease_s
+        ]
+
+    def _look(self) -> None:
+        with self._looking:
+            now, heard_of = self._clock(), {}
+            for name, note in self._notes.notes():
+                if name != self._me.id:
+                    before, renewal = self._heard_of.get(name), note["renewal"]
+                    seen_at = before.seen_at if before is not None and before.renewal == renewal else now
+                    heard_of[name] = _Heard(Member(**note["member"]), note["plans"], renewal, seen_at)
+            self._looked_at, self._heard_of = now, heard_of
 
     def _renew_for_ever(self) -> None:
         while not self._left.wait(self._lease_s / _RENEWALS_PER_LEASE):
@@ -168,8 +217,8 @@ class _Patience:
     two waits.  So waits are short while news comes, and double while none does.
     """
 
-    def __init__(self, clocks: Clocks) -> None:
-        self._clock, self._sleep = clocks.monotonic, clocks.sleep
+    def __init__(self, clocks: Clocks, poll_s: float) -> None:
+        self._clock, self._sleep, self._poll_s = clocks.monotonic, clocks.sleep, poll_s
         self._last: object = None
         self._seconds = _PATIENCE_S
 
@@ -182,5 +231,5 @@ class _Patience:
         while ask() == before:
             if self._clock() >= until:
                 return False
-            self._sleep(_POLL_S)
+            self._sleep(self._poll_s)
         return True

@@ -35,6 +35,7 @@ from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 from tidegate.readers.formats.factory import Reading
 from tidegate.readers.formats.registry import FACTORIES
 from tidegate.readers.objects.values import ObjectFormat, S3Object
+from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.reader import S3SplitReader
 from tidegate.readers.s3.store import ObjectStore
 from tidegate.sources.contract import Source, check_only_origin
@@ -294,6 +295,11 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         if self.use_incremental_listing:
             return IncrementalListing(self._listing().pages, rules.prefix, self.backfill_ms)
         return None
+
+    @property
+    def location_connection(self) -> S3ConnectionConfig:
+        """The connection of the source itself."""
+        return self.connection
 
     @property
     def event_time_policy(self) -> EventTimePolicy:

@@ -1,6 +1,8 @@
 """A driver to be killed: copies a topic to Parquet, and can be started again over its checkpoint.
 
-python -m tests.sources.driver SERVERS TOPIC OUT [MASTER]
+python -m tests.sources.driver SERVERS TOPIC OUT [MASTER [LOCATION]]
+
+LOCATION: of an alignment group of two members; without it there is no group.
 """
 
 import os
@@ -12,7 +14,7 @@ from pyspark.sql import SparkSession
 from tidegate import KafkaSource, WatermarkStrategy
 
 
-def main(servers, topic, out, master="local[2]"):
+def main(servers, topic, out, master="local[2]", location=None):
     os.environ["PYSPARK_PYTHON"] = sys.executable  # a cluster's workers are not told otherwise
     spark = (
         SparkSession.builder.master(master)
@@ -21,12 +23,13 @@ def main(servers, topic, out, master="local[2]"):
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()
     )
+    group = {"group": "drivers", "location": location, "members": 2} if location else {}
     source = KafkaSource(
         bootstrap_servers=servers,
         subscribe=[topic],
         starting_offsets="earliest",
         max_offsets_per_trigger=2_000,
-        watermarks=WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=1)),
+        watermarks=WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=1), **group),
     )
     query = (
         source.read_stream(spark)

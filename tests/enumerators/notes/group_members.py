@@ -31,9 +31,11 @@ class Member:
         drift=DRIFT,
         offset=INITIAL_OFFSET,
         application="app",
+        notes=None,
     ):
         self.clock, self.logs, self.bounded, self.offset, self.application = clock, logs, bounded, offset, application
         self.expected, self.priority, self.drift = expected, priority, drift
+        self.notes = notes or (lambda: NoteFolder.of_application(self.application).within("groups", "join"))
         self.seen = []
         self.planned = self.before = None  # an offset that Spark has not stored yet; of a batch that it has not read
         self.start()
@@ -41,7 +43,7 @@ class Member:
     def start(self):
         """Begin a run, from the last offset."""
         self.group = GroupFolder(
-            NoteFolder.of_application(self.application).within("groups", "join"),
+            self.notes(),
             self.drift,
             self.priority,
             self.expected,

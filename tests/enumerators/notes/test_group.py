@@ -76,6 +76,7 @@ def test_flink_35157_and_40505_a_member_that_returns_takes_part_again():
     fast, slow = members(clock, [1000, 1015, 1030], [100, 1009])
     rounds(clock, [fast, slow], 1)
     slow.die()
+    fast.group.renew()
     clock.sleep(LEASE_S + 1)
     assert fast.plan() == [1000]
     slow.start()

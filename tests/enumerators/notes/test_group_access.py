@@ -76,29 +76,30 @@ sys.stdin.read()
 
 
 def test_the_lease_of_a_process_is_kept_by_a_thread_and_ends_with_a_kill(tmp_path):
-    lease_s = 10.0
+    lease_s, now = 10.0, 0.0
     folder = NoteFolder.of_application("app").within("groups", "join")
+    clocks = Clocks(monotonic=lambda: now)
+    group = GroupFolder(folder, 10, lease_s=lease_s, renewed_by_thread=False, clocks=clocks)
+    group.join({"id": "me"})
 
-    def renewed():
-        return dict(folder.notes())["holder"]["renewed"]
+    def renewal():
+        return dict(folder.notes())["holder"]["renewal"]
 
-    def held_by(at):
-        """Return who holds a member that looks at a time of the machine's clock, be that past or to come."""
-        clocks = Clocks(monotonic=lambda: at)
-        group = GroupFolder(folder, 10, lease_s=lease_s, renewed_by_thread=False, clocks=clocks)
-        group.join({"id": "me"})
-        found = group.bound(500, None).held_by
-        group.leave()
-        return found
+    def held_by():
+        return group.bound(500, None).held_by
 
     holder = [sys.executable, "-c", HOLDER, str(tmp_path), str(lease_s)]
     with subprocess.Popen(holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"told\n"
-        told = renewed()
-        await_that(lambda: renewed() > told)
-        assert held_by(told + lease_s + 0.1) == "holder"
+        assert held_by() == "holder"
+        first = renewal()
+        await_that(lambda: renewal() != first)
+        now += lease_s + 0.1
+        assert held_by() == "holder"
         process.kill()
         process.wait()
-        lease_ends = renewed() + lease_s
-        assert held_by(lease_ends - 0.1) == "holder"
-        assert held_by(lease_ends + 0.1) is None
+        group.renew()
+        now += lease_s - 0.1
+        assert held_by() == "holder"
+        now += 0.2
+        assert held_by() is None

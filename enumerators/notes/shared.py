@@ -1,0 +1,64 @@
+"""Notes in a folder that several applications share, on a disk or in a bucket."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from urllib.parse import quote
+
+from tidegate.enumerators.contract import Json
+from tidegate.enumerators.folders.contract import Folder
+from tidegate.errors import ConnectorError
+
+__all__ = ["SharedNotes"]
+
+_SUFFIX = ".json"
+_FORGOTTEN_S = 24 * 3600.0  # a live member renews its note every few seconds
+
+
+class SharedNotes:
+    """The notes of an alignment group in a folder that members on several machines reach.
+
+    location: the folder that the groups share.
+    group: its name.
+    """
+
+    repeat_s = 1.0  # each note and each look is a request, for which a bucket takes its time and its price
+
+    def __init__(self, location: Folder, group: str, *, wall_clock: Callable[[], float] = time.time) -> None:
+        self._folder = location.within(quote(group, safe=""))
+        self._wall_clock = wall_clock
+        self._has_swept = False
+
+    def write(self, name: str, note: Json) -> None:
+        """Write a note, in place of an earlier one of that name; raises ConnectorError if that cannot be done."""
+        self._folder.write(name + _SUFFIX, json.dumps(note).encode())
+
+    def notes(self) -> Iterator[tuple[str, Json]]:
+        """Yield all notes by name; the first call removes those of members that were killed a day ago or earlier.
+
+        Raises ConnectorError if the folder cannot be read, or holds a file that is no note.
+        """
+        for file, info in sorted(self._folder.files().items()):
+            if not file.endswith(_SUFFIX):
+                continue
+            if not self._has_swept and self._wall_clock() - info.written_s > _FORGOTTEN_S:
+                self._folder.delete(file)
+            elif (stored := self._folder.read(file)) is not None:
+                yield file.removesuffix(_SUFFIX), self._parsed(file, stored.data)
+        self._has_swept = True
+
+    def remove(self, name: str) -> None:
+        """Remove a note, if there is one."""
+        self._folder.delete(name + _SUFFIX)
+
+    def _parsed(self, file: str, data: bytes) -> Json:
+        try:
+            note: Json = json.loads(data)
+        except ValueError:
+            raise ConnectorError(
+                f"{file} in the {self._folder.noun} {self._folder.address} is no note of this version of tidegate; "
+                "delete it, and use the location for nothing else"
+            ) from None
+        return note

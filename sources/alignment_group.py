@@ -1,0 +1,48 @@
+"""The alignment group of a source: its notes are in a folder of the application, or in one that applications share."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from tidegate.enumerators.notes.folder import NoteFolder
+from tidegate.enumerators.notes.group import LEASE_S, GroupFolder, Notes
+from tidegate.enumerators.notes.shared import SharedNotes
+
+if TYPE_CHECKING:  # a source asks for the bridge by itself (Source.read_stream)
+    from tidegate.sources.contract import Source
+
+__all__ = ["group_of"]
+
+_LOG = logging.getLogger("tidegate.planner")
+
+
+def group_of(source: Source, application_id: str) -> GroupFolder | None:
+    """Return the group that a run of a source takes part in; None: it has none.  Called in the planner process.
+
+    It warns if another application on this machine has a group of the same name, and no location joins the two.
+    """
+    strategy = source.watermarks
+    if strategy.group is None or strategy.max_drift_ms is None:
+        return None
+    return GroupFolder(
+        _notes(source, application_id, strategy.group),
+        strategy.max_drift_ms,
+        strategy.group_priority,
+        strategy.group_members,
+        reads=source.reads,
+    )
+
+
+def _notes(source: Source, application_id: str, group: str) -> Notes:
+    if (location := source.alignment_folder) is not None:
+        return SharedNotes(location, group)
+    folder = NoteFolder.of_application(application_id).within("groups", group)
+    if others := folder.used_by_others(LEASE_S):
+        _LOG.warning(
+            "the application %s has an alignmentGroup %r, too, and does not keep together with this one; "
+            "set the same alignmentLocation in both, or another name",
+            others[0],
+            group,
+        )
+    return folder

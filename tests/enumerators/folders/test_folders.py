@@ -1,0 +1,65 @@
+"""A folder keeps its promises on a disk and in a bucket of a real endpoint."""
+
+import stat
+
+import pytest
+
+from tidegate.enumerators.folders.opening import open_folder
+from tidegate.errors import ConnectorError, OptionError
+
+
+@pytest.fixture
+def folder(location, config):
+    return open_folder(location, config)
+
+
+def test_a_file_is_created_once_and_replaced_on_condition_of_its_version(folder):
+    assert (folder.files(), folder.read("a")) == ({}, None)
+    first = folder.create("a", b"1")
+    assert folder.create("a", b"2") is None
+    assert folder.read("a") == (b"1", first)
+    second = folder.replace("a", b"22", first)
+    assert folder.replace("a", b"333", first) is None
+    assert folder.replace("b", b"4", first) is None
+    assert folder.read("a") == (b"22", second)
+    assert {name: file.bytes for name, file in folder.files().items()} == {"a": 2}
+
+
+def test_a_file_is_written_whether_or_not_there_is_one(folder):
+    folder.write("a", b"1")
+    folder.write("a", b"22")
+    assert folder.read("a").data == b"22"
+    assert folder.replace("a", b"3", folder.read("a").version) is not None
+
+
+def test_folders_inside_are_not_among_the_files_and_go_with_the_folder(folder):
+    inside = folder.within("ünï +%41")
+    inside.write("a", b"1")
+    folder.write("b", b"2")
+    assert (list(folder.files()), folder.folders(), list(inside.files())) == (["b"], ["ünï +%41"], ["a"])
+    inside.delete("a")
+    inside.delete("a")
+    assert inside.files() == {}
+    inside.write("a", b"1")
+    folder.remove()
+    folder.remove()
+    assert (folder.files(), folder.folders(), inside.files()) == ({}, [], {})
+
+
+def test_a_folder_on_a_disk_is_for_its_user_alone(tmp_path, config):
+    folder = open_folder(f"file:{tmp_path}/a%20b", config)
+    folder.within("c").write("d", b"1")
+    paths = [tmp_path / "a b", tmp_path / "a b/c", tmp_path / "a b/c/d"]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in paths] == [0o700, 0o700, 0o600]
+
+
+def test_an_error_names_the_option_and_what_the_location_is_for(tmp_path, config):
+    names = {"option": "alignmentLocation", "noun": "alignment location"}
+    for location in ("gs://bucket/x", " ", "s3:///x"):
+        with pytest.raises(OptionError, match=f"^alignmentLocation is '{location}'"):
+            open_folder(location, config, **names)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConnectorError, match=f"^cannot write to the alignment location {tmp_path}/file/x: "):
+        open_folder(f"{tmp_path}/file/x", config, **names).write("a", b"")
+    with pytest.raises(OptionError, match="no-such-bucket"):
+        open_folder("s3://no-such-bucket/x", config, **names).read("a")

@@ -1,0 +1,124 @@
+"""Members of a group that meet in a folder which several applications share."""
+
+import os
+from datetime import timedelta
+
+import pytest
+
+from tests.enumerators.notes.group_members import LEASE_S, Member
+from tests.support.logs import Clock, Logs
+from tidegate.enumerators.folders.opening import open_folder
+from tidegate.enumerators.notes.folder import NoteFolder
+from tidegate.enumerators.notes.group import GroupFolder
+from tidegate.enumerators.notes.shared import SharedNotes
+from tidegate.errors import ConnectorError
+
+
+@pytest.fixture
+def notes(location, config):
+    """Make the notes of a member; each has its own, as on machines of their own."""
+    return lambda **settings: SharedNotes(open_folder(location, config), "join", **settings)
+
+
+class Machine(Clock):
+    """A machine whose clocks have nothing to do with those of others."""
+
+    def __init__(self, now):
+        super().__init__()
+        self.now = now
+
+
+def tick(*machines, seconds=SharedNotes.repeat_s):
+    for machine in machines:
+        machine.sleep(seconds)
+
+
+def test_members_on_machines_whose_clocks_differ_keep_within_the_drift(notes):
+    here, there = Machine(5.0), Machine(10_000_000.0)
+    fast = Member(here, Logs(a=[1000, 1005, 2000]), notes=notes)
+    slow = Member(there, Logs(a=[100, 1004, 1999]), notes=notes)
+    batches = []
+    for _ in range(5):
+        batches.append((fast.plan(), slow.plan()))
+        tick(here, there)
+    assert batches == [([], []), ([], [100]), ([1000, 1005], [1004]), ([2000], [1999]), ([], [])]
+
+
+def test_a_member_that_was_killed_holds_the_others_until_its_note_was_the_same_for_a_lease(notes):
+    here, there = Machine(0.0), Machine(-1_000.0)
+    fast, killed = Member(here, Logs(a=[1000]), notes=notes), Member(there, Logs(a=[100]), notes=notes)
+    for member in (fast, killed):
+        member.plan()
+    killed.die()
+    tick(here)
+    assert fast.plan() == []
+    tick(here, seconds=LEASE_S - 1)
+    assert fast.plan() == []
+    tick(here, seconds=2)
+    assert fast.plan() == [1000]
+
+
+def test_a_restart_that_names_a_member_of_another_application_waits_for_it(notes):
+    clock = Clock()
+    fast, slow = (Member(clock, Logs(a=times), notes=notes) for times in ([1000], [100, 300]))
+    for _ in range(2):
+        fast.plan(), slow.plan()
+        tick(clock)
+    for member in (fast, slow):
+        member.run.close()
+        member.start()
+    assert fast.plan() == []
+    assert slow.plan() == [300]
+
+
+def test_a_note_without_news_is_written_and_read_once_a_second_only(notes):
+    clock, mine, others = Clock(), notes(), notes()
+    asked = []
+    write, read = mine.write, mine.notes
+    mine.write = lambda *note: (asked.append("write"), write(*note))
+    mine.notes = lambda: (asked.append("read"), read())[1]
+    group = GroupFolder(mine, 10, renewed_by_thread=False, clocks=clock.clocks)
+    other = GroupFolder(others, 10, renewed_by_thread=False, clocks=clock.clocks)
+    for member, name in ((group, "me"), (other, "other")):
+        member.join({"id": name})
+    other.tell(500)
+    for _ in range(20):
+        assert group.bound(1000, None).held_by == "other"
+        clock.sleep(0.1)
+    assert 2 <= asked.count("write") <= 3
+    assert 2 <= asked.count("read") <= 3
+    asked.clear()
+    group.tell(1001)
+    group.tell(1002)
+    assert asked == ["write", "write"]
+    assert dict(notes().notes())["me"]["member"]["low_ms"] == 1002
+
+
+def test_notes_that_nobody_renewed_for_a_day_are_removed(notes, location, config):
+    notes().write("old", {"renewal": "1"})
+    file = open_folder(location, config).within("join").files()["old.json"]
+    tomorrow = file.written_s + timedelta(days=1).total_seconds()
+    assert dict(notes(wall_clock=lambda: tomorrow - 1).notes()) == {"old": {"renewal": "1"}}
+    assert dict(notes(wall_clock=lambda: tomorrow + 1).notes()) == {}
+    assert open_folder(location, config).within("join").files() == {}
+
+
+def test_a_file_that_is_no_note_is_told_in_a_sentence(notes, location, config):
+    open_folder(location, config).within("join").write("x.json", b"{")
+    open_folder(location, config).within("join").write("README.txt", b"{")
+    with pytest.raises(ConnectorError, match=r"^x\.json in the state location .*join is no note of this version"):
+        list(notes().notes())
+
+
+@pytest.mark.usefixtures("own_temporary_folder")
+def test_an_application_that_uses_the_name_of_a_group_is_known_to_others_while_it_lives():
+    mine, other = (NoteFolder.of_application(name).within("groups", "a/b") for name in ("app 1", "app/2"))
+    assert mine.used_by_others(10) == []
+    mine.write("m", {})
+    assert mine.used_by_others(10) == []
+    other.write("m", {})
+    assert mine.used_by_others(10) == ["app/2"]
+    assert NoteFolder.of_application("app 1").within("groups", "c").used_by_others(10) == []
+    for path in (other.path, other.path / "m.json"):
+        os.utime(path, (1, 1))
+    assert mine.used_by_others(10) == []
