@@ -69,6 +69,13 @@ from tidegate import KafkaSource, OptionError, S3Source, WatermarkStrategy
                 max_drift=timedelta(seconds=1), group="Join", priority=-1, members=2
             ),
         ),
+        (
+            {"maxDrift": "1 s", "alignmentGroup": "Join", "alignmentLocation": "s3://Bucket/x"},
+            "watermarks",
+            WatermarkStrategy().with_watermark_alignment(
+                max_drift=timedelta(seconds=1), group="Join", location="s3://Bucket/x"
+            ),
+        ),
     ],
 )
 @pytest.mark.parametrize("spelt", [str, str.lower, str.upper])
@@ -102,7 +109,8 @@ def test_the_other_ways_to_subscribe(other):
         ({"alignmentGroup": "", "maxDrift": "1 s"}, "the option 'alignmentGroup' is '', but it must have 1 to 64"),
         (
             {"alignmentPriority": "1", "maxDrift": "1 s"},
-            "members is set, but no alignment group (options alignmentGroup, alignmentPriority, alignmentMembers)",
+            "a number of members or a location is set, but no alignment group (options alignmentGroup, "
+            "alignmentPriority, alignmentMembers, alignmentLocation)",
         ),
         (
             {"alignmentMembers": "0", "alignmentGroup": "j", "maxDrift": "1 s"},
