@@ -109,8 +109,10 @@ def test_the_other_ways_to_subscribe(other):
         ({"alignmentGroup": "", "maxDrift": "1 s"}, "the option 'alignmentGroup' is '', but it must have 1 to 64"),
         (
             {"alignmentPriority": "1", "maxDrift": "1 s"},
-            "a number of members or a location is set, but no alignment group (options alignmentGroup, "
-            "alignmentPriority, alignmentMembers, alignmentLocation)",
+            (
+                "a number of members or a location is set, but no alignment group (options alignmentGroup, "
+                "alignmentPriority, alignmentMembers, alignmentLocation)"
+            ),
         ),
         (
             {"alignmentMembers": "0", "alignmentGroup": "j", "maxDrift": "1 s"},
