@@ -1,0 +1,37 @@
+"""The pages of the documentation as programs: their blocks of code, one after the other."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Code of a page: its language, empty for what is typed into a shell or shown, and its text."""
+
+    page: str
+    number: int
+    language: str
+    text: str
+
+    def with_own(self, own):
+        """Return the block with our own texts in the place of those that are shown, such as an address."""
+        text = self.text
+        for shown, ours in own.items():
+            text = text.replace(shown, ours)
+        return replace(self, text=text)
+
+    def run(self, names):
+        """Run Python, as a reader would who pastes it; ``names`` are those that it finds and leaves."""
+        exec(compile(self.text, f"{self.page}, block {self.number}", "exec"), names)  # noqa: S102
+
+
+def blocks(page):
+    """Return the blocks of a page, in order."""
+    found = _BLOCK.findall((ROOT / page).read_text())
+    return [Block(page, number, language, text) for number, (language, text) in enumerate(found, 1)]
