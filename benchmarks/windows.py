@@ -77,15 +77,15 @@ def run(query: DataFrame, batch: int) -> Figures:
         running = writer.trigger(availableNow=True).start()
         running.awaitTermination()
         spent = cpu_s() - before
-        progress = [json.loads(each.json) for each in running.recentProgress]
-    full = [each for each in progress if each["numInputRows"] >= batch * 8 // 10][1:]
+        progress = [json.loads(batch_progress.json) for batch_progress in running.recentProgress]
+    full = [one for one in progress if one["numInputRows"] >= batch * 8 // 10][1:]
     return Figures(
-        sum(each["durationMs"]["triggerExecution"] for each in full) / 1000,
-        sum(each["numInputRows"] for each in full),
+        sum(one["durationMs"]["triggerExecution"] for one in full) / 1000,
+        sum(one["numInputRows"] for one in full),
         spent,
         max(
-            sum(o["customMetrics"].get("rocksdbSstFileSize", 0) or o["memoryUsedBytes"] for o in each["stateOperators"])
-            for each in progress
+            sum(o["customMetrics"].get("rocksdbSstFileSize", 0) or o["memoryUsedBytes"] for o in one["stateOperators"])
+            for one in progress
         ),
     )
 
@@ -108,25 +108,25 @@ def ticks(stat: Path) -> int:
 
 def measure(spark: SparkSession, load: Callable[[int], DataFrame], arguments: argparse.Namespace, keys: int) -> None:
     """Print a line for each way."""
-    found: dict[str, list[Figures]] = {name: [] for name in arguments.ways}
+    measured: dict[str, list[Figures]] = {name: [] for name in arguments.ways}
     provider = spark.conf.get("spark.sql.streaming.stateStore.providerClass")
     for number in range(arguments.rounds + 1):
         for name in arguments.ways if number % 2 else reversed(arguments.ways):
             spark.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
             figures = run(WAYS[name](load(keys)), arguments.batch)
             if number:
-                found[name].append(figures)
+                measured[name].append(figures)
     print_table(
         ("keys", "way", "rows/s", "against Spark", "CPU s", "state MiB"),
-        [row(keys, name, found[name], found[arguments.ways[0]]) for name in arguments.ways],
+        [row(keys, name, measured[name], measured[arguments.ways[0]]) for name in arguments.ways],
     )
 
 
 def row(keys: int, name: str, runs: Sequence[Figures], first: Sequence[Figures]) -> tuple[str, ...]:
     """Return a line of the table."""
-    speed, peer = (statistics.median(each.rows / each.seconds for each in them) for them in (runs, first))
-    cpu = statistics.median(each.cpu_s for each in runs)
-    state = max(each.state_bytes for each in runs) / 2**20
+    speed, peer = (statistics.median(one.rows / one.seconds for one in figures) for figures in (runs, first))
+    cpu = statistics.median(one.cpu_s for one in runs)
+    state = max(one.state_bytes for one in runs) / 2**20
     return f"{keys:,}", name, f"{speed:,.0f}", f"{speed / peer:.2f}x", f"{cpu:.1f}", f"{state:.1f}"
 
 
@@ -146,9 +146,9 @@ def main() -> None:
             settings={name: str(value) for name, value in tidegate.session_conf(worker_daemon=True).items()}
         )
         kafka.create_topic("windows", arguments.partitions)
-        each = arguments.rows // arguments.partitions
+        rows_each = arguments.rows // arguments.partitions
         for partition in range(arguments.partitions):
-            times = BEGIN_MS + np.linspace(0, arguments.minutes * 60_000, each, endpoint=False).astype(np.int64)
+            times = BEGIN_MS + np.linspace(0, arguments.minutes * 60_000, rows_each, endpoint=False).astype(np.int64)
             write_history(kafka.bootstrap_servers, "windows", partition, times, value_size=20, seed=partition)
         options = {
             "kafka.bootstrap.servers": kafka.bootstrap_servers,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -151,7 +152,7 @@ class KeyRun:
         if one_by_one:
             chosen = np.unique([place for place, _ in one_by_one])
             listed = dict(zip(chosen.tolist(), rows.take(chosen), strict=True))
-            for place, window in sorted(one_by_one, key=lambda each: each[0]):
+            for place, window in sorted(one_by_one, key=itemgetter(0)):
                 self._windows.add(window, listed[place], int(times[place]))
         if not taken.all():
             late = [place for place in np.flatnonzero(~taken) if self._windows.is_behind(int(times[place]))]

@@ -14,7 +14,7 @@ def joined(open_windows: Iterable[Window], new: TimeWindow) -> tuple[TimeWindow,
 
     open_windows: windows of which none overlaps or touches another.
     """
-    parts = in_order(each for each in open_windows if isinstance(each, TimeWindow) and each.intersects(new))
+    parts = in_order(window for window in open_windows if isinstance(window, TimeWindow) and window.intersects(new))
     cover = new
     for part in parts:
         cover = cover.cover(part)

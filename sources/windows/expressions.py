@@ -58,15 +58,15 @@ def parts_of(rows: DataFrame, expressions: Mapping[str, str]) -> Parts:
 
     Raises OptionError for an aggregate that the operator cannot keep.
     """
-    found = _Found(rows)
-    results = {name: found.outer(found.parsed(text), text).sql() for name, text in expressions.items()}
-    whole = rows.groupBy().agg(*(f.expr(text).alias(name) for name, text in found.texts.items()))
-    types = {name: whole.schema[name].dataType for name in found.texts}
-    return Parts(found.arguments, found.aggregates, types, results)
+    taken = _TakenOut(rows)
+    results = {name: taken.outer(taken.parsed(text), text).sql() for name, text in expressions.items()}
+    whole = rows.groupBy().agg(*(f.expr(text).alias(name) for name, text in taken.texts.items()))
+    types = {name: whole.schema[name].dataType for name in taken.texts}
+    return Parts(taken.arguments, taken.aggregates, types, results)
 
 
-class _Found:
-    """The aggregates that were found so far, each once."""
+class _TakenOut:
+    """The aggregates that were taken out of expressions so far, each once."""
 
     def __init__(self, rows: DataFrame) -> None:
         self._rows, self._spark = rows, rows.sparkSession
@@ -97,7 +97,7 @@ class _Found:
             kind = self._rows.groupBy().agg(f.expr(node.sql())).schema[0].dataType
             if isinstance(kind, DecimalType):  # whose scale only Spark knows
                 call = node.sql().partition("(")[2]
-                total, count = (self._aggregate(self.parsed(f"{each}({call}"), each, text) for each in ("sum", "count"))
+                total, count = (self._aggregate(self.parsed(f"{part}({call}"), part, text) for part in ("sum", "count"))
                 return self.parsed(f"CAST({total} / {count} AS {kind.simpleString()})")
         return self._column(self._aggregate(node, name, text))
 

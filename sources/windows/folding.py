@@ -98,13 +98,13 @@ def fold(
     if not is_open.any():
         return {}, rest
     chosen, times, last = table.filter(pa.array(is_open)), times[is_open], last[is_open]
-    found: dict[tuple[Any, ...], list[Folded]] = {}
+    folded: dict[tuple[Any, ...], list[Folded]] = {}
     for start in (last - back for back in range(0, size, slide)):
         holds = start + size > times
         part, starts = (chosen, start) if holds.all() else (chosen.filter(pa.array(holds)), start[holds])
         if part.num_rows:
-            _add_groups(found, _grouped(part, starts, [*keys], time, aggregates), len(keys), size)
-    return found, rest
+            _add_groups(folded, _grouped(part, starts, [*keys], time, aggregates), len(keys), size)
+    return folded, rest
 
 
 def _grouped(
@@ -112,7 +112,7 @@ def _grouped(
 ) -> list[tuple[Any, ...]]:
     """Return for each key and window: the key, its start, the first time, and what is held."""
     asked = dict.fromkeys(
-        (each.argument, name) for each in aggregates.aggregates.values() for name in _ARROW[each.function]
+        (call.argument, name) for call in aggregates.aggregates.values() for name in _ARROW[call.function]
     )
     grouped = (
         table.append_column(_START, pa.array(starts))
@@ -123,8 +123,8 @@ def _grouped(
     )
     columns = {pair: grouped.column(_ALL if pair[0] == "*" else "_".join(pair)).to_pylist() for pair in asked}
     held = [
-        _held(each.function, *(columns[each.argument, name] for name in _ARROW[each.function]))
-        for each in aggregates.aggregates.values()
+        _held(call.function, *(columns[call.argument, name] for name in _ARROW[call.function]))
+        for call in aggregates.aggregates.values()
     ]
     by = [grouped.column(name).to_pylist() for name in (*keys, _START, f"{time}_first")]
     return list(zip(*by, map(list, zip(*held, strict=True)), strict=True))
@@ -141,19 +141,19 @@ def _held(function: str, values: list[Any], counts: Sequence[int] = ()) -> list[
 
 
 def _add_groups(
-    found: dict[tuple[Any, ...], list[Folded]], groups: list[tuple[Any, ...]], keys: int, size: int
+    folded: dict[tuple[Any, ...], list[Folded]], groups: list[tuple[Any, ...]], keys: int, size: int
 ) -> None:
     for group in groups:
         start, first, contents = group[keys:]
-        found.setdefault(group[:keys], []).append(Folded(TimeWindow(start, start + size), first, contents))
+        folded.setdefault(group[:keys], []).append(Folded(TimeWindow(start, start + size), first, contents))
 
 
 def _is_exact(table: pa.Table, aggregates: SqlAggregates) -> bool:
     """Tell whether Arrow gives what the operator would: no sum leaves 64 bits, and nothing is NaN."""
-    for each in aggregates.aggregates.values():
-        if each.argument == "*" or each.function == "count":
+    for call in aggregates.aggregates.values():
+        if call.argument == "*" or call.function == "count":
             continue
-        column = table.column(each.argument)
+        column = table.column(call.argument)
         if pa.types.is_floating(column.type):
             if pc.any(pc.is_nan(column)).as_py():
                 return False
@@ -161,7 +161,7 @@ def _is_exact(table: pa.Table, aggregates: SqlAggregates) -> bool:
             bounds = pc.min_max(column).as_py()
             if max(abs(bounds["min"] or 0), abs(bounds["max"] or 0)) * table.num_rows > _LARGEST:
                 return False
-        elif (not pa.types.is_decimal(column.type) and each.function in {"sum", "avg"}) or not _is_ordered(column.type):
+        elif (not pa.types.is_decimal(column.type) and call.function in {"sum", "avg"}) or not _is_ordered(column.type):
             return False
     return True
 

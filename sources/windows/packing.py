@@ -60,7 +60,7 @@ def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)
-        rows, size = sum(each.num_rows for each in held), sum(each.nbytes for each in held)
+        rows, size = sum(waiting.num_rows for waiting in held), sum(waiting.nbytes for waiting in held)
         if rows >= _MOST_ROWS or size >= _MOST_BYTES:
             yield pa.Table.from_batches(held)
             held = []

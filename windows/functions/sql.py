@@ -137,12 +137,12 @@ class SqlAggregate(NamedTuple):
 
         Raises OptionError if it is no call of count, sum, min, max or avg.
         """
-        found = CALL.fullmatch(text)
-        name = found[1].lower() if found else ""
-        if found is None or name not in FOLDS or (found[2] == "*" and name != "count"):
+        call = CALL.fullmatch(text)
+        name = call[1].lower() if call else ""
+        if call is None or name not in FOLDS or (call[2] == "*" and name != "count"):
             allowed = "count(*), or count, sum, min, max or avg of a column"
-            raise OptionError(f"{text!r} must be {allowed}{did_you_mean(found[1], FOLDS) if found else ''}.")
-        return cls(name, found[2])
+            raise OptionError(f"{text!r} must be {allowed}{did_you_mean(call[1], FOLDS) if call else ''}.")
+        return cls(name, call[2])
 
 
 class SqlAggregates(AggregateFunction):
@@ -153,7 +153,7 @@ class SqlAggregates(AggregateFunction):
 
     def __init__(self, **aggregates: str) -> None:
         self.aggregates = {name: SqlAggregate.parse(text) for name, text in aggregates.items()}
-        self._parts = [(FOLDS[each.function], each.argument) for each in self.aggregates.values()]
+        self._parts = [(FOLDS[call.function], call.argument) for call in self.aggregates.values()]
 
     def create_accumulator(self) -> list[Any]:
         """Return what is held of no rows."""

@@ -108,8 +108,8 @@ class MapStateDescriptor(StateDescriptor):
 
     def bind(self, values: dict[str, Any]) -> MutableMapping[Any, Any]:
         """Return the dictionary of this name."""
-        found: MutableMapping[Any, Any] = values.setdefault(self.name, {})
-        return found
+        state: MutableMapping[Any, Any] = values.setdefault(self.name, {})
+        return state
 
 
 class ListStateDescriptor(MergingStateDescriptor):

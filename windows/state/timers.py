@@ -17,13 +17,13 @@ class Timers:
 
     def register(self, time: int, window: Window) -> None:
         """Add a timer."""
-        if not self._find(time, window)[1]:
+        if not self._place(time, window)[1]:
             insort(self.entries, (time, window))
 
     def delete(self, time: int, window: Window) -> None:
         """Remove a timer; nothing happens where it is not there."""
-        place, found = self._find(time, window)
-        if found:
+        place, is_there = self._place(time, window)
+        if is_there:
             del self.entries[place]
 
     def next_time(self) -> int | None:
@@ -34,6 +34,6 @@ class Timers:
         """Remove the first timer and return it, if it is due at ``time``."""
         return self.entries.pop(0) if self.entries and self.entries[0][0] <= time else None
 
-    def _find(self, time: int, window: Window) -> tuple[int, bool]:
+    def _place(self, time: int, window: Window) -> tuple[int, bool]:
         place = bisect_left(self.entries, (time, window))
         return place, place < len(self.entries) and self.entries[place] == (time, window)

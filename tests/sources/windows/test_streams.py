@@ -54,6 +54,20 @@ def test_a_stream_with_a_watermark_of_its_own_keeps_it_and_loses_no_late_row(spa
     assert [(row["split"], row["position"]) for row in late] == [("a", 13)]
 
 
+def test_objects_keep_the_columns_that_the_user_gave_them(spark, bucket, tmp_path):
+    bucket.put_rows("a.json", [(number, NOON + number * 10 * SECOND) for number in range(13)])
+    options = {"path": bucket.path, "fileFormat": "json", "accessKey": bucket.server.access_key}
+    options |= {"secretKey": bucket.server.secret_key, "endpoint": bucket.server.endpoint, "region": "us-east-1"}
+    options |= {"stateLocation": str(tmp_path / "state"), "eventTime": "column:at"}
+    # Without the user's columns the ids would be numbers.
+    given = spark.readStream.format("tidegate_s3").schema("id string, at long").options(**options).load()
+    rows = given.selectExpr("substr(id, 1, 1) AS digit", "id", "timestamp_millis(at) AS at")
+    windows = tidegate.windowed(rows, "digit", "at").window(tumbling(60))
+    run = available_now(windows.aggregate(greatest="max(id)", rows="count(*)"), tmp_path / "checkpoint")
+    assert {row["digit"]: (row["greatest"], row["rows"]) for row in run.all_rows}["0"] == ("0", 1)
+    assert all(isinstance(row["greatest"], str) for row in run.all_rows)
+
+
 class Broken(ProcessWindowFunction):
     def process(self, key, context, elements):
         raise ZeroDivisionError("no good")
