@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.splits import Extent, Head
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.enumerators.probing import ReaderPeek
-from tidegate.readers.contract import SplitReader
+from tidegate.readers.contract import ReadTask, SplitReader, TimedBatch
 from tidegate.sources.contract import Source
 
 SCHEMA = pa.schema(
@@ -57,6 +58,12 @@ class MemoryReader(SplitReader):
                 yield pa.record_batch(
                     [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
                 )
+
+    def read_timed(self, task):
+        for number, wanted in enumerate(task.ranges):
+            for rows in self.read(ReadTask((wanted,))):
+                times = pc.divide(rows["timestamp"].cast(pa.int64()), 1000)
+                yield TimedBatch(number, rows, times)
 
 
 class MemoryEnumerator(ReaderPeek, SplitEnumerator):

@@ -1,6 +1,8 @@
 """The bridge serves any source: here one that shares no code with Kafka's."""
 
 import signal
+import socket
+import threading
 from datetime import timedelta
 from itertools import chain
 
@@ -16,6 +18,7 @@ from tidegate.enumerators.planning.pace import batch_note
 from tidegate.errors import ContractError, OptionError
 from tidegate.sources import batch_listener
 from tidegate.sources.bridge import Driver, data_source_class
+from tidegate.watermarks import AscendingTimestampsWatermarks
 
 HOUR = 3_600_000
 
@@ -139,8 +142,8 @@ def stream_reader(path):
     made = []
     handler = signal.getsignal(signal.SIGTERM)
 
-    def make(**fields):
-        kind = data_source_class("memory", lambda _: MemorySource(path=path, **fields), Driver(2, "test"))
+    def make(driver=Driver(2, "test"), **fields):  # noqa: B008 - it never changes
+        kind = data_source_class("memory", lambda _: MemorySource(path=path, **fields), driver)
         source = kind({})
         made.append(source.streamReader(source.schema()))
         return made[-1]
@@ -235,3 +238,64 @@ def test_batches_size_themselves_by_what_spark_s_listener_tells(spark, path, tmp
         progress = query.recentProgress
     assert sizes[2] < sizes[0] <= 1000
     assert told[:2] == [p.batchDuration / 1000 for p in progress[:2]]
+
+
+GENERATED = WatermarkStrategy.for_generator(AscendingTimestampsWatermarks)
+
+
+def run_a_batch_and_plan_the_next(reader):
+    """Plan a batch of all rows, read its tasks twice, and return the next offset and what is reported of it."""
+    first = reader.latestOffset(reader.initialOffset(), ReadMaxRows(1_000))
+    for partition in reader.partitions(reader.initialOffset(), first) * 2:
+        assert all(batch.num_rows for batch in reader.read(partition))
+    second = reader.latestOffset(first, ReadMaxRows(1_000))
+    return second, reader.reportLatestOffset()["generated"]
+
+
+def test_readers_tell_the_planner_what_generators_say_of_their_rows(stream_reader, path):
+    append(path, a=[10, 20, 30], b=[40, 50])
+    offset, said = run_a_batch_and_plan_the_next(stream_reader(watermarks=GENERATED))
+    assert offset["watermark"] == 29
+    assert (said["readHere"], said["heldBy"]) == (0, "a")
+
+
+@pytest.mark.parametrize(
+    ("driver", "warning"),
+    [
+        pytest.param(
+            Driver(2, "test", "203.0.113.7"), "no source events can be taken at 203.0.113.7", id="an address of others"
+        ),
+        pytest.param(
+            Driver(2, "test", "127.0.0.2", "127.0.0.1"), "the coordinator at 127.0.0.2", id="no way to the driver"
+        ),
+    ],
+)
+def test_where_events_do_not_arrive_the_planner_reads_the_rows_and_the_watermark_is_the_same(
+    stream_reader, path, capsys, driver, warning
+):
+    append(path, a=[10, 20, 30], b=[40, 50])
+    offset, said = run_a_batch_and_plan_the_next(stream_reader(driver, watermarks=GENERATED))
+    assert offset["watermark"] == 29
+    assert said["readHere"] == 5
+    assert capsys.readouterr().err.count(warning) == 1
+
+
+def test_the_way_of_events_ends_with_the_query(stream_reader, path):
+    append(path, a=[10, 20, 30])
+    reader = stream_reader(watermarks=GENERATED)
+    first = reader.latestOffset(reader.initialOffset(), ReadMaxRows(1_000))
+    (partition,) = reader.partitions(reader.initialOffset(), first)
+    channel = partition.watching.channel
+    socket.create_connection((channel.host, channel.port), 10).close()
+    reader.stop()
+    assert not [thread for thread in threading.enumerate() if thread.name == "tidegate source events"]
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((channel.host, channel.port), 10)
+
+
+def test_a_source_without_generators_opens_no_port(stream_reader, path):
+    append(path, a=[10, 20, 30])
+    reader = stream_reader()
+    first = reader.latestOffset(reader.initialOffset(), ReadMaxRows(1_000))
+    assert [partition.watching for partition in reader.partitions(reader.initialOffset(), first)] == [None]
+    assert not [thread for thread in threading.enumerate() if thread.name == "tidegate source events"]
