@@ -56,5 +56,5 @@ class TimedReader(MemoryReader):
 
 REFERENCES = {
     **dict.fromkeys(("LIFE-14", "LIFE-15", "LIFE-16", "LIFE-17", "LIFE-18"), sinful(enumerator=WholeEnumerator)),
-    **dict.fromkeys(("TIME-27", "TIME-28", "TIME-29"), sinful(reader=TimedReader)),
+    **dict.fromkeys(("TIME-27", "TIME-28", "TIME-29", "TIME-30"), sinful(reader=TimedReader)),
 }

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from tidegate.alignment.budget import Budget
+from tidegate.alignment.generators.contract import WatermarkGenerator, WatermarkOutput
 from tidegate.alignment.splits import SplitRange
+from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.conformance.abilities import Ability
 from tidegate.conformance.checks.time.bad import IN_THE_YEAR_2200_MS
 from tidegate.conformance.declaring import rule
 from tidegate.conformance.errors import NotApplicableError
 from tidegate.conformance.lab.explain import ordered_difference
-from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, said
+from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after, said
+from tidegate.conformance.lab.query import Query
 from tidegate.enumerators.contract import SplitEnumerator
-from tidegate.readers.contract import SupportsEventTimes, TimedBatch
+from tidegate.readers.contract import SplitReader, SupportsEventTimes, TimedBatch
 from tidegate.sources.contract import Source
 
 __all__ = [
+    "check_a_generated_watermark_follows_the_rows_that_were_read",
     "check_each_row_has_the_event_time_that_it_is_planned_by",
     "check_event_times_are_the_same_every_time",
     "check_rows_with_event_times_are_the_rows",
@@ -112,6 +119,62 @@ def check_event_times_are_the_same_every_time(lab: Lab) -> None:
         lab.refuse(ordered_difference(f"{wanted} with event times as a whole, and in parts", whole, pieces))
 
 
+class _Greatest(WatermarkGenerator):
+    """Emits the greatest event time so far, less 1 ms.  It needs no state: the watermark never goes back."""
+
+    def on_event(self, batch: pa.RecordBatch, event_times: npt.NDArray[np.int64], output: WatermarkOutput) -> None:
+        """Emit that of the batch."""
+        del batch
+        output.emit_watermark(int(event_times.max()) - 1)
+
+
+@rule(
+    "TIME-30",
+    "a generated watermark follows the rows that were read",
+    purpose="A watermark that is ahead of its generators closes windows too early; rows that no generator sees leave "
+    "them open for ever.",
+    tested="Rows are read in batches of three with a generator of the greatest event time, and the planner is killed "
+    "after every batch.",
+    passes="The watermark of a batch is at most what the generator says of the rows before it; at the end it is what "
+    "the generator says of all rows.",
+    look_at=("a range that read_timed() cannot read again after a restart", "a snapshot that a reader needs"),
+    witness=("a watermark behind unread rows",),
+    source="docs/watermarks.md: How it works",
+)
+def check_a_generated_watermark_follows_the_rows_that_were_read(lab: Lab) -> None:
+    """Judge the watermark of each batch by the batches before it."""
+    lab.split(*after(*(n * 4 for n in range(_ROWS * 2))))
+    source = lab.source()
+    if not isinstance(source.reader(None), SupportsEventTimes):
+        raise _lacks(source.reader(None))
+    generated = source.model_copy(update={"watermarks": WatermarkStrategy.for_generator(_Greatest)})
+    query, times, seen, judged = Query(lab, generated), lab.times, set[str](), 0
+
+    def said_of_seen() -> int | None:
+        return max((times[key] - 1 for key in seen), default=None)
+
+    while len(seen) < len(times):
+        query.run_until(lambda: len(set(query.delivered)) > len(seen), "rows are never delivered", Budget(rows=3))
+        for batch in query.batches[judged:]:
+            allowed_ms = said_of_seen()
+            if batch.watermark_ms is not None:
+                lab.saw("a watermark behind unread rows")
+                lab.expect(
+                    allowed_ms is not None and batch.watermark_ms <= allowed_ms,
+                    f"batch {batch.number} has the watermark {said(batch.watermark_ms)}, but of the rows before it the "
+                    f"generator says {said(allowed_ms)}",
+                )
+            seen.update(batch.keys)
+        judged = len(query.batches)
+        query.crash()
+    query.rest()
+    last_ms, wanted_ms = query.last_offset.get("watermark"), said_of_seen()
+    lab.expect(
+        last_ms == wanted_ms,
+        f"when all rows are read the watermark is {said(last_ms)}, but of them the generator says {said(wanted_ms)}",
+    )
+
+
 def _times() -> list[int]:
     return [BEGIN_MS + n * SECOND_MS for n in range(_ROWS)]
 
@@ -121,7 +184,7 @@ def _read_timed(
 ) -> list[TimedBatch]:
     reader = source.reader(enumerator.snapshot())
     if not isinstance(reader, SupportsEventTimes):
-        raise NotApplicableError(f"{type(reader).__name__} has no {SupportsEventTimes.__name__}, which is optional")
+        raise _lacks(reader)
     timed = list(reader.read_timed(lab.task(ranges, enumerator)))
     for number, rows, times in timed:
         lab.expect(number in range(len(ranges)), f"read_timed() gives rows of range {number} of {len(ranges)}")
@@ -130,6 +193,10 @@ def _read_timed(
             f"read_timed() gives {len(times)} event times of {times.type} for {rows.num_rows} rows, not an int64 each",
         )
     return timed
+
+
+def _lacks(reader: SplitReader) -> NotApplicableError:
+    return NotApplicableError(f"{type(reader).__name__} has no {SupportsEventTimes.__name__}, which is optional")
 
 
 def _by_key(lab: Lab, timed: Iterable[TimedBatch]) -> list[tuple[str, int | None]]:

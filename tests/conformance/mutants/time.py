@@ -345,4 +345,18 @@ MUTANTS = [
         ("as a whole, and in parts",),
         sinful(reader=ShowsTimesSinceTheBeginOfTheRange),
     ),
+    Mutant(
+        "a restart forgets what generators have not seen",
+        "TIME-30",
+        ("when all rows are read the watermark is",),
+        sinful(reader=TimedReader),
+        open_run=forgetting("generators"),
+    ),
+    Mutant(
+        "a planned watermark stands in for a generated one",
+        "TIME-30",
+        ("but of the rows before it the generator says",),
+        sinful(reader=TimedReader),
+        open_run=with_strategy(generator=None, out_of_orderness=timedelta(0)),
+    ),
 ]
