@@ -1,4 +1,4 @@
-"""A quick run: no Spark, no server, and a fifth of the examples that Hypothesis makes up.
+"""A quick run: no Spark, no server, and a tenth of the examples that Hypothesis makes up.
 
 Whatever asks for Java gets one that only tells this process, which then leaves out the test that it runs.  So no test
 need be marked: it may ask by a fixture, in its body, or in a process that it starts.
@@ -17,7 +17,7 @@ import pytest
 from hypothesis import settings
 
 SETTINGS = "_hypothesis_internal_use_settings"  # there is no public name for them
-SHARE = 5
+SHARE = 10
 REASON = "it starts a Spark or a server"
 JAVA = "#!/bin/sh\nkill -USR1 {process_id}\nexit 1\n"
 
