@@ -8,11 +8,9 @@ import logging
 from urllib.parse import quote_plus
 
 import boto3
-from moto.core import DEFAULT_ACCOUNT_ID
-from moto.server import ThreadedMotoServer
-from moto.sqs.models import sqs_backends
 
 REGION = "us-east-1"
+_ACCOUNT = "123456789012"  # the only one of moto's server
 _NAMES = (f"queue-{number}" for number in itertools.count())
 
 
@@ -20,6 +18,8 @@ class QueueServer:
     """SQS on a free port."""
 
     def __enter__(self):
+        from moto.server import ThreadedMotoServer  # most runs of tests need no queue, and moto loads for long
+
         logging.getLogger("werkzeug").setLevel(logging.ERROR)  # else it prints each request
         self._server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
         self._server.start()
@@ -69,7 +69,9 @@ class Queue:
         return {message.id: message.visible_at / 1000 for message in self._messages()}
 
     def _messages(self):
-        return sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues[self.name]._messages
+        from moto.sqs.models import sqs_backends
+
+        return sqs_backends[_ACCOUNT][REGION].queues[self.name]._messages
 
 
 def s3_body(*created, event="ObjectCreated:Put"):
@@ -106,7 +108,7 @@ def event_bridge_body(bucket, key, kind="Object Created"):
             "id": "17793124-05d4-b198-2fde-7ededc63b103",
             "detail-type": kind,
             "source": "aws.s3",
-            "account": DEFAULT_ACCOUNT_ID,
+            "account": _ACCOUNT,
             "time": "2026-11-21T12:00:00Z",
             "region": REGION,
             "resources": [f"arn:aws:s3:::{bucket}"],
