@@ -53,6 +53,8 @@ LONG = (
     "test_at_the_live_edge",
     "test_connect.py",
     "demo/test_run.py",
+    "docs/test_readme.py",
+    "docs/test_tutorial.py",
 )
 
 

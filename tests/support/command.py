@@ -11,11 +11,16 @@ from tests.support.waiting import await_that
 TIDEGATE = [sys.executable, "-m", "tidegate"]
 
 
-@contextmanager
 def started(*arguments, **options):
     """Start the command; nothing of it is left at the end."""
+    return running([*TIDEGATE, *map(str, arguments)], **options)
+
+
+@contextmanager
+def running(command, **options):
+    """Start any program; nothing of it is left at the end."""
     process = subprocess.Popen(
-        [*TIDEGATE, *map(str, arguments)],
+        command,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

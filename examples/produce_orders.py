@@ -1,0 +1,20 @@
+"""Writes JSON orders of the last 6 hours to a topic, to its last partition those of 1 hour: SERVERS TOPIC."""
+
+import json
+import sys
+import time
+
+from kafka import KafkaProducer
+
+if len(sys.argv) != 3:
+    sys.exit(__doc__)
+servers, topic = sys.argv[1:]
+producer = KafkaProducer(bootstrap_servers=servers, linger_ms=50)
+*early, late = sorted(producer.partitions_for(topic))
+now = int(time.time())
+for second in range(now - 6 * 3600, now, 5):
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
+    order = {"at": at, "country": ("DE", "FR", "PL")[second % 3], "amount": 1 + second % 500}
+    for partition in [*early, late] if second >= now - 3600 else early:
+        producer.send(topic, json.dumps(order).encode(), partition=partition, timestamp_ms=second * 1000)
+producer.close()

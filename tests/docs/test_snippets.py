@@ -1,0 +1,113 @@
+"""The code of the pages runs as it stands, or up to the start of a query; every page's code is run by some test."""
+
+import ast
+import json
+import re
+from datetime import timedelta
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import tidegate
+from tests.support.pages import ROOT, blocks
+from tests.support.progresses import progress, report, source
+from tests.support.streams import NOON
+from tidegate.conformance import Abilities, Ability
+from tidegate.windows import TumblingEventTimeWindows
+
+HERE = "tests/docs/test_snippets.py"
+RUN_BY = {
+    "README.md": "tests/docs/test_readme.py",
+    "docs/conformance.md": HERE,
+    "docs/from-flink.md": "tests/sources/windows/test_docs.py",
+    "docs/groups.md": HERE,
+    "docs/metrics.md": "tests/docs/test_metrics.py",
+    "docs/migrate.md": "tests/jobs/migrate/test_page.py",
+    "docs/operations.md": HERE,
+    "docs/tutorial.md": "tests/docs/test_tutorial.py",
+    "docs/watermarks.md": HERE,
+    "docs/window-examples.md": "tests/windows/test_docs.py",
+    "docs/windows.md": HERE,
+    "docs/write-a-connector.md": "tests/conformance/test_write_a_connector.py",
+}
+
+
+def python(page):
+    return [block for block in blocks(page) if block.language == "python"]
+
+
+def test_the_code_of_every_page_is_run_by_a_test():
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")]
+    with_code = {str(page.relative_to(ROOT)) for page in pages if python(page.relative_to(ROOT))}
+    assert with_code == RUN_BY.keys()
+    assert [test for test in RUN_BY.values() if not (ROOT / test).exists()] == []
+
+
+def test_operations(spark):
+    source_of_orders = tidegate.KafkaSource(
+        bootstrap_servers="localhost:9", subscribe=["orders"], include_source_watermark=True, watermark_rows=True
+    )
+    last = SimpleNamespace(json=json.dumps(progress(0, source(report()))))
+    names = {"tidegate": tidegate, "df": source_of_orders.read_stream(spark), "SparkSession": type(spark)}
+    names["query"] = SimpleNamespace(lastProgress=last)
+    for block in python("docs/operations.md"):
+        block.run(names)
+    assert names["timed"].isStreaming
+    assert names["spark"] is not None
+
+
+def test_groups():
+    names = {"WatermarkStrategy": tidegate.WatermarkStrategy, "timedelta": timedelta}
+    for block in python("docs/groups.md"):
+        block.run(names)
+    assert names["strategy"].group == "orders"
+
+
+def test_watermarks(spark, bucket):
+    bucket.put_rows("a.parquet", [(1, NOON)])
+    server = bucket.server
+    access = {"endpoint": server.endpoint, "accessKey": server.access_key, "secretKey": server.secret_key}
+    own = {
+        "s3://sales/orders": bucket.path,
+        "s3://sales/": f"s3://{bucket.name}/",
+        '.format("tidegate_s3")': f'.format("tidegate_s3").options(region="{server.region}", **{access})',
+    }
+    names = {"spark": spark, "servers": "localhost:9"}
+    for block in python("docs/watermarks.md"):
+        block.with_own(own).run(names)
+    assert names["df"].isStreaming
+    heartbeats = names["is_heartbeat"](pa.record_batch({"key": [b"a", b"heartbeat"]}))
+    assert heartbeats.to_pylist() == [False, True]
+    told = []
+    output = SimpleNamespace(emit_watermark=told.append, mark_idle=lambda: told.append("idle"))
+    names["EndOfFile"]().on_event(pa.record_batch({"value": [b"x", b"EOF"]}), np.array([NOON, NOON + 5]), output)
+    assert told == [NOON + 4, "idle"]
+
+
+def test_windows(spark):
+    source_of_orders = tidegate.KafkaSource(bootstrap_servers="localhost:9", subscribe=["orders"])
+    orders = source_of_orders.read_stream(spark).selectExpr("CAST(key AS STRING) page", "timestamp", "1.5D amount")
+    names = {"orders": orders, "checkpoint": "checkpoint", "tidegate": tidegate, "timedelta": timedelta}
+    names["TumblingEventTimeWindows"] = TumblingEventTimeWindows
+    count, write, explained = python("docs/windows.md")
+    write.run(names)
+    count.with_own({".start()": ""}).run(names)
+    assert {"page", "count", "total", "output"} <= set(names["counts"].columns)
+    call, answer = re.fullmatch(r">>> (.*)\n(.*)\n", explained.text).groups()
+    assert eval(call, names) == ast.literal_eval(answer)  # noqa: S307 - it is the page's
+
+
+def test_the_kit():
+    suite, check, abilities = python("docs/conformance.md")
+    names = {"Abilities": Abilities, "Ability": Ability}
+    abilities.run(names)
+    assert isinstance(names["abilities"], Abilities)
+    called = []
+    checks = dict.fromkeys(re.findall(r"check_\w+", check.text), called.append)
+    assert all(hasattr(tidegate.conformance, name) for name in checks)
+    checks["check_connector"] = lambda _: SimpleNamespace(raise_for_failures=lambda: None)
+    check.run({"MyHarness": "mine", **checks})
+    assert called == ["mine"]
+    suite.run({"pytest": pytest, "ConnectorSuite": object, "partial": None, "MyHarness": None})
