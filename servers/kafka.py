@@ -141,12 +141,33 @@ class KafkaServer(Server):
             admin.create_partitions({name: total})
             self._await(partial(_serves_topic, admin, name, total))
 
+    def add_scram_user(self, name: str, password: str, *, iterations: int = 4096) -> None:
+        """Let a user log in by SCRAM, whatever signs the name has, and return when the brokers know the user."""
+        from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
+
+        mechanisms = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
+        with self._admin() as admin:
+            admin.alter_user_scram_credentials(
+                [UserScramCredentialUpsertion(name, kind, password, iterations=iterations) for kind in mechanisms]
+            )
+            self._await(lambda: name in admin.describe_user_scram_credentials([name]))
+
+    def allow(self, user: str, operation: str, topic: str) -> None:
+        """Give a user a right on a topic, such as ``READ``, and return when the brokers know it."""
+        from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
+
+        pattern = ResourcePattern(ResourceType.TOPIC, topic)
+        right = ACL(f"User:{user}", "*", ACLOperation[operation], ACLPermissionType.ALLOW, pattern)
+        with self._admin() as admin:
+            admin.create_acls([right])
+            self._await(lambda: right in admin.describe_acls(right)[0])
+
     def _start(self, sandbox: Sandbox, nodes: list[int]) -> None:
         libraries = find_jars(COORDINATE, override="KAFKA_LIBS")
         # Kafka logs through SLF4J but depends on no backend, hence Spark's; it comes first, because
         # its SLF4J is the newer one.
         classpath = ":".join([*map(str, spark_jars(*LOGGING_JARS)), f"{libraries}/*"])
-        java = self._java(sandbox, *JVM_OPTIONS, "-classpath", classpath)
+        java = self._java(sandbox, *JVM_OPTIONS, *self._security.jvm_options, "-classpath", classpath)
 
         settings = {node: self._write_settings(node, self._folder or sandbox.folder) for node in nodes}
         self._format(sandbox, java, settings.values())

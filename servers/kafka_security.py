@@ -1,4 +1,4 @@
-"""The demands of a Kafka broker on its clients: TLS, a certificate, a login."""
+"""The demands of a Kafka broker on its clients: TLS, a certificate, a login, rights."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 CLIENT_CERTIFICATE = "MTLS"
 
 _MODULES = "org.apache.kafka.common.security"
+_TOKEN_VALIDATOR = f"{_MODULES}.oauthbearer.OAuthBearerValidatorCallbackHandler"
+_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,11 @@ class KafkaSecurity:
     users: the password of each user, for PLAIN and SCRAM; they bring the listener ``SASL_PLAINTEXT``.
     keystore: PEM file with the brokers' private key, not encrypted, and certificate; it brings the
         listener ``SSL``, and with users ``SASL_SSL``.
+    further_keystores: the same for further listeners that speak TLS, by the listener's name, such as ``EXPIRED``.
+    token_keys: JWKS file with the keys of those who sign tokens; it brings OAUTHBEARER to the listeners with ``SASL_``,
+        also without ``users``.
+    token_audience: for whom these tokens are.
+    has_acls: whether users need rights, which ``KafkaServer.allow`` gives; all clients without a login have them.
     truststore: PEM file of the CA whose certificates clients must show at the listener ``MTLS``, which it
         brings; needs ``keystore``.
     """
@@ -28,16 +35,22 @@ class KafkaSecurity:
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
     keystore: str | Path | None = None
     truststore: str | Path | None = None
+    further_keystores: Mapping[str, str | Path] = field(default_factory=dict)
+    token_keys: str | Path | None = None
+    token_audience: str = "kafka"  # noqa: S105 - no token
+    has_acls: bool = False
 
     @property
     def protocols(self) -> dict[str, str]:
         """The security protocol of each listener, by the listener's name."""
+        has_logins = bool(self.users) or self.token_keys is not None
         named = {
-            "SASL_PLAINTEXT": bool(self.users),
+            "SASL_PLAINTEXT": has_logins,
             "SSL": self.keystore is not None,
-            "SASL_SSL": bool(self.users) and self.keystore is not None,
+            "SASL_SSL": has_logins and self.keystore is not None,
         }
         listeners = {name: name for name, is_wanted in named.items() if is_wanted}
+        listeners |= dict.fromkeys(self.further_keystores, "SSL")
         return listeners | ({CLIENT_CERTIFICATE: "SSL"} if self.truststore is not None else {})
 
     @property
@@ -52,12 +65,39 @@ class KafkaSecurity:
                 "ssl.truststore.location": str(self.truststore),
                 f"listener.name.{CLIENT_CERTIFICATE.lower()}.ssl.client.auth": "required",
             }
+        for listener, keystore in self.further_keystores.items():
+            settings[f"listener.name.{listener.lower()}.ssl.keystore.location"] = str(keystore)
+            settings[f"listener.name.{listener.lower()}.ssl.keystore.type"] = "PEM"
         for listener in (name for name in self.protocols if name.startswith("SASL_")):
             prefix = f"listener.name.{listener.lower()}"
-            settings[f"{prefix}.sasl.enabled.mechanisms"] = ",".join(PASSWORD_MECHANISMS)
-            for mechanism in PASSWORD_MECHANISMS:
+            settings[f"{prefix}.sasl.enabled.mechanisms"] = ",".join(self._mechanisms)
+            for mechanism in self._mechanisms:
                 settings[f"{prefix}.{mechanism.lower()}.sasl.jaas.config"] = self._jaas(mechanism)
+            if self.token_keys is not None:
+                settings[f"{prefix}.oauthbearer.sasl.server.callback.handler.class"] = _TOKEN_VALIDATOR
+        if self.token_keys is not None:
+            settings |= {
+                "sasl.oauthbearer.jwks.endpoint.url": self._keys_url,
+                "sasl.oauthbearer.expected.audience": self.token_audience,
+            }
+        if self.has_acls:
+            settings |= {"authorizer.class.name": _AUTHORIZER, "super.users": "User:ANONYMOUS"}
         return settings
+
+    @property
+    def jvm_options(self) -> list[str]:
+        """The arguments for the broker's Java, which reads keys of tokens from allowed places only."""
+        if self.token_keys is None:
+            return []
+        return [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self._keys_url}"]
+
+    @property
+    def _keys_url(self) -> str:
+        return Path(str(self.token_keys)).absolute().as_uri()
+
+    @property
+    def _mechanisms(self) -> list[str]:
+        return [*(PASSWORD_MECHANISMS if self.users else ()), *([] if self.token_keys is None else ["OAUTHBEARER"])]
 
     @property
     def format_arguments(self) -> list[str]:
@@ -66,11 +106,16 @@ class KafkaSecurity:
             argument
             for mechanism in PASSWORD_MECHANISMS[1:]
             for name, password in self.users.items()
+            if name.isidentifier()
             for argument in ("--add-scram", f"{mechanism}=[name={name},password={password}]")
         ]
 
     def _jaas(self, mechanism: str) -> str:
+        if mechanism == "OAUTHBEARER":
+            return f"{_MODULES}.oauthbearer.OAuthBearerLoginModule required;"
         if mechanism != "PLAIN":
             return f"{_MODULES}.scram.ScramLoginModule required;"
-        users = "".join(f' user_{name}="{password}"' for name, password in self.users.items())
+        # A name with signs that a broker's own settings cannot hold logs in by SCRAM only.
+        plain = {name: password for name, password in self.users.items() if name.isidentifier()}
+        users = "".join(f' user_{name}="{password}"' for name, password in plain.items())
         return f"{_MODULES}.plain.PlainLoginModule required{users};"

@@ -4,6 +4,7 @@ import ast
 import re
 from pathlib import Path
 
+from tests.sources.kafka.options_table import BEGIN, END, OF_SPARK, OURS, options_table
 from tidegate import KafkaSource, S3Source
 from tidegate.conformance.rules import all_rules
 from tidegate.sources.kafka.properties import known
@@ -20,6 +21,12 @@ def documented(page):
 def test_every_option_is_documented_and_every_documented_option_exists():
     options = {name for name in KafkaSource.valid_options() if name != "kafka.*"}
     assert documented("options.md") == options | {f"kafka.{name}" for name in known()}
+
+
+def test_the_table_of_options_is_what_the_code_says():
+    assert f"{BEGIN}\n{options_table()}\n{END}" in (ROOT / "docs" / "options.md").read_text(), "scripts/options-table"
+    assert {*KafkaSource.valid_options()} >= OF_SPARK
+    assert {f"kafka.{name}" for name in OURS} <= documented("options.md")
 
 
 def test_every_option_of_s3_is_documented_with_it_or_with_those_of_kafka():

@@ -407,6 +407,8 @@ def _failure(error_code: int, subject: str) -> TransientError | None:
         return None
     error = kafka_errors.for_code(error_code)
     sentence = f"Kafka answers {error.__name__} for {subject}"
+    if error is kafka_errors.TopicAuthorizationFailedError:
+        raise ConnectorError(f"{sentence}: the user needs the rights (ACLs) Describe and Read on the topic")
     if not error.retriable:
         raise ConnectorError(sentence)
     return TransientError(sentence)

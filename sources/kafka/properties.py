@@ -4,176 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from tidegate.errors import OptionError, did_you_mean
-from tidegate.readers.decompression import parse_most_bytes
 from tidegate.readers.kafka.config import KafkaConnectionConfig
 from tidegate.readers.kafka.wire.frames import LARGEST_FRAME
 from tidegate.readers.retry import FIRST_PAUSE_S, LONGEST_PAUSE_S
-from tidegate.sources.kafka.login import MECHANISMS, callback_name, check_login, either, take_login_module
+from tidegate.sources.kafka.login import check_login, either, take_login_module
+from tidegate.sources.kafka.property_table import PROPERTIES, VERSIONS
 from tidegate.sources.kafka.servers import parse_servers
 from tidegate.sources.kafka.without_effect import INSTEAD, why_without_effect
 
 __all__ = ["connection_config", "without_effect"]
 
-_PROXIES = ("http", "socks5", "socks5h")
 _FRAME_BEYOND_RECORDS = 512  # as librdkafka has it
 _SHORTEST_PAUSE_S = 0.001  # a busy loop helps nobody
-_VERSIONS = ("TLSv1.2", "TLSv1.3")
-_OLDER_VERSIONS = ("SSLv3", "TLSv1", "TLSv1.1")
-_STORES = ("JKS", "PKCS12", "PEM")
 
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in {"true", "false"}:
-        raise ValueError("expected true or false")
-    return text.lower() == "true"
-
-
-def _natural(text: str) -> int:
-    number = int(text) if text.strip().isdecimal() else 0
-    if number <= 0:
-        raise ValueError("expected a whole number above zero")
-    return number
-
-
-def _zero_or_more(text: str) -> int:
-    if not text.strip().isdecimal():
-        raise ValueError("expected a whole number of 0 or more")
-    return int(text)
-
-
-def _buffer(text: str) -> int:
-    return -1 if text.strip() == "-1" else _natural(text)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _newest_version(text: str) -> str:
-    """Java's ``ssl.protocol`` is the newest version; TLS stands for any."""
-    if text == "TLS":
-        return _VERSIONS[-1]
-    return _one_of(*_VERSIONS, "TLS")(text)
-
-
-def _tls_versions(text: str) -> tuple[str, ...]:
-    """Leave out old versions, which OpenSSL no longer speaks, if there is a newer one."""
-    names = _names(text)
-    if wrong := next((name for name in names if name not in (*_VERSIONS, *_OLDER_VERSIONS)), None):
-        raise ValueError(f"expected {either(_VERSIONS)}, or both with a comma{did_you_mean(wrong, _VERSIONS)}")
-    versions = tuple(version for version in _VERSIONS if version in names)
-    if not versions:
-        raise ValueError(f"expected {either(_VERSIONS)}: older versions are not safe")
-    return versions
-
-
-def _checks_names(text: str) -> bool:
-    """Java's algorithm is https; empty switches the check off."""
-    if text.strip().lower() not in {"", "https"}:
-        raise ValueError("expected https, or nothing to accept a certificate of any host")
-    return bool(text.strip())
-
-
-def _store_type(text: str) -> str:
-    return _one_of(*_STORES)(text.upper())
-
-
-def _token_url(text: str) -> str:
-    if urlsplit(text).scheme not in {"https", "http", "file"}:
-        raise ValueError("expected a URL of https, http or file")
-    return text
-
-
-def _one_of(*allowed: str) -> Callable[[str], str]:
-    def check(text: str) -> str:
-        if text not in allowed:
-            raise ValueError(f"expected {either(allowed)}{did_you_mean(text, allowed)}")
-        return text
-
-    return check
-
-
-def _proxy_url(text: str) -> str:
-    # kafka-python shows the whole address with the password if it cannot read it.
-    expected = f"expected {either(_PROXIES)}, such as socks5://proxy:1080 or socks5://user:password@proxy:1080"
-    try:
-        url = urlsplit(text)
-        host, port = url.hostname, url.port
-    except ValueError:
-        raise ValueError(expected) from None
-    if url.scheme not in _PROXIES or not host or not port:
-        raise ValueError(expected)
-    return text
-
-
-# How the reader reads: fields of KafkaConnectionConfig.
-_READING: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "isolation.level": ("isolation_level", _one_of("read_uncommitted", "read_committed")),
-    "check.crcs": ("check_crcs", _boolean),
-    "max.decompressed.bytes": ("max_decompressed_bytes", parse_most_bytes),
-    "fetch.max.bytes": ("fetch_max_bytes", _natural),
-    "max.partition.fetch.bytes": ("max_partition_fetch_bytes", _natural),
-    "fetch.max.wait.ms": ("fetch_max_wait_ms", _natural),
-    "default.api.timeout.ms": ("deadline_s", lambda text: _natural(text) / 1000),
-    "client.rack": ("client_rack", str),
-    "metadata.max.age.ms": ("metadata_max_age_s", lambda text: _natural(text) / 1000),
-    "retry.backoff.ms": ("retry_backoff_s", lambda text: _zero_or_more(text) / 1000),
-    "retry.backoff.max.ms": ("retry_backoff_max_s", lambda text: _zero_or_more(text) / 1000),
-    "reconnect.backoff.ms": ("reconnect_backoff_s", lambda text: _zero_or_more(text) / 1000),
-    "reconnect.backoff.max.ms": ("reconnect_backoff_max_s", lambda text: _zero_or_more(text) / 1000),
-}
-
-# How to connect: kafka-python's own names, and those of Java, but for dots.
-_CONNECTING: dict[str, Callable[[str], Any]] = {
-    "client.id": str,
-    "request.timeout.ms": _natural,
-    "socket.connection.setup.timeout.ms": _natural,
-    "socket.connection.setup.timeout.max.ms": _natural,
-    "send.buffer.bytes": _buffer,
-    "receive.buffer.bytes": _buffer,
-    "receive.message.max.bytes": _natural,
-    "security.protocol": _one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-    "sasl.mechanism": _one_of(*MECHANISMS),
-    "sasl.jaas.config": str,
-    "sasl.plain.username": str,
-    "sasl.plain.password": str,
-    "sasl.kerberos.name": str,
-    "sasl.kerberos.service.name": str,
-    "sasl.kerberos.domain.name": str,
-    "sasl.oauthbearer.token.endpoint.url": _token_url,
-    "sasl.oauthbearer.client.credentials.client.id": str,
-    "sasl.oauthbearer.client.credentials.client.secret": str,
-    "sasl.oauthbearer.scope": str,
-    "sasl.oauthbearer.header.urlencode": _boolean,
-    "sasl.login.callback.handler.class": callback_name,
-    "sasl.client.callback.handler.class": callback_name,
-    "sasl.login.connect.timeout.ms": _natural,
-    "sasl.login.read.timeout.ms": _natural,
-    "ssl.truststore.location": str,
-    "ssl.truststore.password": str,
-    "ssl.truststore.type": _store_type,
-    "ssl.truststore.certificates": str,
-    "ssl.keystore.location": str,
-    "ssl.keystore.password": str,
-    "ssl.keystore.type": _store_type,
-    "ssl.keystore.key": str,
-    "ssl.keystore.certificate.chain": str,
-    "ssl.key.password": str,
-    "ssl.cafile": str,
-    "ssl.certfile": str,
-    "ssl.keyfile": str,
-    "ssl.password": str,
-    "ssl.crlfile": str,
-    "ssl.endpoint.identification.algorithm": _checks_names,
-    "ssl.check.hostname": _boolean,
-    "ssl.protocol": _newest_version,
-    "ssl.enabled.protocols": _tls_versions,
-    "ssl.cipher.suites": _names,
-    "proxy.url": _proxy_url,
-}
 
 # Each of the first is of no use without one of the second.
 _NEEDS = (
@@ -202,12 +47,11 @@ def connection_config(bootstrap_servers: str, properties: Mapping[str, Any]) -> 
     reading: dict[str, Any] = {}
     connecting: dict[str, Any] = {}
     for name, value in properties.items():
-        if name in _READING:
-            field, convert = _READING[name]
-            reading[field] = _converted(name, value, convert)
-        elif name in _CONNECTING:
-            converted = _converted(name, value, _CONNECTING[name])
-            if converted is not None:
+        if (listed := PROPERTIES.get(name)) is not None:
+            converted = _converted(name, value, listed.convert)
+            if listed.field is not None:
+                reading[listed.field] = converted
+            elif converted is not None:
                 connecting[name.replace(".", "_")] = converted
         elif name == "bootstrap.servers":
             raise OptionError("the option 'kafka.bootstrap.servers' is given twice; it is no property of the client")
@@ -243,7 +87,7 @@ def _instead(name: str) -> str | None:
 
 def known() -> list[str]:
     """Return all property names without their prefix."""
-    return ["bootstrap.servers", *_READING, *_CONNECTING]
+    return ["bootstrap.servers", *PROPERTIES]
 
 
 def _check_protocol(connecting: Mapping[str, Any]) -> None:
@@ -290,7 +134,7 @@ def _join_tls(connecting: MutableMapping[str, Any]) -> None:
     newest, enabled = connecting.pop("ssl_protocol", None), connecting.pop("ssl_enabled_protocols", None)
     if newest is None and enabled is None:
         return
-    versions = tuple(version for version in enabled or _VERSIONS if version <= (newest or _VERSIONS[-1]))
+    versions = tuple(version for version in enabled or VERSIONS if version <= (newest or VERSIONS[-1]))
     if not versions:
         raise OptionError(
             f"the option 'kafka.ssl.protocol' is {newest}, but 'kafka.ssl.enabled.protocols' has newer versions only"

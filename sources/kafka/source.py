@@ -78,23 +78,27 @@ class KafkaSource(Source):
 
     As Spark options the names are those of Spark's built-in source, in camelCase.
 
-    bootstrap_servers: ``host:port``, several separated by commas; the option
-        ``kafka.bootstrap.servers``.
+    bootstrap_servers: ``host:port``, several separated by commas; an IPv6 address in brackets; port 9092 where none is
+        named.
     kafka: properties of the client without their prefix, such as ``{"isolation.level":
         "read_committed"}``; the options ``kafka.*``.
-    kafka_properties: a file of such properties, as Kafka's own tools take it; it is read on the driver, once.  Those of
-        ``kafka`` come before them.
-    subscribe, subscribe_pattern, assign: exactly one of them: topics, a regular expression that
-        whole topic names match, or partitions by topic.
+    kafka_properties: a file of such properties, as Kafka's own tools take it; it is read on the driver, once, and may
+        also name the servers.  Those of ``kafka`` come before them.
+    subscribe: topics; exactly one of ``subscribe``, ``subscribe_pattern`` and ``assign`` is required.
+    subscribe_pattern: a regular expression that whole topic names match.
+    assign: partitions by topic, such as ``{"orders": [0, 1]}``.
     starting_offsets: ``earliest``, ``latest``, or an offset for every partition (-2 earliest, -1 latest).  Default:
         ``latest`` for streams, ``earliest`` for batch.  Only for new queries; partitions that appear later are read
         from their earliest offset.
     starting_offsets_by_timestamp: begin at the first record at or after a time, per partition; comes before
         ``starting_offsets``, as in Spark.
     starting_timestamp: the same for all partitions, in ms or as a datetime; comes before the other two.
-    starting_offsets_by_timestamp_strategy: the meaning of a starting time past the last record.
-    ending_offsets, ending_timestamp, ending_offsets_by_timestamp: the ends, exclusive; resolved once per run.  One
-        comes before the other as those of the starts do.  A stream without them never ends.
+    starting_offsets_by_timestamp_strategy: the meaning of a starting time past the last record: ``error`` or
+        ``latest``.
+    ending_offsets: the ends, exclusive: ``latest``, or an offset for every partition; resolved once per run.  A stream
+        without an end never ends.
+    ending_offsets_by_timestamp: the same by a time, per partition; comes before ``ending_offsets``.
+    ending_timestamp: the same for all partitions; comes before the other two.
     event_time: the origin of event times: ``timestamp``, the record's own; ``header:NAME``;
         ``json:/pointer/into/value`` (RFC 6901); or, in Python, any function from a RecordBatch with these columns to an
         int64 array of milliseconds.
@@ -107,7 +111,7 @@ class KafkaSource(Source):
     min_offsets_per_trigger: put a batch off until there are so many offsets, for ``max_trigger_delay`` at most.
     max_records_per_partition: the most offsets of one Spark task.
     include_headers: add the column ``headers``.
-    include_event_time: add the columns ``event_time``, the time that planning used, null if it left the row out; and
+    include_event_time: add a column ``event_time``, the time that planning used, null if it left the row out; and
         ``event_time_fault``: ``bad`` or ``future`` if the row's own time was, else null.
     poll_timeout_ms: how long a task tries to read from the brokers, retries included; default: the property
         ``default.api.timeout.ms``.

@@ -29,11 +29,13 @@ class Authority:
         self.certificate = folder / "ca.pem"
         self.certificate.write_bytes(_pem(self._certificate))
 
-    def issue(self, name: str, host: str = "127.0.0.1", *, password: str | None = None) -> Path:
+    def issue(
+        self, name: str, host: str = "127.0.0.1", *, password: str | None = None, has_expired: bool = False
+    ) -> Path:
         """One file with a new private key, encrypted if there is a password, and its certificate for a host."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        certificate = self._sign(subject, key.public_key(), host=host)
+        certificate = self._sign(subject, key.public_key(), host=host, until=-DAY / 2 if has_expired else DAY)
         secret = serialization.BestAvailableEncryption(password.encode()) if password else serialization.NoEncryption()
         file = self.folder / f"{name}.pem"
         private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, secret)
@@ -54,11 +56,17 @@ class Authority:
         return made
 
     def _sign(
-        self, subject: x509.Name, key: ec.EllipticCurvePublicKey, *, is_ca: bool = False, host: str | None = None
+        self,
+        subject: x509.Name,
+        key: ec.EllipticCurvePublicKey,
+        *,
+        is_ca: bool = False,
+        host: str | None = None,
+        until: dt.timedelta = DAY,
     ) -> x509.Certificate:
         now = dt.datetime.now(dt.timezone.utc)
         made = x509.CertificateBuilder().subject_name(subject).issuer_name(self._name).public_key(key)
-        made = made.serial_number(x509.random_serial_number()).not_valid_before(now - DAY).not_valid_after(now + DAY)
+        made = made.serial_number(x509.random_serial_number()).not_valid_before(now - DAY).not_valid_after(now + until)
         made = made.add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
         if host is not None:
             made = made.add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address(host))]), critical=False)

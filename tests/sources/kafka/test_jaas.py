@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sources.kafka.options_table import OURS
 from tidegate.servers.java import find_java
 from tidegate.servers.kafka import COORDINATE
 from tidegate.servers.maven import find_jars
@@ -97,7 +98,8 @@ def test_every_property_of_java_is_understood_or_has_no_effect_or_is_refused_wit
     assert [
         n for n in names if n not in understood and not n.startswith(groups) and why_without_effect(n) is None
     ] == []
-    assert [n for n in understood if why_without_effect(n) is not None] == []
+    assert [name for name in understood if why_without_effect(name) is not None] == []
+    assert {name for name in known() if name not in names} == OURS
 
 
 @pytest.mark.parametrize(
