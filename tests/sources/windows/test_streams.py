@@ -58,7 +58,7 @@ def test_objects_keep_the_columns_that_the_user_gave_them(spark, bucket, tmp_pat
     bucket.put_rows("a.json", [(number, NOON + number * 10 * SECOND) for number in range(13)])
     options = {"path": bucket.path, "fileFormat": "json", "accessKey": bucket.server.access_key}
     options |= {"secretKey": bucket.server.secret_key, "endpoint": bucket.server.endpoint, "region": "us-east-1"}
-    options |= {"stateLocation": str(tmp_path / "state"), "eventTime": "column:at"}
+    options |= {"stateLocation": str(tmp_path / "state"), "eventTime": "column:at", "eventTimeUnit": "ms"}
     # Without the user's columns the ids would be numbers.
     given = spark.readStream.format("tidegate_s3").schema("id string, at long").options(**options).load()
     rows = given.selectExpr("substr(id, 1, 1) AS digit", "id", "timestamp_millis(at) AS at")
