@@ -118,6 +118,8 @@ class ObjectDiscovery:
                     with closing(surveyed):
                         while some := list(islice(surveyed, _OBJECTS_PER_BATCH)):
                             seen.add([obj for obj, _ in some])
+                            if folders is not None and existing:
+                                folders.add([obj for obj, _ in some])
                             sorter.add(_columns([chunk for _, chunks in some for chunk in chunks]))
         seen.end_round(begun_ms if self._between is None else self._between.end_round(begun_ms))
         self.seen = seen
@@ -149,8 +151,6 @@ class ObjectDiscovery:
             new, overwritten = seen.sift(page)
             if self._between is not None:
                 self._between.saw(page, new)
-            if folders is not None:
-                folders.add(new)
             yield from new
             if self._allow_overwrites:
                 yield from overwritten

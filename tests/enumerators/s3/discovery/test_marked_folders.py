@@ -114,3 +114,14 @@ def test_a_folder_without_a_marker_holds_until_it_comes(store, rounds):
     mark(store, 1)
     rounds.round()
     assert complete(rounds) == 4
+
+
+def test_objects_that_are_not_read_hold_nobody(store, rounds):
+    store.put(f"{folder(0)}a", [FIRST])
+    mark(store, 1)
+    rounds.round(existing=False)
+    assert complete(rounds) == 2
+    store.put(f"{folder(2)}a", [FIRST + 2 * HOUR_MS])
+    mark(store, 3)
+    rounds.round()
+    assert complete(rounds) == 2
