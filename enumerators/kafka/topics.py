@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping
-from itertools import groupby
 from typing import TypeAlias
 from uuid import UUID
 
 from tidegate.enumerators.contract import Divergence
+from tidegate.enumerators.runs import pack_numbers, unpack_numbers
 from tidegate.errors import CheckpointError
 from tidegate.readers.kafka.config import TopicPartition
 
@@ -44,7 +44,7 @@ class KnownTopics:
         for topic, (topic_id, runs) in stored.items():
             try:
                 self._ids[topic] = UUID(bytes=urlsafe_b64decode(topic_id + "==")) if topic_id else None
-                epochs = enumerate(_epochs(runs))
+                epochs = enumerate(unpack_numbers(runs))
             except ValueError:
                 raise CheckpointError(
                     f"the checkpoint is damaged: it holds {topic_id!r} and {runs!r} for topic {topic!r}; "
@@ -182,14 +182,4 @@ def _text(topic_id: UUID | None) -> str:
 
 
 def _runs(epochs: Mapping[int, int]) -> str:
-    by_partition = [epochs.get(partition, _NO_EPOCH) for partition in range(max(epochs, default=-1) + 1)]
-    runs = [(epoch, len([*run])) for epoch, run in groupby(by_partition)]
-    return " ".join(str(epoch) if count == 1 else f"{epoch}x{count}" for epoch, count in runs)
-
-
-def _epochs(runs: str) -> list[int]:
-    numbers: list[int] = []
-    for run in runs.split():
-        epoch, times, count = run.partition("x")
-        numbers += [int(epoch)] * (int(count) if times else 1)
-    return numbers
+    return pack_numbers(epochs.get(partition, _NO_EPOCH) for partition in range(max(epochs, default=-1) + 1))

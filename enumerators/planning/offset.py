@@ -2,7 +2,8 @@
 
     {"v": 1,                         version of this layout
      "source": "kafka",              the connector that wrote it
-     "positions": {"orders-0": 17},  per split the next unread position
+     "positions": {"orders-0": 17,   per split the next unread position; from four splits on that are
+         "lines-0..3": "5x3 9"},    numbered in turn as one text, see ``enumerators/runs.py``
      "starts": {"orders-0": 3},      only in the offset that a split first appears in, or begins anew in
      "bound": 1700000000000,         ms, exclusive: nothing at or after it was delivered, up to the
                                     disorder of splits that are cut by probing (inexactSplits)
@@ -37,6 +38,7 @@ from tidegate.alignment.plan import Progress
 from tidegate.alignment.splits import Positions, SplitId
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.built_in import built_in_offset
+from tidegate.enumerators.runs import pack_names, pack_values, unpack_names, unpack_values
 from tidegate.errors import CheckpointError
 
 __all__ = ["INITIAL_OFFSET", "Hollow", "Offset"]
@@ -86,16 +88,16 @@ class Offset:
         offset = {
             "v": _VERSION,
             "source": self.source,
-            "positions": dict(sorted(progress.positions.items())),
-            "starts": dict(sorted(self.starts.items())) or None,
+            "positions": pack_values(progress.positions),
+            "starts": pack_values(self.starts) or None,
             "bound": progress.bound_ms,
             "watermark": progress.watermark_ms,
-            "idle": sorted(progress.idle) or None,
-            "late": sorted(progress.late) or None,
-            "removed": sorted(progress.removed) or None,
+            "idle": pack_names(progress.idle) or None,
+            "late": pack_names(progress.late) or None,
+            "removed": pack_names(progress.removed) or None,
             "ended": progress.ended or None,
             "group": _canonical(self.group),
-            "hollow": dict(sorted(self.hollow.begins.items())) or None,
+            "hollow": pack_values(self.hollow.begins) or None,
             "hollowBy": (self.hollow.begins and self.hollow.options_digest) or None,
             "waits": self.waits or None,
             "generators": _canonical(self.generators),
@@ -141,7 +143,7 @@ class Offset:
             return cls(
                 str(offset["source"]),
                 Progress(
-                    _positions(offset["positions"]),
+                    unpack_values(offset["positions"]),
                     _optional_int(offset.get("bound")),
                     _optional_int(offset.get("watermark")),
                     frozenset(_names(offset.get("idle", []))),
@@ -149,11 +151,11 @@ class Offset:
                     frozenset(_names(offset.get("removed", []))),
                     bool(offset.get("ended", False)),
                 ),
-                _positions(offset.get("starts", {})),
+                unpack_values(offset.get("starts", {})),
                 _optional_json(offset.get("enumerator")),
                 _optional_json(offset.get("group")),
                 _int(offset.get("waits", 0)),
-                Hollow(_positions(offset.get("hollow", {})), str(offset.get("hollowBy", ""))),
+                Hollow(unpack_values(offset.get("hollow", {})), str(offset.get("hollowBy", ""))),
                 _optional_json(offset.get("generators")),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -177,10 +179,6 @@ def _not_ours(offset: Mapping[str, Any]) -> str:
     return f"{sentence}, but of Spark's built-in Kafka source; `tidegate migrate` makes a checkpoint that goes on there"
 
 
-def _positions(value: Any) -> dict[SplitId, int]:
-    return {str(split): _int(position) for split, position in value.items()}
-
-
 def _int(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(value)
@@ -194,7 +192,7 @@ def _optional_int(value: Any) -> int | None:
 def _names(value: Any) -> list[SplitId]:
     if not isinstance(value, list):
         raise TypeError(value)
-    return list(map(str, value))
+    return unpack_names(map(str, value))
 
 
 def _optional_json(value: Any) -> Json | None:

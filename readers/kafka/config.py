@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from tidegate.alignment.splits import SplitId
@@ -27,8 +28,9 @@ class TopicPartition(NamedTuple):
         """The name of this partition as a split."""
         return f"{self.topic}-{self.partition}"
 
-    @classmethod
-    def of(cls, split_id: SplitId) -> TopicPartition:
+    @staticmethod
+    @lru_cache(1 << 16)
+    def of(split_id: SplitId) -> TopicPartition:
         """Return the partition that ``split_id`` names; the last dash separates, topics may hold more.
 
         Raises OptionError if it names none.
@@ -36,7 +38,7 @@ class TopicPartition(NamedTuple):
         topic, dash, partition = split_id.rpartition("-")
         if not (topic and dash and partition.isdecimal()):
             raise OptionError(f"{split_id!r} names no Kafka partition; expected 'topic-partition', such as 'orders-0'")
-        return cls(topic, int(partition))
+        return TopicPartition(topic, int(partition))
 
 
 @dataclass(frozen=True, slots=True)

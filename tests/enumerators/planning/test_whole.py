@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from tests.enumerators.planning.oracle import Judge, Peeks, Source, Terms, World
 from tests.support.logs import Clock, coordinator
+from tests.support.offsets import unpacked
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
@@ -45,6 +46,10 @@ TERMS = st.builds(
 
 
 def parsed(text):
+    return unpacked(stored(text))
+
+
+def stored(text):
     return INITIAL_OFFSET if text is None else json.loads(text)
 
 
@@ -261,7 +266,7 @@ class Query(RuleBasedStateMachine):
     def step_from_idle(self):
         text = self.offsets[-1] if self.offsets else None
         start = parsed(text)
-        end = self.run.latest_offset(parsed(text), Budget(rows=self.rows), self.terms.min_rows)
+        end = self.run.latest_offset(stored(text), Budget(rows=self.rows), self.terms.min_rows)
         assert len(self.opened) == 1, "the enumerator is opened once per run"
         if self.bounded and self.judge.targets is None:
             self.judge.targets = {s: extent.end for s, extent in self.source.first_said.items()}
@@ -272,7 +277,7 @@ class Query(RuleBasedStateMachine):
                 self.stop()
             return
         end_text = json.dumps(end)
-        end = json.loads(end_text)
+        end = parsed(end_text)
         assert not start.get("positions") or any(
             start.get(key) != end.get(key) for key in start.keys() | end.keys() if key not in {"bound", "starts"}
         ), "nothing changed, but there is a new offset"
@@ -285,7 +290,7 @@ class Query(RuleBasedStateMachine):
         if self.bounded or any(extent.begin != self.world.begins[s] for s, extent in self.source.said.items()):
             return
         _, again, _ = self.new_run(dict(self.source.said))
-        other = json.loads(json.dumps(again.latest_offset(start, Budget(rows=self.rows))))
+        other = parsed(json.dumps(again.latest_offset(start, Budget(rows=self.rows))))
         if other.get("idle") == end.get("idle"):
             assert other == end, "a restart plans something else"
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from tests.enumerators.s3.objects import discovery
 from tests.support.logs import Clock
+from tests.support.offsets import unpacked
 from tidegate.alignment.budget import UNLIMITED
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
@@ -95,7 +96,7 @@ class Query:
         end = self.run.latest_offset(self.offset, budget)
         text = json.dumps(end)
         assert len(text) < MOST_BYTES
-        assert len(end["positions"]) <= MOST_MANIFESTS
+        assert len(unpacked(end)["positions"]) <= MOST_MANIFESTS
         return json.loads(text)
 
     def tasks(self, end):
@@ -131,7 +132,7 @@ class Query:
 
     @property
     def manifests(self):
-        return sorted(self.offset.get("positions", {}))
+        return sorted(unpacked(self.offset).get("positions", {}))
 
 
 def all_once(query):
