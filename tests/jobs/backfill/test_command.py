@@ -23,5 +23,5 @@ def test_a_file_of_java_may_name_the_servers_and_the_command_comes_before_it(tmp
 
 
 def test_without_servers_both_ways_to_name_a_source_are_told(tmp_path):
-    with pytest.raises(OptionError, match="^--bootstrap-servers is missing: give --bootstrap-servers and --topic, or"):
+    with pytest.raises(OptionError, match=r"^--bootstrap-servers is missing: give --bootstrap-servers and --topic, or"):
         arguments(tmp_path, topic=["orders"])
