@@ -27,6 +27,7 @@ __all__ = [
     "SupportsDetails",
     "SupportsMetrics",
     "SupportsValidation",
+    "SupportsWaiting",
 ]
 
 Json: TypeAlias = dict[str, Any]
@@ -161,6 +162,18 @@ class SupportsAvailability(Protocol):
         method is called again, for another plan.
 
         Raises DeadlineError when none is available for long.
+        """
+
+
+@runtime_checkable
+class SupportsWaiting(Protocol):
+    """Is told of news by the system that is read, so that nobody has to ask for extents that stay the same."""
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until extents may have changed since the last ``extents``, at most so long; return whether they may.
+
+        Called in place of ``extents`` while nothing came, some ten times a second.  It is advice: extents are asked for
+        every few seconds, whatever it returns.  True at once where nobody can tell.  Raises nothing.
         """
 
 

@@ -59,8 +59,9 @@ class KafkaServer(Server):
     """Apache Kafka in KRaft mode on ports of 127.0.0.1; use it as a context manager.
 
     ``port`` is that of the first broker, and further brokers have the ports behind it; none: any
-    free ports.  ``brokers`` is their number; their node ids are 1, 2, ... and the first is also the only
-    controller, so the others may be killed while the cluster goes on.  Of several, each is in a rack of its own,
+    free ports.  ``brokers`` is their number; their node ids are 1, 2, ... and the first ``controllers``
+    of them are also controllers.  The cluster goes on while more than half of these run: with one, all
+    others may be killed, with three, any one.  Of several brokers, each is in a rack of its own,
     such as ``rack-2``.  ``properties`` are added to
     ``server.properties`` and win over the defaults, which keep every record for ever and accept
     every timestamp.  ``listeners`` among them, such as ``SSL://127.0.0.1:9093``, come besides ours,
@@ -78,6 +79,7 @@ class KafkaServer(Server):
         *,
         port: int | None = None,
         brokers: int = 1,
+        controllers: int = 1,
         properties: Mapping[str, str] | None = None,
         security: KafkaSecurity | None = None,
         folder: str | Path | None = None,
@@ -86,16 +88,17 @@ class KafkaServer(Server):
         self._security = security or KafkaSecurity()
         secured = list(self._security.protocols)
         wanted = range(0) if port is None else range(port, port + brokers)
-        controller_port, *ports = free_ports(1 + brokers * (1 + len(secured)), besides=wanted)
+        ports = free_ports(controllers + brokers * (1 + len(secured)), besides=wanted)
+        controller_ports, ports = ports[:controllers], ports[controllers:]
         super().__init__("kafka", wanted or ports[:brokers], folder, timeout_seconds)
         self._properties = dict(properties or {})
         further = iter(ports[brokers:])
         self._secured = {node: {listener: next(further) for listener in secured} for node in self._ports}
-        self._controller = f"{HOST}:{controller_port}"
+        self._controllers = {node: f"{HOST}:{port}" for node, port in enumerate(controller_ports, start=1)}
 
     @property
     def bootstrap_servers(self) -> str:
-        """The brokers' addresses, ``host:port`` joined by commas; they stay the same over restarts."""
+        """The brokers' addresses, ``host:port`` joined by commas; they stay the same until one is moved."""
         return ",".join(f"{HOST}:{port}" for port in self._ports.values())
 
     def servers_of(self, listener: str) -> str:
@@ -104,6 +107,27 @@ class KafkaServer(Server):
         Raises KeyError if it brings none of that name.
         """
         return ",".join(f"{HOST}:{ports[listener]}" for ports in self._secured.values())
+
+    def address(self, node: int) -> str:
+        """Return the address of one broker."""
+        return f"{HOST}:{self._ports[node]}"
+
+    def move(self, node: int) -> None:
+        """Kill one broker and start it under another address, with its data."""
+        self.kill(node)
+        (self._ports[node],) = free_ports(1)
+        self.restart(node)
+
+    def reassign(self, topic: str, replicas: Sequence[int]) -> None:
+        """Move all partitions of a topic to these nodes, and return when they lead them; the first one is preferred."""
+        from kafka import TopicPartition
+
+        with self._admin() as admin:
+            partitions = admin.describe_topics([topic])[0]["partitions"]
+            moved = {TopicPartition(topic, part["partition_index"]): list(replicas) for part in partitions}
+            admin.alter_partition_reassignments(moved)
+            self._await(lambda: not admin.list_partition_reassignments(moved), min(self.pids))
+            self._await(partial(_serves_topic, admin, topic, len(partitions)), min(self.pids))
 
     def create_topic(
         self,
@@ -127,7 +151,7 @@ class KafkaServer(Server):
             else:
                 topic |= {"num_partitions": partitions, "replication_factor": 1}
             admin.create_topics({name: topic})
-            self._await(partial(_serves_topic, admin, name, partitions))
+            self._await(partial(_serves_topic, admin, name, partitions), min(self.pids))
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and return when no broker names it any more."""
@@ -198,8 +222,8 @@ class KafkaServer(Server):
         protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **self._security.protocols}
         listeners = {"PLAINTEXT": f"{HOST}:{self._ports[node]}"}
         listeners |= {name: f"{HOST}:{port}" for name, port in self._secured[node].items()}
-        if node == 1:
-            listeners["CONTROLLER"] = self._controller
+        if node in self._controllers:
+            listeners["CONTROLLER"] = self._controllers[node]
         further = filter(None, [self._properties.get("listeners")])
         settings = {
             **DEFAULTS,
@@ -208,8 +232,8 @@ class KafkaServer(Server):
             **self._properties,
             "node.id": node,
             **({"broker.rack": f"rack-{node}"} if len(self._ports) > 1 else {}),
-            "process.roles": "broker,controller" if node == 1 else "broker",
-            "controller.quorum.voters": f"1@{self._controller}",
+            "process.roles": "broker,controller" if node in self._controllers else "broker",
+            "controller.quorum.voters": ",".join(f"{voter}@{at}" for voter, at in self._controllers.items()),
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
             "listeners": ",".join([*(f"{name}://{address}" for name, address in listeners.items()), *further]),

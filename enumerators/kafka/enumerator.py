@@ -75,6 +75,7 @@ class KafkaEnumerator(SplitEnumerator):
         self._ends: dict[SplitId, int] = {}
         self._leader_epochs: dict[TopicPartition, int] = {}
         self._away: Collection[TopicPartition] = ()
+        self._is_settled = False
 
     def discover(self) -> Collection[SplitId]:
         """Return the subscribed partitions; the first call fails fast when no broker is there."""
@@ -149,6 +150,11 @@ class KafkaEnumerator(SplitEnumerator):
         self._client.wait_for_leaders(_LEADER_ELECTION_S)
         return extents, away
 
+    def wait(self, seconds: float) -> bool:
+        """Wait for records by the brokers' fetch sessions."""
+        # Under an open transaction, the end may move though the high watermark stays.
+        return bool(self._away) or not self._is_settled or self._client.wait(seconds)
+
     def validate(self, positions: Positions) -> Mapping[SplitId, Divergence]:
         """Compare the ids of topics, and leader epochs that have changed."""
         self._ask_for_topics_of([s for s, at in positions.items() if self._ends.get(s, at) < at])
@@ -178,6 +184,8 @@ class KafkaEnumerator(SplitEnumerator):
         self._begins = {p: begins[p].offset for p in ends}
         self._ends = {p.split_id: high[p].offset for p in ends}
         self._leader_epochs = {p: end.leader_epoch for p, end in ends.items()}
+        self._is_settled = all(end.offset >= high[p].offset for p, end in ends.items())
+        self._client.watch({p: high[p].offset for p in ends})
         self._topics.observe(self._leader_epochs, self._client.topic_ids)
         gone = [p for p, failure in failures.items() if isinstance(failure, UnknownPartitionError)]
         if gone and self._fail_on_data_loss:

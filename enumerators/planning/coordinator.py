@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.alignment.generators.split_watermark import new_generator
@@ -29,6 +29,7 @@ from tidegate.enumerators.contract import (
     SupportsCommit,
     SupportsCompleteness,
     SupportsDetails,
+    SupportsWaiting,
 )
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.assigner import assign
@@ -47,6 +48,7 @@ __all__ = ["CoordinatorSettings", "SourceCoordinator"]
 
 _MORE_ATTEMPTS = 4
 _LONG_STRETCH = 1000  # positions without a record to align by; a restart need not search a longer stretch again
+_LONGEST_REST_S = 5.0  # without a look at the extents
 _POLL_INTERVAL_S = 0.1  # Spark itself asks about 90 times a second while nothing comes
 
 
@@ -124,6 +126,7 @@ class SourceCoordinator:
         self._published = Published(self._reporter, clocks)
         self._opened: _Opened | None = None
         self._is_bounded = self._nothing_came = False
+        self._rests_at: Json | None = None  # the offset at which only news from the source lead to another plan
         self._batch_at_s = clocks.monotonic()
 
     def bound_run(self) -> None:
@@ -216,6 +219,8 @@ class SourceCoordinator:
         opened = self._open_once(before)
         enumerator, index, splits = opened.enumerator, opened.index, opened.splits
         if self._nothing_came:
+            if self._may_rest(enumerator, start, splits) and not enumerator.wait(_POLL_INTERVAL_S):
+                return start
             self._clocks.sleep(max(0.0, splits.looked_at_s + _POLL_INTERVAL_S - self._clocks.monotonic()))
         if isinstance(enumerator, SupportsCommit):
             enumerator.commit(needed_from(before.generators, before.progress.positions))
@@ -233,6 +238,7 @@ class SourceCoordinator:
         # A repeated offset ends a bounded run, which must not end while others hold it.
         self._nothing_came = put_off or (is_nothing and held_by is None)
         if self._nothing_came:
+            self._rests_at = None if put_off or self._has_other_news(opened, found) else start
             return start
         offset = Offset(
             self._source,
@@ -250,6 +256,20 @@ class SourceCoordinator:
         if self._pace is not None:
             self._pace.begin(offset, limits.cost(planned.ranges).rows)
         return offset
+
+    def _may_rest(self, enumerator: SplitEnumerator, start: Json, splits: Splits) -> TypeGuard[SupportsWaiting]:
+        """Tell whether only news from the source can lead to a plan now."""
+        return (
+            isinstance(enumerator, SupportsWaiting)
+            and start == self._rests_at
+            and self._clocks.monotonic() < min(splits.due_s, splits.looked_at_s + _LONGEST_REST_S)
+        )
+
+    def _has_other_news(self, opened: _Opened, found: FoundSplits) -> bool:
+        """Tell whether a plan may change though no extent does: by a group, by generators or by a clock."""
+        holds_by_clock = self._settings.hold_beyond_ms is not None and found.readable > 0
+        says_more = opened.generated is not None or self._settings.by_completeness
+        return self._is_bounded or self._membership.is_member or says_more or holds_by_clock
 
     def _decide(self, before: Offset, found: FoundSplits, opened: _Opened, limits: Limits, *, first: bool) -> _Decision:
         """Plan, and plan again while a bounded run can only wait for its group."""

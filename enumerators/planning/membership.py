@@ -27,6 +27,11 @@ class Membership:
         self._has_planned = False
         self._next_low_ms: int | None = None
 
+    @property
+    def is_member(self) -> bool:
+        """Whether the source is in a group."""
+        return self._group is not None
+
     def join(self, stored: Json | None) -> None:
         """Go on as the member that the start offset names.  Called before every plan."""
         if self._group is not None:

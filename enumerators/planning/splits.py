@@ -114,6 +114,11 @@ class Splits:
             has_forgotten=before.positions.keys() > remembered.keys(),
         )
 
+    @property
+    def due_s(self) -> float:
+        """When something changes though no extent does: a split becomes idle, or discovery is due."""
+        return min(self._discovered_at_s + self._discovery_interval_s, self._timers.due_s)
+
     def stored(self) -> None:
         """Learn that an offset holds the starts of the last ``find``."""
         self._diverged = {}
@@ -205,6 +210,7 @@ class _IdleTimers:
     def __init__(self, timeout_s: float, clock: Callable[[], float]) -> None:
         self._timeout_s, self._clock = timeout_s, clock
         self._since_s: dict[SplitId, float] = {}
+        self.due_s = float("inf")  # the next split becomes idle
 
     def observe(self, positions: Positions, extents: Extents, idle_before: Collection[SplitId]) -> set[SplitId]:
         """Return the splits that are idle now.  One that was idle before a restart still is, if nothing came."""
@@ -214,4 +220,7 @@ class _IdleTimers:
             for split, extent in extents.items()
             if extent.settled and positions[split] >= extent.end
         }
-        return {split for split, since_s in self._since_s.items() if now_s - since_s >= self._timeout_s}
+        idle = {split for split, since_s in self._since_s.items() if now_s - since_s >= self._timeout_s}
+        waiting = (since_s for split, since_s in self._since_s.items() if split not in idle)
+        self.due_s = min(waiting, default=float("inf")) + self._timeout_s
+        return idle

@@ -14,6 +14,7 @@ from tidegate.readers.kafka.fetch import ISOLATION_LEVELS, FetchedPartition
 from tidegate.readers.kafka.fetch_call import fetch_call
 from tidegate.readers.kafka.peek import FEW_BYTES, FindHead, Peek
 from tidegate.readers.kafka.records.batches import holds_a_batch, split_batches
+from tidegate.readers.kafka.watch import Watch
 from tidegate.readers.kafka.wire.connection import BrokerTooOldError, decode_response
 from tidegate.readers.retry import Deadline
 
@@ -67,6 +68,7 @@ class KafkaClient:
         # A follower learns late where the log ends, so only records are read from it.
         self._at_leaders = replace(config, client_rack="")
         self._cluster = KafkaCluster(config)
+        self._watch = Watch(self._cluster, config)
 
     @property
     def cluster_id(self) -> str | None:
@@ -142,6 +144,17 @@ class KafkaClient:
         time for leaders is over, that its leader is away.
         """
         return self._list_offsets(dict.fromkeys(partitions, point), isolation_level).reached()
+
+    def watch(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Learn the high watermarks of partitions, for ``wait``."""
+        self._watch.begin(ends, self.topic_ids)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until the high watermarks may have changed since ``watch``, at most so long; return whether they may.
+
+        It is advice, and cheap for many partitions; see ``Watch``.  Returns at once where brokers give none.
+        """
+        return self._watch.wait(seconds)
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
         """Return for each partition the newest epoch up to a leader epoch that its log knows, and its end.
@@ -322,6 +335,7 @@ class KafkaClient:
 
     def close(self) -> None:
         """Close all connections; may be called again, and so may the other methods."""
+        self._watch.close()
         self._cluster.close()
 
     def __enter__(self) -> Self:

@@ -20,7 +20,15 @@ from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig,
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["ISOLATION_LEVELS", "FetchedPartition", "fetch_request", "read_fetch_response"]
+__all__ = [
+    "ISOLATION_LEVELS",
+    "NO_SESSION_ID",
+    "FetchedPartition",
+    "fetch_request",
+    "read_fetch_response",
+    "read_session",
+    "session_request",
+]
 
 ISOLATION_LEVELS: Mapping[IsolationLevel, int] = {"read_uncommitted": 0, "read_committed": 1}
 NEWEST_VERSION_BY_NAME = 11
@@ -32,6 +40,7 @@ NO_REPLICA = -1
 VARIABLE_SIZES_SINCE = 12
 TOPIC_IDS_SINCE = 13
 NO_SESSION = -1
+NO_SESSION_ID = 0
 LARGEST_SHIFT = 28  # of the last byte of a number of variable size, which has 32 bits
 
 
@@ -70,6 +79,51 @@ def fetch_request(
 
     topic_ids: of all topics, to name them by these; if one is missing, all are named by their names.
     """
+    by_id = {partition.topic for partition in positions} <= topic_ids.keys()
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=config.fetch_max_bytes,
+        isolation_level=ISOLATION_LEVELS[config.isolation_level],
+        session_epoch=NO_SESSION,
+        topics=_topics(positions, partition_bytes, topic_ids),
+        rack_id=config.client_rack,
+        max_version=NEWEST_VERSION if by_id else NEWEST_VERSION_BY_NAME,
+    )
+
+
+def session_request(
+    positions: Mapping[TopicPartition, int], session: tuple[int, int], max_wait_ms: int, topic_ids: Mapping[str, UUID]
+) -> Any:
+    """Return a request of a fetch session (KIP-227) that asks for as few bytes as possible.
+
+    positions: of the partitions that are new in the session, or moved in it.
+    session: its id, NO_SESSION_ID for a new one, and the number of the request within it, from 0 on.
+    topic_ids: of all topics of the session, or empty: then they are named by their names.
+    """
+    session_id, epoch = session
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=1,
+        isolation_level=ISOLATION_LEVELS["read_uncommitted"],
+        session_id=session_id,
+        session_epoch=epoch,
+        topics=_topics(positions, 1, topic_ids),
+        forgotten_topics_data=[],
+        min_version=SESSIONS_SINCE,
+        max_version=NEWEST_VERSION if topic_ids else NEWEST_VERSION_BY_NAME,
+    )
+
+
+def read_session(frame: memoryview, version: int) -> tuple[int, int]:
+    """Return the error code and the session id of a response."""
+    reader = _begun(frame, version)
+    error_code, session_id = reader.take(">hi")
+    return error_code, session_id
+
+
+def _topics(positions: Mapping[TopicPartition, int], partition_bytes: int, topic_ids: Mapping[str, UUID]) -> list[Any]:
     topics: dict[str, list[Any]] = {}
     for (topic, partition), position in positions.items():
         topics.setdefault(topic, []).append(
@@ -77,20 +131,10 @@ def fetch_request(
                 partition=partition, fetch_offset=position, partition_max_bytes=partition_bytes
             )
         )
-    by_id = topics.keys() <= topic_ids.keys()
-    return FetchRequest(
-        max_wait_ms=max_wait_ms,
-        min_bytes=1,
-        max_bytes=config.fetch_max_bytes,
-        isolation_level=ISOLATION_LEVELS[config.isolation_level],
-        session_epoch=NO_SESSION,
-        topics=[
-            FetchRequest.FetchTopic(topic=topic, topic_id=topic_ids.get(topic, UUID(int=0)), partitions=partitions)
-            for topic, partitions in topics.items()
-        ],
-        rack_id=config.client_rack,
-        max_version=NEWEST_VERSION if by_id else NEWEST_VERSION_BY_NAME,
-    )
+    return [
+        FetchRequest.FetchTopic(topic=topic, topic_id=topic_ids.get(topic, UUID(int=0)), partitions=partitions)
+        for topic, partitions in topics.items()
+    ]
 
 
 def read_fetch_response(
@@ -103,10 +147,7 @@ def read_fetch_response(
     Raises CorruptDataError for a response that cannot be one.
     """
     names = {topic_id.bytes: topic for topic, topic_id in topic_ids.items()}
-    reader = _Reader(frame, variable_sizes=version >= VARIABLE_SIZES_SINCE)
-    reader.take(">i")  # correlation id
-    reader.skip_tags()
-    reader.take(">i")  # throttle time
+    reader = _begun(frame, version)
     if version >= SESSIONS_SINCE:
         reader.take(">hi")  # error code, session id
     for _ in range(reader.size(">i")):
@@ -130,6 +171,15 @@ def read_fetch_response(
                 FetchedPartition(high_watermark, last_stable_offset, tuple(aborted), records, preferred),
             )
         reader.skip_tags()
+
+
+def _begun(frame: memoryview, version: int) -> _Reader:
+    """Return a reader of a response that stands behind the fields of all versions."""
+    reader = _Reader(frame, variable_sizes=version >= VARIABLE_SIZES_SINCE)
+    reader.take(">i")  # correlation id
+    reader.skip_tags()
+    reader.take(">i")  # throttle time
+    return reader
 
 
 class _Reader:

@@ -149,6 +149,10 @@ class BrokerConnection:
         """Whether the broker will soon close it, as the login lasts no longer (KIP-368), and no answer is awaited."""
         return self._renew_at_s is not None and not self._awaited and time.monotonic() >= self._renew_at_s
 
+    def fileno(self) -> int:
+        """Return the socket's file descriptor, -1 once it is closed."""
+        return self._socket.fileno()
+
     def close(self) -> None:
         """Close the socket; may be called again."""
         self._socket.close()

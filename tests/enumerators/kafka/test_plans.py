@@ -70,3 +70,31 @@ def test_batches_hold_the_bytes_that_are_allowed_whatever_the_sizes_of_records(k
 @pytest.mark.parametrize("drift", [timedelta.max, timedelta(days=365 * 200_000)])
 def test_a_drift_that_is_longer_than_all_time_bounds_nothing(kafka, topic, drift, rows):
     assert len(batches(kafka, topic, drift, Budget(rows=rows))) in ({1} if rows is None else {4, 5})
+
+
+def test_nobody_asks_for_ends_that_stay_the_same(kafka):
+    kafka.create_topic("quiet", 3)
+    write_history(kafka.bootstrap_servers, "quiet", 0, np.array([NOON]))
+    source = KafkaSource(bootstrap_servers=kafka.bootstrap_servers, subscribe=["quiet"], starting_offsets="earliest")
+    opened, settings = [], CoordinatorSettings(source.watermarks)
+
+    def open_enumerator(state):
+        opened.append(source.enumerator(state))
+        return opened[0]
+
+    with closing(SourceCoordinator("kafka", open_enumerator, settings, cores=2)) as run:
+        start = run.latest_offset(INITIAL_OFFSET)
+        while (end := run.latest_offset(start)) != start:
+            start = end
+        asked = []
+        look = opened[0].available_extents
+        opened[0].available_extents = lambda splits: asked.append(splits) or look(splits)
+        for _ in range(20):
+            assert run.latest_offset(start) == start
+        assert len(asked) <= 2
+        write_history(kafka.bootstrap_servers, "quiet", 1, np.array([NOON]))
+        for _ in range(5):
+            end = run.latest_offset(start)
+            if end != start:
+                break
+        assert end["positions"] == {"quiet-0": 1, "quiet-1": 1, "quiet-2": 0}

@@ -1,0 +1,253 @@
+"""Measures plans and idle polls over topics with thousands of partitions, against a real broker.
+
+    python -m benchmarks.kafka_partitions [--partitions 1000 5000] [--simulated 10000]
+
+A coordinator runs in this process, without Spark.  It plans a back-fill of 6 hours in slices of an hour: each partition
+has 60 records in two record batches of 15 KB.  Then it polls while nothing comes.  "CPU" is that of this process, the
+planner's.  "Plan" is a batch from the third one on.  With ``--simulated`` the brokers are dictionaries in this process,
+so nothing of the wire is measured.  The program fails if an idle poll takes more than 30 ms of CPU, or an offset of
+10,000 partitions more than 120 KiB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+from benchmarks.measured import print_table
+from tidegate import KafkaSource, WatermarkStrategy
+from tidegate.enumerators.contract import SplitEnumerator
+from tidegate.enumerators.kafka.enumerator import KafkaTimestampEnumerator
+from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+from tidegate.readers.kafka.client import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
+from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+from tidegate.servers import KafkaServer
+from tidegate.servers.batches import encode_batch
+
+TOPIC = "orders"
+BEGIN_MS, HOUR_MS, HOURS = 1_767_225_600_000, 3_600_000, 6
+RECORDS, RECORD_BYTES = 60, 500
+FIRST_OFFSET, STEP = 100_000_000, 7_919  # of simulated partitions: positions have the digits of logs that are in use
+TOGETHER = 200  # partitions in a request to produce
+POLLS = 100
+WARM_FROM = 2  # batch
+MOST_POLL_MS, MOST_OFFSET_KIB = 30.0, 120.0
+COLUMNS = (
+    "partitions",
+    "first plan",
+    "plan, CPU",
+    "plan",
+    "idle poll, CPU",
+    "offset",
+    "first offset",
+    "memory of the planner",
+)
+
+TIMES = np.linspace(BEGIN_MS, BEGIN_MS + HOURS * HOUR_MS, RECORDS, endpoint=False).astype(np.int64)
+
+
+class SimulatedBrokers:
+    """Answers as a ``KafkaClient`` does, from memory; all partitions are alike."""
+
+    def __init__(self, partitions: int) -> None:
+        self.config = KafkaConnectionConfig("nowhere:9092")
+        self.cluster_id, self.topic_ids = "simulated", {TOPIC: UUID(int=1)}
+        self._partitions = range(partitions)
+        self._times = TIMES.tolist()
+
+    def partitions(self, *_: Any, **__: Any) -> dict[str, tuple[int, ...]]:
+        """Return the only topic."""
+        return {TOPIC: tuple(self._partitions)}
+
+    def clock_ms(self) -> int | None:
+        """Return that nobody tells the time."""
+
+    def list_offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
+        """Return the first record at or after each time, or the one that a special timestamp names."""
+        special = {EARLIEST: (0, -1), LATEST: (RECORDS, -1), MAX_TIMESTAMP: (RECORDS - 1, self._times[-1])}
+        found = {at: special.get(at) or self._first(at) for at in set(timestamps.values())}
+        return {
+            p: (found[at][0] + _begin(p) if found[at][0] >= 0 else -1, found[at][1]) for p, at in timestamps.items()
+        }
+
+    def reachable_offsets(
+        self, partitions: Collection[TopicPartition], point: int, **_: Any
+    ) -> tuple[dict[TopicPartition, ListedOffset], dict[TopicPartition, Any]]:
+        """Return the begins or the ends."""
+        listed = self.list_offsets(dict.fromkeys(partitions, point))
+        return {p: ListedOffset(*answer, 4) for p, answer in listed.items()}, {}
+
+    def peek(self, positions: Mapping[TopicPartition, int], *_: Any, **__: Any) -> dict[TopicPartition, Any]:
+        """Return the records at the positions."""
+        return {
+            p: (at, self._times[at - _begin(p)]) if at < _begin(p) + RECORDS else None for p, at in positions.items()
+        }
+
+    def wait(self, seconds: float) -> bool:
+        """Return that nothing came."""
+        time.sleep(seconds)
+        return False
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        """Do nothing where nothing is answered."""
+        return lambda *_, **__: None
+
+    def _first(self, at_ms: int) -> tuple[int, int]:
+        place = int(np.searchsorted(TIMES, at_ms))
+        return (place, self._times[place]) if place < RECORDS else (-1, -1)
+
+
+def _shifted(listed: tuple[int, int], partition: TopicPartition) -> tuple[int, int]:
+    return (listed[0] + _begin(partition), listed[1]) if listed[0] >= 0 else listed
+
+
+def _begin(partition: TopicPartition) -> int:
+    return FIRST_OFFSET + STEP * partition.partition
+
+
+def fill(servers: str, partitions: int) -> None:
+    """Write the same record batches to all partitions."""
+    from kafka import KafkaAdminClient
+    from kafka.protocol.producer import ProduceRequest
+
+    values = np.full((RECORDS, RECORD_BYTES), ord("."), np.uint8)
+    half = RECORDS // 2
+    batches = [encode_batch(TIMES[rows], None, values[rows], "none") for rows in (slice(half), slice(half, None))]
+    topic = ProduceRequest.TopicProduceData
+
+    with KafkaAdminClient(bootstrap_servers=servers) as admin:
+        manager = admin._manager  # noqa: SLF001 - as write_history, for many partitions at once
+
+        async def send() -> None:
+            for batch in batches:
+                for first in range(0, partitions, TOGETHER):
+                    some = range(first, min(partitions, first + TOGETHER))
+                    data = [topic.PartitionProduceData(index=number, records=batch) for number in some]
+                    request = ProduceRequest(
+                        transactional_id=None,
+                        acks=-1,
+                        timeout_ms=30_000,
+                        topic_data=[topic(name=TOPIC, partition_data=data)],
+                        min_version=7,
+                        max_version=12,
+                    )
+                    answer = await manager.send(request, node_id=1)
+                    if any(part.error_code for part in answer.responses[0].partition_responses):
+                        raise SystemExit("the broker refused a batch")
+
+        manager.run(send)
+
+
+@contextmanager
+def real_brokers(partitions: int) -> Iterator[Callable[[Any], SplitEnumerator]]:
+    """Start a broker with the topic; yield what opens an enumerator."""
+    with KafkaServer(timeout_seconds=180) as kafka:
+        kafka.create_topic(TOPIC, partitions)
+        fill(kafka.bootstrap_servers, partitions)
+        yield source(kafka.bootstrap_servers).enumerator
+
+
+@contextmanager
+def simulated_brokers(partitions: int) -> Iterator[Callable[[Any], SplitEnumerator]]:
+    """Yield what opens an enumerator whose brokers are simulated."""
+
+    def enumerator(state: Any) -> SplitEnumerator:
+        made = source("nowhere:9092").enumerator(state)
+        if not isinstance(made, KafkaTimestampEnumerator):
+            raise TypeError(made)
+        made._client = SimulatedBrokers(partitions)  # type: ignore[assignment]  # noqa: SLF001
+        return made
+
+    yield enumerator
+
+
+def source(servers: str) -> KafkaSource:
+    """Return the source that is planned."""
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(minutes=1))
+    return KafkaSource(
+        bootstrap_servers=servers,
+        subscribe=[TOPIC],
+        starting_offsets="earliest",
+        watermarks=strategy.with_watermark_alignment(max_drift=timedelta(hours=1)),
+    )
+
+
+def memory_mib() -> float:
+    """Return the resident memory of this process."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status["VmRSS"].split()[0]) / 1024
+
+
+def measured(partitions: int, open_enumerator: Callable[[Any], SplitEnumerator]) -> tuple[list[str], float, float]:
+    """Return a row of the table, the CPU of an idle poll in ms, and the size of an offset in KiB."""
+    settings = CoordinatorSettings(source("nowhere:9092").watermarks)
+    before_mib = memory_mib()
+    cpu_ms: list[float] = []
+    wall_ms: list[float] = []
+    sizes: list[float] = []
+    with closing(SourceCoordinator("kafka", open_enumerator, settings, cores=2)) as run:
+        start, end = None, INITIAL_OFFSET
+        while end != start:
+            start, cpu, wall = end, time.process_time(), time.perf_counter()
+            end = run.latest_offset(start)
+            cpu_ms.append((time.process_time() - cpu) * 1000)
+            wall_ms.append((time.perf_counter() - wall) * 1000)
+            sizes.append(len(json.dumps(end)) / 1024)
+        run.latest_offset(start)
+        cpu = time.process_time()
+        for _ in range(POLLS):
+            run.latest_offset(start)
+        poll_ms = (time.process_time() - cpu) * 1000 / POLLS
+        memory = f"{memory_mib():.0f} MiB, {before_mib:.0f} before"
+    plans_cpu, plans = cpu_ms[WARM_FROM:-1], wall_ms[WARM_FROM:-1]
+    row = [
+        f"{partitions:,}",
+        f"{wall_ms[0] / 1000:.2f} s",
+        spread(plans_cpu),
+        spread(plans),
+        f"{poll_ms:.2f} ms",
+        f"{sizes[-1]:.1f} KiB",
+        f"{sizes[0]:.1f} KiB",
+        memory,
+    ]
+    return row, poll_ms, sizes[-1]
+
+
+def spread(figures: Sequence[float]) -> str:
+    """Return the median with the least and the greatest, as text."""
+    return f"{statistics.median(figures):,.0f} ms ({min(figures):,.0f} to {max(figures):,.0f})"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--partitions", type=int, nargs="*", default=[1_000, 5_000])
+    parser.add_argument("--simulated", type=int, nargs="*", default=[10_000])
+    arguments = parser.parse_args()
+    rows, slowest_ms, largest_kib = [], 0.0, 0.0
+    for brokers, counts in ((simulated_brokers, arguments.simulated), (real_brokers, arguments.partitions)):
+        for partitions in counts:
+            with brokers(partitions) as open_enumerator:
+                row, poll_ms, offset_kib = measured(partitions, open_enumerator)
+            rows.append([f"{row[0]} simulated" if brokers is simulated_brokers else row[0], *row[1:]])
+            slowest_ms, largest_kib = max(slowest_ms, poll_ms), max(largest_kib, offset_kib)
+    print_table(COLUMNS, rows)
+    if slowest_ms > MOST_POLL_MS:
+        raise SystemExit(f"an idle poll takes {slowest_ms:.1f} ms of CPU, more than {MOST_POLL_MS:.0f}")
+    if largest_kib > MOST_OFFSET_KIB:
+        raise SystemExit(f"an offset has {largest_kib:.0f} KiB, more than {MOST_OFFSET_KIB:.0f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Watches the ends of partitions by fetch sessions (KIP-227), so that nobody has to ask for ends that stay the same.
+
+A broker keeps the partitions of a session with the positions from which they are fetched, here their ends.  It holds a
+fetch back until any of them gets a record, and its answer names only those that changed.  So a wait costs the same for
+ten partitions and for ten thousand.  That nothing has changed is an answer of all leaders to a fetch that was sent for
+the wait: never older news.  The watch is advice: whoever doubts asks for the ends.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kafka import errors as kafka_errors
+
+from tidegate.errors import ConnectorError
+from tidegate.readers.kafka.fetch import NO_SESSION_ID, read_fetch_response, read_session, session_request
+from tidegate.readers.kafka.wire.connection import BrokerConnection
+from tidegate.readers.retry import TransientError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+    from uuid import UUID
+
+    from tidegate.readers.kafka.cluster import KafkaCluster
+    from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+
+__all__ = ["Watch"]
+
+_REST_S = 30.0  # after a session was refused
+_ANSWER_S = 5.0  # of a broker that is well, beyond the time for which it holds a fetch
+_NO_ERROR = kafka_errors.NoError.errno
+
+
+@dataclass(slots=True)
+class _Session:
+    """A fetch session with one broker.
+
+    ends: of its partitions, as the broker knows them but for the changes.
+    topic_ids: of all its topics; empty: they are named by their names.
+    id: None before the first answer.
+    pending: the request that the broker holds, with its id.
+    """
+
+    connection: BrokerConnection
+    ends: dict[TopicPartition, int]
+    topic_ids: Mapping[str, UUID]
+    id: int | None = None
+    epoch: int = 0
+    pending: tuple[Any, int] | None = None
+    changes: dict[TopicPartition, int] = field(default_factory=dict)
+
+
+class Watch:
+    """Tells when the ends of partitions may have changed; not for several threads.
+
+    cluster: knows the leaders.  The watch has connections of its own, for a held fetch would block others.
+    """
+
+    def __init__(self, cluster: KafkaCluster, config: KafkaConnectionConfig) -> None:
+        self._cluster, self._config = cluster, config
+        self._ends: Mapping[TopicPartition, int] = {}
+        self._topic_ids: Mapping[str, UUID] = {}
+        self._sessions: dict[str, _Session] = {}
+        self._is_known = False
+        self._rests_until = 0.0
+
+    def begin(self, ends: Mapping[TopicPartition, int], topic_ids: Mapping[str, UUID]) -> None:
+        """Watch these partitions from now on; the ends are high watermarks."""
+        self._is_known = self._is_known and ends == self._ends and topic_ids == self._topic_ids
+        self._ends, self._topic_ids = ends, dict(topic_ids)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a change since ``begin``, for about so long; return whether there may be one."""
+        if time.monotonic() < self._rests_until or not self._ends:
+            return True
+        try:
+            return self._wait(seconds)
+        except (ConnectorError, TransientError, OSError):
+            self.close()
+            return True
+
+    def close(self) -> None:
+        """Close the connections; the watch may be used again."""
+        self._is_known = False
+        while self._sessions:
+            self._sessions.popitem()[1].connection.close()
+
+    def _wait(self, seconds: float) -> bool:
+        if not self._is_known and not self._tell_sessions():
+            return True
+        # Answers that nobody has waited for.
+        if any(self._has_news(session) for session in self._sessions.values() if session.pending):
+            return True
+        for session in self._sessions.values():
+            self._send(session, seconds)
+        while held := {s.connection.fileno(): s for s in self._sessions.values() if s.pending}:
+            readable, _, _ = select.select([*held], [], [], seconds + _ANSWER_S)
+            if not readable or any(self._has_news(held[socket]) for socket in readable):
+                return True
+        return False
+
+    def _tell_sessions(self) -> bool:
+        """Note for each broker's session what has changed; return whether all partitions are in one."""
+        led, failures = self._cluster.leaders(self._ends, self._cluster.deadline("watch partitions", _ANSWER_S))
+        if failures:
+            return False
+        for address in self._sessions.keys() - led.keys():
+            self._sessions.pop(address).connection.close()
+        for address, partitions in led.items():
+            ends = {partition: self._ends[partition] for partition in partitions}
+            session = self._sessions.get(address)
+            if session is not None and session.ends.keys() == ends.keys():
+                moved = {partition: end for partition, end in ends.items() if session.ends[partition] != end}
+                session.changes, session.ends = {**session.changes, **moved}, ends
+                continue
+            if session is not None:
+                session.connection.close()
+            connection = BrokerConnection(address, self._config.properties, _ANSWER_S)
+            self._sessions[address] = _Session(connection, ends, self._ids_of(ends), changes=ends)
+        self._is_known = True
+        return True
+
+    def _ids_of(self, partitions: Iterable[TopicPartition]) -> Mapping[str, UUID]:
+        topics = {partition.topic for partition in partitions}
+        known = {topic: topic_id for topic in topics if (topic_id := self._topic_ids.get(topic)) is not None}
+        return known if known.keys() == topics else {}
+
+    def _send(self, session: _Session, seconds: float) -> None:
+        numbers = (session.id or NO_SESSION_ID, session.epoch)
+        request = session_request(session.changes, numbers, int(seconds * 1000), session.topic_ids)
+        session.pending = (request, session.connection.send(request, _ANSWER_S))
+        session.changes = {}
+
+    def _receive(self, session: _Session) -> dict[TopicPartition, tuple[int, int]]:
+        """Return error code and high watermark of the partitions in the answer."""
+        if session.pending is None:
+            return {}
+        (request, request_id), session.pending = session.pending, None
+        frame = session.connection.receive(request_id, _ANSWER_S)
+        error_code, session_id = read_session(frame, request.API_VERSION)
+        if error_code != _NO_ERROR or session_id == NO_SESSION_ID:
+            # Evicted, or the broker has no room for sessions.
+            if session.id is None:
+                self._rests_until = time.monotonic() + _REST_S
+            raise TransientError("the broker keeps no fetch session")
+        session.id, session.epoch = session_id, session.epoch % (2**31 - 1) + 1
+        answered = read_fetch_response(frame, request.API_VERSION, session.topic_ids)
+        return {partition: (error, part.high_watermark) for partition, error, part in answered}
+
+    def _has_news(self, session: _Session) -> bool:
+        answered = self._receive(session)
+        if any(error != _NO_ERROR for error, _ in answered.values()):
+            raise TransientError("a partition of a fetch session has another leader, or none")
+        return any(end != session.ends.get(partition) for partition, (_, end) in answered.items())

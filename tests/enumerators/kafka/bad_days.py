@@ -1,0 +1,301 @@
+"""Bad days of a Kafka cluster: three brokers, a writer and a reader that go on while things break.
+
+The reader is the planner and the split reader in one process, without Spark: all that talks to Kafka.  What it read is
+compared with what kafka-python's consumer finds in the end, and with what the writer was told is stored.
+
+python -m tests.enumerators.kafka.bad_days [--rounds 1] [--only NAME ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import resource
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing, contextmanager, suppress
+from datetime import timedelta
+
+from kafka import KafkaConsumer, KafkaProducer
+from kafka import TopicPartition as ConsumerPartition
+from kafka.errors import KafkaError
+
+from tests.support.kafka.split_proxy import SplitProxy
+from tests.support.waiting import await_that
+from tidegate import KafkaSource, WatermarkStrategy
+from tidegate.alignment.budget import Budget
+from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+from tidegate.servers import KafkaServer
+
+PARTITIONS = 6
+NAMES = (f"bad-days-{number}" for number in itertools.count())
+DEADLINE_S = 60  # of the client
+NOON = 1_700_049_600_000
+CLUSTER = {
+    "replica.lag.time.max.ms": "1500",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "controller.quorum.election.timeout.ms": "500",
+    "controller.quorum.fetch.timeout.ms": "1000",
+}
+
+
+def start_cluster():
+    """Return three brokers, all of them controllers, so that any one may be killed."""
+    return KafkaServer(brokers=3, controllers=3, properties=CLUSTER, timeout_seconds=120)
+
+
+class Writer(threading.Thread):
+    """Writes numbered records round-robin until it is stopped.
+
+    stored: partition and value of the records that all in-sync replicas have.
+    """
+
+    def __init__(self, kafka, topic):
+        super().__init__(daemon=True)
+        self._kafka, self._topic, self._over = kafka, topic, threading.Event()
+        self.stored = []
+
+    def run(self):
+        producer = KafkaProducer(
+            bootstrap_servers=self._kafka.bootstrap_servers, acks="all", retries=1000, delivery_timeout_ms=120_000
+        )
+        number, pending = 0, []
+        while not self._over.is_set():
+            for _ in range(20):
+                partition = number % PARTITIONS
+                value = b"%d" % number
+                with suppress(KafkaError):
+                    at_ms = NOON + 100 * number
+                    sent = producer.send(self._topic, value, partition=partition, timestamp_ms=at_ms)
+                    pending.append((sent, partition, value))
+                number += 1
+            self._over.wait(0.02)
+            self.stored += [(p, value) for sent, p, value in pending if sent.is_done and sent.succeeded()]
+            pending = [each for each in pending if not each[0].is_done]
+        producer.flush(60)
+        self.stored += [(p, value) for sent, p, value in pending if sent.is_done and sent.succeeded()]
+        producer.close()
+
+    def stop(self):
+        self._over.set()
+        self.join(180)
+        assert not self.is_alive()
+
+
+class Reading(threading.Thread):
+    """Plans and reads a topic as Spark would, again and again, until it is stopped.
+
+    rows: partition, offset and value, in the order of reading.
+    longest_s: between two batches.
+    """
+
+    def __init__(self, kafka, topic, *, aligned, proxy=None):
+        super().__init__(daemon=True)
+        strategy = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(minutes=1))
+        if aligned:
+            strategy = strategy.with_watermark_alignment(max_drift=timedelta(minutes=1))
+        fields = {"subscribe": [topic], "starting_offsets": "earliest", "watermarks": strategy}
+        self._planned = KafkaSource(bootstrap_servers=kafka.bootstrap_servers, **fields)
+        far = {} if proxy is None else {"kafka": {"proxy.url": proxy.url, "request.timeout.ms": "2000"}}
+        self._read = KafkaSource(bootstrap_servers=kafka.bootstrap_servers, **fields, **far)
+        self._settings = CoordinatorSettings(strategy, aligned=aligned)
+        self._over = threading.Event()
+        self.rows, self.error, self.longest_s = [], None, 0.0
+
+    def run(self):
+        try:
+            self._stream()
+        except BaseException as error:  # noqa: BLE001 - told to the test
+            self.error = error
+
+    def _stream(self):
+        with closing(SourceCoordinator("kafka", self._planned.enumerator, self._settings, cores=2)) as run:
+            start, last = INITIAL_OFFSET, time.monotonic()
+            while not self._over.is_set():
+                end = run.latest_offset(start, Budget(rows=500))
+                if end == start:
+                    continue
+                reader = self._read.reader(end.get("enumerator"))
+                for task in run.tasks(start, end):
+                    for batch in reader.read(task):
+                        self.rows += rows_of(batch)
+                start = end
+                self.longest_s, last = max(self.longest_s, time.monotonic() - last), time.monotonic()
+
+    def passes(self, more=200, seconds=2 * DEADLINE_S):
+        """Wait until it has read so many more rows."""
+        goal = len(self.rows) + more
+        await_that(lambda: len(self.rows) >= goal or self.error, seconds, lambda: f"{len(self.rows)} of {goal} rows")
+        assert self.error is None, self.error
+
+    def reads(self, count):
+        await_that(lambda: len(self.rows) >= count or self.error, 2 * DEADLINE_S, lambda: (len(self.rows), count))
+        assert self.error is None, self.error
+
+    def stop(self):
+        self._over.set()
+        self.join(DEADLINE_S)
+        assert not self.is_alive()
+
+
+def rows_of(batch):
+    return list(
+        zip(
+            batch.column("partition").to_pylist(),
+            batch.column("offset").to_pylist(),
+            batch.column("value").to_pylist(),
+            strict=True,
+        )
+    )
+
+
+def everything(kafka, topic):
+    """Return partition, offset and value of all records, by kafka-python's consumer."""
+    consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, enable_auto_commit=False)
+    partitions = [ConsumerPartition(topic, number) for number in range(PARTITIONS)]
+    consumer.assign(partitions)
+    consumer.seek_to_beginning()
+    ends, found = consumer.end_offsets(partitions), []
+    while any(consumer.position(partition) < end for partition, end in ends.items()):
+        found += [(r.partition, r.offset, r.value) for records in consumer.poll(500).values() for r in records]
+    consumer.close()
+    return found
+
+
+@contextmanager
+def reading(kafka, *, aligned, proxy=None, replicas=(1, 2, 3)):
+    """Write and read while the block breaks things; then all must be whole again, and every row be read once."""
+    topic = next(NAMES)
+    kafka.create_topic(topic, PARTITIONS, {"min.insync.replicas": "2" if len(replicas) > 1 else "1"}, replicas=replicas)
+    writer, reader = Writer(kafka, topic), Reading(kafka, topic, aligned=aligned, proxy=proxy)
+    writer.start()
+    reader.start()
+    try:
+        reader.passes()
+        yield topic, reader
+        reader.passes()
+    finally:
+        writer.stop()
+        if kafka.is_whole:
+            stored = everything(kafka, topic)
+            with suppress(AssertionError):
+                reader.reads(len(stored))
+        reader.stop()
+    assert reader.error is None, reader.error
+    doubled = [row for row, times in Counter(reader.rows).items() if times > 1]
+    assert sorted(reader.rows) == sorted(stored), f"{len(reader.rows)} of {len(stored)} rows, {len(doubled)} doubled"
+    assert not Counter(writer.stored) - Counter((p, value) for p, _, value in stored), "the cluster lost stored records"
+    everything_at_once(reader, stored)
+    assert reader.longest_s < DEADLINE_S
+
+
+def everything_at_once(reader, stored):
+    """Read the same by a batch query."""
+    with closing(SourceCoordinator("kafka", reader._planned.enumerator, reader._settings, cores=2)) as run:
+        tasks, state = run.everything()
+        rows = [row for task in tasks for batch in reader._planned.reader(state).read(task) for row in rows_of(batch)]
+    assert sorted(rows) == sorted(stored)
+
+
+def a_leader_is_killed(kafka, *, aligned):
+    with reading(kafka, aligned=aligned, replicas=(2, 3, 1)) as (_, reader):
+        kafka.kill(2)
+        reader.passes()
+        kafka.restart(2)
+
+
+def brokers_restart_one_after_the_other(kafka, *, aligned):
+    with reading(kafka, aligned=aligned) as (_, reader):
+        for node in (1, 2, 3):
+            kafka.restart(node)
+            reader.passes()
+
+
+def partitions_are_reassigned(kafka, *, aligned):
+    with reading(kafka, aligned=aligned, replicas=(1,)) as (topic, reader):
+        kafka.reassign(topic, [2])
+        reader.passes()
+        kafka.reassign(topic, [3])
+
+
+def too_few_replicas_are_in_sync(kafka, *, aligned):
+    with reading(kafka, aligned=aligned, replicas=(3, 1, 2)):
+        kafka.kill(1)
+        kafka.kill(2)
+        time.sleep(3)  # the controllers are gone, too: nothing can be awaited
+        kafka.restart(1)
+        kafka.restart(2)
+
+
+def a_broker_comes_back_under_another_address(kafka, *, aligned):
+    with reading(kafka, aligned=aligned, replicas=(3, 1, 2)) as (_, reader):
+        kafka.move(3)
+        reader.passes()
+        kafka.move(1)
+
+
+def a_disk_is_full(kafka, *, aligned):
+    """A file that may not grow fails as on a full disk: the broker gives its only log folder up, and ends."""
+    with reading(kafka, aligned=aligned, replicas=(2, 1, 3)) as (_, reader):
+        resource.prlimit(kafka.pids[2], resource.RLIMIT_FSIZE, (1024, 1024))
+        await_that(lambda: 2 not in kafka.pids)
+        reader.passes()
+        kafka.restart(2)
+
+
+def the_network_splits(kafka, *, aligned):
+    """Readers do not reach one broker, which all others do."""
+    with SplitProxy() as proxy, reading(kafka, aligned=aligned, proxy=proxy, replicas=(1, 2, 3)):
+        proxy.cut(kafka.address(1))
+        await_that(lambda: proxy.held > 2)
+        proxy.heal()
+
+
+def a_broker_stands_still(kafka, *, aligned):
+    """A broker that is stopped keeps its connections, and answers nothing; its partitions get other leaders."""
+    import os
+
+    with reading(kafka, aligned=aligned, replicas=(2, 3, 1)) as (_, reader):
+        pid = kafka.pids[2]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            time.sleep(5)  # its session ends after two
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        reader.passes()
+
+
+BAD_DAYS: list[Callable] = [
+    a_leader_is_killed,
+    a_broker_comes_back_under_another_address,
+    partitions_are_reassigned,
+    the_network_splits,
+    a_disk_is_full,
+    too_few_replicas_are_in_sync,
+    brokers_restart_one_after_the_other,
+    a_broker_stands_still,
+]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--only", nargs="*", default=[])
+    arguments = parser.parse_args()
+    with start_cluster() as kafka:
+        for _, aligned, day in itertools.product(range(arguments.rounds), (True, False), BAD_DAYS):
+            if arguments.only and day.__name__ not in arguments.only:
+                continue
+            begun = time.monotonic()
+            day(kafka, aligned=aligned)
+            print(f"{day.__name__}, aligned={aligned}: every row once, {time.monotonic() - begun:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Waiting for records by fetch sessions, with a real broker."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.kafka.lab import Record, encode
+from tidegate.readers.kafka.client import LATEST, KafkaClient
+from tidegate.readers.kafka.config import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.kafka.lab import Lab
+
+LONG_S, SHORT_S = 30.0, 0.2  # a wait that must end before its time, and one that must not
+
+
+class Watched:
+    """A topic of five partitions whose ends are watched."""
+
+    def __init__(self, lab: Lab, client: KafkaClient) -> None:
+        self.lab, self.client, self.topic = lab, client, lab.new_topic(partitions=5)
+        self.partitions = [TopicPartition(self.topic, number) for number in range(5)]
+        self.look()
+
+    def look(self) -> None:
+        listed = self.client.list_offsets(dict.fromkeys(self.partitions, LATEST))
+        self.client.watch({partition: end for partition, (end, _) in listed.items()})
+
+    def append(self, number: int) -> None:
+        self.lab.append(self.topic, encode([Record(value=b"v" * 100)]), partition=number)
+
+    @property
+    def session(self):
+        ((_, session),) = self.client._watch._sessions.items()
+        return session
+
+
+@pytest.fixture
+def watched(lab: Lab) -> Iterator[Watched]:
+    with KafkaClient(lab.config()) as client:
+        yield Watched(lab, client)
+
+
+def test_each_record_ends_a_wait_and_nothing_else_does(watched: Watched) -> None:
+    dice = random.Random(7)
+    for _ in range(12):
+        assert not watched.client.wait(SHORT_S)
+        for number in dice.choices(range(5), k=dice.randint(1, 4)):
+            watched.append(number)
+        assert watched.client.wait(LONG_S)
+        watched.look()
+
+
+def test_a_record_that_comes_after_the_look_and_before_the_wait_is_news(watched: Watched) -> None:
+    watched.append(3)  # before there is a session
+    assert watched.client.wait(SHORT_S)
+    watched.look()
+    assert not watched.client.wait(SHORT_S)
+    watched.append(0)
+    watched.look()
+    watched.append(3)
+    assert watched.client.wait(LONG_S)
+
+
+def test_a_record_that_comes_while_the_answer_about_others_is_on_its_way_is_news(watched: Watched) -> None:
+    assert not watched.client.wait(SHORT_S)
+    watched.append(0)
+    assert watched.client.wait(LONG_S)
+    watched.append(1)
+    watched.look()
+    watched.append(2)
+    assert watched.client.wait(LONG_S)
+    watched.look()
+    assert not watched.client.wait(SHORT_S)
+
+
+def test_news_that_turn_out_to_be_none_leave_the_watch_awake(watched: Watched) -> None:
+    assert not watched.client.wait(SHORT_S)
+    watched.append(4)
+    assert watched.client.wait(LONG_S)
+    assert watched.client.wait(SHORT_S)  # it was not told that anybody has looked
+    watched.look()
+    assert not watched.client.wait(SHORT_S)
+    watched.append(4)
+    assert watched.client.wait(LONG_S)
+
+
+def test_an_evicted_session_is_begun_anew(watched: Watched) -> None:
+    assert not watched.client.wait(SHORT_S)
+    watched.session.id += 1
+    assert watched.client.wait(LONG_S)
+    watched.look()
+    assert not watched.client.wait(SHORT_S)
+    watched.append(2)
+    assert watched.client.wait(LONG_S)
+
+
+def test_without_a_broker_nobody_is_told_that_all_is_quiet(watched: Watched) -> None:
+    assert not watched.client.wait(SHORT_S)
+    watched.session.connection._socket.close()
+    assert watched.client.wait(LONG_S)
+    assert not watched.client.wait(SHORT_S)
+
+
+def test_a_partition_that_is_new_or_gone_belongs_to_the_watch_or_not(watched: Watched) -> None:
+    watched.partitions.pop()
+    watched.look()
+    watched.append(4)
+    assert not watched.client.wait(SHORT_S)
+    watched.partitions.append(TopicPartition(watched.topic, 4))
+    watched.look()
+    assert not watched.client.wait(SHORT_S)
+    watched.append(4)
+    assert watched.client.wait(LONG_S)

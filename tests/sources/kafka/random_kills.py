@@ -1,0 +1,182 @@
+"""Kills driver, planner, executors, Python workers and brokers at random moments, and compares what was written.
+
+python -m tests.sources.kafka.random_kills [--kills 20] [--seed 0] [--master local-cluster[2,1,1024]] [--only KIND ...]
+
+A query copies a topic of a cluster of three brokers to Parquet, and is started again whenever it has ended.  At each
+moment one process is killed with SIGKILL.  A broker is started again before the next kill.  "standalone" as the
+master starts a master and two workers of Spark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tests.enumerators.kafka.bad_days import start_cluster
+from tests.sources.kills import HOURS_A_KILL, ROWS_AN_HOUR, commits, log_of, start_driver, written
+from tests.support.streams import HOUR, NOON, append, even_times, every
+from tests.support.waiting import await_that
+from tidegate.servers.java import java_command, spark_jars
+from tidegate.servers.process import Sandbox
+from tidegate.servers.server import free_ports
+
+KINDS = ("driver", "planner", "executor", "worker", "broker")
+LOCAL_CLUSTER = "local-cluster[2,1,1024]"
+TOPIC = "random-kills"
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Return the processes below one, with their command lines; also those that have left its group."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(folder.name))
+    found, left = {}, [pid]
+    while left:
+        for child in children.get(left.pop(), []):
+            left.append(child)
+            with suppress(OSError):
+                found[child] = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return found
+
+
+def candidates(kind: str, roots: list[int]) -> list[int]:
+    """Return the processes of a kind below the driver and the workers of a standalone cluster."""
+    below = {pid: line for root in roots for pid, line in descendants(root).items()}
+    if kind == "planner":
+        return [pid for pid, line in below.items() if "python_streaming_source_runner" in line]
+    if kind == "executor":
+        return [pid for pid, line in below.items() if "CoarseGrainedExecutorBackend" in line]
+    return [pid for pid, line in below.items() if "pyspark.daemon" in line or "pyspark/daemon" in line]
+
+
+class Run:
+    """The driver, started again whenever it has ended.
+
+    killed: how often each kind was.
+    """
+
+    def __init__(self, kafka, out, master, others, dice):
+        self.kafka, self.out, self.master, self.others, self.dice = kafka, out, master, others, dice
+        self.driver = None
+        self.killed: Counter[str] = Counter()
+
+    def begin(self):
+        if self.driver is None or self.driver.poll() is not None:
+            self.driver = start_driver(self.kafka.bootstrap_servers, TOPIC, self.out, self.master)
+
+    def is_over(self):
+        return self.driver is not None and self.driver.poll() == 0
+
+    def strike(self, kind):
+        """Kill one process of a kind, some time after the next commit."""
+        self.begin()
+        before = commits(self.out)
+        await_that(lambda: commits(self.out) != before or self.driver.poll() is not None, 240, lambda: log_of(self.out))
+        time.sleep(self.dice.uniform(0, 0.6))  # the random moment itself
+        if kind == "broker":
+            node = self.dice.choice([*self.kafka.pids])
+            self.kafka.kill(node)
+            time.sleep(self.dice.uniform(0, 3))
+            self.kafka.restart(node)
+        elif kind == "driver":
+            if self.driver.poll() is not None:
+                return
+            os.killpg(self.driver.pid, signal.SIGKILL)
+            self.driver.wait()
+        else:
+            found = candidates(kind, [self.driver.pid, *self.others])
+            if not found:
+                return
+            with suppress(ProcessLookupError):
+                os.kill(self.dice.choice(found), signal.SIGKILL)
+        self.killed[kind] += 1
+
+    def end(self):
+        """Let it come to its end."""
+        for _ in range(4):
+            self.begin()
+            if self.driver.wait(600) == 0:
+                return
+        raise AssertionError(log_of(self.out))
+
+    def close(self):
+        if self.driver is not None and self.driver.poll() is None:
+            os.killpg(self.driver.pid, signal.SIGKILL)
+            self.driver.wait()
+
+
+@contextmanager
+def standalone():
+    """Start a master and two workers of Spark; yield the master's address and the workers' process ids."""
+    port, web = free_ports(2)
+    with Sandbox(prefix="tidegate-spark-") as sandbox:
+        folder = spark_jars("spark-core_*.jar")[0].parent
+        os.environ["SPARK_HOME"] = str(folder.parent)  # workers start executors from there
+        jars = str(folder / "*")
+        java = [*java_command(sandbox.folder), "-Xmx512m", "-cp", jars]
+        host = ["--host", "127.0.0.1"]
+        master = [*java, "org.apache.spark.deploy.master.Master", *host, "--port", str(port), "--webui-port", str(web)]
+        sandbox.spawn(master, sandbox.folder / "master.log")
+        url = f"spark://127.0.0.1:{port}"
+        worker = [*java, "org.apache.spark.deploy.worker.Worker", *host, "--cores", "1", "--memory", "1g", url]
+        workers = [sandbox.spawn([*worker, "-d", str(sandbox.folder / n)], sandbox.folder / f"{n}.log") for n in "ab"]
+        yield url, [process.pid for process in workers]
+
+
+@contextmanager
+def cluster_of(master):
+    if master == "standalone":
+        with standalone() as started:
+            yield started
+    else:
+        yield master, []
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--master", default=LOCAL_CLUSTER)
+    parser.add_argument("--only", nargs="*", choices=KINDS, default=KINDS)
+    arguments = parser.parse_args()
+    dice = random.Random(arguments.seed)
+    hours = HOURS_A_KILL * arguments.kills
+    counts = [hours * ROWS_AN_HOUR] * 2 + [ROWS_AN_HOUR]
+    history = even_times(NOON, NOON + hours * HOUR, counts[0])
+    late = even_times(NOON + (hours - 1) * HOUR, NOON + hours * HOUR, counts[2])
+    with (
+        tempfile.TemporaryDirectory() as out,
+        start_cluster() as kafka,
+        cluster_of(arguments.master) as (master, workers),
+    ):
+        kafka.create_topic(TOPIC, 3, replicas=(1, 2, 3))
+        append(kafka, TOPIC, {0: history, 1: history, 2: late})
+        run = Run(kafka, out, master, workers, dice)
+        try:
+            while sum(run.killed.values()) < arguments.kills and not run.is_over():
+                run.strike(dice.choice(arguments.only))
+            run.end()
+        finally:
+            run.close()
+        spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+        found = written(spark, out)
+        lost, more = Counter(every(counts)) - Counter(found), Counter(found) - Counter(every(counts))
+        print(f"killed {dict(run.killed)}: {len(found):,} rows, {lost.total()} lost, {more.total()} doubled")
+        if lost or more:
+            sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
