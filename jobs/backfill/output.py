@@ -131,7 +131,10 @@ class Output:
         return int(dataset.dataset(self.path, format="parquet").count_rows())
 
     def _keep_out(self) -> None:
-        self._lock = (self._own / "lock").open("w")
+        try:
+            self._lock = (self._own / "lock").open("w")
+        except OSError as error:
+            raise OptionError(f"--out is {self.path}, where nothing can be written: {error.strerror}") from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -63,6 +63,12 @@ def test_a_file_or_an_address_is_no_folder(tmp_path):
         Output(tmp_path.relative_to(tmp_path) / "s3a://bucket/out").noted(BINDING)
 
 
+def test_a_folder_of_a_back_fill_that_cannot_be_written_is_one_sentence(output):
+    (output.path / "_tidegate" / "lock").mkdir(parents=True)  # as little as a file without permission can it be opened
+    with pytest.raises(OptionError, match=r"^--out is .*/out, where nothing can be written: Is a directory$"):
+        output.alone().__enter__()
+
+
 def test_the_folders_of_batches_hide_no_column_of_the_rows(output):
     assert output.batch(7, ["id"]) == f"{output.path}/batch=7"
     assert output.batch(7, ["Batch"]) == f"{output.path}/tidegate_batch=7"
