@@ -65,6 +65,12 @@ def test_no_link_in_the_documentation_leads_to_a_heading_that_is_gone():
     assert [(page.name, anchor) for page, target, anchor in links if anchor not in anchors(target)] == []
 
 
+def test_every_page_has_its_place_in_the_site():
+    nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    placed = set(re.findall(r"- ([\w-]+\.md)$", nav, re.MULTILINE))
+    assert {page.name for page in ROOT.glob("docs/*.md")} - placed == set()
+
+
 def modules():
     """Return the text of each module of the packages."""
     packages = {path.name for path in (ROOT / "src/tidegate").iterdir() if path.is_symlink()}

@@ -23,7 +23,6 @@ TESTED_ELSEWHERE = {
     "conformance/checks": "conformance/mutants",  # a rule is tested by connectors that break it
     "conformance/lab/spark": "conformance/mutants",
     "conformance/memory": "conformance",  # the reference, of which the mutants are made
-    "enumerators/folders": "enumerators/s3/state",  # disk and bucket, by what is kept in them
     "readers/events": "enumerators/events",  # both ends of one connection
     "windows": "windows",  # all folders together, beside Flink's own operator
 }

@@ -178,7 +178,7 @@ def _judge_last_watermark(world: World) -> None:
         assert world.progress.watermark_ms >= max(last_ms) - disorder_ms - 1
 
 
-PROFILE = settings(max_examples=700, suppress_health_check=list(HealthCheck))
+PROFILE = settings(max_examples=400, suppress_health_check=list(HealthCheck))
 
 
 @PROFILE

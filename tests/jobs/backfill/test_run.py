@@ -159,6 +159,7 @@ def kill_java_of(process):
 
 
 def test_killed_and_stopped_midway_it_goes_on(kafka, tmp_path):
+    """Here its Spark is killed, and that of objects with all that it started."""
     out = tmp_path / "out"
     topic = new_topic(kafka, *HISTORY)
     command = ("backfill", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--out", out)

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import dataset
 from rich.console import Console
 
-from tests.support.command import finish, started
+from tests.support.command import await_while_running, finish, kill, started
 from tests.support.streams import HOUR, MINUTE, NOON
 from tidegate.errors import OptionError
 from tidegate.jobs.backfill.bar import EventTimeBar
@@ -116,16 +116,19 @@ def test_a_column_called_batch_is_not_hidden_by_the_folders(spark, bucket, argum
     assert output.rows() == 1
 
 
-def test_the_command_writes_every_row_and_then_finds_nothing_new_without_spark(bucket, tmp_path):
+def test_killed_midway_it_goes_on_and_then_finds_nothing_new_without_spark(bucket, tmp_path):
     fill(bucket, range(HOURS))
     out = tmp_path / "out"
     command = ("backfill", "--path", bucket.path, "--out", out, "--max-drift", "4 hours", "--master", "local[2]")
     command += ("--option", "eventTime=column:at", "--option", f"endpoint={bucket.server.endpoint}")
     environment = {"env": {**os.environ, **bucket.server.environment}}
     with started(*command, **environment) as process:
+        await_while_running((out / "batch=1").exists, process)
+        kill(process)
+    with started(*command, **environment) as process:
         code, output, errors = finish(process)
     assert code == 0, errors
-    assert output.startswith(f"rows written  {2 * HOURS} ")
+    assert f"{2 * HOURS} in all" in output
     assert "100 %" in errors
     assert [row for _, row in written(out)] == list(range(2 * HOURS))
     notes = json.loads((out / "_tidegate" / "backfill.json").read_text())

@@ -1,0 +1,67 @@
+"""What a login by Kerberos asks of the package gssapi, which here is not the real one: it needs a realm."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typing_extensions import Self
+
+from tidegate.errors import OptionError
+from tidegate.readers.kafka.wire.kerberos import KerberosMechanism
+
+COMMON = {"host": "broker", "sasl_kerberos_service_name": "kafka"}
+
+
+class Name(str):
+    __slots__ = ()
+
+    def __new__(cls, text: str, kind: str) -> Self:
+        return super().__new__(cls, f"{kind} {text}")
+
+    def canonicalize(self, mechanism: str) -> str:
+        return f"{self} by {mechanism}"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What was asked last, by the kind of the object."""
+    last: dict[str, Any] = {}
+
+    def context(**arguments: Any) -> Any:
+        last["context"] = arguments
+        return SimpleNamespace(step=lambda _: b"first token", complete=False)
+
+    def credentials(**arguments: Any) -> str:
+        last["credentials"] = arguments
+        return "ours"
+
+    fake = SimpleNamespace(
+        Name=Name,
+        NameType=SimpleNamespace(hostbased_service="service", kerberos_principal="principal"),
+        MechType=SimpleNamespace(kerberos="kerberos"),
+        Credentials=credentials,
+        SecurityContext=context,
+    )
+    monkeypatch.setitem(sys.modules, "gssapi", fake)
+    return last
+
+
+def test_the_ticket_of_the_process_is_taken_unless_the_login_module_names_another(asked: dict[str, Any]) -> None:
+    assert KerberosMechanism(**COMMON).auth_bytes() == b"first token"
+    assert asked["context"] == {"name": "service kafka@broker by kerberos", "creds": None, "usage": "initiate"}
+    KerberosMechanism(**COMMON, sasl_kerberos_keytab="/k", sasl_kerberos_principal="me@REALM")
+    assert asked["context"]["creds"] == "ours"
+    store = {"client_keytab": "/k"}
+    assert asked["credentials"] == {"name": "principal me@REALM", "store": store, "usage": "initiate"}
+    KerberosMechanism(**COMMON, sasl_kerberos_ticket_cache="/c", sasl_kerberos_domain_name="there")
+    assert asked["credentials"] == {"name": None, "store": {"ccache": "/c"}, "usage": "initiate"}
+    assert asked["context"]["name"] == "service kafka@there by kerberos"
+
+
+def test_without_the_package_the_way_to_get_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    with pytest.raises(OptionError, match=r"pip install 'tidegate\[kerberos\]'$"):
+        KerberosMechanism(**COMMON)

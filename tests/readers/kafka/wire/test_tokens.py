@@ -1,0 +1,151 @@
+"""Tokens for OAUTHBEARER: fetched once for many connections, anew in time, and never by a redirected login."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.tokens import CLIENT, CLIENT_SECRET, TokenEndpoint, TokenSigner
+from tidegate.errors import OptionError
+from tidegate.readers.kafka.wire import tokens
+from tidegate.readers.kafka.wire.tokens import TokenError, TokenProvider
+from tidegate.sources.kafka.properties import connection_config
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+given: list[Mapping[str, str]] = []
+
+
+def counted(options: Mapping[str, str]) -> str:
+    given.append(options)
+    return f"token {len(given)}"
+
+
+def nothing(_: Mapping[str, str]) -> None:
+    return None
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    tokens._tokens.clear()
+    yield
+    tokens._tokens.clear()
+
+
+@pytest.fixture(scope="module")
+def signer() -> TokenSigner:
+    return TokenSigner()
+
+
+@pytest.fixture
+def endpoint(signer: TokenSigner) -> Iterator[TokenEndpoint]:
+    with TokenEndpoint(signer) as running:
+        yield running
+
+
+def properties(**more: str) -> Mapping[str, Any]:
+    common = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+    named = {name.replace("__", "."): value for name, value in more.items()}
+    return connection_config("here", common | named).properties
+
+
+def from_endpoint(url: str, secret: str = CLIENT_SECRET, options: str = "") -> Mapping[str, Any]:
+    module = f'a.OAuthBearerLoginModule required clientId="{CLIENT}" clientSecret="{secret}" {options};'
+    return properties(sasl__jaas__config=module, sasl__oauthbearer__token__endpoint__url=url)
+
+
+def provider(settings: Mapping[str, Any], seconds: float = 10) -> TokenProvider:
+    return TokenProvider(settings, time.monotonic() + seconds)
+
+
+def test_connections_share_a_token_and_each_login_has_its_own(endpoint: TokenEndpoint) -> None:
+    settings = from_endpoint(endpoint.url, options='scope="read write"')
+    first = provider(settings).token()
+    assert provider(settings).token() == first
+    assert endpoint.asked == [{"grant_type": ["client_credentials"], "scope": ["read write"]}]
+    assert provider(from_endpoint(endpoint.url)).token() != first
+    assert endpoint.asked[1] == {"grant_type": ["client_credentials"]}
+
+
+@pytest.mark.parametrize("of_token", [True, False])
+def test_a_token_is_fetched_anew_when_four_fifths_of_its_life_are_over(
+    endpoint: TokenEndpoint, signer: TokenSigner, monkeypatch: pytest.MonkeyPatch, of_token: bool
+) -> None:
+    began = time.time()
+    text = signer.token(CLIENT, life_s=100) if of_token else "opaque"
+    monkeypatch.setattr(endpoint, "answer", lambda _: (200, {"access_token": text, "expires_in": 100}))
+    settings = from_endpoint(endpoint.url)
+    provider(settings).token()
+    for later_s, asked in ((70, 1), (82, 2)):
+        monkeypatch.setattr(time, "time", lambda later_s=later_s: began + later_s)
+        provider(settings).token()
+        assert len(endpoint.asked) == asked
+
+
+@pytest.mark.parametrize(
+    ("refusal", "sentence", "may_heal"),
+    [
+        ((401, {"error": "invalid_client"}), "^the token endpoint answers 401 invalid_client$", False),
+        ((400, {"error": "invalid_scope", "error_description": CLIENT_SECRET}), "answers 400 invalid_scope$", False),
+        ((503, {}), "^the token endpoint answers 503", True),
+        ((302, {}), "^the token endpoint answers 302", False),
+        ((200, {"token": "x"}), "^the token endpoint answers without an access_token$", False),
+    ],
+)
+def test_a_refusal_is_told_by_its_code(
+    endpoint: TokenEndpoint, refusal: tuple[int, dict[str, str]], sentence: str, may_heal: bool
+) -> None:
+    endpoint.refusal = refusal
+    with pytest.raises(TokenError, match=sentence) as raised:
+        provider(from_endpoint(endpoint.url)).token()
+    assert raised.value.may_heal is may_heal
+    assert CLIENT_SECRET not in str(raised.value)
+
+
+def test_an_endpoint_that_is_away_may_come_back(signer: TokenSigner) -> None:
+    with TokenEndpoint(signer) as gone:
+        url = gone.url
+    with pytest.raises(TokenError, match=r"^the token endpoint cannot be reached: ") as raised:
+        provider(from_endpoint(url)).token()
+    assert raised.value.may_heal
+
+
+def test_a_token_may_be_in_a_file_which_is_read_each_time_unless_it_tells_its_end(
+    tmp_path: Path, signer: TokenSigner
+) -> None:
+    file = tmp_path / "of a pod"
+    settings = properties(sasl__oauthbearer__token__endpoint__url=file.as_uri())
+    for text in ("one", "two"):
+        file.write_text(f"{text}\n")
+        assert provider(settings).token() == text
+    file.write_text(signer.token("pod"))
+    kept = provider(settings).token()
+    file.write_text("three")
+    assert provider(settings).token() == kept
+
+
+def test_a_function_gets_the_options_of_the_login_module() -> None:
+    module = 'a.OAuthBearerLoginModule required region="east" extension_logicalCluster="lkc-1";'
+    settings = properties(sasl__jaas__config=module, sasl__login__callback__handler__class=f"{__name__}:counted")
+    given.clear()
+    assert provider(settings).token() == "token 1"
+    assert given == [{"region": "east", "extension_logicalCluster": "lkc-1"}]
+    assert provider(settings).token() == "token 2"  # it did not say for how long the first one lasts
+    assert provider(settings).extensions() == {"logicalCluster": "lkc-1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "sentence"),
+    [
+        (f"{__name__}:nothing", TokenError, "gives no token, but a NoneType$"),
+        (f"{__name__}:absent", OptionError, f"but {__name__} has no function absent$"),
+        ("no_such_package:token", OptionError, "which this process cannot import: No module named 'no_such_package'$"),
+    ],
+)
+def test_a_function_that_is_of_no_use_is_named(name: str, kind: type[Exception], sentence: str) -> None:
+    with pytest.raises(kind, match=sentence):
+        provider(properties(sasl__login__callback__handler__class=name)).token()
