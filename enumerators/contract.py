@@ -26,6 +26,7 @@ __all__ = [
     "SupportsCost",
     "SupportsDetails",
     "SupportsMetrics",
+    "SupportsNarrowing",
     "SupportsValidation",
     "SupportsWaiting",
 ]
@@ -240,6 +241,14 @@ class SupportsMetrics(Protocol):
         Called once per plan: no I/O.  Names are camelCase, and existing ones if there are any (Auto Loader:
         ``approximateQueueSize``).
         """
+
+
+@runtime_checkable
+class SupportsNarrowing(Protocol):
+    """Can leave records out of a batch query that its filters do not pass."""
+
+    def narrowed(self, ranges: Collection[SplitRange]) -> Collection[SplitRange]:
+        """Return the parts of the ranges that are read.  Called once per batch query, never in a stream."""
 
 
 @runtime_checkable

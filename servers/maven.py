@@ -7,6 +7,7 @@ Ivy runs with its defaults: it resolves from Maven Central, with the proxies and
 from __future__ import annotations
 
 import os
+import tarfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,9 +15,15 @@ from tidegate.errors import ServerError
 from tidegate.servers.java import java_command, spark_jars
 from tidegate.servers.process import Sandbox
 
-__all__ = ["find_jars"]
+__all__ = ["find_jars", "find_unpacked"]
 
 RESOLVE_SECONDS = 600
+_ARCHIVE = "tar.gz"
+# An archive depends on nothing, and Ivy cannot read every project's description.
+_WITHOUT_POMS = (
+    '<ivysettings><settings defaultResolver="central"/><resolvers>'
+    '<ibiblio name="central" m2compatible="true" usepoms="false"/></resolvers></ivysettings>'
+)
 
 
 def find_jars(coordinate: str, override: str, *, transitive: bool = True) -> Path:
@@ -42,11 +49,28 @@ def find_jars(coordinate: str, override: str, *, transitive: bool = True) -> Pat
     return folder
 
 
+def find_unpacked(coordinate: str, override: str, jar: str) -> Path:
+    """Return the folder of an unpacked ``group:artifact:version:classifier``, an archive ``.tar.gz``.
+
+    jar: the name of a jar in it.  The rest is as ``find_jars`` has it.
+    """
+    group, artifact, version, classifier = coordinate.split(":")
+    chosen = os.environ.get(override)
+    if chosen:
+        if not (Path(chosen) / jar).exists():
+            raise ServerError(f"{override}={chosen} must be a folder with {jar}, but it holds none.")
+        return Path(chosen)
+    folder = _cache() / group / artifact / f"{version}-{classifier}-unpacked"
+    if not folder.is_dir():
+        _download(coordinate, folder, override, transitive=False, kind=_ARCHIVE)
+    return folder
+
+
 def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "tidegate", "maven")
 
 
-def _download(coordinate: str, folder: Path, override: str, *, transitive: bool) -> None:
+def _download(coordinate: str, folder: Path, override: str, *, transitive: bool, kind: str = "jar") -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     # A sibling of the folder, since only a rename within one file system is atomic.  Ivy's own cache
     # is made in it too: two Ivys that share one may each see the other's half-written files.
@@ -54,9 +78,13 @@ def _download(coordinate: str, folder: Path, override: str, *, transitive: bool)
         staged = sandbox.folder / "jars"
         command = [*java_command(sandbox.folder), "-jar", str(spark_jars("ivy-*.jar")[0])]
         wanted = sandbox.folder / "ivy.xml"
-        wanted.write_text(_ivy_file(*coordinate.split(":")))
+        wanted.write_text(_ivy_file(*coordinate.split(":"), kind=kind))
         command += ["-cache", str(sandbox.folder / "ivy"), "-ivy", str(wanted)]
-        command += ["-confs", "default", "-types", "jar", "bundle"]
+        if kind == _ARCHIVE:
+            settings = sandbox.folder / "ivysettings.xml"
+            settings.write_text(_WITHOUT_POMS)
+            command += ["-settings", str(settings)]
+        command += ["-confs", "default", "-types", *dict.fromkeys([kind, "bundle"])]
         command += [] if transitive else ["-notransitive"]
         command += ["-retrieve", f"{staged}/[artifact]-[revision](-[classifier]).[ext]"]
         process = sandbox.spawn(command, sandbox.folder / "ivy.log")
@@ -65,13 +93,17 @@ def _download(coordinate: str, folder: Path, override: str, *, transitive: bool)
                 f"{coordinate} could not be resolved from Maven Central ({_reason(process.log.read_text())}): give "
                 f"Java its proxy in JAVA_TOOL_OPTIONS, or let {override} point to a folder that holds the jars."
             )
+        for archive in staged.glob(f"*.{_ARCHIVE}"):
+            with tarfile.open(archive) as packed:
+                packed.extractall(staged, filter="data")
+            archive.unlink()
         with suppress(OSError):  # another process was faster, and its folder is as good
             staged.rename(folder)
 
 
-def _ivy_file(group: str, artifact: str, version: str, classifier: str = "") -> str:
+def _ivy_file(group: str, artifact: str, version: str, classifier: str = "", *, kind: str) -> str:
     """Return the file in which Ivy is told what is wanted, since its command line knows no classifiers."""
-    jar = f'<artifact name="{artifact}" type="jar" ext="jar" m:classifier="{classifier}"/>' if classifier else ""
+    jar = f'<artifact name="{artifact}" type="{kind}" ext="{kind}" m:classifier="{classifier}"/>' if classifier else ""
     return (
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
         '<info organisation="tidegate" module="jars"/><configurations defaultconfmapping="default"/>'

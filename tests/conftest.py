@@ -16,7 +16,7 @@ from tests.support.buckets import Bucket
 from tests.support.queues import Queue, QueueServer
 from tests.support.quick_run import QuickRun
 from tidegate.readers.s3.config import S3ConnectionConfig
-from tidegate.servers import KafkaServer, S3Server
+from tidegate.servers import KafkaServer, RegistryServer, S3Server
 
 # A machine that is busy is no failure, and the same code passes or fails the same each time.
 settings.register_profile("tests", deadline=None, derandomize=True)
@@ -65,7 +65,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Make the archive that every Java of the tests uses, before there are workers that inherit the options."""
     if config.option.quick:
-        config.pluginmanager.register(QuickRun({"spark", "kafka", "s3", "sqs"}))
+        config.pluginmanager.register(QuickRun({"spark", "kafka", "s3", "sqs", "registry"}))
     elif not hasattr(config, "workerinput") and not config.option.collectonly:
         os.environ["JDK_JAVA_OPTIONS"] = class_archive.options_with_archive(CLASSES, os.environ["JDK_JAVA_OPTIONS"])
 
@@ -97,6 +97,13 @@ def pytest_collection_modifyitems(items):
 def kafka():
     """One broker for all tests; a test that kills it restarts it."""
     with KafkaServer(properties={"log.cleaner.backoff.ms": "200"}) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def registry():
+    """One schema registry for all tests; each takes subjects of its own."""
+    with RegistryServer() as server:
         yield server
 
 

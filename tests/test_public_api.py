@@ -26,6 +26,8 @@ NAMES = {
     "TidegateError",
     "WatermarkStrategy",
     "WindowedStream",
+    "from_avro",
+    "from_protobuf",
     "observe_event_times",
     "on_progress",
     "progress",

@@ -11,11 +11,13 @@ from typing import TypeVar
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
 from tidegate.enumerators.contract import Divergence, Json, SplitEnumerator
+from tidegate.enumerators.kafka.commits import GroupCommits
 from tidegate.enumerators.kafka.heads import HeadFinder
 from tidegate.enumerators.kafka.offsets import OffsetsSpec, resolve
 from tidegate.enumerators.kafka.snapshot import KafkaSnapshot
 from tidegate.enumerators.kafka.subscription import Subscription, find_partitions, named_topics
 from tidegate.enumerators.kafka.topics import KnownTopics
+from tidegate.enumerators.kafka.wanted import WantedRecords
 from tidegate.errors import CheckpointError, ConnectorError, DataLossError, PositionGoneError
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient, ListedOffset
@@ -42,6 +44,8 @@ class KafkaEnumerator(SplitEnumerator):
     event_times: takes them from records; an unknown unit is detected once.
     state: the last run's snapshot, see KafkaSnapshot.
     fail_on_data_loss: refuse to go on with another cluster, and remember partitions that are gone.
+    commit_group_id: the consumer group to which positions of written batches are committed; None: none.
+    wanted: the records that a batch query asks for, set before the first question; None: all.
     """
 
     positions_are_rows = True
@@ -56,6 +60,7 @@ class KafkaEnumerator(SplitEnumerator):
         *,
         event_times: RecordTimes | None = None,
         fail_on_data_loss: bool = True,
+        commit_group_id: str | None = None,
     ) -> None:
         stored = KafkaSnapshot.from_json(state)
         self._client = KafkaClient(config)
@@ -76,6 +81,8 @@ class KafkaEnumerator(SplitEnumerator):
         self._leader_epochs: dict[TopicPartition, int] = {}
         self._away: Collection[TopicPartition] = ()
         self._is_settled = False
+        self.wanted: WantedRecords | None = None
+        self._commits = None if commit_group_id is None else GroupCommits(config, commit_group_id)
 
     def discover(self) -> Collection[SplitId]:
         """Return the subscribed partitions; the first call fails fast when no broker is there."""
@@ -245,8 +252,26 @@ class KafkaEnumerator(SplitEnumerator):
         unit = getattr(self._find_head.event_times.assigner, "unit", None) if self._detects_unit else None
         return KafkaSnapshot(self._cluster_id, unit, self._topics.snapshot()).to_json()
 
+    def narrowed(self, ranges: Collection[SplitRange]) -> Collection[SplitRange]:
+        """Return the parts of the ranges that may hold wanted records."""
+        return ranges if self.wanted is None else self.wanted.ranges(ranges, self._first_since)
+
+    def _first_since(self, partitions: Collection[TopicPartition], from_ms: int) -> Mapping[TopicPartition, int | None]:
+        answers = self._asked(lambda: self._client.list_offsets(dict.fromkeys(partitions, from_ms)))
+        return {p: offset if offset >= 0 else None for p, (offset, _) in answers.items()}
+
+    def commit(self, positions: Positions) -> None:
+        """Commit the positions of partitions that are there to the group, if one is named; in the background."""
+        if self._commits is None:
+            return
+        at = {TopicPartition.of(split): position for split, position in positions.items()}
+        there = set(self._found or at)
+        self._commits.commit({partition: position for partition, position in at.items() if partition in there})
+
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, after the last commit to the group."""
+        if self._commits is not None:
+            self._commits.close()
         self._client.close()
 
     def _recognise_cluster(self) -> None:

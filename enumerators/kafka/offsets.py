@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -11,8 +12,9 @@ from tidegate.alignment.splits import Head
 from tidegate.errors import OptionError
 from tidegate.readers.kafka.client import EARLIEST, LATEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.group import ConsumerGroup
 
-__all__ = ["ByTimestamp", "OffsetPoint", "OffsetsSpec", "resolve"]
+__all__ = ["ByTimestamp", "CommittedBy", "OffsetPoint", "OffsetsSpec", "resolve"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,17 @@ class ByTimestamp:
     """The first record at or after a time in milliseconds since the epoch."""
 
     timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedBy:
+    """The offset that a consumer group has committed.
+
+    without_commit: the point of a partition for which it has committed none.
+    """
+
+    group_id: str
+    without_commit: Literal["error", "earliest", "latest"] = "error"
 
 
 OffsetPoint: TypeAlias = int | ByTimestamp
@@ -37,11 +50,11 @@ class OffsetsSpec:
     """
 
     option: str
-    default: OffsetPoint = EARLIEST
+    default: OffsetPoint | CommittedBy = EARLIEST
     by_partition: Mapping[TopicPartition, OffsetPoint] = field(default_factory=dict)
     without_record: Literal["error", "latest"] = "latest"
 
-    def point(self, partition: TopicPartition) -> OffsetPoint:
+    def point(self, partition: TopicPartition) -> OffsetPoint | CommittedBy:
         """Return the point of a partition.  Raises OptionError when the option leaves it out."""
         if not self.by_partition:
             return self.default
@@ -73,7 +86,7 @@ def resolve(
             f"{spec.option} names partition {min(unknown).split_id}, which is not among those that are read: "
             f"{', '.join(sorted(p.split_id for p in known)[:10])}"
         )
-    points = {p: spec.point(p) for p in partitions}
+    points = _points(spec, partitions, client)
     times = {p: point.timestamp_ms for p, point in points.items() if isinstance(point, ByTimestamp)}
     at_time = _first_records(times, client)
     answers = client.list_offsets({p: min(at, LATEST) for p, at in points.items() if not isinstance(at, ByTimestamp)})
@@ -121,6 +134,34 @@ def _first_records(
         position, next_ms = search.result()
         offsets[partition] = None if next_ms is None else position
     return {p: (record, ends[p]) for p, record in offsets.items()}
+
+
+def _points(
+    spec: OffsetsSpec, partitions: Collection[TopicPartition], client: KafkaClient
+) -> dict[TopicPartition, OffsetPoint]:
+    points: dict[TopicPartition, OffsetPoint] = {}
+    for partition in partitions:
+        point = spec.point(partition)
+        if isinstance(point, CommittedBy):  # it is the point of all partitions
+            return _committed(spec.option, point, partitions, client)
+        points[partition] = point
+    return points
+
+
+def _committed(
+    option: str, by: CommittedBy, partitions: Collection[TopicPartition], client: KafkaClient
+) -> dict[TopicPartition, OffsetPoint]:
+    with closing(ConsumerGroup(client.config, by.group_id)) as group:
+        commits = group.committed(partitions)
+    missing = sorted(p.split_id for p in partitions if p not in commits)
+    if missing and by.without_commit == "error":
+        raise OptionError(
+            f"{option} is {by.group_id!r}, a group that has committed no offset of {missing[0]}"
+            f"{f' and {len(missing) - 1} more partitions' if len(missing) > 1 else ''}; "
+            "set startingGroupIdStrategy to earliest or latest to begin there"
+        )
+    without = EARLIEST if by.without_commit == "earliest" else LATEST
+    return {partition: commits.get(partition, without) for partition in partitions}
 
 
 def _existing(spec: OffsetsSpec, partition: TopicPartition, offset: int, end: int) -> int:

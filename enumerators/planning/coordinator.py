@@ -29,6 +29,7 @@ from tidegate.enumerators.contract import (
     SupportsCommit,
     SupportsCompleteness,
     SupportsDetails,
+    SupportsNarrowing,
     SupportsWaiting,
 )
 from tidegate.enumerators.notes.group import GroupFolder
@@ -166,10 +167,12 @@ class SourceCoordinator:
     def everything(self) -> tuple[list[ReadTask], Json | None]:
         """Return the tasks of a batch query, and the enumerator's snapshot.
 
-        Every split is read from its start to its stop or its present end.
+        Every split is read from its start to its stop or its present end, but for what the query's filters leave out.
         """
         opened = self._open_once(Offset())
-        ranges = opened.splits.everything()
+        ranges: Collection[SplitRange] = opened.splits.everything()
+        if isinstance(opened.enumerator, SupportsNarrowing):
+            ranges = opened.enumerator.narrowed(ranges)
         return self._assigned(ranges, opened.enumerator), opened.enumerator.snapshot()
 
     def source_progress(self) -> Json | None:

@@ -7,19 +7,22 @@ is null, and Kafka's "no timestamp" is -1.  The policy decides about both, so an
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, get_args
+from typing import TypeAlias, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+from typing_extensions import Self
 
-from tidegate.errors import ContractError, did_you_mean
+from tidegate.errors import did_you_mean
+from tidegate.readers.event_time.registered import RegistryForm, RegistryTimestamp
+from tidegate.readers.event_time.unit_assigner import UnitAssigner, check_pointer, tokens_of
 from tidegate.readers.event_time.units import TimeUnit, detect_unit, text_times, value_times
+from tidegate.readers.registry.config import RegistryConfig
 
 __all__ = [
     "HeaderTimestamp",
@@ -54,40 +57,8 @@ class RecordTimestamp:
         return pa.array(times, mask=np.asarray(timestamps.is_null()))
 
 
-class _UnitAssigner(ABC):
-    """The base of header and JSON times: their unit is declared, or detected once by the driver, and then fixed."""
-
-    __slots__ = ()
-    unit: TimeUnit | None
-
-    def __post_init__(self) -> None:
-        if self.unit is not None and self.unit not in get_args(TimeUnit):
-            raise ValueError(f"expected a unit of s, ms, us or iso8601{did_you_mean(self.unit, get_args(TimeUnit))}")
-
-    def detect(self, batch: pa.RecordBatch) -> TimeUnit | None:
-        """Return the unit of the first usable value in ``batch``, or None; see detect_unit for the ranges.
-
-        Called by the driver only, and only while no unit is known.
-        """
-        return detect_unit(self._values(batch))
-
-    def times_by_own_units(self, batch: pa.RecordBatch) -> pa.Int64Array:
-        """Return the times, each by the unit that its own value shows; see detect_unit."""
-        values = [*self._values(batch)]
-        return pa.array([None if value is None else _time_by_own_unit(value) for value in values], pa.int64())
-
-    @abstractmethod
-    def _values(self, batch: pa.RecordBatch) -> Iterable[object]:
-        """Return the value in the place of the event time, row by row."""
-
-    def _fixed_unit(self) -> TimeUnit:
-        if self.unit is None:
-            raise ContractError(f"{self!r} was called before its unit was declared or detected")
-        return self.unit
-
-
 @dataclass(frozen=True, slots=True)
-class HeaderTimestamp(_UnitAssigner):
+class HeaderTimestamp(UnitAssigner):
     """A header of the record, UTF-8 text.
 
     name: the header's key, case-sensitive; of several, the last one counts (Kafka: Headers.lastHeader).
@@ -102,7 +73,7 @@ class HeaderTimestamp(_UnitAssigner):
     def __post_init__(self) -> None:
         if not self.name:
             raise ValueError("expected the name of a header, such as header:created-at")
-        _UnitAssigner.__post_init__(self)  # super() does not know the class that dataclass(slots=True) creates
+        UnitAssigner.__post_init__(self)  # super() does not know the class that dataclass(slots=True) creates
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
         """Return the times in milliseconds, rounded down; null where the header is missing or no time.
@@ -111,7 +82,7 @@ class HeaderTimestamp(_UnitAssigner):
         """
         return text_times(self._texts(batch), self._fixed_unit())
 
-    def with_unit(self, unit: TimeUnit) -> HeaderTimestamp:
+    def with_unit(self, unit: TimeUnit) -> Self:
         """Return this assigner with its unit fixed."""
         return replace(self, unit=unit)
 
@@ -129,7 +100,7 @@ class HeaderTimestamp(_UnitAssigner):
 
 
 @dataclass(frozen=True, slots=True)
-class JsonTimestamp(_UnitAssigner):
+class JsonTimestamp(UnitAssigner):
     """A field of the record's value, which is JSON in UTF-8.
 
     pointer: to the field (RFC 6901), such as "/order/created" or "/events/0/at"; "" is the whole value.
@@ -144,11 +115,8 @@ class JsonTimestamp(_UnitAssigner):
     unit: TimeUnit | None = None
 
     def __post_init__(self) -> None:
-        if self.pointer and not self.pointer.startswith("/"):
-            raise ValueError("expected a JSON pointer that begins with '/', such as json:/order/created")
-        if re.search("~(?![01])", self.pointer):
-            raise ValueError("expected a JSON pointer in which '~' is written ~0 and, within a name, '/' is written ~1")
-        _UnitAssigner.__post_init__(self)  # see HeaderTimestamp
+        check_pointer(self.pointer)
+        UnitAssigner.__post_init__(self)  # see HeaderTimestamp
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
         """Return the times in milliseconds, rounded down; null where the field is missing or no time.
@@ -158,20 +126,13 @@ class JsonTimestamp(_UnitAssigner):
         unit = self._fixed_unit()
         return value_times([*self._values(batch)], unit)
 
-    def with_unit(self, unit: TimeUnit) -> JsonTimestamp:
+    def with_unit(self, unit: TimeUnit) -> Self:
         """Return this assigner with its unit fixed."""
         return replace(self, unit=unit)
 
     def _values(self, batch: pa.RecordBatch) -> Iterator[object]:
-        tokens = [token.replace("~1", "/").replace("~0", "~") for token in self.pointer.split("/")[1:]]
+        tokens = tokens_of(self.pointer)
         return (_field(value, tokens) for value in batch.column("value").to_pylist())
-
-
-def _time_by_own_unit(value: object) -> int | None:
-    unit = detect_unit([value])
-    if unit is None:
-        return None
-    return value_times([value], unit)[0].as_py()  # type: ignore[no-any-return]
 
 
 def _field(value: bytes | None, tokens: Sequence[str]) -> object:
@@ -189,11 +150,14 @@ def _field(value: bytes | None, tokens: Sequence[str]) -> object:
     return node
 
 
-def assigner_of(option: str, unit: TimeUnit | None) -> RecordTimestamp | HeaderTimestamp | JsonTimestamp:
+def assigner_of(
+    option: str, unit: TimeUnit | None, registry: RegistryConfig | None = None
+) -> RecordTimestamp | UnitAssigner:
     """Return the assigner that the option ``eventTime`` names.
 
-    option: "timestamp", "header:NAME", or "json:" and a JSON pointer into the value.
+    option: "timestamp", "header:NAME", or "json:", "avro:" or "protobuf:" and a JSON pointer into the value.
     unit: the declared one; None: the driver detects it.  "timestamp" takes no unit.
+    registry: has the schemas of Avro and Protobuf; None: there is none.
 
     Raises ValueError, one sentence, for anything else.
     """
@@ -206,5 +170,12 @@ def assigner_of(option: str, unit: TimeUnit | None) -> RecordTimestamp | HeaderT
         return HeaderTimestamp(rest, unit)
     if colon and kind == "json":
         return JsonTimestamp(rest, unit)
-    nearest = did_you_mean(kind, ["timestamp", "header:", "json:"])
-    raise ValueError(f"expected timestamp, header:NAME or json:/pointer/into/value{nearest}")
+    if colon and kind in get_args(RegistryForm):
+        if registry is None:
+            raise ValueError(f"{kind}: needs a schema registry; set schema.registry.url")
+        return RegistryTimestamp(cast("RegistryForm", kind), rest, registry, unit)
+    nearest = did_you_mean(kind, ["timestamp", "header:", "json:", "avro:", "protobuf:"])
+    raise ValueError(
+        "expected timestamp, header:NAME or json:/pointer/into/value, or avro: or protobuf: with such a pointer"
+        f"{nearest}"
+    )

@@ -21,6 +21,8 @@ from tidegate.readers.event_time.assigners import (
     TimeUnit,
 )
 from tidegate.readers.event_time.policy import BAD, FUTURE, NO_TIME, EventTimePolicy, Times, int64_times
+from tidegate.readers.event_time.registered import RegistryTimestamp
+from tidegate.readers.event_time.unit_assigner import UnitAssigner
 
 __all__ = ["RecordTimes"]
 
@@ -44,22 +46,22 @@ class RecordTimes:
     @property
     def needs_headers(self) -> bool:
         """Whether the assigner must see the column ``headers``."""
-        return not isinstance(self.assigner, RecordTimestamp | JsonTimestamp)
+        return not isinstance(self.assigner, RecordTimestamp | JsonTimestamp | RegistryTimestamp)
 
     @property
     def unit_is_unknown(self) -> bool:
         """Whether the unit of the times is still to be detected."""
-        return isinstance(self.assigner, HeaderTimestamp | JsonTimestamp) and self.assigner.unit is None
+        return isinstance(self.assigner, UnitAssigner) and self.assigner.unit is None
 
     def with_unit(self, unit: TimeUnit | None) -> RecordTimes:
         """Return these with the unit that was detected, where one is wanted."""
-        if unit is None or not isinstance(self.assigner, HeaderTimestamp | JsonTimestamp):
+        if unit is None or not isinstance(self.assigner, UnitAssigner):
             return self
         return replace(self, assigner=self.assigner.with_unit(unit))
 
     def detect(self, batch: pa.RecordBatch) -> TimeUnit | None:
         """Return the unit of the first usable time in a batch; None: there is none, or none is wanted."""
-        if isinstance(self.assigner, HeaderTimestamp | JsonTimestamp) and self.unit_is_unknown:
+        if isinstance(self.assigner, UnitAssigner) and self.unit_is_unknown:
             return self.assigner.detect(batch)
         return None
 
@@ -110,6 +112,8 @@ class RecordTimes:
                 return f"eventTime=header:{name}"
             case JsonTimestamp(pointer):
                 return f"eventTime=json:{pointer}"
+            case RegistryTimestamp(form, pointer):
+                return f"eventTime={form}:{pointer}"
         # The repr of an unknown callable, such as a functools.partial, may show a secret.
         return getattr(self.assigner, "__qualname__", type(self.assigner).__qualname__)
 

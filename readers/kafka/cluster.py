@@ -12,7 +12,7 @@ from uuid import UUID
 
 from kafka import errors as kafka_errors
 from kafka.protocol.admin import DescribeQuorumRequest
-from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 
 from tidegate.errors import ConnectorError, UnavailableError
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
@@ -24,7 +24,7 @@ from tidegate.readers.retry import Deadline, TransientError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 
-__all__ = ["NO_ERROR", "REDIRECTED", "KafkaCluster", "LeaderCall", "UnknownPartitionError"]
+__all__ = ["NO_ERROR", "REDIRECTED", "KafkaCluster", "LeaderCall", "UnknownPartitionError", "failure_of"]
 
 Answer = TypeVar("Answer")
 
@@ -159,12 +159,12 @@ class KafkaCluster:
             for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
                 request = MetadataRequest(topics=request_topics, allow_auto_topic_creation=False, min_version=4)
                 try:
-                    response = self._ask(address, request, deadline.remaining_s / left)
+                    response = self.ask(address, request, deadline.remaining_s / left)
                 except TransientError as error:
                     cause = error
                     continue
                 existing = [topic for topic in response.topics if topic.error_code != UNKNOWN_TOPIC]
-                failures = (_failure(topic.error_code, f"topic {topic.name}") for topic in existing)
+                failures = (failure_of(topic.error_code, f"topic {topic.name}") for topic in existing)
                 failure = next(filter(None, failures), None)
                 if failure is None:
                     self._learn(response, existing, {*(topics or ()), *expected})
@@ -190,12 +190,34 @@ class KafkaCluster:
         for address in list(self._connections):
             request = DescribeQuorumRequest(topics=[topic], min_version=1)
             with suppress(TransientError, ConnectorError):
-                response = self._ask(address, request, self.request_timeout_s(deadline))
+                response = self.ask(address, request, self.request_timeout_s(deadline))
                 for quorum in (partition for topic in response.topics for partition in topic.partitions):
                     voters = {voter.replica_id: voter.last_caught_up_timestamp for voter in quorum.current_voters}
                     at_ms: int = voters.get(quorum.leader_id, -1) if quorum.error_code == NO_ERROR else -1
                     return at_ms if at_ms > 0 else None
         return None
+
+    def coordinator(self, group_id: str, deadline: Deadline) -> str:
+        """Return the address of the broker that keeps the offsets of a consumer group.
+
+        Raises ConnectorError if the cluster refuses, and DeadlineError.
+        """
+        cause = TransientError("no broker answers")
+        while True:
+            addresses = self._addresses()
+            for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
+                # Later versions of the request have several keys.
+                request = FindCoordinatorRequest(key=group_id, key_type=CoordinatorType.GROUP, max_version=3)
+                try:
+                    response = self.ask(address, request, deadline.remaining_s / left)
+                except TransientError as error:
+                    cause = error
+                    continue
+                failure = failure_of(response.error_code, f"the consumer group {group_id!r}")
+                if failure is None:
+                    return _address(response.host, response.port)
+                cause = failure
+            deadline.pause(cause)
 
     def close(self) -> None:
         """Close all connections; may be called again, and the cluster may be used again.
@@ -234,7 +256,8 @@ class KafkaCluster:
             for state in topic.partitions:
                 self._leaders[TopicPartition(topic.name, state.partition_index)] = self._nodes.get(state.leader_id)
 
-    def _ask(self, address: str, request: Any, timeout_s: float) -> Any:
+    def ask(self, address: str, request: Any, timeout_s: float) -> Any:
+        """Return the answer of one broker to one of kafka-python's requests.  Raises TransientError."""
         connection = self.connection(address, timeout_s)
         try:
             frame = connection.receive(connection.send(request, timeout_s), timeout_s)
@@ -385,7 +408,7 @@ class LeaderCall(Generic[Answer]):
                 if error_code == REDIRECTED:
                     self._redirected = True
                     continue
-                failure = _failure(error_code, f"partition {partition.split_id}") if error_code else None
+                failure = failure_of(error_code, f"partition {partition.split_id}") if error_code else None
                 if failure is None:
                     self._answers[partition] = answer
                     self._waiting.discard(partition)
@@ -398,7 +421,7 @@ class LeaderCall(Generic[Answer]):
         self._cluster.forget_leaders(partitions)
 
 
-def _failure(error_code: int, subject: str) -> TransientError | None:
+def failure_of(error_code: int, subject: str) -> TransientError | None:
     """Return the error that prevents an answer, if there is one.
 
     Raises ConnectorError if it will not pass.

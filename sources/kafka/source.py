@@ -5,21 +5,23 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import pyarrow as pa
 from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt, PositiveInt, model_validator
+from pyspark.sql.datasource import Filter
 from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator, KafkaTimestampEnumerator
-from tidegate.enumerators.kafka.offsets import OffsetsSpec
+from tidegate.enumerators.kafka.offsets import CommittedBy, OffsetsSpec
 from tidegate.enumerators.kafka.snapshot import KafkaSnapshot
 from tidegate.enumerators.kafka.subscription import Assign, Subscribe, SubscribePattern, Subscription
+from tidegate.enumerators.kafka.wanted import WantedRecords
 from tidegate.enumerators.planning.source_progress import first_names
 from tidegate.errors import OptionError
 from tidegate.readers.contract import SplitReader
@@ -30,7 +32,9 @@ from tidegate.readers.kafka.client import LATEST
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.schema import arrow_schema
+from tidegate.readers.registry.config import RegistryConfig
 from tidegate.sources.contract import Source, check_only_origin
+from tidegate.sources.kafka.filters import take_over
 from tidegate.sources.kafka.positions import (
     Offsets,
     Partitions,
@@ -54,7 +58,7 @@ _SUBSCRIBE = "set subscribe, subscribePattern or assign"
 
 def _event_time(value: Any) -> Any:
     if isinstance(value, str):
-        assigner_of(value, None)
+        assigner_of(value, None, RegistryConfig(""))  # whether there is a registry is checked with the other options
     elif not callable(value):
         raise ValueError("expected timestamp, header:NAME, json:/pointer/into/value, or a function")  # noqa: TRY004
     return value
@@ -71,6 +75,15 @@ def _lower(value: Any) -> Any:
 
 EventTimeOption: TypeAlias = Annotated[str | Callable[..., Any], BeforeValidator(_event_time)]
 WatermarkFrom: TypeAlias = Annotated[str, AfterValidator(_watermark_from)]
+
+
+def _user_info(value: str) -> str:
+    if ":" not in value:
+        raise ValueError("expected user:password")
+    return value
+
+
+UserInfo: TypeAlias = Annotated[str, AfterValidator(_user_info)]
 
 
 class KafkaSource(Source):
@@ -95,14 +108,23 @@ class KafkaSource(Source):
     starting_timestamp: the same for all partitions, in ms or as a datetime; comes before the other two.
     starting_offsets_by_timestamp_strategy: the meaning of a starting time past the last record: ``error`` or
         ``latest``.
+    starting_group_id: begin at the offsets that this consumer group has committed.  Excludes the other starts.
+    starting_group_id_strategy: the start of a partition without a committed offset: ``earliest``, ``latest``, or
+        ``error``, which ends the query.
     ending_offsets: the ends, exclusive: ``latest``, or an offset for every partition; resolved once per run.  A stream
         without an end never ends.
     ending_offsets_by_timestamp: the same by a time, per partition; comes before ``ending_offsets``.
     ending_timestamp: the same for all partitions; comes before the other two.
     event_time: the origin of event times: ``timestamp``, the record's own; ``header:NAME``;
-        ``json:/pointer/into/value`` (RFC 6901); or, in Python, any function from a RecordBatch with these columns to an
-        int64 array of milliseconds.
-    event_time_unit: of a header or JSON field: ``s``, ``ms``, ``us`` or ``iso8601``.  Default: detected from the first
+        ``json:/pointer/into/value`` (RFC 6901); ``avro:`` or ``protobuf:`` with such a pointer; or, in Python, any
+        function from a RecordBatch with these columns to an int64 array of milliseconds.
+    schema_registry_url: of the registry with the schemas of Avro and Protobuf values; several are separated by commas.
+    schema_registry_user_info: ``user:password`` for the registry.
+    schema_registry_token: a bearer token for the registry, instead of a user.
+    schema_registry_ca_file: PEM file with the certificates of the CAs that are trusted; default: the system's.
+    schema_registry_certificate_file: PEM file with the certificate that is shown to a registry that asks.
+    schema_registry_key_file: PEM file with the key of that certificate.
+    event_time_unit: of a header or field: ``s``, ``ms``, ``us`` or ``iso8601``.  Default: detected from the first
         one, then fixed.
     watermark_from: the origin of each partition's watermark in its records: ``header:NAME`` or ``json:/pointer``.
         A value is ISO 8601, or a number that shows its unit by its size.  Streams only.
@@ -118,6 +140,8 @@ class KafkaSource(Source):
     fetch_offset_num_retries: how many times the planner repeats a question that has not been answered within
         ``default.api.timeout.ms``.
     fetch_offset_retry_interval_ms: the pause before the planner asks again; default: a growing one.
+    commit_group_id: the consumer group to which each written batch is committed, so that lag tools see the query.  A
+        commit that fails is a warning.  Streams only; nothing is read back.
     group_id_prefix: taken for jobs that set it, and without effect: no consumer group reads.
     """
 
@@ -137,6 +161,8 @@ class KafkaSource(Source):
     starting_offsets: Offsets | None = None
     starting_timestamp: Timestamp | None = None
     starting_offsets_by_timestamp: Timestamps | None = None
+    starting_group_id: Annotated[str | None, Field(min_length=1)] = None
+    starting_group_id_strategy: Annotated[Literal["error", "earliest", "latest"], BeforeValidator(_lower)] = "error"
     starting_offsets_by_timestamp_strategy: Annotated[Literal["error", "latest"], BeforeValidator(_lower)] = "error"
     ending_offsets: Offsets | None = None
     ending_timestamp: Timestamp | None = None
@@ -157,7 +183,24 @@ class KafkaSource(Source):
     fetch_offset_retry_interval_ms: Annotated[
         NonNegativeInt | None, Field(serialization_alias="fetchOffset.retryIntervalMs")
     ] = None
+    schema_registry_url: Annotated[str | None, Field(min_length=1, serialization_alias="schema.registry.url")] = None
+    schema_registry_user_info: Annotated[
+        UserInfo | None, Field(repr=False, serialization_alias="schema.registry.basic.auth.user.info")
+    ] = None
+    schema_registry_token: Annotated[
+        str | None, Field(min_length=1, repr=False, serialization_alias="schema.registry.bearer.auth.token")
+    ] = None
+    schema_registry_ca_file: Annotated[str | None, Field(serialization_alias="schema.registry.ssl.ca.location")] = None
+    schema_registry_certificate_file: Annotated[
+        str | None, Field(serialization_alias="schema.registry.ssl.certificate.location")
+    ] = None
+    schema_registry_key_file: Annotated[str | None, Field(serialization_alias="schema.registry.ssl.key.location")] = (
+        None
+    )
     group_id_prefix: str | None = None
+    commit_group_id: Annotated[str | None, Field(min_length=1)] = None
+
+    _wanted: WantedRecords | None = None
 
     @classmethod
     def fields_from_options(cls, options: dict[str, str]) -> dict[str, Any]:
@@ -185,6 +228,8 @@ class KafkaSource(Source):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         self._check_subscription()
+        self._check_starting_group()
+        self._check_registry()
         if self.subscribe_pattern is not None:
             try:
                 re.compile(self.subscribe_pattern)
@@ -222,6 +267,42 @@ class KafkaSource(Source):
             raise ValueError(f"the options {' and '.join(set_options)} exclude each other; set one of them")
         if not set_options:
             raise ValueError(f"one of the options {', '.join(names[field] for field in fields)} must be set")
+
+    def _check_starting_group(self) -> None:
+        names = option_names(type(self))
+        if self.starting_group_id is None and "starting_group_id_strategy" in self.model_fields_set:
+            raise ValueError("startingGroupIdStrategy is set, which needs startingGroupId")
+        others = [f"starting_{kind}" for kind in ("timestamp", "offsets_by_timestamp", "offsets")]
+        other = next((names[field] for field in others if getattr(self, field) is not None), None)
+        if self.starting_group_id is not None and other is not None:
+            raise ValueError(f"the options startingGroupId and {other} exclude each other; set one of them")
+
+    def _check_registry(self) -> None:
+        names = option_names(type(self))
+        fields = [field for field in names if field.startswith("schema_registry_")]
+        set_fields = [field for field in fields if getattr(self, field) is not None]
+        if set_fields and self.schema_registry_url is None:
+            raise ValueError(f"{names[set_fields[0]]} is set, which needs schema.registry.url")
+        if self.schema_registry_user_info is not None and self.schema_registry_token is not None:
+            raise ValueError(
+                f"the options {names['schema_registry_user_info']} and {names['schema_registry_token']} exclude each "
+                "other; set one of them"
+            )
+        if isinstance(self.event_time, str):
+            assigner_of(self.event_time, None, self._registry)
+
+    @property
+    def _registry(self) -> RegistryConfig | None:
+        if self.schema_registry_url is None:
+            return None
+        return RegistryConfig(
+            self.schema_registry_url,
+            self.schema_registry_user_info,
+            self.schema_registry_token,
+            self.schema_registry_ca_file,
+            self.schema_registry_certificate_file,
+            self.schema_registry_key_file,
+        )
 
     def _decides(self, field: str) -> bool:
         """Tell whether a start or an end is set, and none is set that comes before it."""
@@ -274,12 +355,25 @@ class KafkaSource(Source):
             raise OptionError(
                 "startingOffsets says latest (-1), from where a batch query would read nothing; set earliest or offsets"
             )
-        starts = (self.starting_offsets, self.starting_timestamp, self.starting_offsets_by_timestamp)
+        if self.commit_group_id is not None:
+            raise OptionError("commitGroupId is for streams: a batch query has no batches that are committed")
+        starts = (
+            self.starting_offsets,
+            self.starting_timestamp,
+            self.starting_offsets_by_timestamp,
+            self.starting_group_id,
+        )
         return (
             self
             if any(start is not None for start in starts)
             else self.model_copy(update={"starting_offsets": "earliest"})
         )
+
+    def with_filters(self, filters: Sequence[Filter]) -> tuple[Self, Sequence[Filter]]:
+        """Take over filters on ``topic``, ``partition`` and ``offset``, and let lower limits of ``timestamp`` help."""
+        filtered = self.model_copy()
+        filtered._wanted, left = take_over(filters, self._wanted)  # noqa: SLF001 - our own
+        return filtered, left
 
     @property
     def has_watermarks(self) -> bool:
@@ -295,24 +389,21 @@ class KafkaSource(Source):
 
     def enumerator(self, state: Json | None) -> SplitEnumerator:
         """Enumerate the subscribed partitions."""
-        starting = offsets_spec(
-            "starting", self.starting_offsets, self.starting_timestamp, self.starting_offsets_by_timestamp
-        )
         if unused := self.without_effect:
             _LOG.warning("these options have no effect: %s", ", ".join(unused))
         kind = KafkaTimestampEnumerator if self.event_times.by_record_timestamp else KafkaEnumerator
-        return kind(
+        made = kind(
             self._planner_config(),
             self._subscription(),
-            replace(
-                starting or OffsetsSpec("startingOffsets", LATEST),
-                without_record=self.starting_offsets_by_timestamp_strategy,
-            ),
+            self._starting(),
             offsets_spec("ending", self.ending_offsets, self.ending_timestamp, self.ending_offsets_by_timestamp),
             state,
             event_times=self.event_times,
             fail_on_data_loss=self.fail_on_data_loss,
+            commit_group_id=self.commit_group_id,
         )
+        made.wanted = self._wanted
+        return made
 
     def reader(self, state: Json | None) -> SplitReader:
         """Read record batches straight into Arrow."""
@@ -325,6 +416,17 @@ class KafkaSource(Source):
             fail_on_data_loss=self.fail_on_data_loss,
             event_times=KafkaSnapshot.from_json(state).with_detected_unit(self.event_times),
             include_event_time=self.include_event_time,
+        )
+
+    def _starting(self) -> OffsetsSpec:
+        if self.starting_group_id is not None:
+            return OffsetsSpec("startingGroupId", CommittedBy(self.starting_group_id, self.starting_group_id_strategy))
+        starting = offsets_spec(
+            "starting", self.starting_offsets, self.starting_timestamp, self.starting_offsets_by_timestamp
+        )
+        return replace(
+            starting or OffsetsSpec("startingOffsets", LATEST),
+            without_record=self.starting_offsets_by_timestamp_strategy,
         )
 
     def _planner_config(self) -> KafkaConnectionConfig:
@@ -340,7 +442,7 @@ class KafkaSource(Source):
     def event_times(self) -> RecordTimes:
         """The origin of event times, and the policy for rows without a usable one."""
         if isinstance(self.event_time, str):
-            assigner: TimestampAssigner = assigner_of(self.event_time, self.event_time_unit)
+            assigner: TimestampAssigner = assigner_of(self.event_time, self.event_time_unit, self._registry)
         else:
             assigner = self.event_time
         return RecordTimes(assigner, self.event_time_policy)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from tidegate.jobs.pages.report import report
     from tidegate.sources.contract import Source
+    from tidegate.sources.decoding import from_avro, from_protobuf
     from tidegate.sources.kafka.source import KafkaSource
     from tidegate.sources.observed import observe_event_times
     from tidegate.sources.progress import SourceProgress
@@ -59,6 +60,8 @@ __all__ = [
     "TidegateError",
     "WatermarkStrategy",
     "WindowedStream",
+    "from_avro",
+    "from_protobuf",
     "observe_event_times",
     "on_progress",
     "progress",
@@ -77,6 +80,8 @@ _HOMES = {
     "SourceProgress": "tidegate.sources.progress",
     "WatermarkStrategy": "tidegate.alignment.strategy",
     "WindowedStream": "tidegate.sources.windows.builder",
+    "from_avro": "tidegate.sources.decoding",
+    "from_protobuf": "tidegate.sources.decoding",
     "observe_event_times": "tidegate.sources.observed",
     "on_progress": "tidegate.sources.query_progress",
     "progress": "tidegate.sources.query_progress",

@@ -157,10 +157,11 @@ class AvroRecords:
             yield first, _batch(rows, decoder, block)
 
     def _decoder(self, names: Collection[str]) -> _Decoder:
-        places = [place for place, field in enumerate(self.kind) if field.name in names]
-        kind = pa.struct([self.kind[place] for place in places])
-        reader = None if len(kind) == len(self.kind) else self._projected(names)
-        fields = [self._fields[place] for place in places] if isinstance(self._schema, dict) else [self._cost]
+        kind = pa.struct([field for field in self.kind if field.name in names])
+        # A few bytes could claim any number of items, and skipping them would never end.
+        built = [place for place, field in enumerate(self.kind) if field.name in names or _hides_an_end(field.type)]
+        reader = None if len(built) == len(self.kind) else self._projected({self.kind[place].name for place in built})
+        fields = [self._fields[place] for place in built] if isinstance(self._schema, dict) else [self._cost]
         return _Decoder(reader, kind, _texts_as_bytes(kind), record_cost(fields))
 
     def _rows(self, block: AvroBlock, decoder: _Decoder) -> Iterator[tuple[Any, int]]:
@@ -240,6 +241,22 @@ def _batch(rows: list[Any], decoder: _Decoder, last: AvroBlock) -> pa.RecordBatc
         raise CorruptDataError(f"a value before byte {last.end} is none of its type") from None
     except MemoryError:
         raise _out_of_memory(last) from None
+
+
+def _hides_an_end(kind: pa.DataType) -> bool:
+    """Tell whether the library would skip missing items of a list: those whose bytes have no length of their own."""
+    if pa.types.is_list(kind):
+        return _is_fixed(kind.value_type) or _hides_an_end(kind.value_type)
+    if pa.types.is_map(kind):
+        return _hides_an_end(kind.item_type)
+    return pa.types.is_struct(kind) and any(_hides_an_end(field.type) for field in kind)
+
+
+def _is_fixed(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        return all(_is_fixed(field.type) for field in kind)
+    is_number = pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind)
+    return bool(is_number or pa.types.is_null(kind) or pa.types.is_fixed_size_binary(kind))
 
 
 def _texts_as_bytes(kind: pa.DataType) -> pa.DataType:

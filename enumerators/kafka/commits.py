@@ -1,0 +1,91 @@
+"""Commits the positions of written batches to a consumer group, in the background, for tools that show its lag.
+
+Nothing depends on it: progress is in Spark's checkpoint.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
+from dataclasses import replace
+
+from tidegate.enumerators.daemon_threads import DaemonThreads
+from tidegate.errors import TidegateError
+from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka.group import ConsumerGroup
+
+__all__ = ["GroupCommits"]
+
+_LOG = logging.getLogger("tidegate.planner")
+_DEADLINE_S = 10.0
+_AFTER_FAILURE_S = 60.0  # while no batch comes
+_KEPT_S = 3600.0  # brokers delete offsets that nobody has committed for days
+_PATIENCE_S = 5.0  # at the end, for the last commit
+
+
+class GroupCommits:
+    """Commits the newest positions whenever the last commit is done.
+
+    A commit that fails is a warning, and is tried again with the next batch, or after a minute.
+    clock: seconds, monotonic.
+    """
+
+    def __init__(
+        self, config: KafkaConnectionConfig, group_id: str, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._group_id, self._clock = group_id, clock
+        self._group = ConsumerGroup(replace(config, deadline_s=min(config.deadline_s, _DEADLINE_S)), group_id)
+        self._threads = DaemonThreads(1, "tidegate-commits")
+        self._changed = threading.Lock()
+        self._wanted: Mapping[TopicPartition, int] = {}
+        self._is_open = False  # something is still to be committed
+        self._again_s = clock()
+        self._warned = ""
+        self._run: Future[None] | None = None
+
+    def commit(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Let positions be committed; returns at once.  Called before every plan, so mostly with the same ones."""
+        with self._changed:
+            is_due = self._clock() >= self._again_s
+            if not positions or (positions == self._wanted and not is_due):
+                return
+            self._wanted = dict(positions)
+            self._again_s = self._clock() + _KEPT_S
+            if not self._is_open:
+                self._is_open = True
+                self._run = self._threads.submit(self._work)
+
+    def close(self) -> None:
+        """Wait a moment for the last commit, and close the connections."""
+        if self._run is not None:
+            wait([self._run], _PATIENCE_S)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._group.close()
+
+    def _work(self) -> None:
+        while True:
+            wanted = self._wanted
+            failure = self._commit(wanted)
+            with self._changed:
+                if failure is not None:
+                    self._again_s = self._clock() + _AFTER_FAILURE_S
+                if self._wanted is wanted:
+                    self._is_open = False
+                    break
+        self._tell(failure)
+
+    def _commit(self, positions: Mapping[TopicPartition, int]) -> TidegateError | None:
+        try:
+            self._group.commit(positions)
+        except TidegateError as problem:
+            return problem
+        return None
+
+    def _tell(self, failure: TidegateError | None) -> None:
+        sentence = "" if failure is None else str(failure)
+        if sentence and sentence != self._warned:
+            _LOG.warning("the query goes on, but commitGroupId %r shows its old offsets: %s", self._group_id, sentence)
+        self._warned = sentence

@@ -1,0 +1,103 @@
+"""Event times in Avro and Protobuf values, whose schemas are in a registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from typing_extensions import Self
+
+from tidegate.readers.event_time.unit_assigner import UnitAssigner, check_pointer, tokens_of
+from tidegate.readers.event_time.units import TimeUnit, value_times
+from tidegate.readers.registry.avro_field import ReadField, avro_field
+from tidegate.readers.registry.config import RegistryConfig
+from tidegate.readers.registry.instant import Instant
+from tidegate.readers.registry.protobuf_field import protobuf_field
+from tidegate.readers.registry.schemas import registry_of
+from tidegate.readers.registry.wire import schema_id_of
+
+__all__ = ["RegistryForm", "RegistryTimestamp"]
+
+RegistryForm: TypeAlias = Literal["avro", "protobuf"]
+"""What values may be in Confluent's wire format."""
+
+_FIELDS = {"avro": avro_field, "protobuf": protobuf_field}
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryTimestamp(UnitAssigner):
+    """A field of the record's value, which is in Confluent's wire format: each value names its own schema.
+
+    form: of the values; one in another form has no time.
+    pointer: to the field, such as "/order/created" or "/events/0/at" (RFC 6901).
+    registry: has the schemas.
+    unit: of numbers and texts, "iso8601", or None: not known yet.  A field that is a time by its type, such as Avro's
+        timestamp-millis and date, or google.protobuf.Timestamp, needs none.
+
+    Raises ValueError for a malformed pointer or an unknown unit.  Besides what all assigners raise, a call raises
+    ConnectorError if the registry refuses, and DeadlineError if it does not answer.
+    """
+
+    form: RegistryForm
+    pointer: str
+    registry: RegistryConfig
+    unit: TimeUnit | None = None
+
+    def __post_init__(self) -> None:
+        check_pointer(self.pointer)
+        if not self.pointer:
+            raise ValueError(f"expected a pointer to a field, such as {self.form}:/order/created")
+        UnitAssigner.__post_init__(self)  # super() does not know the class that dataclass(slots=True) creates
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
+        """Return the times in milliseconds, rounded down; null where the field is missing or no time.
+
+        Raises ContractError if the unit is not known.
+        """
+        unit, fields = self._fixed_unit(), self._fields(batch)
+        return pc.coalesce(_instants(fields), value_times([_without_instant(field) for field in fields], unit))
+
+    def with_unit(self, unit: TimeUnit) -> Self:
+        """Return this assigner with its unit fixed."""
+        return replace(self, unit=unit)
+
+    def times_by_own_units(self, batch: pa.RecordBatch) -> pa.Int64Array:
+        """Return the times, each by its type, or by the unit that its own value shows."""
+        return pc.coalesce(_instants(self._fields(batch)), UnitAssigner.times_by_own_units(self, batch))
+
+    def _values(self, batch: pa.RecordBatch) -> Iterable[object]:
+        # As a number, a time in milliseconds is detected as one.
+        return (field.ms if isinstance(field, Instant) else field for field in self._fields(batch))
+
+    def _fields(self, batch: pa.RecordBatch) -> list[object]:
+        values: list[bytes | None] = batch.column("value").to_pylist()
+        rows_of: dict[int, list[int]] = {}
+        for row, value in enumerate(values):
+            schema_id = schema_id_of(value)
+            if schema_id is not None:
+                rows_of.setdefault(schema_id, []).append(row)
+        fields: list[object] = [None] * len(values)
+        for schema_id, rows in rows_of.items():
+            read = _reader(self.registry, self.form, self.pointer, schema_id)
+            if read is not None:
+                for row, field in zip(rows, read([values[row] or b"" for row in rows]), strict=True):
+                    fields[row] = field
+        return fields
+
+
+@lru_cache(maxsize=1000)
+def _reader(registry: RegistryConfig, form: str, pointer: str, schema_id: int) -> ReadField | None:
+    schema = registry_of(registry).schema(schema_id)
+    return None if schema is None else _FIELDS[form](schema, tokens_of(pointer))
+
+
+def _instants(fields: Sequence[object]) -> pa.Int64Array:
+    return pa.array([field.ms if isinstance(field, Instant) else None for field in fields], pa.int64())
+
+
+def _without_instant(field: object) -> object:
+    return None if isinstance(field, Instant) else field

@@ -1,0 +1,79 @@
+"""The base of event times whose unit does not show by itself."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import get_args
+
+import pyarrow as pa
+from typing_extensions import Self
+
+from tidegate.errors import ContractError, did_you_mean
+from tidegate.readers.event_time.units import TimeUnit, detect_unit, value_times
+
+__all__ = ["UnitAssigner", "check_pointer", "tokens_of"]
+
+
+class UnitAssigner(ABC):
+    """The base of times in headers and values; the unit is declared, or detected once by the driver and then fixed."""
+
+    __slots__ = ()
+    unit: TimeUnit | None
+
+    def __post_init__(self) -> None:
+        if self.unit is not None and self.unit not in get_args(TimeUnit):
+            raise ValueError(f"expected a unit of s, ms, us or iso8601{did_you_mean(self.unit, get_args(TimeUnit))}")
+
+    def detect(self, batch: pa.RecordBatch) -> TimeUnit | None:
+        """Return the unit of the first usable value in ``batch``, or None; see detect_unit for the ranges.
+
+        Called by the driver only, and only while no unit is known.
+        """
+        return detect_unit(self._values(batch))
+
+    def times_by_own_units(self, batch: pa.RecordBatch) -> pa.Int64Array:
+        """Return the times, each by the unit that its own value shows; see detect_unit."""
+        values = [*self._values(batch)]
+        return pa.array([None if value is None else _time_by_own_unit(value) for value in values], pa.int64())
+
+    @abstractmethod
+    def with_unit(self, unit: TimeUnit) -> Self:
+        """Return this assigner with its unit fixed."""
+
+    @abstractmethod
+    def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
+        """Return the times in milliseconds, rounded down; null where there is none.
+
+        Raises ContractError if the unit is not known.
+        """
+
+    @abstractmethod
+    def _values(self, batch: pa.RecordBatch) -> Iterable[object]:
+        """Return the value in the place of the event time, row by row."""
+
+    def _fixed_unit(self) -> TimeUnit:
+        if self.unit is None:
+            raise ContractError(f"{self!r} was called before its unit was declared or detected")
+        return self.unit
+
+
+def check_pointer(pointer: str) -> None:
+    """Raise ValueError unless a text is a JSON pointer (RFC 6901)."""
+    if pointer and not pointer.startswith("/"):
+        raise ValueError("expected a JSON pointer that begins with '/', such as json:/order/created")
+    if re.search("~(?![01])", pointer):
+        raise ValueError("expected a JSON pointer in which '~' is written ~0 and, within a name, '/' is written ~1")
+
+
+def tokens_of(pointer: str) -> list[str]:
+    """Return the names in a JSON pointer, from the top down."""
+    return [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
+
+
+def _time_by_own_unit(value: object) -> int | None:
+    unit = detect_unit([value])
+    if unit is None:
+        return None
+    return value_times([value], unit)[0].as_py()  # type: ignore[no-any-return]

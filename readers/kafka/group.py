@@ -1,0 +1,122 @@
+"""The offsets that a consumer group has committed: asked for, and committed, by a client that is no member."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from kafka import errors as kafka_errors
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
+
+from tidegate.errors import ConnectorError
+from tidegate.readers.kafka.cluster import KafkaCluster, failure_of
+from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.retry import Deadline, TransientError
+
+__all__ = ["ConsumerGroup"]
+
+_Answer = TypeVar("_Answer")
+
+# Later versions name topics by their ids, or several groups in one request.
+COMMIT_BY_NAME = 9
+FETCH_OF_ONE_GROUP = 7
+_HAS_MEMBERS = {kafka_errors.UnknownMemberIdError.errno, kafka_errors.IllegalGenerationError.errno}
+
+
+class ConsumerGroup:
+    """The committed offsets of one group; not for several threads.
+
+    Opens nothing before the first call, and keeps its connections until :meth:`close`.  Each call is repeated until
+    ``config.deadline_s`` while brokers restart; then it raises DeadlineError.  Raises ConnectorError at once if the
+    cluster refuses.
+    """
+
+    def __init__(self, config: KafkaConnectionConfig, group_id: str) -> None:
+        self._cluster, self._group_id = KafkaCluster(config), group_id
+        self._coordinator: str | None = None
+
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offset that is committed for each partition; partitions without one are left out."""
+        topic_type = OffsetFetchRequest.OffsetFetchRequestTopic
+        request = OffsetFetchRequest(
+            group_id=self._group_id,
+            topics=[
+                topic_type(name=topic, partition_indexes=[p.partition for p in of_topic])
+                for topic, of_topic in _by_topic(partitions).items()
+            ],
+            require_stable=True,  # an offset of an open transaction is not committed yet
+            max_version=FETCH_OF_ONE_GROUP,
+        )
+
+        def read(response: Any) -> dict[TopicPartition, int]:
+            self._check([response.error_code, *(answer.error_code for _, answer in _answers(response))])
+            return {p: answer.committed_offset for p, answer in _answers(response) if answer.committed_offset >= 0}
+
+        return self._asked(request, "ask for the offsets", read) if partitions else {}
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit the next offset of each partition.
+
+        Kafka refuses this while the group has members, for these commit by themselves.
+        """
+        topic_type = OffsetCommitRequest.OffsetCommitRequestTopic
+        request = OffsetCommitRequest(
+            group_id=self._group_id,
+            topics=[
+                topic_type(
+                    name=topic,
+                    partitions=[
+                        topic_type.OffsetCommitRequestPartition(
+                            partition_index=p.partition, committed_offset=offsets[p], committed_metadata=""
+                        )
+                        for p in of_topic
+                    ],
+                )
+                for topic, of_topic in _by_topic(offsets).items()
+            ],
+            max_version=COMMIT_BY_NAME,
+        )
+        self._asked(
+            request, "commit offsets", lambda response: self._check(a.error_code for _, a in _answers(response))
+        )
+
+    def close(self) -> None:
+        """Close all connections; may be called again."""
+        self._cluster.close()
+
+    def _asked(self, request: Any, purpose: str, read: Callable[[Any], _Answer]) -> _Answer:
+        deadline = self._cluster.deadline(f"{purpose} of the consumer group {self._group_id!r}")
+        while True:
+            try:
+                return read(self._ask(request, deadline))
+            except TransientError as error:  # noqa: PERF203 - it is repeated
+                self._coordinator = None  # it may have moved
+                deadline.pause(error)
+
+    def _ask(self, request: Any, deadline: Deadline) -> Any:
+        if self._coordinator is None:
+            self._coordinator = self._cluster.coordinator(self._group_id, deadline)
+        return self._cluster.ask(self._coordinator, request, self._cluster.request_timeout_s(deadline))
+
+    def _check(self, error_codes: Iterable[int]) -> None:
+        for code in error_codes:
+            if code in _HAS_MEMBERS:
+                raise ConnectorError(
+                    f"the consumer group {self._group_id!r} has members, whose offsets nobody else may commit"
+                )
+            failure = failure_of(code, f"the consumer group {self._group_id!r}")
+            if failure is not None:
+                raise failure
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    topics: dict[str, list[TopicPartition]] = {}
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(partition)
+    return topics
+
+
+def _answers(response: Any) -> Iterator[tuple[TopicPartition, Any]]:
+    for topic in response.topics:
+        for answer in topic.partitions:
+            yield TopicPartition(topic.name, answer.partition_index), answer

@@ -1,0 +1,72 @@
+"""Decodes Avro values of one schema, many at once, by the decoder of Avro objects, so in Spark's types and bounded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.errors import CorruptDataError
+from tidegate.readers.decompression import DEFAULT_MOST_BYTES, Bound
+from tidegate.readers.formats.avro.container import AvroBlock
+from tidegate.readers.formats.avro.records import AvroRecords
+from tidegate.readers.registry.schemas import RegisteredSchema
+
+__all__ = ["AvroValues"]
+
+_BOUND = Bound(DEFAULT_MOST_BYTES, "nothing: no value may be so large")
+
+
+class AvroValues:
+    """The values of one schema.
+
+    kind: of a value, a struct.
+
+    Raises CorruptDataError for a schema that is not one of records, and OptionError for a type that Spark cannot hold.
+    """
+
+    def __init__(self, schema: RegisteredSchema) -> None:
+        try:
+            defined = {_full_name(part := json.loads(text)): part for text in schema.references.values()}
+            whole = _inlined(json.loads(schema.text), defined, set())
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise CorruptDataError("its schema is none of Avro") from None
+        self._records = AvroRecords(whole, _BOUND)
+        self.kind = self._records.kind
+
+    def decode(self, payloads: Sequence[bytes], names: Collection[str]) -> pa.StructArray:
+        """Return these of the fields of each value; null where the bytes do not fit the schema."""
+        kind = pa.struct([field for field in self.kind if field.name in names])
+        blocks = [AvroBlock(number, number + 1, 1, payload) for number, payload in enumerate(payloads)]
+        try:
+            batches = [batch for _, batch in self._records.batches(blocks, names)]
+        except CorruptDataError:
+            # One value spoils its batch: a few are found by halves.
+            if len(payloads) == 1:
+                return pa.nulls(1, kind)
+            half = len(payloads) // 2
+            return pa.concat_arrays([self.decode(payloads[:half], names), self.decode(payloads[half:], names)])
+        arrays = [batch.to_struct_array() for batch in batches]
+        return pa.concat_arrays(arrays) if arrays else pa.nulls(0, kind)
+
+
+def _inlined(schema: Any, defined: Mapping[str, Any], known: set[str]) -> Any:
+    """Return a schema with the definitions of the types to which it refers, each where its name comes first."""
+    if isinstance(schema, str) and schema in defined and schema not in known:
+        known.add(schema)
+        return _inlined(defined[schema], defined, known)
+    if isinstance(schema, list):
+        return [_inlined(branch, defined, known) for branch in schema]
+    if isinstance(schema, dict):
+        return {
+            name: _inlined(part, defined, known) if name in {"type", "items", "values", "fields"} else part
+            for name, part in schema.items()
+        }
+    return schema
+
+
+def _full_name(schema: Mapping[str, Any]) -> str:
+    name, namespace = schema["name"], schema.get("namespace")
+    return f"{namespace}.{name}" if namespace and "." not in name else str(name)

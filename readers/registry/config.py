@@ -1,0 +1,30 @@
+"""How to reach a schema registry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+__all__ = ["RegistryConfig"]
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryConfig:
+    """A registry with the REST interface of Confluent's; picklable, the same on the driver and the executors.
+
+    url: of the registry, or several separated by commas.
+    user_info: ``user:password`` for basic authentication; None: without it.
+    token: a bearer token; None: without it.
+    ca_file: PEM file with the certificates of the CAs that are trusted; None: the system's.
+    certificate_file, key_file: PEM files that are shown to a registry that asks; None: none.
+    deadline_s: seconds for one question, retries included.
+
+    The user, the password and the token are in neither ``repr`` nor any error.
+    """
+
+    url: str
+    user_info: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    ca_file: str | None = None
+    certificate_file: str | None = None
+    key_file: str | None = None
+    deadline_s: float = 30.0

@@ -1,0 +1,13 @@
+"""A value that is a time by its type, so that no unit is wanted."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["Instant"]
+
+
+class Instant(NamedTuple):
+    """A time in milliseconds since the epoch, rounded down."""
+
+    ms: int

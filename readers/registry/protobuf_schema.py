@@ -1,0 +1,94 @@
+"""The messages of a Protobuf schema: the registry has its source, and Google's own compiler makes descriptors of it."""
+
+from __future__ import annotations
+
+import tempfile
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+from tidegate.errors import CorruptDataError, OptionError, did_you_mean
+from tidegate.readers.registry.schemas import RegisteredSchema
+
+__all__ = ["TIMESTAMP", "ProtobufSchema"]
+
+TIMESTAMP = "google.protobuf.Timestamp"
+_ROOT = "tidegate_registered.proto"
+
+
+class ProtobufSchema:
+    """The messages of one schema, by their places.
+
+    Raises CorruptDataError if the compiler refuses it, and OptionError if the packages of tidegate[registry] are
+    missing.
+    """
+
+    def __init__(self, schema: RegisteredSchema) -> None:
+        if schema.kind != "PROTOBUF":
+            raise CorruptDataError(f"its schema is one of {schema.kind}, not of Protobuf")
+        self._file = _compiled(schema)
+        self._top = [*self._file.message_types_by_name.values()]
+        self._classes: dict[tuple[int, ...], Any] = {}
+
+    def message(self, indexes: tuple[int, ...]) -> Any:
+        """Return the descriptor of a message.  Raises IndexError if there is none."""
+        if min(indexes) < 0:
+            raise IndexError(indexes)
+        found = self._top[indexes[0]]
+        for index in indexes[1:]:
+            found = found.nested_types[index]
+        return found
+
+    def named(self, full_name: str) -> Any:
+        """Return the descriptor of a message, such as "shop.Order".  Raises OptionError if there is none."""
+        messages = {message.full_name: message for message in _with_nested(self._top)}
+        if full_name not in messages:
+            raise OptionError(f"the schema has no message {full_name!r}{did_you_mean(full_name, messages)}")
+        return messages[full_name]
+
+    def parsed(self, indexes: tuple[int, ...], data: bytes) -> Any:
+        """Return a message.  Raises IndexError if there is none, and CorruptDataError for bytes that are none."""
+        from google.protobuf.message import DecodeError
+        from google.protobuf.message_factory import GetMessageClass
+
+        kind = self._classes.get(indexes)
+        if kind is None:
+            kind = self._classes[indexes] = GetMessageClass(self.message(indexes))
+        message = kind()
+        try:
+            message.ParseFromString(data)
+        except DecodeError:
+            raise CorruptDataError("its bytes are none of its message") from None
+        return message
+
+
+def _with_nested(messages: list[Any]) -> list[Any]:
+    return [one for message in messages for one in (message, *_with_nested([*message.nested_types]))]
+
+
+def _compiled(schema: RegisteredSchema) -> Any:
+    try:
+        from google.protobuf.descriptor_pb2 import FileDescriptorSet
+        from google.protobuf.descriptor_pool import DescriptorPool
+        from grpc_tools import protoc
+    except ImportError:
+        raise OptionError(
+            "values of Protobuf need packages that are missing: pip install 'tidegate[registry]'"
+        ) from None
+    with tempfile.TemporaryDirectory(prefix="tidegate-protobuf-") as name, as_file(files("grpc_tools")) as tools:
+        folder = Path(name).resolve()
+        for path, text in {**schema.references, _ROOT: schema.text}.items():
+            place = (folder / path).resolve()
+            if not place.is_relative_to(folder):
+                raise CorruptDataError(f"its schema refers to {path!r}, which lies outside of it")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text)
+        target = folder / ".descriptors"
+        arguments = ["protoc", f"-I{folder}", f"-I{tools / '_proto'}", "--include_imports"]
+        if protoc.main([*arguments, f"--descriptor_set_out={target}", str(folder / _ROOT)]) != 0:
+            raise CorruptDataError("its schema is none of Protobuf")
+        compiled = FileDescriptorSet.FromString(target.read_bytes())
+    pool = DescriptorPool()
+    for file in compiled.file:
+        pool.Add(file)
+    return pool.FindFileByName(_ROOT)

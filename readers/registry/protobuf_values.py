@@ -1,0 +1,117 @@
+"""Decodes Protobuf values of one message to Arrow, in the types of Spark's ``from_protobuf``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.registry.protobuf_schema import TIMESTAMP, ProtobufSchema
+from tidegate.readers.registry.schemas import RegisteredSchema
+from tidegate.readers.registry.wire import message_indexes
+
+__all__ = ["ProtobufValues"]
+
+_MOST_LEVELS = 60  # of messages in messages; Arrow's own limit is at 64
+
+
+class ProtobufValues:
+    """The values of one schema.
+
+    message: the full name of the message that is wanted; None: the first one.
+    kind: of a value, a struct.
+
+    Raises CorruptDataError for a schema that is none of Protobuf, and OptionError if it has no such message, or one
+    that Spark cannot hold.
+    """
+
+    def __init__(self, schema: RegisteredSchema, message: str | None = None) -> None:
+        self._schema = ProtobufSchema(schema)
+        self._message = self._schema.message((0,)) if message is None else self._schema.named(message)
+        self.kind: pa.StructType = _struct(self._message, (self._message.full_name,))
+
+    def decode(self, values: Sequence[bytes]) -> pa.StructArray:
+        """Return the fields of each value, header included; null where the bytes are none of the message."""
+        rows: list[dict[str, Any] | None] = []
+        for value in values:
+            try:
+                indexes, begin = message_indexes(value)
+                descriptor = self._schema.message(indexes)
+                is_wanted = descriptor.full_name == self._message.full_name
+                message = self._schema.parsed(indexes, value[begin:]) if is_wanted else None
+            except (ValueError, IndexError, CorruptDataError):
+                message = None
+            rows.append(None if message is None else _row(message))
+        try:
+            return pa.array(rows, self.kind)
+        except (pa.ArrowInvalid, OverflowError):
+            if len(values) == 1:
+                return pa.nulls(1, self.kind)
+            half = len(values) // 2
+            return pa.concat_arrays([self.decode(values[:half]), self.decode(values[half:])])
+
+
+def _struct(descriptor: Any, within: tuple[str, ...]) -> pa.StructType:
+    if len(within) > _MOST_LEVELS:
+        raise OptionError(f"the message {within[0]} is nested more deeply than Spark can hold")
+    return pa.struct([(field.name, _type(field, within)) for field in descriptor.fields])
+
+
+def _type(field: Any, within: tuple[str, ...]) -> pa.DataType:
+    message = field.message_type
+    if message is not None and message.GetOptions().map_entry:
+        key, value = message.fields_by_name["key"], message.fields_by_name["value"]
+        return pa.map_(_single(key, within), _single(value, within))
+    kind = _single(field, within)
+    return pa.list_(kind) if field.is_repeated else kind
+
+
+def _single(field: Any, within: tuple[str, ...]) -> pa.DataType:
+    from google.protobuf.descriptor import FieldDescriptor as Field
+
+    if field.message_type is not None:
+        name = field.message_type.full_name
+        if name == TIMESTAMP:
+            return pa.timestamp("us", "UTC")
+        if name in within:
+            raise OptionError(f"the message {name} holds itself, in {field.full_name}, which Spark cannot hold")
+        return _struct(field.message_type, (*within, name))
+    if field.cpp_type == Field.CPPTYPE_STRING:
+        return pa.binary() if field.type == Field.TYPE_BYTES else pa.string()
+    return {
+        Field.CPPTYPE_INT32: pa.int32(),
+        Field.CPPTYPE_INT64: pa.int64(),
+        Field.CPPTYPE_UINT32: pa.int64(),
+        Field.CPPTYPE_UINT64: pa.decimal128(20),
+        Field.CPPTYPE_DOUBLE: pa.float64(),
+        Field.CPPTYPE_FLOAT: pa.float32(),
+        Field.CPPTYPE_BOOL: pa.bool_(),
+        Field.CPPTYPE_ENUM: pa.string(),
+    }[field.cpp_type]
+
+
+def _row(message: Any) -> dict[str, Any]:
+    return {field.name: _value(message, field) for field in message.DESCRIPTOR.fields}
+
+
+def _value(message: Any, field: Any) -> Any:
+    if field.has_presence and not message.HasField(field.name):
+        return None
+    value = getattr(message, field.name)
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        inner = field.message_type.fields_by_name["value"]
+        return [(key, _plain(one, inner)) for key, one in value.items()]
+    return [_plain(one, field) for one in value] if field.is_repeated else _plain(value, field)
+
+
+def _plain(value: Any, field: Any) -> Any:
+    if field.message_type is not None:
+        if field.message_type.full_name == TIMESTAMP:
+            return value.seconds * 1_000_000 + value.nanos // 1000
+        return _row(value)
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(value)
+        return str(value) if known is None else known.name
+    return value

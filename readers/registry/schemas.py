@@ -1,0 +1,158 @@
+"""Asks a schema registry for schemas, by Confluent's client.  A schema never changes under its id, so each is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from tidegate.errors import ConnectorError, OptionError
+from tidegate.readers.registry.config import RegistryConfig
+from tidegate.readers.retry import Deadline, TransientError
+
+if TYPE_CHECKING:
+    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+
+__all__ = ["RegisteredSchema", "SchemaRegistry", "registry_of"]
+
+_NO_SCHEMA = {40401, 40402, 40403}  # no such subject, version, schema
+_TRY_AGAIN = {408, 429, 500, 502, 503, 504}
+_KEPT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredSchema:
+    """A schema.
+
+    kind: "AVRO", "PROTOBUF" or "JSON".
+    text: its source.
+    references: the sources of the schemas that it refers to, directly or not, by the names that it uses; each before
+        those that refer to it.
+    """
+
+    kind: str
+    text: str
+    references: Mapping[str, str] = field(default_factory=dict)
+
+
+class SchemaRegistry:
+    """The schemas of one registry.  Opens nothing before the first question.
+
+    Raises OptionError if the packages of tidegate[registry] are missing, and for an address that is none.
+    """
+
+    def __init__(self, config: RegistryConfig) -> None:
+        self._config = config
+        self._client = _client(config)
+        self._schemas: dict[int, RegisteredSchema | None] = {}
+
+    def schema(self, schema_id: int) -> RegisteredSchema | None:
+        """Return a schema; None: the registry has none of that id.
+
+        Raises ConnectorError if the registry refuses, and DeadlineError if it does not answer in time.
+        """
+        if schema_id not in self._schemas:
+            if len(self._schemas) >= _KEPT:
+                self._schemas.clear()
+            found = self._asked(f"schema {schema_id}", lambda client: client.get_schema(schema_id))
+            self._schemas[schema_id] = None if found is None else self._with_references(found)
+        return self._schemas[schema_id]
+
+    def latest(self, subject: str) -> tuple[int, RegisteredSchema]:
+        """Return the newest schema of a subject, and its id.
+
+        Raises OptionError if the registry has no such subject; also raises what ``schema`` raises.
+        """
+        found = self._asked(f"the subject {subject!r}", lambda client: client.get_latest_version(subject))
+        if found is None:
+            raise OptionError(f"the schema registry at {self._config.url} has no subject {subject!r}")
+        return found.schema_id, self._with_references(found.schema)
+
+    def _with_references(self, schema: Schema) -> RegisteredSchema:
+        references: dict[str, str] = {}
+        self._gather(schema, references)
+        return RegisteredSchema(schema.schema_type or "AVRO", schema.schema_str or "", references)
+
+    def _gather(self, schema: Schema, references: dict[str, str]) -> None:
+        for reference in schema.references or ():
+            name, subject, version = reference.name, reference.subject, reference.version
+            if name is None or name in references:
+                continue
+            found = self._asked(
+                f"version {version} of the subject {subject!r}",
+                lambda client, of=subject, number=version: client.get_version(of, number),
+            )
+            if found is None:
+                raise ConnectorError(
+                    f"the schema registry at {self._config.url} has no version {version} of {subject!r}, "
+                    "to which a schema refers"
+                )
+            self._gather(found.schema, references)
+            references[name] = found.schema.schema_str or ""
+
+    def _asked(self, what: str, ask: Any) -> Any:
+        from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+        deadline = Deadline(f"ask the schema registry at {self._config.url} for {what}", self._config.deadline_s)
+        while True:
+            try:
+                return ask(self._client)
+            except SchemaRegistryError as error:  # noqa: PERF203 - it is repeated
+                if error.error_code in _NO_SCHEMA:
+                    return None
+                # Its own words may repeat what was sent to it.
+                sentence = f"it answers with the HTTP status {error.http_status_code}"
+                if error.http_status_code not in _TRY_AGAIN:
+                    raise ConnectorError(f"cannot {deadline.operation}: {sentence}") from None
+                deadline.pause(TransientError(sentence))
+            except Exception as error:
+                if not type(error).__module__.startswith("http"):
+                    raise
+                deadline.pause(TransientError(f"{type(error).__name__}: {error}"))
+
+
+@lru_cache(maxsize=16)
+def registry_of(config: RegistryConfig) -> SchemaRegistry:
+    """Return the registry of this process with such a configuration."""
+    return SchemaRegistry(config)
+
+
+def _client(config: RegistryConfig) -> SchemaRegistryClient:
+    try:
+        from confluent_kafka.schema_registry import SchemaRegistryClient
+    except ImportError:
+        raise OptionError(
+            "'schema.registry.url' needs packages that are missing: pip install 'tidegate[registry]'"
+        ) from None
+    settings = {
+        "url": config.url,
+        "basic.auth.user.info": config.user_info,
+        "ssl.ca.location": config.ca_file,
+        "ssl.certificate.location": config.certificate_file,
+        "ssl.key.location": config.key_file,
+        "max.retries": 0,  # we repeat, until our deadline
+        "timeout": config.deadline_s,
+    }
+    given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+    if config.token is not None:
+        given |= {
+            "bearer.auth.credentials.source": "CUSTOM",
+            "bearer.auth.custom.provider.function": _static_token,
+            "bearer.auth.custom.provider.config": {"token": config.token},
+        }
+    try:
+        return SchemaRegistryClient(given)
+    except (ValueError, TypeError, OSError) as error:
+        # Never with its own words, which may show the login.
+        raise OptionError(
+            f"the client of the schema registry refuses the options 'schema.registry.*': {type(error).__name__}"
+        ) from None
+
+
+def _static_token(config: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "bearer.auth.token": config["token"],
+        "bearer.auth.logical.cluster": "",
+        "bearer.auth.identity.pool.id": "",
+    }

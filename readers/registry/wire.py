@@ -1,0 +1,47 @@
+"""Confluent's wire format: a byte 0, the id of the schema in four bytes, big-endian, and the payload.
+
+The payload of Protobuf begins with the place of its message in the schema: the number of indexes and each index, as
+zigzag varints; a single 0 stands for the first message.
+"""
+
+from __future__ import annotations
+
+import struct
+
+__all__ = ["message_indexes", "schema_id_of"]
+
+HEADER_BYTES = 5
+_MOST_INDEXES = 64  # deeper nesting than any schema has
+_MOST_VARINT_BYTES = 5
+
+
+def schema_id_of(value: bytes | None) -> int | None:
+    """Return the id of the schema of a value; None: it has none."""
+    if value is None or len(value) < HEADER_BYTES or value[0] != 0:
+        return None
+    schema_id: int = struct.unpack_from(">I", value, 1)[0]
+    return schema_id
+
+
+def message_indexes(value: bytes) -> tuple[tuple[int, ...], int]:
+    """Return the indexes of the message from the top of the schema down, and where the message begins.
+
+    Raises ValueError if there are none.
+    """
+    count, at = _zigzag(value, HEADER_BYTES)
+    if not 0 <= count <= _MOST_INDEXES:
+        raise ValueError("too many indexes")
+    indexes = []
+    for _ in range(count):
+        index, at = _zigzag(value, at)
+        indexes.append(index)
+    return tuple(indexes) or (0,), at
+
+
+def _zigzag(value: bytes, at: int) -> tuple[int, int]:
+    number = 0
+    for length, byte in enumerate(value[at : at + _MOST_VARINT_BYTES]):
+        number |= (byte & 0x7F) << (7 * length)
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), at + length + 1
+    raise ValueError("a number does not end")

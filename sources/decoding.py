@@ -1,0 +1,86 @@
+"""Columns of values whose schemas are in a registry, for queries of users."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.pandas.types import from_arrow_type
+
+from tidegate.errors import OptionError, did_you_mean
+from tidegate.readers.registry.columns import Form, Mode, RegistryColumn, type_of_subject
+from tidegate.readers.registry.config import RegistryConfig
+
+__all__ = ["from_avro", "from_protobuf"]
+
+_OPTIONS = {
+    "schema.registry.url": "url",
+    "schema.registry.basic.auth.user.info": "user_info",
+    "schema.registry.bearer.auth.token": "token",
+    "schema.registry.ssl.ca.location": "ca_file",
+    "schema.registry.ssl.certificate.location": "certificate_file",
+    "schema.registry.ssl.key.location": "key_file",
+}
+
+
+def from_avro(data: Column | str, subject: str, options: Mapping[str, str], *, mode: Mode = "FAILFAST") -> Column:
+    """Decode Avro values in Confluent's wire format to a struct.
+
+    data: the binary column, such as "value".
+    subject: its newest schema gives the type of the struct, when this function is called; such as "orders-value".
+        Each value is decoded by its own schema: fields go by name, and one that this schema lacks is null.
+    options: ``schema.registry.url`` and the other options ``schema.registry.*`` of ``tidegate_kafka``.
+    mode: of a value that cannot be decoded: "FAILFAST" ends the query, "PERMISSIVE" makes it null, as in Spark's own
+        ``from_avro``.
+
+    Raises OptionError for a wrong option, for a subject that is not there, and for a type that Spark cannot hold.
+    Raises CorruptDataError for a subject of another form, and ConnectorError if the registry refuses.
+    """
+    return _decoded(data, "avro", subject, options, mode, None)
+
+
+def from_protobuf(
+    data: Column | str,
+    subject: str,
+    options: Mapping[str, str],
+    *,
+    message: str | None = None,
+    mode: Mode = "FAILFAST",
+) -> Column:
+    """Decode Protobuf values in Confluent's wire format to a struct.
+
+    message: its full name, such as "shop.Order"; default: the first of the schema.  Values of others cannot be decoded.
+
+    The rest is as in ``from_avro``.
+    """
+    return _decoded(data, "protobuf", subject, options, mode, message)
+
+
+def _decoded(
+    data: Column | str, form: Form, subject: str, options: Mapping[str, str], mode: Mode, message: str | None
+) -> Column:
+    if mode not in get_args(Mode):
+        raise OptionError(f"mode is {mode!r}: expected FAILFAST or PERMISSIVE{did_you_mean(mode, get_args(Mode))}")
+    registry = _config(options)
+    kind = type_of_subject(registry, form, subject, message)
+    column = RegistryColumn(registry, form, kind, mode, message)
+
+    def decode(values: pa.Array) -> pa.Array:
+        return column.decoded(values)
+
+    decode.__name__ = f"from_{form}"  # what Spark's plans show
+    call: Any = arrow_udf(decode, from_arrow_type(kind))  # type: ignore[call-overload]  # its stubs know no structs
+    return call(data)  # type: ignore[no-any-return]
+
+
+def _config(options: Mapping[str, str]) -> RegistryConfig:
+    given = {name.lower(): value for name, value in options.items()}
+    if unknown := next((name for name in given if name not in _OPTIONS), None):
+        raise OptionError(f"there is no option {unknown!r}{did_you_mean(unknown, _OPTIONS)}")
+    if not given.get("schema.registry.url"):
+        raise OptionError("the option 'schema.registry.url' is missing")
+    fields: dict[str, Any] = {_OPTIONS[name]: value for name, value in given.items()}
+    return RegistryConfig(**fields)

@@ -1,0 +1,181 @@
+"""The consumer group that sees a query, and that a query may begin from: on a real broker."""
+
+import itertools
+import logging
+import threading
+from contextlib import suppress
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer
+from kafka import TopicPartition as Partition
+from kafka.errors import CoordinatorNotAvailableError, NotCoordinatorError
+from kafka.structs import OffsetAndMetadata
+
+from tests.support.streams import NOON, available_now, even_times, every, kafka_source, new_topic
+from tests.support.waiting import await_that
+from tidegate.enumerators.kafka.commits import GroupCommits
+from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
+from tidegate.enumerators.kafka.offsets import CommittedBy, OffsetsSpec, resolve
+from tidegate.enumerators.kafka.subscription import Subscribe
+from tidegate.errors import OptionError
+from tidegate.readers.kafka.client import EARLIEST, KafkaClient
+from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+
+GROUPS = (f"group-{number}" for number in itertools.count())
+
+
+@pytest.fixture
+def group():
+    return next(GROUPS)
+
+
+@pytest.fixture(scope="module")
+def topic(kafka):
+    return new_topic(kafka, even_times(NOON, NOON + 1000, 20), even_times(NOON, NOON + 1000, 10))
+
+
+@pytest.fixture
+def committed(kafka, group):
+    """Return the offsets of the group as an administrator sees them, by partition."""
+
+    def ask():
+        with (
+            KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers) as admin,
+            suppress(CoordinatorNotAvailableError, NotCoordinatorError),
+        ):
+            (offsets,) = admin.list_group_offsets([group]).values()
+            return {p.partition: at.offset for p, at in offsets.items()}
+        return None
+
+    return ask
+
+
+def commit_as_consumer(kafka, group, topic, offsets):
+    consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, group_id=group, enable_auto_commit=False)
+    consumer.assign([Partition(topic, p) for p in offsets])
+    consumer.commit({Partition(topic, p): OffsetAndMetadata(at, "", -1) for p, at in offsets.items()})
+    consumer.close()
+
+
+@pytest.fixture
+def enumerator(kafka, topic, group):
+    made = KafkaEnumerator(
+        KafkaConnectionConfig(kafka.bootstrap_servers),
+        Subscribe((topic,)),
+        OffsetsSpec("startingOffsets", EARLIEST),
+        None,
+        commit_group_id=group,
+    )
+    yield made
+    made.close()
+
+
+def test_positions_of_written_batches_are_committed_and_the_last_ones_before_it_closes(enumerator, topic, committed):
+    enumerator.commit({f"{topic}-0": 3, f"{topic}-1": 1})
+    await_that(lambda: committed() == {0: 3, 1: 1}, 30)
+    for position in range(4, 12):
+        enumerator.commit({f"{topic}-0": position, f"{topic}-1": 1})
+    enumerator.close()
+    assert committed() == {0: 11, 1: 1}
+
+
+def test_a_group_with_members_keeps_its_offsets_and_the_query_only_warns_once(kafka, enumerator, topic, group, caplog):
+    consumer = KafkaConsumer(topic, bootstrap_servers=kafka.bootstrap_servers, group_id=group, enable_auto_commit=False)
+    await_that(lambda: consumer.poll(timeout_ms=100) or consumer.assignment(), 30)
+    with caplog.at_level(logging.WARNING, "tidegate.planner"):
+        for position in (3, 4, 5):
+            enumerator.commit({f"{topic}-0": position})
+            await_that(lambda: not enumerator._commits._is_open, 30)
+        enumerator.close()
+    consumer.close()
+    (record,) = caplog.records
+    assert f"'{group}' has members, whose offsets nobody else may commit" in record.getMessage()
+
+
+def test_a_cluster_that_is_away_holds_nobody_up(group, monkeypatch):
+    answers, reached = threading.Event(), []
+    commits = GroupCommits(KafkaConnectionConfig("127.0.0.1:1"), group)
+    monkeypatch.setattr(commits._group, "commit", lambda offsets: (answers.wait(60), reached.append(offsets)))
+    for position in range(100):
+        commits.commit({TopicPartition("orders", 0): position})
+    assert not reached
+    answers.set()
+    commits.close()
+    # What came while nobody answered is one commit.
+    assert reached[-1] == {TopicPartition("orders", 0): 99}
+    assert len(reached) <= 2
+
+
+def test_what_stays_the_same_is_committed_again_only_after_an_hour(group, monkeypatch):
+    now, asked = [0.0], []
+    commits = GroupCommits(KafkaConnectionConfig("127.0.0.1:1"), group, clock=lambda: now[0])
+    monkeypatch.setattr(commits._group, "commit", asked.append)
+    positions = {TopicPartition("orders", 0): 7}
+    for now[0] in (0.0, 1.0, 3599.0, 3600.0, 3601.0):
+        commits.commit(positions)
+        await_that(lambda: not commits._is_open, 10)
+    commits.close()
+    assert asked == [positions, positions]
+
+
+def starts(kafka, topic, group, strategy="error"):
+    partitions = [TopicPartition(topic, p) for p in (0, 1)]
+    with KafkaClient(KafkaConnectionConfig(kafka.bootstrap_servers)) as client:
+        spec = OffsetsSpec("startingGroupId", CommittedBy(group, strategy))
+        return {p.partition: at for p, at in resolve(spec, partitions, client).items()}
+
+
+def test_a_query_begins_at_the_offsets_of_a_group(kafka, topic, group):
+    commit_as_consumer(kafka, group, topic, {0: 13, 1: 4})
+    assert starts(kafka, topic, group) == {0: 13, 1: 4}
+
+
+@pytest.mark.parametrize(("strategy", "start"), [("earliest", 0), ("latest", 10)])
+def test_a_partition_without_a_commit_begins_where_the_strategy_says(kafka, topic, group, strategy, start):
+    commit_as_consumer(kafka, group, topic, {0: 13})
+    assert starts(kafka, topic, group, strategy) == {0: 13, 1: start}
+
+
+def test_a_partition_without_a_commit_is_an_error_by_default(kafka, topic, group):
+    commit_as_consumer(kafka, group, topic, {0: 13})
+    with pytest.raises(OptionError, match=rf"'{group}', a group that has committed no offset of {topic}-1; set "):
+        starts(kafka, topic, group)
+    with pytest.raises(OptionError, match=r"no offset of .*-0 and 1 more partitions; set startingGroupIdStrategy"):
+        starts(kafka, topic, f"{group}-of-nobody")
+
+
+def test_a_commit_past_the_end_is_an_error(kafka, topic, group):
+    commit_as_consumer(kafka, group, topic, {0: 13, 1: 11})
+    with pytest.raises(OptionError, match=f"startingGroupId is 11 for partition {topic}-1, which ends at 10"):
+        starts(kafka, topic, group)
+
+
+def test_a_stream_takes_over_from_a_group_and_shows_its_lag_in_another_one(
+    spark, kafka, topic, group, committed, tmp_path
+):
+    commit_as_consumer(kafka, f"{group}-before", topic, {0: 13, 1: 4})
+    fields = {"starting_group_id": f"{group}-before", "commit_group_id": group}
+    frame = kafka_source(kafka, topic, **fields).read_stream(spark).select("partition", "offset")
+    assert available_now(frame, tmp_path).offsets() == [(p, at) for p, at in every([20, 10]) if at >= (13, 4)[p]]
+    await_that(lambda: committed() == {0: 20, 1: 10}, 30)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        (
+            {"starting_group_id": "g", "starting_offsets": "earliest"},
+            "the options startingGroupId and startingOffsets exclude each other; set one of them",
+        ),
+        ({"starting_group_id_strategy": "latest"}, "startingGroupIdStrategy is set, which needs startingGroupId"),
+    ],
+)
+def test_contradictory_options_are_told(kafka, fields, sentence):
+    with pytest.raises(OptionError, match=sentence):
+        kafka_source(kafka, "orders", **fields)
+
+
+def test_a_batch_query_begins_at_a_group_too_and_commits_nothing(kafka, topic, group):
+    assert kafka_source(kafka, topic, starting_group_id=group).as_batch().starting_offsets is None
+    with pytest.raises(OptionError, match="commitGroupId is for streams"):
+        kafka_source(kafka, topic, commit_group_id=group).as_batch()

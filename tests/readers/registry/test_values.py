@@ -1,0 +1,298 @@
+"""Values of Avro and Protobuf with schemas in a real registry: their event times, and whole columns of them."""
+
+import datetime as dt
+import itertools
+import json
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from google.protobuf import message_factory
+
+from tests.support.registered import avro_value, header, protobuf_value
+from tidegate.errors import ConnectorError, CorruptDataError, DeadlineError, OptionError
+from tidegate.readers.event_time.assigners import assigner_of
+from tidegate.readers.registry.columns import RegistryColumn, type_of_subject
+from tidegate.readers.registry.config import RegistryConfig
+
+AT = 1_700_000_000_123
+SUBJECTS = (f"subject-{number}-value" for number in itertools.count())
+ITEM = {"type": "record", "name": "Item", "fields": [{"name": "price", "type": "double"}]}
+MONEY = {"type": "record", "name": "Money", "namespace": "shop", "fields": [{"name": "cents", "type": "long"}]}
+
+
+def avro(*fields):
+    return {"type": "record", "name": "Order", "fields": [{"name": name, "type": kind} for name, kind in fields]}
+
+
+def seconds(number):
+    return dt.datetime.fromtimestamp(number, dt.timezone.utc)
+
+
+def logical(kind, name):
+    return {"type": kind, "logicalType": name}
+
+
+@pytest.fixture
+def config(registry):
+    return RegistryConfig(registry.url)
+
+
+@pytest.fixture
+def subject():
+    return next(SUBJECTS)
+
+
+@pytest.fixture
+def register(registry, subject):
+    def register(schema, of=None, references=()):
+        return registry.register(of or subject, json.dumps(schema), references=references)
+
+    return register
+
+
+def times(option, config, values, unit=None):
+    assigner = assigner_of(option, unit, config)
+    batch = pa.record_batch({"value": pa.array(values, pa.binary())})
+    if unit is None:
+        assigner = assigner.with_unit(assigner.detect(batch))
+    return assigner(batch).to_pylist(), assigner.unit
+
+
+class TestAvro:
+    @pytest.mark.parametrize(
+        ("kind", "value", "unit"),
+        [
+            ("long", AT, "ms"),
+            ("long", AT * 1000 + 999, "us"),
+            (["null", "double"], AT / 1000, "s"),
+            ("string", "2023-11-14T22:13:20.123Z", "iso8601"),
+            (logical("long", "timestamp-millis"), AT, "ms"),
+            (logical("long", "timestamp-micros"), AT * 1000 + 999, "ms"),
+            (logical("long", "timestamp-nanos"), AT * 1_000_000 + 999, "ms"),
+            (["null", logical("long", "local-timestamp-millis")], AT, "ms"),
+        ],
+    )
+    def test_a_field_is_a_time_by_its_type_or_by_its_unit(self, config, register, kind, value, unit):
+        schema = avro(("key", "string"), ("at", kind))
+        raw = json.loads(json.dumps(schema).replace("logicalType", "unknown"))
+        values = [avro_value(register(schema), raw, {"key": "k" * 9, "at": value})]
+        assert times("avro:/at", config, values) == ([AT], unit)
+
+    def test_a_date_is_its_beginning_in_utc(self, config, register):
+        schema = avro(("at", logical("int", "date")))
+        values = [avro_value(register(schema), schema, {"at": dt.date(2023, 11, 14)})]
+        assert times("avro:/at", config, values)[0] == [AT // 86_400_000 * 86_400_000]
+
+    def test_it_may_lie_in_records_and_arrays_and_others_may_lack_it(self, config, register):
+        order = {**avro(("at", logical("long", "timestamp-millis"))), "name": "Inner"}
+        schema = avro(("orders", {"type": "array", "items": order}), ("more", ["null", "long"]))
+        schema_id = register(schema)
+        values = [
+            avro_value(
+                schema_id,
+                schema,
+                {
+                    "orders": [{"at": seconds(each)} for each in list_],
+                    "more": None,
+                },
+            )
+            for list_ in ([5, 6], [7], [])
+        ]
+        assert times("avro:/orders/0/at", config, values)[0] == [5000, 7000, None]
+        assert times("avro:/orders/1/at", config, values)[0] == [6000, None, None]
+        assert times("avro:/more", config, values, "ms")[0] == [None] * 3
+        assert times("avro:/orders", config, values, "ms")[0] == [None] * 3
+        assert times("avro:/nothing/here", config, values, "ms")[0] == [None] * 3
+
+    def test_each_value_is_read_by_its_own_schema(self, config, register):
+        old, new = avro(("at", "long")), avro(("why", ["null", "string"]), ("at", logical("long", "timestamp-micros")))
+        first, second = register(old), register(new, "another-value")
+        values = [
+            avro_value(first, old, {"at": AT}),
+            avro_value(
+                second,
+                {**new, "fields": [new["fields"][0], {"name": "at", "type": "long"}]},
+                {"why": None, "at": AT * 1000},
+            ),
+        ]
+        assert times("avro:/at", config, values * 3, "ms")[0] == [AT] * 6
+
+    def test_what_is_no_value_of_its_schema_has_no_time_and_spoils_no_other(self, config, register):
+        schema = avro(("name", "string"), ("at", "long"))
+        good = avro_value(register(schema), schema, {"name": "n", "at": AT})
+        bad = [None, b"", b"{}", good[:-1], good + b"x", header(999_999) + good[5:], good[:5], good[:5] + b"\xff" * 20]
+        assert times("avro:/at", config, [good, *bad, good], "ms")[0] == [AT, *[None] * len(bad), AT]
+
+    @pytest.mark.parametrize("items", ["null", "double"])
+    def test_a_few_bytes_that_stand_for_very_many_items_take_no_memory_and_no_time(self, config, register, items):
+        schema = avro(("many", {"type": "array", "items": items}), ("at", "long"))
+        hostile = header(register(schema)) + b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f" + b"\0"
+        assert times("avro:/at", config, [hostile], "ms")[0] == [None]
+
+
+PROTOBUF = """
+syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+message Order {
+  message Line { string sku = 1; repeated uint64 amounts = 2; google.protobuf.Timestamp at = 3; }
+  enum State { NEW = 0; PAID = 1; }
+  int64 at = 1;
+  optional int64 maybe = 2;
+  google.protobuf.Timestamp created = 3;
+  repeated Line lines = 4;
+  State state = 5;
+  map<string, int32> counts = 6;
+  bytes raw = 7;
+  Line first = 8;
+}
+message Other { int64 at = 1; }
+"""
+
+
+@pytest.fixture(scope="module")
+def messages():
+    """The classes of the messages, made by hand from the same description."""
+    from tidegate.readers.registry.protobuf_schema import ProtobufSchema
+    from tidegate.readers.registry.schemas import RegisteredSchema
+
+    schema = ProtobufSchema(RegisteredSchema("PROTOBUF", PROTOBUF))
+    return {
+        name: message_factory.GetMessageClass(schema.named(f"shop.{name}")) for name in ("Order", "Order.Line", "Other")
+    }
+
+
+class TestProtobuf:
+    @pytest.fixture
+    def schema_id(self, registry, subject):
+        return registry.register(subject, PROTOBUF, "PROTOBUF")
+
+    def test_a_field_is_a_time(self, config, schema_id, messages):
+        order = messages["Order"](at=AT, maybe=0)
+        order.created.seconds, order.created.nanos = 5, 6_999_999
+        order.lines.add(sku="2023-11-14T22:13:20.123Z", amounts=[1, AT])
+        values = [protobuf_value(schema_id, order), protobuf_value(schema_id, messages["Order"]())]
+        assert times("protobuf:/at", config, values) == ([AT, None], "ms")
+        assert times("protobuf:/maybe", config, values, "ms")[0] == [0, None]
+        assert times("protobuf:/created", config, values, "s")[0] == [5006, None]
+        assert times("protobuf:/lines/0/sku", config, values) == ([AT, None], "iso8601")
+        assert times("protobuf:/lines/0/amounts/1", config, values)[0] == [AT, None]
+        for nothing in ("/lines", "/lines/7/sku", "/first/at", "/counts/a", "/nowhere", "/at/deeper", "/raw"):
+            assert times(f"protobuf:{nothing}", config, values, "ms")[0] == [None, None]
+
+    def test_any_message_of_the_schema_may_come(self, config, schema_id, messages):
+        line = messages["Order.Line"]()
+        line.at.seconds = 7
+        values = [
+            protobuf_value(schema_id, line, b"\4\0\0"),
+            protobuf_value(schema_id, messages["Other"](at=AT), b"\2\2"),
+        ]
+        assert times("protobuf:/at", config, values, "ms")[0] == [7000, AT]
+
+    def test_what_is_none_has_no_time(self, config, schema_id, messages):
+        good = protobuf_value(schema_id, messages["Other"](at=AT), b"\2\2")
+        bad = [
+            None,
+            good[:5],
+            good[:5] + b"\2\x08",
+            good[:5] + b"\x7f",
+            good[:8] + b"\xff\xff",
+            header(999_998) + good[5:],
+        ]
+        assert times("protobuf:/at", config, [*bad, good], "ms")[0] == [*[None] * len(bad), AT]
+
+    def test_a_column_has_the_types_of_spark_s_own_reader(self, config, schema_id, subject, messages):
+        order = messages["Order"](at=AT, raw=b"r")
+        order.created.seconds, order.created.nanos = 5, 6_999_999
+        order.lines.add(sku="a", amounts=[2**64 - 1])
+        order.state, order.counts["x"] = 1, 3
+        kind = type_of_subject(config, "protobuf", subject)
+        values = pa.array([protobuf_value(schema_id, order), None, protobuf_value(schema_id, messages["Order"]())])
+        full, null, empty = RegistryColumn(config, "protobuf", kind).decoded(values).to_pylist()
+        assert null is None
+        assert full == {
+            "at": AT,
+            "maybe": None,
+            "created": dt.datetime(1970, 1, 1, 0, 0, 5, 6999, dt.timezone.utc),
+            "lines": [{"sku": "a", "amounts": [Decimal(2**64 - 1)], "at": None}],
+            "state": "PAID",
+            "counts": [("x", 3)],
+            "raw": b"r",
+            "first": None,
+        }
+        assert (empty["at"], empty["lines"], empty["state"]) == (0, [], "NEW")
+
+    def test_another_message_is_named_by_its_full_name(self, config, schema_id, subject, messages):
+        kind = type_of_subject(config, "protobuf", subject, "shop.Other")
+        value = protobuf_value(schema_id, messages["Other"](at=3), b"\2\2")
+        column = RegistryColumn(config, "protobuf", kind, "PERMISSIVE", "shop.Other")
+        assert column.decoded(pa.array([value, protobuf_value(schema_id, messages["Order"]())])).to_pylist() == [
+            {"at": 3},
+            None,
+        ]
+        with pytest.raises(OptionError, match="Othr'; did you mean"):
+            type_of_subject(config, "protobuf", subject, "shop.Othr")
+
+
+class TestColumns:
+    def test_values_of_old_and_new_schemas_have_the_type_of_the_newest(self, config, register, subject):
+        old, new = avro(("id", "int")), avro(("id", "long"), ("note", ["null", "string"]))
+        values = [
+            avro_value(register(old), old, {"id": 1}),
+            None,
+            avro_value(register(new, f"{subject}-2"), new, {"id": 2**40, "note": "n"}),
+        ]
+        kind = type_of_subject(config, "avro", f"{subject}-2")
+        assert RegistryColumn(config, "avro", kind).decoded(pa.array(values)).to_pylist() == [
+            {"id": 1, "note": None},
+            None,
+            {"id": 2**40, "note": "n"},
+        ]
+
+    def test_a_bad_value_is_an_error_or_null(self, config, register, subject):
+        schema = avro(("id", "int"))
+        good = avro_value(register(schema), schema, {"id": 1})
+        kind = type_of_subject(config, "avro", subject)
+        for bad, sentence in (
+            (b"{}", "is not in Confluent's wire format"),
+            (good + b"x", "does not fit its schema"),
+            (header(999_997), "names the schema 999997"),
+        ):
+            with pytest.raises(CorruptDataError, match=f"a value {sentence}.*set mode to PERMISSIVE"):
+                RegistryColumn(config, "avro", kind).decoded(pa.array([good, bad]))
+            assert RegistryColumn(config, "avro", kind, "PERMISSIVE").decoded(
+                pa.array([good, bad, good])
+            ).to_pylist() == [{"id": 1}, None, {"id": 1}]
+
+    def test_a_schema_may_refer_to_others(self, config, register, subject):
+        register(MONEY, f"{subject}-money")
+        schema = avro(("price", "shop.Money"), ("tax", ["null", "shop.Money"]))
+        schema_id = register(schema, references=[{"name": "shop.Money", "subject": f"{subject}-money", "version": 1}])
+        whole = avro(("price", MONEY), ("tax", ["null", "shop.Money"]))
+        value = avro_value(schema_id, whole, {"price": {"cents": 5}, "tax": {"cents": 1}})
+        kind = type_of_subject(config, "avro", subject)
+        assert RegistryColumn(config, "avro", kind).decoded(pa.array([value])).to_pylist() == [
+            {"price": {"cents": 5}, "tax": {"cents": 1}}
+        ]
+
+    def test_a_subject_that_is_missing_or_of_another_form_is_told(self, config, register, subject):
+        with pytest.raises(OptionError, match="has no subject 'nobody-s'"):
+            type_of_subject(config, "avro", "nobody-s")
+        register(avro(("id", "int")))
+        with pytest.raises(CorruptDataError, match="is one of AVRO, not of protobuf"):
+            type_of_subject(config, "protobuf", subject)
+
+
+class TestRegistries:
+    def test_one_that_is_away_is_asked_until_the_deadline_and_no_login_is_told(self):
+        config = RegistryConfig("http://127.0.0.1:1", user_info="anna:secret-7", deadline_s=0.3)
+        with pytest.raises(
+            DeadlineError, match=r"cannot ask the schema registry at http://127.0.0.1:1 for schema 1"
+        ) as raised:
+            times("avro:/at", config, [header(1)], "ms")
+        assert "secret-7" not in f"{raised.value!r} {config!r}"
+
+    def test_one_that_refuses_ends_the_query_at_once(self, registry):
+        with pytest.raises(ConnectorError, match="it answers with the HTTP status 404"):
+            times("avro:/at", RegistryConfig(registry.url.replace("v7", "nowhere")), [header(1)], "ms")
