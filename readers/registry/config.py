@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tidegate.errors import OptionError
+
 __all__ = ["RegistryConfig"]
 
 
@@ -19,6 +21,8 @@ class RegistryConfig:
     deadline_s: seconds for one question, retries included.
 
     The user, the password and the token are in neither ``repr`` nor any error.
+
+    Raises OptionError for a URL with a login, which errors would show.
     """
 
     url: str
@@ -28,3 +32,10 @@ class RegistryConfig:
     certificate_file: str | None = None
     key_file: str | None = None
     deadline_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        if "@" in self.url:
+            raise OptionError(
+                "the option 'schema.registry.url' holds a login, which belongs into "
+                "'schema.registry.basic.auth.user.info'"
+            )

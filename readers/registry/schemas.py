@@ -37,14 +37,13 @@ class RegisteredSchema:
 
 
 class SchemaRegistry:
-    """The schemas of one registry.  Opens nothing before the first question.
+    """The schemas of one registry.  A connection lasts as long as a question, because questions are few.
 
-    Raises OptionError if the packages of tidegate[registry] are missing, and for an address that is none.
+    All questions raise OptionError if the packages of tidegate[registry] are missing, and for an address that is none.
     """
 
     def __init__(self, config: RegistryConfig) -> None:
         self._config = config
-        self._client = _client(config)
         self._schemas: dict[int, RegisteredSchema | None] = {}
 
     def schema(self, schema_id: int) -> RegisteredSchema | None:
@@ -92,12 +91,17 @@ class SchemaRegistry:
             references[name] = found.schema.schema_str or ""
 
     def _asked(self, what: str, ask: Any) -> Any:
-        from confluent_kafka.schema_registry.error import SchemaRegistryError
-
+        try:
+            from confluent_kafka.schema_registry.error import SchemaRegistryError
+        except ImportError:
+            raise OptionError(
+                "'schema.registry.url' needs packages that are missing: pip install 'tidegate[registry]'"
+            ) from None
         deadline = Deadline(f"ask the schema registry at {self._config.url} for {what}", self._config.deadline_s)
         while True:
             try:
-                return ask(self._client)
+                with _client(self._config) as client:
+                    return ask(client)
             except SchemaRegistryError as error:  # noqa: PERF203 - it is repeated
                 if error.error_code in _NO_SCHEMA:
                     return None
@@ -119,12 +123,8 @@ def registry_of(config: RegistryConfig) -> SchemaRegistry:
 
 
 def _client(config: RegistryConfig) -> SchemaRegistryClient:
-    try:
-        from confluent_kafka.schema_registry import SchemaRegistryClient
-    except ImportError:
-        raise OptionError(
-            "'schema.registry.url' needs packages that are missing: pip install 'tidegate[registry]'"
-        ) from None
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
     settings = {
         "url": config.url,
         "basic.auth.user.info": config.user_info,

@@ -3,7 +3,9 @@
 import datetime as dt
 import itertools
 import json
+import threading
 from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pyarrow as pa
 import pytest
@@ -14,6 +16,7 @@ from tidegate.errors import ConnectorError, CorruptDataError, DeadlineError, Opt
 from tidegate.readers.event_time.assigners import assigner_of
 from tidegate.readers.registry.columns import RegistryColumn, type_of_subject
 from tidegate.readers.registry.config import RegistryConfig
+from tidegate.readers.registry.schemas import SchemaRegistry
 
 AT = 1_700_000_000_123
 SUBJECTS = (f"subject-{number}-value" for number in itertools.count())
@@ -296,3 +299,42 @@ class TestRegistries:
     def test_one_that_refuses_ends_the_query_at_once(self, registry):
         with pytest.raises(ConnectorError, match="it answers with the HTTP status 404"):
             times("avro:/at", RegistryConfig(registry.url.replace("v7", "nowhere")), [header(1)], "ms")
+
+    @pytest.mark.parametrize(
+        ("login", "header_sent"),
+        [({"user_info": "anna:secret"}, "Basic YW5uYTpzZWNyZXQ="), ({"token": "t-1"}, "Bearer t-1")],
+    )
+    def test_a_login_is_sent_and_without_it_the_refusal_is_told(self, guarded, login, header_sent):
+        url, sent = guarded
+        assert SchemaRegistry(RegistryConfig(url, **login)).schema(1).text == '"string"'
+        assert sent == [header_sent]
+        with pytest.raises(ConnectorError, match="it answers with the HTTP status 401"):
+            SchemaRegistry(RegistryConfig(url)).schema(1)
+
+    @pytest.fixture
+    def guarded(self):
+        """A registry that wants a login, which Apicurio takes only with a server for logins; and the logins sent."""
+        sent = []
+
+        class Guarded(BaseHTTPRequestHandler):
+            def do_GET(self):
+                login = self.headers.get("Authorization")
+                sent.extend([login] if login else [])
+                body = json.dumps({"schema": '"string"'} if login else {"error_code": 40101}).encode()
+                self.send_response(200 if login else 401)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                """Stay quiet."""
+
+        with ThreadingHTTPServer(("127.0.0.1", 0), Guarded) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            yield f"http://127.0.0.1:{server.server_port}", sent
+            server.shutdown()
+
+    def test_a_login_in_the_address_is_refused_and_not_told(self):
+        with pytest.raises(OptionError, match=r"belongs into 'schema\.registry\.basic") as raised:
+            RegistryConfig("https://anna:secret-7@registry:8081")
+        assert "secret-7" not in str(raised.value)

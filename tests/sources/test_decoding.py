@@ -1,0 +1,77 @@
+"""Avro in a topic: event times that planning uses, and columns that queries decode, with a real registry."""
+
+import json
+
+import pytest
+from kafka import KafkaProducer
+
+import tidegate
+from tests.support.registered import avro_value
+from tests.support.streams import NOON, kafka_source, milliseconds, new_topic
+from tidegate.errors import OptionError
+
+SCHEMA = {
+    "type": "record",
+    "name": "Click",
+    "fields": [
+        {"name": "page", "type": "string"},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    ],
+}
+RAW = {**SCHEMA, "fields": [SCHEMA["fields"][0], {"name": "at", "type": "long"}]}
+
+
+def test_event_times_and_columns_come_from_values_with_registered_schemas(spark, kafka, registry):
+    schema_id = registry.register("clicks-value", json.dumps(SCHEMA))
+    topic = new_topic(kafka, [])
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
+    clicks = [(f"page {number}", NOON + 1000 * number) for number in range(20)]
+    for page, at in clicks:
+        producer.send(topic, avro_value(schema_id, RAW, {"page": page, "at": at}), partition=0)
+    producer.send(topic, b"{}", partition=0)
+    producer.close()
+    source = kafka_source(
+        kafka,
+        topic,
+        event_time="avro:/at",
+        schema_registry_url=registry.url,
+        bad_event_time="ignore",
+        include_event_time=True,
+    )
+    options = {"schema.registry.url": registry.url}
+    column = tidegate.from_avro("value", "clicks-value", options, mode="PERMISSIVE").alias("click")
+    rows = source.read(spark).select("event_time", "event_time_fault", column).collect()
+    *good, bad = sorted(rows, key=lambda row: row.event_time_fault or "")
+    assert tuple(bad) == (None, "bad", None)
+    assert sorted((row.click.page, milliseconds(row.event_time)) for row in good) == sorted(clicks)
+    assert all(row.click["at"] == row.event_time for row in good)
+
+
+@pytest.mark.parametrize(
+    ("options", "mode", "sentence"),
+    [
+        ({}, "FAILFAST", "the option 'schema.registry.url' is missing"),
+        ({"schema.registry.urll": "x"}, "FAILFAST", "no option .*; did you mean 'schema.registry.url'"),
+        ({"schema.registry.url": "x"}, "DROP", "mode is 'DROP': expected FAILFAST or PERMISSIVE"),
+    ],
+)
+def test_a_wrong_option_is_told_at_once(options, mode, sentence):
+    with pytest.raises(OptionError, match=sentence):
+        tidegate.from_avro("value", "clicks-value", options, mode=mode)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"event_time": "avro:/at"}, "avro: needs a schema registry; set schema.registry.url"),
+        ({"event_time": "avro:", "schema_registry_url": "http://r"}, "expected a pointer to a field"),
+        ({"schema_registry_token": "t"}, "schema.registry.bearer.auth.token is set, which needs schema.registry.url"),
+        (
+            {"schema_registry_url": "http://r", "schema_registry_token": "t", "schema_registry_user_info": "a:b"},
+            "exclude each other; set one of them",
+        ),
+    ],
+)
+def test_contradictory_options_of_a_registry_are_told(kafka, fields, sentence):
+    with pytest.raises(OptionError, match=sentence):
+        kafka_source(kafka, "clicks", **fields)
