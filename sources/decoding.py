@@ -12,18 +12,9 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.readers.registry.columns import Form, Mode, RegistryColumn, type_of_subject
-from tidegate.readers.registry.config import RegistryConfig
+from tidegate.sources.registry_options import registry_config
 
 __all__ = ["from_avro", "from_protobuf"]
-
-_OPTIONS = {
-    "schema.registry.url": "url",
-    "schema.registry.basic.auth.user.info": "user_info",
-    "schema.registry.bearer.auth.token": "token",
-    "schema.registry.ssl.ca.location": "ca_file",
-    "schema.registry.ssl.certificate.location": "certificate_file",
-    "schema.registry.ssl.key.location": "key_file",
-}
 
 
 def from_avro(data: Column | str, subject: str, options: Mapping[str, str], *, mode: Mode = "FAILFAST") -> Column:
@@ -64,7 +55,7 @@ def _decoded(
 ) -> Column:
     if mode not in get_args(Mode):
         raise OptionError(f"mode is {mode!r}: expected FAILFAST or PERMISSIVE{did_you_mean(mode, get_args(Mode))}")
-    registry = _config(options)
+    registry = registry_config(options)
     kind = type_of_subject(registry, form, subject, message)
     column = RegistryColumn(registry, form, kind, mode, message)
 
@@ -74,13 +65,3 @@ def _decoded(
     decode.__name__ = f"from_{form}"  # what Spark's plans show
     call: Any = arrow_udf(decode, from_arrow_type(kind))  # type: ignore[call-overload]  # its stubs know no structs
     return call(data)  # type: ignore[no-any-return]
-
-
-def _config(options: Mapping[str, str]) -> RegistryConfig:
-    given = {name.lower(): value for name, value in options.items()}
-    if unknown := next((name for name in given if name not in _OPTIONS), None):
-        raise OptionError(f"there is no option {unknown!r}{did_you_mean(unknown, _OPTIONS)}")
-    if not given.get("schema.registry.url"):
-        raise OptionError("the option 'schema.registry.url' is missing")
-    fields: dict[str, Any] = {_OPTIONS[name]: value for name, value in given.items()}
-    return RegistryConfig(**fields)

@@ -48,11 +48,13 @@ from tidegate.sources.kafka.properties import connection_config, without_effect
 from tidegate.sources.kafka.properties_file import read_properties
 from tidegate.sources.kafka.without_effect import NO_GROUP
 from tidegate.sources.options import option_names
+from tidegate.sources.registry_options import registry_config
 
 __all__ = ["KafkaSource"]
 
 _LOG = logging.getLogger("tidegate.planner")
 _PREFIX = "kafka."
+_REGISTRY = "schema.registry."
 _SUBSCRIBE = "set subscribe, subscribePattern or assign"
 
 
@@ -75,15 +77,6 @@ def _lower(value: Any) -> Any:
 
 EventTimeOption: TypeAlias = Annotated[str | Callable[..., Any], BeforeValidator(_event_time)]
 WatermarkFrom: TypeAlias = Annotated[str, AfterValidator(_watermark_from)]
-
-
-def _user_info(value: str) -> str:
-    if ":" not in value:
-        raise ValueError("expected user:password")
-    return value
-
-
-UserInfo: TypeAlias = Annotated[str, AfterValidator(_user_info)]
 
 
 class KafkaSource(Source):
@@ -185,7 +178,7 @@ class KafkaSource(Source):
     ] = None
     schema_registry_url: Annotated[str | None, Field(min_length=1, serialization_alias="schema.registry.url")] = None
     schema_registry_user_info: Annotated[
-        UserInfo | None, Field(repr=False, serialization_alias="schema.registry.basic.auth.user.info")
+        str | None, Field(repr=False, serialization_alias="schema.registry.basic.auth.user.info")
     ] = None
     schema_registry_token: Annotated[
         str | None, Field(min_length=1, repr=False, serialization_alias="schema.registry.bearer.auth.token")
@@ -229,7 +222,8 @@ class KafkaSource(Source):
     def _consistent(self) -> Self:
         self._check_subscription()
         self._check_starting_group()
-        self._check_registry()
+        if isinstance(self.event_time, str):
+            assigner_of(self.event_time, None, self._registry)
         if self.subscribe_pattern is not None:
             try:
                 re.compile(self.subscribe_pattern)
@@ -277,32 +271,11 @@ class KafkaSource(Source):
         if self.starting_group_id is not None and other is not None:
             raise ValueError(f"the options startingGroupId and {other} exclude each other; set one of them")
 
-    def _check_registry(self) -> None:
-        names = option_names(type(self))
-        fields = [field for field in names if field.startswith("schema_registry_")]
-        set_fields = [field for field in fields if getattr(self, field) is not None]
-        if set_fields and self.schema_registry_url is None:
-            raise ValueError(f"{names[set_fields[0]]} is set, which needs schema.registry.url")
-        if self.schema_registry_user_info is not None and self.schema_registry_token is not None:
-            raise ValueError(
-                f"the options {names['schema_registry_user_info']} and {names['schema_registry_token']} exclude each "
-                "other; set one of them"
-            )
-        if isinstance(self.event_time, str):
-            assigner_of(self.event_time, None, self._registry)
-
     @property
     def _registry(self) -> RegistryConfig | None:
-        if self.schema_registry_url is None:
-            return None
-        return RegistryConfig(
-            self.schema_registry_url,
-            self.schema_registry_user_info,
-            self.schema_registry_token,
-            self.schema_registry_ca_file,
-            self.schema_registry_certificate_file,
-            self.schema_registry_key_file,
-        )
+        given = {option: getattr(self, name) for name, option in option_names(type(self)).items()}
+        options = {name: value for name, value in given.items() if name.startswith(_REGISTRY) and value is not None}
+        return registry_config(options) if options else None
 
     def _decides(self, field: str) -> bool:
         """Tell whether a start or an end is set, and none is set that comes before it."""
