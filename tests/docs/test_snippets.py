@@ -5,6 +5,7 @@ import json
 import re
 from datetime import timedelta
 from types import SimpleNamespace
+from unittest.mock import Mock, create_autospec
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ RUN_BY = {
     "docs/metrics.md": "tests/docs/test_metrics.py",
     "docs/migrate.md": "tests/jobs/migrate/test_page.py",
     "docs/operations.md": HERE,
+    "docs/options.md": HERE,
     "docs/tutorial.md": "tests/docs/test_tutorial.py",
     "docs/watermarks.md": HERE,
     "docs/window-examples.md": "tests/windows/test_docs.py",
@@ -56,6 +58,14 @@ def test_operations(spark):
         block.run(names)
     assert names["timed"].isStreaming
     assert names["spark"] is not None
+
+
+def test_options():
+    decode = create_autospec(tidegate.from_avro)  # a registry is asked at once; tests/sources has one
+    names = {"tidegate": SimpleNamespace(from_avro=decode), "df": Mock()}
+    for block in python("docs/options.md"):
+        block.run(names)
+    assert decode.call_args.args[:2] == ("value", "orders-value")
 
 
 def test_groups():
