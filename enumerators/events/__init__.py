@@ -1,1 +1,1 @@
-"""Where source events arrive on the driver."""
+"""The server on the driver that takes source events from readers."""
