@@ -19,6 +19,7 @@ from tests.conformance.mutants.time import (
     NeverComplete,
     WatermarkGoesBack,
 )
+from tests.support.offsets import unpacked
 from tidegate.alignment.budget import UNLIMITED, Cost
 from tidegate.conformance.memory.reference import MemoryEnumerator, MemorySource
 from tidegate.errors import DataLossError
@@ -100,6 +101,7 @@ class SharesTheLimitOut(Changed):
     """Gives each split the same share of a row limit, wherever that cuts it."""
 
     def latest_offset(self, start, budget=UNLIMITED, min_rows=0):
+        start = unpacked(start)
         end = super().latest_offset(start, UNLIMITED, min_rows)
         if budget.rows is None or end == start:
             return end

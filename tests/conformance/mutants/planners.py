@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+from tests.support.offsets import unpacked
 from tidegate.conformance.lab.planning import open_coordinator
 
 
@@ -20,7 +21,7 @@ class Around:
 
 
 class Changed(Around):
-    """A planner whose offsets are changed on their way in and out."""
+    """A planner whose offsets are changed on their way in and out, where nothing in them is packed."""
 
     asked = False
 
@@ -31,10 +32,11 @@ class Changed(Around):
         return end
 
     def latest_offset(self, start, *limits):
+        start = unpacked(start)
         given = self.before(dict(start))
-        end = self.run.latest_offset(given, *limits)
+        end = unpacked(self.run.latest_offset(given, *limits))
         self.asked = True
-        return start if end == given else self.after(start, dict(end))
+        return start if end == given else self.after(start, end)
 
 
 class Forgetful(Changed):
