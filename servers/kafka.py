@@ -171,9 +171,11 @@ class KafkaServer(Server):
 
         mechanisms = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
         with self._admin() as admin:
-            admin.alter_user_scram_credentials(
+            told = admin.alter_user_scram_credentials(
                 [UserScramCredentialUpsertion(name, kind, password, iterations=iterations) for kind in mechanisms]
             )
+            if told[name] is not None:
+                raise ServerError(f"Kafka does not take the user {name!r}: {told[name]}")
             self._await(lambda: name in admin.describe_user_scram_credentials([name]))
 
     def allow(self, user: str, operation: str, topic: str) -> None:

@@ -79,6 +79,8 @@ class KafkaSecurity:
             settings |= {
                 "sasl.oauthbearer.jwks.endpoint.url": self._keys_url,
                 "sasl.oauthbearer.expected.audience": self.token_audience,
+                # Kafka 4.1's default validator is that of clients, which checks no signature.
+                "sasl.oauthbearer.jwt.validator.class": f"{_MODULES}.oauthbearer.BrokerJwtValidator",
             }
         if self.has_acls:
             settings |= {"authorizer.class.name": _AUTHORIZER, "super.users": "User:ANONYMOUS"}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["look_at_for", "tls_context", "unverified_context"]
 
 _NAMES_DIFFER = {62, 64}  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
+_OUT_OF_DATE = {9, 10}  # X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED
 _INLINE = "..."  # in place of a file, for what an option holds itself and no error may show
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _OF_REVOCATION = {3, 11, 12, 23}  # X509_V_ERR_UNABLE_TO_GET_CRL, ..._CRL_NOT_YET_VALID, ..._HAS_EXPIRED, ..._REVOKED
@@ -68,6 +69,8 @@ def look_at_for(error: ssl.SSLError) -> tuple[str, ...]:
     if isinstance(error, ssl.SSLCertVerificationError):
         if error.verify_code in _NAMES_DIFFER:
             return ("ssl_check_hostname", "bootstrap_servers")
+        if error.verify_code in _OUT_OF_DATE:
+            return ("bootstrap_servers",)
         return ("ssl_crlfile",) if error.verify_code in _OF_REVOCATION else ("ssl_cafile",)
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError):
         return ()
