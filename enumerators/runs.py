@@ -59,10 +59,12 @@ def pack_values(values: Mapping[str, int]) -> dict[str, int | str]:
     """Return a number for each name, numbered names as runs."""
     packed: dict[str, int | str] = {}
     for run in _runs(values):
-        if isinstance(run, str):
-            packed[run] = values[run]
-        else:
+        if isinstance(run, _Run):
             packed[str(run)] = pack_numbers(values[name] for name in run.names())
+        elif _looks_like_a_run(run):
+            packed[str(_run_of_one(run))] = pack_numbers([values[run]])
+        else:
+            packed[run] = values[run]
     return packed
 
 
@@ -81,18 +83,24 @@ def unpack_values(packed: Mapping[str, int | str]) -> dict[str, int]:
 
 def pack_names(names: Collection[str]) -> list[str]:
     """Return names in order, numbered ones as runs."""
-    # A name that looks like a run would be read as one: it becomes a run of itself.
-    return [str(_run_of_one(run)) if isinstance(run, str) and _RUN.fullmatch(run) else str(run) for run in _runs(names)]
+    return [
+        str(_run_of_one(run)) if isinstance(run, str) and _looks_like_a_run(run) else str(run) for run in _runs(names)
+    ]
 
 
 def unpack_names(packed: Iterable[str]) -> list[str]:
     """Return the names of ``pack_names``."""
     names: list[str] = []
     for name in packed:
-        names += _run(name).names() if _RUN.fullmatch(name) else [name]
+        names += _run(name).names() if _looks_like_a_run(name) else [name]
         if len(names) > _MOST:
             raise ValueError(name)
     return names
+
+
+def _looks_like_a_run(name: str) -> bool:
+    """Tell whether a name must become a run of itself: it would be read as a run, or take the key of one."""
+    return _RUN.fullmatch(name) is not None
 
 
 def _run(text: str) -> _Run:

@@ -53,6 +53,14 @@ def test_runs_are_told_from_single_names():
     assert pack_names(["a", "b-9", "b-10", "b-12", "b-11"]) == ["a", "b-9..12"]
 
 
+def test_a_name_that_looks_like_a_run_takes_no_key_of_a_run():
+    values = {"a-0": 1, "a-1": 2, "a-2": 3, "a-3": 4, "a-0..3": 9, "a-0..3..3": 8}
+    packed = pack_values(values)
+    assert packed == {"a-0..3": "1 2 3 4", "a-0..3..3": "9", "a-0..3..3..3": "8"}
+    assert unpack_values(packed) == values
+    assert sorted(unpack_names(pack_names(values))) == sorted(values)
+
+
 @pytest.mark.parametrize(
     "damaged", [{"a-0..3": "1 2"}, {"a-0..3": "1x9"}, {"a-3..0": ""}, {"a": "1"}, {"a-0..99999999999": "1x99999999999"}]
 )
