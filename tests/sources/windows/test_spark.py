@@ -6,20 +6,21 @@ Many windowed streams are written by one query: its sources are alike, so all ha
 import json
 from collections import defaultdict
 from datetime import timedelta
+from functools import reduce
 
 import pytest
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 import tidegate
-from tests.sources.memory import MemorySource, append
+from tests.sources.memory import MemorySource, append, load
+from tests.sources.windows.replay import replayed
 from tests.support.streams import available_now
 from tidegate import WatermarkStrategy
-from tidegate.sources.bridge import END_OF_TIME_MS
 from tidegate.windows import (
     AggregateFunction,
     ContinuousEventTimeTrigger,
     CountTrigger,
-    DeltaTrigger,
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
     GlobalWindows,
@@ -29,7 +30,6 @@ from tidegate.windows import (
     TumblingEventTimeWindows,
 )
 from tidegate.windows.testing import WindowHarness
-from tidegate.windows.window import MAX_TIME, MIN_TIME
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 SECOND = 1_000
@@ -75,12 +75,11 @@ class Mean(AggregateFunction):
         return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
 
 
+SESSIONS, DAYS = EventTimeSessionWindows.with_gap(seconds(1)), TumblingEventTimeWindows.of(timedelta(days=1))
+# Assigner, trigger, and the allowed lateness in seconds.
 WINDOWS = {
-    "tumbling": (TumblingEventTimeWindows.of(seconds(5)), None, 30),
-    "sliding": (SlidingEventTimeWindows.of(seconds(7), seconds(3)), None, 0),
-    "sessions": (EventTimeSessionWindows.with_gap(seconds(1)), None, 20),
-    "continuous": (TumblingEventTimeWindows.of(timedelta(days=1)), ContinuousEventTimeTrigger.of(seconds(30)), 0),
-    "counted": (GlobalWindows.create(), PurgingTrigger.of(CountTrigger.of(7)), 0),
+    "sessions": (SESSIONS, None, 20),
+    "continuous": (DAYS, ContinuousEventTimeTrigger.of(seconds(30)), 0),
 }
 AGGREGATES = {"rows": "count(*)", "total": "sum(position)", "mean": "round(sum(position * 2) / count(position), 3)"}
 AGGREGATES |= {"least": "min(position)", "last": "max(timestamp)", "even": "count(*) FILTER (WHERE position % 2 = 0)"}
@@ -96,6 +95,10 @@ def gap_of(row):
 def windows_of(rows, assigner, trigger=None, lateness=0):
     windows = tidegate.windowed(rows, "split", "timestamp").window(assigner).allowed_lateness(seconds(lateness))
     return windows if trigger is None else windows.trigger(trigger)
+
+
+def greatest(one, other):
+    return max(one, other, key=lambda row: row["position"])
 
 
 def with_steps(source, spark):
@@ -122,60 +125,32 @@ def as_rows(name, windows):
     )
 
 
-def told(source, spark):
-    """Return the rows with the watermarks of their batch, as ``as_rows`` has it."""
-    rows = source.telling_watermarks(previous=True).read_stream(spark)
-    columns = {"position": "position", "time": "unix_millis(timestamp)"}
-    columns |= {name: f"unix_millis({name}_watermark)" for name in ("source", "previous_source")}
-    row = f.to_json(f.struct(*(f.expr(text).alias(name) for name, text in columns.items())))
-    nothing = f.lit(None)
-    return rows.select(
-        f.lit("told").alias("name"),
-        "split",
-        nothing.cast("long").alias("start"),
-        nothing.cast("long").alias("end"),
-        row.alias("results"),
-        f.lit("results").alias("output"),
-        nothing.cast("string").alias("late"),
-    )
-
-
 def operators(source, spark):
     """Return streams of windows that the operator keeps, by name."""
     rows = source.read_stream(spark)
-    streams = {
+    of_a, of_b = rows.where("split = 'a'"), rows.where("split = 'b'")
+    dynamic = windows_of(rows, DynamicEventTimeSessionWindows.with_dynamic_gap(gap_of))
+    mixed = of_a.mapInPandas(doubled_in_pandas, rows.schema).union(of_b)
+    by_seven = tidegate.windowed(rows, "split").window(GlobalWindows.create())
+    return {
         name: windows_of(rows, assigner, trigger, lateness)
         .side_output_late("late")
         .process(Positions(), "positions array<bigint>")
         for name, (assigner, trigger, lateness) in WINDOWS.items()
-    }
-    sessions = windows_of(rows, EventTimeSessionWindows.with_gap(seconds(1)))
-    moved = DeltaTrigger.of(49, lambda last, row: abs(row["position"] - last["position"]))
-    dynamic = windows_of(rows, DynamicEventTimeSessionWindows.with_dynamic_gap(gap_of))
-    in_pandas = rows.mapInPandas(doubled_in_pandas, rows.schema)
-    united = rows.where("split = 'a'").union(rows.where("split = 'b'"))
-    by_seven = tidegate.windowed(rows, "split").window(GlobalWindows.create())
-    return streams | {
+    } | {
         "with steps": windows_of(with_steps(source, spark), SHIFTED).side_output_late("late").aggregate(**AGGREGATES),
-        "mean": sessions.aggregate(Mean(), schema="mean double"),
-        "greatest": sessions.reduce(lambda one, other: max(one, other, key=lambda row: row["position"])).drop(
-            "timestamp"
-        ),
-        "moved": windows_of(rows, GlobalWindows.create(), PurgingTrigger.of(moved)).aggregate(rows="count(*)"),
         "dynamic": dynamic.side_output_late("late").aggregate(total="sum(position)"),
-        "one split": windows_of(rows.where("split = 'a'"), SHIFTED).side_output_late("late").aggregate(n="count(*)"),
-        "in pandas": windows_of(in_pandas, SHIFTED).aggregate(total="sum(position)"),
-        "united": windows_of(united, SHIFTED).aggregate(total="sum(position)"),
+        "greatest": windows_of(of_a, SESSIONS).side_output_late("late").reduce(greatest).drop("timestamp"),
+        "mean": windows_of(mixed, SHIFTED).aggregate(Mean(), schema="mean double"),
         "without time": by_seven.trigger(PurgingTrigger.of(CountTrigger.of(7))).aggregate(rows="count(*)"),
     }
 
 
 class Written:
-    """What a query wrote: results as (split, start, end, values), late rows, and the rows with their watermarks."""
+    """What a query wrote: results as (split, start, end, values), and late rows."""
 
-    def __init__(self, run):
-        self.results, self.late = defaultdict(list), defaultdict(list)
-        self.told = [[row for row in batch if row["name"] == "told"] for batch in run.rows.values()]
+    def __init__(self, run, checkpoint):
+        self.results, self.late, self.checkpoint = defaultdict(list), defaultdict(list), checkpoint
         for row in run.all_rows:
             if row["output"] == "late":
                 self.late[row["name"]].append(json.loads(row["late"]))
@@ -190,14 +165,11 @@ class Written:
 
 def written(spark, streams, folder):
     """Write streams by one query, with one task for each of their stateful steps."""
-    frames = [as_rows(name, windows) for name, windows in streams.items() if name != "told"]
-    union = streams["told"] if "told" in streams else frames.pop()
-    for frame in frames:
-        union = union.union(frame)
+    union = reduce(DataFrame.union, [as_rows(name, windows) for name, windows in streams.items()])
     partitions = spark.conf.get(PARTITIONS)
     spark.conf.set(PARTITIONS, 1)
     try:
-        return Written(available_now(union, folder, seconds=500))
+        return Written(available_now(union, folder, seconds=500), folder)
     finally:
         spark.conf.set(PARTITIONS, partitions)
 
@@ -205,8 +177,7 @@ def written(spark, streams, folder):
 @pytest.fixture(scope="module")
 def ran(spark, source, tmp_path_factory):
     """What one query wrote of all streams of windows that the operator keeps."""
-    streams = {"told": told(source, spark), **operators(source, spark)}
-    return written(spark, streams, tmp_path_factory.mktemp("operators"))
+    return written(spark, operators(source, spark), tmp_path_factory.mktemp("operators"))
 
 
 @pytest.fixture(scope="module")
@@ -220,49 +191,37 @@ def by_spark(spark, source, tmp_path_factory):
     return written(spark, streams, tmp_path_factory.mktemp("native"))
 
 
-def of_harness(harness, ran):
-    """Hand the batches of the source to the pure operator, and return what fired and what was late."""
-    after = None
-    for batch in ran.told:
-        rows = [(row["split"], json.loads(row["results"])) for row in batch]
-        for _, row in rows[:1]:
-            harness.watermark(watermark(row.get("previous_source")))
-            after = row.get("source")
-        for split, row in sorted(rows, key=lambda pair: (pair[0] or "", pair[1].get("position", 0))):
-            if "time" in row:
-                harness.element(split, {"position": row["position"]}, row["time"])
-    harness.watermark(watermark(after))
-    panes = [(p.key, p.start_ms, p.end_ms, sorted(row["position"] for row in p.rows)) for p in harness.panes]
-    return sorted(panes, key=str), sorted(row["position"] for row in harness.late)
+@pytest.fixture(scope="module")
+def expect(source, ran):
+    """Takes windows, and returns what fires and what is late by the pure operator."""
 
+    def expected(assigner, trigger=None, lateness=0):
+        harness = WindowHarness(assigner, trigger, None, seconds(lateness))
+        splits = {split: (split, [time for _, time in rows]) for split, rows in load(source.path).items()}
+        return replayed(harness, ran.checkpoint, splits, "position")
 
-def watermark(time_ms):
-    """Return what Spark makes of a watermark: it has none before 1970."""
-    if time_ms is None or time_ms <= 0:
-        return MIN_TIME
-    return MAX_TIME if time_ms == END_OF_TIME_MS else time_ms
+    return expected
 
 
 @pytest.mark.parametrize("name", WINDOWS)
-def test_windows_fire_with_the_rows_of_the_pure_operator(ran, name):
-    assigner, trigger, lateness = WINDOWS[name]
-    expected, late = of_harness(WindowHarness(assigner, trigger, None, seconds(lateness)), ran)
-    assert any(start is None or start < 0 for _, start, _, _ in expected)
+def test_windows_fire_with_the_rows_of_the_pure_operator(ran, expect, name):
+    expected, late = expect(*WINDOWS[name])
+    assert any(start < 0 for _, start, _, _ in expected)
     assert ran.values(name) == expected
     assert sorted(row["position"] for row in ran.late[name]) == late
-    assert bool(late) == (name in {"tumbling", "sliding", "sessions"})
+    assert bool(late) == (name == "sessions")
     assert {frozenset(row) for row in ran.late[name]} <= {frozenset({"split", "position", "timestamp"})}
 
 
-def test_sessions_with_a_gap_of_each_row_s_own_take_sql_aggregates(ran):
-    expected, late = of_harness(WindowHarness(DynamicEventTimeSessionWindows.with_dynamic_gap(gap_of)), ran)
+def test_sessions_with_a_gap_of_each_row_s_own_take_sql_aggregates(ran, expect):
+    expected, late = expect(DynamicEventTimeSessionWindows.with_dynamic_gap(gap_of))
     assert expected
     assert ran.values("dynamic") == sorted(((*window, sum(rows)) for *window, rows in expected), key=str)
     assert sorted(row["position"] for row in ran.late["dynamic"]) == late
 
 
-def test_spark_s_own_aggregation_and_the_operator_give_the_same_and_drop_the_same(ran, by_spark):
-    expected, late = of_harness(WindowHarness(SHIFTED), ran)
+def test_spark_s_own_aggregation_and_the_operator_give_the_same_and_drop_the_same(ran, by_spark, expect):
+    expected, late = expect(SHIFTED)
     assert late
     assert by_spark.values("with steps") == ran.values("with steps")
     counts = [(split.upper(), start, end, len(positions)) for split, start, end, positions in expected]
@@ -270,33 +229,22 @@ def test_spark_s_own_aggregation_and_the_operator_give_the_same_and_drop_the_sam
     assert any(end <= 0 for _, _, end, _ in counts)
 
 
-def test_sliding_windows_of_spark_are_those_of_flink_also_where_the_slide_does_not_divide_the_size(ran, by_spark):
-    expected, _ = of_harness(WindowHarness(OVERLAPPING), ran)
+def test_sliding_windows_of_spark_are_those_of_flink_also_where_the_slide_does_not_divide_the_size(by_spark, expect):
+    expected, _ = expect(OVERLAPPING)
     assert by_spark.values("overlapping") == sorted(((*window, sum(rows)) for *window, rows in expected), key=str)
 
 
-def test_python_functions_aggregate_and_reduce(ran):
-    expected, _ = of_harness(WindowHarness(EventTimeSessionWindows.with_gap(seconds(1))), ran)
-    assert ran.values("mean") == sorted(((*window, sum(rows) / len(rows)) for *window, rows in expected), key=str)
-    assert ran.values("greatest") == sorted(((*window, max(rows)) for *window, rows in expected), key=str)
+def test_steps_that_know_nothing_of_the_watermark_may_be_below_windows_and_python_functions_aggregate(ran, expect):
+    expected, _ = expect(SHIFTED)
+    means = [(*window, sum(rows) / len(rows) * (2 if window[0] == "a" else 1)) for *window, rows in expected]
+    assert ran.values("mean") == sorted(means, key=str)
 
 
-def test_a_trigger_that_compares_rows_sees_their_columns_beside_sql_aggregates(ran):
-    assert {values["rows"] for *_, values in ran.results["moved"]} <= {50, 51}
-    assert {split for split, *_ in ran.results["moved"]} == {"a", "b"}
-
-
-def test_steps_that_know_nothing_of_the_watermark_may_be_below_windows(ran):
-    expected, _ = of_harness(WindowHarness(SHIFTED), ran)
-    totals = [(*window, sum(rows)) for *window, rows in expected]
-    assert ran.values("united") == sorted(totals, key=str)
-    assert ran.values("in pandas") == sorted(((*window, 2 * total) for *window, total in totals), key=str)
-
-
-def test_rows_that_only_tell_the_watermark_close_windows_and_open_none(ran):
-    of_a = [(split, start, end, len(rows)) for split, start, end, rows in of_harness(WindowHarness(SHIFTED), ran)[0]]
-    assert ran.values("one split") == sorted((window for window in of_a if window[0] == "a"), key=str)
-    assert {row["split"] for row in ran.late["one split"]} == {"a"}
+def test_rows_that_only_tell_the_watermark_close_windows_and_open_none_and_python_functions_reduce(ran, expect):
+    expected, _ = expect(SESSIONS)
+    of_a = [(*window, max(rows)) for *window, rows in expected if window[0] == "a"]
+    assert ran.values("greatest") == sorted(of_a, key=str)
+    assert {row["split"] for row in ran.late["greatest"]} == {"a"}
 
 
 def test_windows_that_rows_alone_make_fire_need_no_time(ran):

@@ -14,9 +14,11 @@ from tidegate.sources.windows.expressions import parts_of
 from tidegate.windows import (
     AggregateFunction,
     DeltaEvictor,
+    DeltaTrigger,
     EventTimeSessionWindows,
     GlobalWindows,
     ProcessWindowFunction,
+    PurgingTrigger,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
@@ -181,7 +183,8 @@ def test_windows_shuffle_only_the_columns_that_their_parts_read(windows, monkeyp
     sessions = windows.window(SESSIONS)
     sessions.aggregate(rows="count(*)")
     sessions.evictor(DeltaEvictor.of(1, lambda row, last: 0)).aggregate(rows="count(*)")
-    assert packed_columns == [["__key_0", "__time"], ["__key_0", "__time", "split", "position", "timestamp"]]
+    windows.trigger(PurgingTrigger.of(DeltaTrigger.of(1, lambda last, row: 0))).aggregate(rows="count(*)")
+    assert packed_columns == [["__key_0", "__time"], *[["__key_0", "__time", "split", "position", "timestamp"]] * 2]
 
 
 def test_columns_of_the_user_may_be_called_as_those_of_other_steps(spark):
