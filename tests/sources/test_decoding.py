@@ -6,6 +6,7 @@ import pytest
 from kafka import KafkaProducer
 
 import tidegate
+from tests.support.pages import blocks
 from tests.support.registered import avro_value
 from tests.support.streams import NOON, kafka_source, milliseconds, new_topic
 from tidegate.errors import OptionError
@@ -22,7 +23,7 @@ RAW = {**SCHEMA, "fields": [SCHEMA["fields"][0], {"name": "at", "type": "long"}]
 
 
 def test_event_times_and_columns_come_from_values_with_registered_schemas(spark, kafka, registry):
-    schema_id = registry.register("clicks-value", json.dumps(SCHEMA))
+    schema_id = registry.register("orders-value", json.dumps(SCHEMA))
     topic = new_topic(kafka, [])
     producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
     clicks = [(f"page {number}", NOON + 1000 * number) for number in range(20)]
@@ -39,12 +40,17 @@ def test_event_times_and_columns_come_from_values_with_registered_schemas(spark,
         include_event_time=True,
     )
     options = {"schema.registry.url": registry.url}
-    column = tidegate.from_avro("value", "clicks-value", options, mode="PERMISSIVE").alias("click")
+    column = tidegate.from_avro("value", "orders-value", options, mode="PERMISSIVE").alias("click")
     rows = source.read(spark).select("event_time", "event_time_fault", column).collect()
     *good, bad = sorted(rows, key=lambda row: row.event_time_fault or "")
     assert tuple(bad) == (None, "bad", None)
     assert sorted((row.click.page, milliseconds(row.event_time)) for row in good) == sorted(clicks)
     assert all(row.click["at"] == row.event_time for row in good)
+
+    (block,) = (block for block in blocks("docs/options.md") if block.language == "python")
+    names = {"tidegate": tidegate, "df": source.read(spark).where("offset < 20")}
+    block.with_own({"https://registry:8081": registry.url}).run(names)
+    assert sorted((row.page, milliseconds(row["at"])) for row in names["orders"].collect()) == sorted(clicks)
 
 
 @pytest.mark.parametrize(
