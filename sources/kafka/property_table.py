@@ -104,9 +104,25 @@ def _store_type(text: str) -> str:
 
 
 def _token_url(text: str) -> str:
-    if urlsplit(text).scheme not in {"https", "http", "file"}:
-        raise ValueError("expected a URL of https, http or file")
+    # Python's client for HTTP takes a login for a part of the host, and shows it in its error.
+    expected = "expected a URL of https, http or file with a host or a path, such as https://login.example.com/token"
+    try:
+        url = urlsplit(text)
+        host, _ = url.hostname, url.port
+    except ValueError:
+        raise ValueError(expected) from None
+    if url.scheme not in {"https", "http", "file"} or not (url.path if url.scheme == "file" else host):
+        raise ValueError(expected)
+    if "@" in url.netloc:
+        raise ValueError(f"{expected}; a login goes into kafka.sasl.oauthbearer.client.credentials.*")
+    if not text.isprintable() or " " in text:
+        raise ValueError(f"{expected}, without blanks")
     return text
+
+
+def _java_handler(text: str) -> None:
+    if callback_name(text) is not None:
+        raise ValueError("a function that returns tokens goes into kafka.sasl.login.callback.handler.class")
 
 
 def _one_of(*allowed: str) -> Callable[[str], str]:
@@ -330,7 +346,7 @@ _TABLE = (
     ),
     Property(
         "sasl.client.callback.handler.class",
-        callback_name,
+        _java_handler,
         "text",
         "none",
         "Kafka's and Amazon's own handlers may be named",

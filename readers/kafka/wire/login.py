@@ -187,6 +187,8 @@ def _authenticate(
         else:
             answer = ask(_authenticating(token, versions), deadline)
             if answer.error_code != kafka_errors.NoError.errno:
+                if name == "OAUTHBEARER":
+                    mechanism.token_provider.forget()
                 raise kafka_errors.SaslAuthenticationFailedError(answer.error_message)
             answered, lifetime_ms = answer.auth_bytes, getattr(answer, "session_lifetime_ms", 0)
         if greeting.API_VERSION == 0 and mechanism.is_done():

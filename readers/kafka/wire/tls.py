@@ -42,11 +42,8 @@ def tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext | None:
     context.minimum_version, context.maximum_version = _VERSIONS[versions[0]], _VERSIONS[versions[-1]]
     choose_ciphers(context, properties.get("ssl_cipher_suites", ()))
     context.check_hostname = properties.get("ssl_check_hostname", True)
-    trusted = _trusted(properties)
-    if trusted is None:
+    if not _trust_store(context, properties):
         _trust(context, properties.get("ssl_cafile"))
-    else:
-        context.load_verify_locations(cadata=trusted.decode("ascii", "ignore"))
     own = _own_key(properties)
     if own is None:
         _show_certificate(context, properties)
@@ -89,15 +86,19 @@ def _trust(context: ssl.SSLContext, file: str | None) -> None:
         _refuse("ssl.cafile", file, "which holds no certificate in PEM")
 
 
-def _trusted(properties: Mapping[str, Any]) -> bytes | None:
-    """Return the certificates of the trust store, in PEM; None: there is none."""
+def _trust_store(context: ssl.SSLContext, properties: Mapping[str, Any]) -> bool:
+    """Trust the certificates of the trust store, if there is one."""
     store = _store("truststore", properties)
     if store is None:
-        return None
+        return False
     option, file, content = store
     if not content.trusted:
         _refuse(option, file, "which holds no certificate")
-    return content.trusted
+    try:
+        context.load_verify_locations(cadata=content.trusted.decode("ascii", "ignore"))
+    except ssl.SSLError:
+        _refuse(option, file, "which holds a damaged certificate")
+    return True
 
 
 def _own_key(properties: Mapping[str, Any]) -> KeyStore | None:

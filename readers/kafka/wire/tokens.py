@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
+from http.client import HTTPException
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,18 +65,27 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
 
     def token(self) -> str:
         """Return a token that is still valid."""
-        of_login = {name: value for name, value in self._properties.items() if name.startswith("sasl_")}
-        key = repr(sorted(of_login.items(), key=str))
+        key = self._key
         with _lock:
             known = _tokens.get(key)
             if known is None or not _is_fresh(known):
                 _tokens[key] = known = self._new()
         return known.text
 
+    def forget(self) -> None:
+        """Let the next login fetch another token, because a broker has refused this one."""
+        with _lock:
+            _tokens.pop(self._key, None)
+
     def extensions(self) -> dict[str, str]:
         """Return what the login module adds to the token, such as ``extension_logicalCluster``."""
         prefix = "extension_"
         return {name.removeprefix(prefix): value for name, value in self._options.items() if name.startswith(prefix)}
+
+    @property
+    def _key(self) -> str:
+        of_login = {name: value for name, value in self._properties.items() if name.startswith("sasl_")}
+        return repr(sorted(of_login.items(), key=str))
 
     def _new(self) -> _Token:
         if (name := self._properties.get(_CALLBACK)) is not None:
@@ -94,7 +105,10 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
         text, expires_at_ms = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
         if not isinstance(text, str) or not text:
             raise TokenError(f"the function {name} gives no token, but a {type(answer).__name__}")
-        return _token(text, None if expires_at_ms is None else float(expires_at_ms) / 1000)
+        try:
+            return _token(text, None if expires_at_ms is None else float(expires_at_ms) / 1000)
+        except (TypeError, ValueError):
+            raise TokenError(f"the function {name} gives no number as the end of the token's life") from None
 
     def _of_endpoint(self, url: str) -> _Token:
         asked = request.Request(url, data=self._question(), headers=self._headers(), method="POST")  # noqa: S310 - checked
@@ -104,7 +118,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
         try:
             with request.build_opener(*handlers).open(asked, timeout=self._timeout_s()) as response:
                 answer = json.loads(response.read(_LARGEST_ANSWER))
-            text, life_s = str(answer["access_token"]), answer.get("expires_in")
+            text, life_s = answer["access_token"], float(answer.get("expires_in") or "inf")
         except HTTPError as error:
             may_heal = error.code >= 500 or error.code in _STATUS_THAT_MAY_HEAL
             sentence = f"the token endpoint answers {error.code} {_reason(error)}"
@@ -113,19 +127,24 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
             raise TokenError(f"the token endpoint cannot be reached: {error.reason}", may_heal=True) from None
         except OSError as error:
             raise TokenError(f"the token endpoint does not answer: {error}", may_heal=True) from None
+        except HTTPException as error:  # its text may show what was sent
+            raise TokenError(f"the token endpoint breaks off ({type(error).__name__})", may_heal=True) from None
         except (ValueError, KeyError, TypeError, AttributeError):
             raise TokenError("the token endpoint answers without an access_token") from None
-        return _token(text, None if life_s is None else time.time() + float(life_s))
+        if not isinstance(text, str) or not text:
+            raise TokenError("the token endpoint answers without an access_token")
+        return _token(text, None if math.isinf(life_s) else time.time() + life_s)
 
     def _question(self) -> bytes:
         fields = {"grant_type": "client_credentials"}
-        scope = self._options.get("scope") or self._properties.get("sasl_oauthbearer_scope")
+        scope = self._properties.get("sasl_oauthbearer_scope") or self._options.get("scope")
         return urlencode(fields | ({"scope": scope} if scope else {})).encode()
 
     def _headers(self) -> dict[str, str]:
         prefix = "sasl_oauthbearer_client_credentials_client"
-        client = self._options.get("clientId") or self._properties[f"{prefix}_id"]
-        secret = self._options.get("clientSecret") or self._properties[f"{prefix}_secret"]
+        # The properties come before the login module, as in Java.
+        client = self._properties.get(f"{prefix}_id") or self._options["clientId"]
+        secret = self._properties.get(f"{prefix}_secret") or self._options["clientSecret"]
         if self._properties.get("sasl_oauthbearer_header_urlencode"):
             client, secret = quote_plus(client), quote_plus(secret)
         login = base64.b64encode(f"{client}:{secret}".encode()).decode()
@@ -134,8 +153,10 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
     def _tls(self, url: str) -> Any:
         if not url.startswith("https:"):
             return None
-        own = {name.replace(".", "_"): value for name, value in self._options.items() if name.startswith("ssl.")}
-        return tls_context({"security_protocol": "SSL", **own})
+        try:
+            return tls_context({"security_protocol": "SSL", **self._properties.get("sasl_oauth_tls", {})})
+        except OptionError as error:
+            raise OptionError(f"for the token endpoint, in 'kafka.sasl.jaas.config', {error}") from None
 
     def _timeout_s(self) -> float:
         limits = [self._properties.get(f"sasl_login_{name}_timeout_ms") for name in ("connect", "read")]

@@ -144,6 +144,16 @@ def test_every_login_module_is_understood(mechanism, module, understood):
             {"sasl.mechanism": "OAUTHBEARER", "sasl.login.callback.handler.class": "com.example.Handler"},
             "is malformed: expected a Python function that returns a token, as package:function",
         ),
+        (
+            {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.endpoint.url": f"https://me:{SECRET}@tokens"},
+            "a login goes into kafka.sasl.oauthbearer.client.credentials.*",
+        ),
+        ({"sasl.oauthbearer.token.endpoint.url": f"https://tokens:{SECRET}"}, "expected a URL of https, http or file"),
+        ({"sasl.oauthbearer.token.endpoint.url": "https:///token"}, "expected a URL of https, http or file"),
+        (
+            {"sasl.client.callback.handler.class": "my_company.tokens:signed"},
+            "a function that returns tokens goes into kafka.sasl.login.callback.handler.class",
+        ),
         ({"sasl.login.class": "com.example.Login"}, "here, set kafka.sasl.login.callback.handler.class to a Python"),
     ],
 )

@@ -158,6 +158,11 @@ def test_what_is_wrong_with_a_store_is_told_with_its_option(stores: Stores, tmp_
         tls_context(settings(keystore_location=stores.trusted["JKS"]))
     with pytest.raises(OptionError, match=r"'kafka.ssl.truststore.certificates' holds no certificate in PEM$"):
         tls_context(settings(truststore_certificates="x"))
+    damaged = tmp_path / "damaged.pem"
+    damaged.write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    for trusted in ({"truststore_location": damaged}, {"truststore_certificates": damaged.read_text()}):
+        with pytest.raises(OptionError, match=r"'kafka.ssl.truststore.*, which holds a damaged certificate$"):
+            tls_context(settings(**trusted))
     missing = tmp_path / "missing.jks"
     with pytest.raises(OptionError, match=f"'kafka.ssl.keystore.location' is '{missing}': No such file or directory"):
         tls_context(settings(keystore_location=missing))

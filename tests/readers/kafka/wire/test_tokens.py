@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +96,9 @@ def test_a_token_is_fetched_anew_when_four_fifths_of_its_life_are_over(
         ((503, {}), "^the token endpoint answers 503", True),
         ((302, {}), "^the token endpoint answers 302", False),
         ((200, {"token": "x"}), "^the token endpoint answers without an access_token$", False),
+        ((200, {"access_token": ""}), "^the token endpoint answers without an access_token$", False),
+        ((200, {"access_token": None}), "^the token endpoint answers without an access_token$", False),
+        ((200, {"access_token": "x", "expires_in": "soon"}), "answers without an access_token$", False),
     ],
 )
 def test_a_refusal_is_told_by_its_code(
@@ -104,6 +109,59 @@ def test_a_refusal_is_told_by_its_code(
         provider(from_endpoint(endpoint.url)).token()
     assert raised.value.may_heal is may_heal
     assert CLIENT_SECRET not in str(raised.value)
+
+
+def test_an_endpoint_that_speaks_no_http_may_come_back() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(b"busy\r\n\r\n")
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        with pytest.raises(TokenError, match=r"^the token endpoint breaks off \(BadStatusLine\)$") as raised:
+            provider(from_endpoint(f"http://127.0.0.1:{listening.getsockname()[1]}")).token()
+        answering.join()
+    assert raised.value.may_heal
+
+
+def test_properties_come_before_the_login_module_as_in_java(endpoint: TokenEndpoint) -> None:
+    of_client = "sasl__oauthbearer__client__credentials__client__"
+    settings = properties(
+        sasl__jaas__config='a.OAuthBearerLoginModule required clientId="old" clientSecret="old" scope="old";',
+        sasl__oauthbearer__token__endpoint__url=endpoint.url,
+        sasl__oauthbearer__scope="new",
+        **{f"{of_client}id": CLIENT, f"{of_client}secret": CLIENT_SECRET},
+    )
+    assert provider(settings).token()
+    assert endpoint.asked == [{"grant_type": ["client_credentials"], "scope": ["new"]}]
+
+
+def test_a_token_that_was_refused_is_fetched_anew(endpoint: TokenEndpoint) -> None:
+    settings = from_endpoint(endpoint.url)
+    refused = provider(settings)
+    refused.token()
+    refused.forget()
+    provider(settings).token()
+    assert len(endpoint.asked) == 2
+
+
+def test_the_endpoint_has_the_tls_of_the_login_module(tmp_path: Path) -> None:
+    options = 'ssl.protocol="TLSv1.2" ssl.endpoint.identification.algorithm="" ssl.provider="x"'
+    settings = from_endpoint("https://here/token", options=options)
+    assert settings["sasl_oauth_tls"] == {"ssl_versions": ("TLSv1.2",), "ssl_check_hostname": False}
+    for wrong, sentence in (
+        ('ssl.truststore.locatoin="x"', r"did you mean 'kafka.ssl.truststore.location'\?$"),
+        ('ssl.protocol="TLSv9"', r"'kafka.ssl.protocol' is malformed: expected TLSv1.2, TLSv1.3 or TLS"),
+    ):
+        with pytest.raises(OptionError, match=rf"^for the token endpoint, in 'kafka.sasl.jaas.config', .*{sentence}"):
+            from_endpoint("https://here/token", options=wrong)
+    missing = from_endpoint("https://here/token", options=f'ssl.truststore.location="{tmp_path}/absent"')
+    with pytest.raises(OptionError, match=r"^for the token endpoint, in 'kafka.sasl.jaas.config', .*No such file"):
+        provider(missing).token()
 
 
 def test_an_endpoint_that_is_away_may_come_back(signer: TokenSigner) -> None:
