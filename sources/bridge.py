@@ -6,11 +6,10 @@ Traps in the comments below were found in Spark's code or by trying; docs/spark.
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -42,35 +41,34 @@ from tidegate.enumerators.planning.coordinator import CoordinatorSettings, Sourc
 from tidegate.enumerators.planning.generated import GeneratorFeed, said_before
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Offset
 from tidegate.enumerators.planning.pace import BATCHES, BatchPace
-from tidegate.errors import ContractError, TidegateError
+from tidegate.errors import ContractError
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.events.event import SourceEvent
-from tidegate.readers.events.watching import Watching, timed_reader, watched
-from tidegate.readers.worker_memory import freeze_imports
+from tidegate.readers.events.watching import Watching, timed_reader
 from tidegate.sources.alignment_group import group_of
+from tidegate.sources.sentences import in_one_sentence
+from tidegate.sources.tasks import (
+    PREVIOUS_WATERMARK,
+    SOURCE_WATERMARK,
+    TaskPartition,
+    as_task,
+    read_task,
+    shown_watermark_ms,
+    watermark_columns,
+)
 
 if TYPE_CHECKING:  # a source asks for this bridge by itself (Source.read_stream)
     from tidegate.sources.contract import Source
 
 __all__ = [
-    "END_OF_TIME_MS",
-    "PREVIOUS_WATERMARK",
-    "SOURCE_WATERMARK",
     "Driver",
     "coordinator_of",
     "data_source_class",
-    "in_one_sentence",
     "schema_of",
     "source_of",
 ]
 
-SOURCE_WATERMARK = "source_watermark"
-PREVIOUS_WATERMARK = "previous_source_watermark"
-END_OF_TIME_MS = 253_402_300_799_999
-"""Spark's last timestamp, in the year 9999: the watermark of a source whose splits are all at their ends."""
 _LOG = logging.getLogger("tidegate.planner")
-_BEGIN_OF_TIME_MS = -62_135_596_800_000
-"""Spark's first timestamp, in the year 1."""
 _EVERYTHING = 2**63 - 1
 _BUILDS: dict[str, Callable[[Mapping[str, str]], Source]] = {}  # of what this process registered, by name
 
@@ -94,17 +92,9 @@ class Driver:
 def schema_of(source: Source) -> StructType:
     """Return the columns of a source as Spark sees them."""
     schema = source.arrow_schema
-    for name in _watermark_columns(source):
+    for name in watermark_columns(source):
         schema = schema.append(pa.field(name, pa.timestamp("us", "UTC")))
     return from_arrow_schema(schema)
-
-
-def _watermark_columns(source: Source) -> list[str]:
-    asked = {
-        SOURCE_WATERMARK: source.include_source_watermark,
-        PREVIOUS_WATERMARK: source.include_previous_watermark,
-    }
-    return [name for name, is_asked in asked.items() if is_asked]
 
 
 def _of_source(schema: StructType) -> StructType:
@@ -152,28 +142,6 @@ def source_of(name: str, options: Mapping[str, str]) -> Source | None:
     return None if build is None else build(options)
 
 
-class _TaskPartition(InputPartition):
-    """A task on its way to an executor.
-
-    state: the enumerator's snapshot when it was planned.
-    watermarks_ms: of the source, at the end of the batch and at its start, by their columns.
-    tells_watermark: it begins with a row that has only the watermarks.
-    watching: what the source's watermark generators need; None: it has none.
-    """
-
-    def __init__(
-        self,
-        task: ReadTask,
-        state: Json | None,
-        watermarks_ms: Mapping[str, int | None] | None = None,
-        *,
-        tells_watermark: bool = False,
-        watching: Watching | None = None,
-    ) -> None:
-        self.task, self.state, self.tells_watermark = task, state, tells_watermark
-        self.watermarks_ms, self.watching = watermarks_ms or {}, watching
-
-
 def coordinator_of(
     source: Source,
     driver: Driver,
@@ -209,48 +177,6 @@ def coordinator_of(
     )
 
 
-def _read(source: Source, partition: _TaskPartition) -> Iterator[pa.RecordBatch]:
-    freeze_imports()
-    with in_one_sentence():
-        if partition.tells_watermark:
-            schema = source.arrow_schema
-            nothing = pa.record_batch([pa.nulls(1, field.type) for field in schema], schema=schema)
-            yield _with_watermarks(source, nothing, partition)
-        reader, watching = source.reader(partition.state), partition.watching
-        batches = reader.read(partition.task)
-        if watching is not None:
-            batches = watched(timed_reader(source.connector, reader), watching, partition.task)
-        for batch in batches:
-            yield _with_watermarks(source, batch, partition)
-
-
-def _with_watermarks(source: Source, batch: pa.RecordBatch, partition: _TaskPartition) -> pa.RecordBatch:
-    for name in _watermark_columns(source):
-        batch = batch.append_column(name, _constant_timestamp(partition.watermarks_ms.get(name), batch.num_rows))
-    return batch
-
-
-def _constant_timestamp(time_ms: int | None, rows: int) -> pa.Array:
-    time_us = None if time_ms is None else time_ms * 1000
-    return pa.repeat(pa.scalar(time_us, pa.timestamp("us", "UTC")), rows)
-
-
-@contextmanager
-def in_one_sentence() -> Iterator[None]:
-    """Let Spark show an error that is not a bug as its sentence, without a stack trace.
-
-    Spark looks at the variable when the exception reaches it, and then ends the worker process.
-    """
-    try:
-        yield
-    except ContractError:
-        raise
-    except TidegateError:
-        if not _LOG.isEnabledFor(logging.DEBUG):
-            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
-        raise
-
-
 class _FilterTaker:
     """``pushFilters`` of a batch reader.
 
@@ -284,10 +210,10 @@ class _BatchReader(DataSourceReader):
         with in_one_sentence(), closing(coordinator_of(self._source, self._driver)) as coordinator:
             tasks, state = coordinator.everything()
         # An empty list would become one partition None (trap); an empty task reads nothing.
-        return [_TaskPartition(task, state) for task in tasks or [ReadTask(())]]
+        return [TaskPartition(task, state) for task in tasks or [ReadTask(())]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _read(self._source, _as_task(partition))
+        return read_task(self._source, as_task(partition))
 
 
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -351,11 +277,11 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with in_one_sentence():
             before, after = (Offset.from_json(offset, self._source.connector) for offset in (start, end))
             tasks = self._coordinator().tasks_between(before, after)
-        watermarks_ms = {SOURCE_WATERMARK: _watermark_ms(after), PREVIOUS_WATERMARK: _watermark_ms(before)}
-        tells = self._source.watermark_rows and _watermark_ms(after) != _watermark_ms(before)
+        watermarks_ms = {SOURCE_WATERMARK: shown_watermark_ms(after), PREVIOUS_WATERMARK: shown_watermark_ms(before)}
+        tells = self._source.watermark_rows and shown_watermark_ms(after) != shown_watermark_ms(before)
         # With an existing task, because each costs time; the tasks after it do not repeat it.
         return [
-            _TaskPartition(
+            TaskPartition(
                 task,
                 after.enumerator,
                 watermarks_ms,
@@ -366,7 +292,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _read(self._source, _as_task(partition))
+        return read_task(self._source, as_task(partition))
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802
         progress = None if self._planner is None else self._planner.source_progress()
@@ -431,24 +357,10 @@ def _listening(driver: Driver) -> EventServer | None:
         return None
 
 
-def _watermark_ms(offset: Offset) -> int | None:
-    progress = offset.progress
-    if progress.ended or progress.watermark_ms is None:
-        return END_OF_TIME_MS if progress.ended else None
-    # A generator may name times that Spark's timestamps do not reach.
-    return min(max(progress.watermark_ms, _BEGIN_OF_TIME_MS), END_OF_TIME_MS)
-
-
 def _reads_past_end_of_time(start: Json, end: Json) -> bool:
     """Tell whether a batch reads anything after a watermark of plus infinity."""
     before = Offset.from_json(start).progress
     return before.ended and Offset.from_json(end).progress.positions != before.positions
-
-
-def _as_task(partition: InputPartition) -> _TaskPartition:
-    if not isinstance(partition, _TaskPartition):
-        raise ContractError(f"Spark handed over a partition that was not planned here: {partition!r}")
-    return partition
 
 
 def _log_to_stderr(level: str) -> None:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 from tidegate.errors import OptionError
 from tidegate.readers.event_time.policy import BAD, FUTURE
 from tidegate.readers.kafka.schema import EVENT_TIME, EVENT_TIME_FAULT
-from tidegate.sources.bridge import SOURCE_WATERMARK
+from tidegate.sources.tasks import SOURCE_WATERMARK
 
 __all__ = ["observe_event_times"]
 

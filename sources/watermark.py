@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from tidegate.errors import OptionError
-from tidegate.sources.bridge import END_OF_TIME_MS, PREVIOUS_WATERMARK, SOURCE_WATERMARK
+from tidegate.sources.tasks import END_OF_TIME_MS, PREVIOUS_WATERMARK, SOURCE_WATERMARK
 
 _IS_DATA, _WATERMARK = "__is_data", "__watermark"
 _LEAST_MICROSECONDS = -(2**63) + 1

@@ -20,7 +20,8 @@ from pyspark.sql.types import StructType
 
 from tidegate.errors import ContractError, OptionError
 from tidegate.readers.worker_memory import freeze_imports
-from tidegate.sources.bridge import END_OF_TIME_MS, in_one_sentence
+from tidegate.sources.sentences import in_one_sentence
+from tidegate.sources.tasks import END_OF_TIME_MS
 from tidegate.sources.windows.folding import Folded, fold, folds
 from tidegate.sources.windows.packing import NUMBER, ROWS, TASK, WITNESS, unpacked
 from tidegate.sources.windows.results import Given, checked

@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, TimestampType
 
 from tidegate.errors import OptionError
-from tidegate.sources.bridge import PREVIOUS_WATERMARK, SOURCE_WATERMARK, source_of
+from tidegate.sources.bridge import source_of
+from tidegate.sources.tasks import PREVIOUS_WATERMARK, SOURCE_WATERMARK
 from tidegate.sources.watermark import follow_source_watermark
 
 __all__ = ["CARRIED", "has_watermark", "lets_columns_through", "telling_watermark"]

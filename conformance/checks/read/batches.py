@@ -14,8 +14,9 @@ from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
 from tidegate.conformance.rules import Level
 from tidegate.enumerators.contract import Json
 from tidegate.readers.contract import ReadTask
-from tidegate.sources.bridge import SOURCE_WATERMARK, schema_of
+from tidegate.sources.bridge import schema_of
 from tidegate.sources.contract import Source
+from tidegate.sources.tasks import SOURCE_WATERMARK
 
 __all__ = [
     "check_batches_are_bounded",

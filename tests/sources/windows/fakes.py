@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
-from tidegate.sources.bridge import END_OF_TIME_MS
+from tidegate.sources.tasks import END_OF_TIME_MS
 from tidegate.sources.windows.packing import BUCKET, NUMBER, ROWS, TASK, WITNESS, by_bucket
 from tidegate.sources.windows.processor import TIME, WindowProcessor, Wish
 from tidegate.windows import SqlAggregates

@@ -1,0 +1,30 @@
+"""Errors that Spark shows as one sentence."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tidegate.errors import ContractError, TidegateError
+
+__all__ = ["in_one_sentence"]
+
+_LOG = logging.getLogger("tidegate.planner")
+
+
+@contextmanager
+def in_one_sentence() -> Iterator[None]:
+    """Let Spark show an error that is not a bug as its sentence, without a stack trace.
+
+    Spark looks at the variable when the exception reaches it, and then ends the worker process.
+    """
+    try:
+        yield
+    except ContractError:
+        raise
+    except TidegateError:
+        if not _LOG.isEnabledFor(logging.DEBUG):
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise

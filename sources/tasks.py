@@ -1,0 +1,113 @@
+"""A task on its way from the planner to an executor, what it reads there, and its columns of watermarks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from tidegate.enumerators.contract import Json
+from tidegate.enumerators.planning.offset import Offset
+from tidegate.errors import ContractError
+from tidegate.readers.contract import ReadTask
+from tidegate.readers.events.watching import Watching, timed_reader, watched
+from tidegate.readers.worker_memory import freeze_imports
+from tidegate.sources.sentences import in_one_sentence
+
+if TYPE_CHECKING:  # a source asks for the bridge by itself (Source.read_stream)
+    from tidegate.sources.contract import Source
+
+__all__ = [
+    "END_OF_TIME_MS",
+    "PREVIOUS_WATERMARK",
+    "SOURCE_WATERMARK",
+    "TaskPartition",
+    "as_task",
+    "read_task",
+    "shown_watermark_ms",
+    "watermark_columns",
+]
+
+
+SOURCE_WATERMARK = "source_watermark"
+PREVIOUS_WATERMARK = "previous_source_watermark"
+END_OF_TIME_MS = 253_402_300_799_999
+"""Spark's last timestamp, in the year 9999: the watermark of a source whose splits are all at their ends."""
+_BEGIN_OF_TIME_MS = -62_135_596_800_000
+"""Spark's first timestamp, in the year 1."""
+
+
+def watermark_columns(source: Source) -> list[str]:
+    """Return the columns of watermarks that a source adds to its own."""
+    asked = {
+        SOURCE_WATERMARK: source.include_source_watermark,
+        PREVIOUS_WATERMARK: source.include_previous_watermark,
+    }
+    return [name for name, is_asked in asked.items() if is_asked]
+
+
+class TaskPartition(InputPartition):
+    """A task on its way to an executor.
+
+    state: the enumerator's snapshot when it was planned.
+    watermarks_ms: of the source, at the end of the batch and at its start, by their columns.
+    tells_watermark: it begins with a row that has only the watermarks.
+    watching: what the source's watermark generators need; None: it has none.
+    """
+
+    def __init__(
+        self,
+        task: ReadTask,
+        state: Json | None,
+        watermarks_ms: Mapping[str, int | None] | None = None,
+        *,
+        tells_watermark: bool = False,
+        watching: Watching | None = None,
+    ) -> None:
+        self.task, self.state, self.tells_watermark = task, state, tells_watermark
+        self.watermarks_ms, self.watching = watermarks_ms or {}, watching
+
+
+def read_task(source: Source, partition: TaskPartition) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task, with the columns of watermarks.  Called on an executor."""
+    freeze_imports()
+    with in_one_sentence():
+        if partition.tells_watermark:
+            schema = source.arrow_schema
+            nothing = pa.record_batch([pa.nulls(1, field.type) for field in schema], schema=schema)
+            yield _with_watermarks(source, nothing, partition)
+        reader, watching = source.reader(partition.state), partition.watching
+        batches = reader.read(partition.task)
+        if watching is not None:
+            batches = watched(timed_reader(source.connector, reader), watching, partition.task)
+        for batch in batches:
+            yield _with_watermarks(source, batch, partition)
+
+
+def _with_watermarks(source: Source, batch: pa.RecordBatch, partition: TaskPartition) -> pa.RecordBatch:
+    for name in watermark_columns(source):
+        batch = batch.append_column(name, _constant_timestamp(partition.watermarks_ms.get(name), batch.num_rows))
+    return batch
+
+
+def _constant_timestamp(time_ms: int | None, rows: int) -> pa.Array:
+    time_us = None if time_ms is None else time_ms * 1000
+    return pa.repeat(pa.scalar(time_us, pa.timestamp("us", "UTC")), rows)
+
+
+def shown_watermark_ms(offset: Offset) -> int | None:
+    """Return the watermark of an offset as a time that Spark's timestamps reach; None: there is none."""
+    progress = offset.progress
+    if progress.ended or progress.watermark_ms is None:
+        return END_OF_TIME_MS if progress.ended else None
+    # A generator may name times that Spark's timestamps do not reach.
+    return min(max(progress.watermark_ms, _BEGIN_OF_TIME_MS), END_OF_TIME_MS)
+
+
+def as_task(partition: InputPartition) -> TaskPartition:
+    """Return a partition that Spark hands over; raises ContractError if it was not planned here."""
+    if not isinstance(partition, TaskPartition):
+        raise ContractError(f"Spark handed over a partition that was not planned here: {partition!r}")
+    return partition
