@@ -215,10 +215,10 @@ def test_batches_size_themselves_by_what_spark_s_listener_tells(spark, path, tmp
     """It tells of batches that took long, while the time between two plans is short and would let batches grow."""
     told, sizes = [], []
 
-    def tell(end, seconds):
+    def tell(end, seconds, query):
         if "sized" in end["positions"]:  # not of a query before, of which Spark tells late
             told.append(seconds)
-        return batch_note(end, 1000.0)
+        return batch_note(end, 1000.0, query)
 
     def write(batch, number):
         sizes.append(batch.count())
