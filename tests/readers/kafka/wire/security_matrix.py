@@ -1,0 +1,244 @@
+"""What works and what is told when it does not: a matrix of TLS, logins and rights, on one real broker.
+
+``python -m tests.readers.kafka.wire.security_matrix`` writes it to ``docs/kafka-security.md``.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.support.certificates import Authority
+from tests.support.kafka.lab import Lab, Record, encode
+from tests.support.stores import KEY_PASSWORD, STORE_PASSWORD, key_stores, trust_stores
+from tests.support.tokens import CLIENT, CLIENT_SECRET, TokenEndpoint, signers
+from tidegate.alignment.splits import SplitRange
+from tidegate.errors import TidegateError
+from tidegate.readers.contract import ReadTask
+from tidegate.readers.kafka.client import KafkaClient
+from tidegate.readers.kafka.reader import KafkaSplitReader
+from tidegate.servers import KafkaSecurity, KafkaServer
+from tidegate.sources.kafka.properties import connection_config
+
+PAGE = Path(__file__).parents[4] / "docs" / "kafka-security.md"
+BEGIN, END = "<!-- made by tests/readers/kafka/wire/security_matrix.py -->\n", "<!-- end -->\n"
+MODULES = "org.apache.kafka.common.security"
+USER, ODD_USER, PASSWORD, WRONG = "me", "me,you=us", "hunter2", "swordfish"
+READABLE, SEEN, HIDDEN = "orders", "payments", "salaries"
+ROWS = 20
+ENDS_AFTER_S = 2.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """A way to connect; ``told`` is a part of the sentence if it is refused."""
+
+    title: str
+    listener: str
+    properties: dict[str, str] = field(default_factory=dict)
+    told: str | None = None
+    topic: str = READABLE
+
+
+class Outcome(NamedTuple):
+    case: Case
+    rows: int
+    sentence: str
+    seconds: float
+
+
+class Place(NamedTuple):
+    """The broker and all the files of its clients."""
+
+    kafka: KafkaServer
+    folder: Path
+    authority: Authority
+    keys: dict[str, Path]
+    trusted: dict[str, Path]
+    endpoint: TokenEndpoint
+
+
+@contextmanager
+def place(folder: Path) -> Iterator[Place]:
+    """Start the broker, with topics, users and rights."""
+    authority = Authority(folder)
+    keystore, expired = authority.issue("broker"), authority.issue("expired", has_expired=True)
+    security = KafkaSecurity(
+        {USER: PASSWORD},
+        keystore,
+        authority.certificate,
+        {"EXPIRED": expired},
+        token_keys=signers["ours"].keys(folder),
+        has_acls=True,
+    )
+    mine = authority.issue("mine")
+    authority.issue("outdated", has_expired=True)
+    authority.issue("locked", password=PASSWORD)
+    with (
+        KafkaServer(security=security, properties={"connection.failed.authentication.delay.ms": "0"}) as kafka,
+        TokenEndpoint(signers["ours"]) as endpoint,
+    ):
+        kafka.add_scram_user(ODD_USER, PASSWORD, iterations=8192)
+        lab = Lab(kafka)
+        for topic in (READABLE, SEEN, HIDDEN):
+            kafka.create_topic(topic)
+            lab.append(topic, encode([Record(value=b"%d" % n) for n in range(ROWS)]))
+        for user in (USER, ODD_USER, CLIENT, "CN=mine", "CN=locked"):
+            kafka.allow(user, "READ", READABLE)
+            kafka.allow(user, "DESCRIBE", SEEN)
+        stores = key_stores(mine, authority.certificate)
+        yield Place(kafka, folder, authority, stores, trust_stores(authority.certificate), endpoint)
+
+
+def jaas(module: str, **options: str) -> str:
+    return " ".join([f"{MODULES}.{module} required", *(f'{name}="{value}"' for name, value in options.items())]) + ";"
+
+
+def cases(at: Place) -> list[Case]:
+    """All rows of the matrix, in groups: TLS, certificates of clients, logins, tokens, rights."""
+    ca = {"ssl.truststore.location": str(at.authority.certificate)}
+    return [*_tls(at, ca), *_certificates(at, ca), *_logins(ca), *_tokens(at, ca), *_rights()]
+
+
+def _tls(at: Place, ca: dict[str, str]) -> Iterator[Case]:
+    jks, p12 = (str(at.trusted[kind]) for kind in ("JKS", "PKCS12"))
+    password = {"ssl.truststore.password": STORE_PASSWORD}
+    yield Case("a trust store in PEM", "SSL", ca)
+    yield Case("a trust store in PEM, in the option", "SSL", {"ssl.truststore.certificates": _text(at.authority)})
+    yield Case("a trust store in JKS", "SSL", {"ssl.truststore.location": jks, **password})
+    yield Case("a trust store in PKCS12", "SSL", {"ssl.truststore.location": p12, **password})
+    wrong = {"ssl.truststore.location": p12, "ssl.truststore.password": WRONG}
+    yield Case("a wrong password of the trust store", "SSL", wrong, "look at 'kafka.ssl.truststore.password'")
+    yield Case("TLS 1.2 and one cipher suite", "SSL", {**ca, **_OLD_TLS})
+    yield Case("a certificate of another host", "SSL@localhost", ca, "look at kafka.ssl.check.hostname")
+    yield Case("the same, unchecked", "SSL@localhost", {**ca, "ssl.endpoint.identification.algorithm": ""})
+    yield Case("a certificate that has expired", "EXPIRED", ca, "certificate has expired")
+    yield Case("a certificate of a foreign CA", "SSL", {}, "look at kafka.ssl.cafile")
+    plain = Case("TLS, where the listener has none", "PLAINTEXT", ca, "it speaks PLAINTEXT, but")
+    yield replace(plain, properties={**ca, "security.protocol": "SSL"})
+
+
+def _certificates(at: Place, ca: dict[str, str]) -> Iterator[Case]:
+    def in_pem(name: str) -> dict[str, str]:
+        return {**ca, "ssl.keystore.location": str(at.folder / f"{name}.pem")}
+
+    password = {"ssl.keystore.password": STORE_PASSWORD}
+    key, chain = re.findall("-----BEGIN.*?-----END[^\n]*\n", (at.folder / "mine.pem").read_text(), re.DOTALL)
+    inline = {"ssl.keystore.type": "PEM", "ssl.keystore.key": key, "ssl.keystore.certificate.chain": chain}
+    refused = "look at kafka.ssl.keystore.location and kafka.security.protocol"
+    yield Case("our key in PEM", "MTLS", in_pem("mine"))
+    yield Case("our key in PEM, encrypted", "MTLS", {**in_pem("locked"), "ssl.key.password": PASSWORD})
+    yield Case("our key in PEM, in the options", "MTLS", {**ca, **inline})
+    p12, jks = ({**ca, "ssl.keystore.location": str(at.keys[kind]), **password} for kind in ("PKCS12", "JKS"))
+    yield Case("our key in PKCS12", "MTLS", p12)
+    yield Case("our key in JKS, with a password of its own", "MTLS", {**jks, "ssl.key.password": KEY_PASSWORD})
+    yield Case("the same with the password of the store", "MTLS", jks, "look at 'kafka.ssl.key.password'")
+    yield Case("no certificate of ours", "MTLS", ca, "look at kafka.ssl.certfile")
+    yield Case("our certificate has expired", "MTLS", in_pem("outdated"), refused)
+    stranger = Authority(at.folder / "elsewhere", "another CA").issue("stranger")
+    yield Case("our certificate is of a foreign CA", "MTLS", {**ca, "ssl.keystore.location": str(stranger)}, refused)
+
+
+def _logins(ca: dict[str, str]) -> Iterator[Case]:
+    def login(mechanism: str, user: str, password: str) -> dict[str, str]:
+        module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+        return {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas(module, username=user, password=password)}
+
+    for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+        told = "Authentication failed"
+        yield Case(f"{mechanism}", "SASL_SSL", {**ca, **login(mechanism, USER, PASSWORD)})
+        yield Case(f"{mechanism} with a wrong password", "SASL_SSL", {**ca, **login(mechanism, USER, WRONG)}, told)
+        unknown = {**ca, **login(mechanism, "nobody", PASSWORD)}
+        yield Case(f"{mechanism} of an unknown user", "SASL_SSL", unknown, told)
+    odd = login("SCRAM-SHA-512", ODD_USER, PASSWORD)
+    yield Case("SCRAM, with a comma and an equals sign in the name", "SASL_PLAINTEXT", odd)
+    yield Case("a mechanism that is not offered", "SASL_PLAINTEXT", {"sasl.mechanism": "GSSAPI"}, "it offers ")
+
+
+def _tokens(at: Place, ca: dict[str, str]) -> Iterator[Case]:
+    def from_endpoint(secret: str, url: str = at.endpoint.url) -> dict[str, str]:
+        module = jaas("oauthbearer.OAuthBearerLoginModule", clientId=CLIENT, clientSecret=secret, scope="kafka")
+        return _oauth(ca, {"sasl.jaas.config": module, "sasl.oauthbearer.token.endpoint.url": url})
+
+    def from_function(name: str) -> dict[str, str]:
+        return _oauth(ca, {"sasl.login.callback.handler.class": f"tests.support.tokens:{name}"})
+
+    refused = "look at kafka.sasl.oauthbearer.token.endpoint.url and kafka.sasl.jaas.config"
+    yield Case("OAUTHBEARER with a token endpoint", "SASL_SSL", from_endpoint(CLIENT_SECRET))
+    yield Case("OAUTHBEARER with a function", "SASL_SSL", from_function("our_token"))
+    yield Case("the endpoint refuses the client", "SASL_SSL", from_endpoint(WRONG), "answers 401 invalid_client")
+    away = from_endpoint(CLIENT_SECRET, "http://127.0.0.1:9/token")
+    yield Case("the endpoint is away", "SASL_SSL", away, "the token endpoint cannot be reached: ")
+    yield Case("a token of a foreign signer", "SASL_SSL", from_function("foreign_token"), refused)
+    yield Case("a token that has expired", "SASL_SSL", from_function("expired_token"), refused)
+    yield Case("a function that may not sign", "SASL_SSL", from_function("no_token"), "the role may not sign")
+    yield Case("a function that does not exist", "SASL_SSL", from_function("misspelt"), "has no function misspelt")
+
+
+def _rights() -> Iterator[Case]:
+    module = jaas("scram.ScramLoginModule", username=USER, password=PASSWORD)
+    login = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": module}
+    told = "Describe and Read on the topic"
+    yield Case("no right (ACL) to read the topic", "SASL_PLAINTEXT", login, told, SEEN)
+    yield Case("no right to describe the topic", "SASL_PLAINTEXT", login, told, HIDDEN)
+    yield Case("no right on any group, which none needs", "SASL_PLAINTEXT", login)
+    yield Case("no right to describe the cluster: our own clock counts", "SASL_PLAINTEXT", login)
+
+
+_OLD_TLS = {
+    "ssl.protocol": "TLSv1.2",
+    "ssl.enabled.protocols": "TLSv1.2,TLSv1.1",
+    "ssl.cipher.suites": "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+}
+
+
+def _oauth(ca: dict[str, str], more: dict[str, str]) -> dict[str, str]:
+    return {**ca, "sasl.mechanism": "OAUTHBEARER", **more}
+
+
+def _text(authority: Authority) -> str:
+    return authority.certificate.read_text().replace("\n", " ")
+
+
+def outcome(at: Place, case: Case) -> Outcome:
+    """Connect, look at the topic and read it."""
+    listener, _, host = case.listener.partition("@")
+    servers = at.kafka.bootstrap_servers if listener == "PLAINTEXT" else at.kafka.servers_of(listener)
+    servers = servers.replace("127.0.0.1", host or "127.0.0.1")
+    protocol = listener if listener.startswith("SASL") else "SSL"
+    properties = {"security.protocol": protocol, **case.properties}
+    began, rows, sentence = time.monotonic(), 0, ""
+    try:
+        config = replace(connection_config(servers, properties), deadline_s=ENDS_AFTER_S)
+        with KafkaClient(config) as client:
+            client.partitions([case.topic])
+        task = ReadTask((SplitRange(f"{case.topic}-0", 0, ROWS),))
+        rows = sum(batch.num_rows for batch in KafkaSplitReader(config).read(task))
+    except TidegateError as error:
+        sentence = str(error).replace(servers, "broker:9093").replace(str(at.folder), "/etc/kafka")
+    return Outcome(case, rows, sentence, time.monotonic() - began)
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """The matrix in Markdown."""
+    cells = [(one.case.title, one.sentence or "read", f"{one.seconds:.1f}") for one in outcomes]
+    lines = [("case", "outcome", "seconds"), ("---", "---", "---"), *cells]
+    return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder, place(Path(folder)) as at:
+        outcomes = [outcome(at, case) for case in cases(at)]
+    text = PAGE.read_text()
+    before, _, rest = text.partition(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n{table(outcomes)}\n{END}{rest.partition(END)[2]}")
+
+
+if __name__ == "__main__":
+    main()
