@@ -106,7 +106,8 @@ class KafkaCluster:
 
     def lost(self, connection: BrokerConnection) -> None:
         """Learn that a request failed; with it the connection, or only its response."""
-        if connection.is_closed:
+        # Requests that follow on a lost connection fail, too, when another one may be open already.
+        if connection.is_closed and self._connections.get(connection.address, connection) is connection:
             self._failed(connection.address)
 
     def leaders(
@@ -226,6 +227,7 @@ class KafkaCluster:
         """
         while self._connections:
             self._connections.popitem()[1].close()
+        self._absences = _Absences(self._config.deadline_s)  # what was not there long ago may just have been made
         self._refusal = None
 
     def _addresses(self) -> list[str]:

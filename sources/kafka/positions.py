@@ -16,6 +16,7 @@ from tidegate.readers.kafka.config import TopicPartition
 
 __all__ = ["Offsets", "Partitions", "Timestamp", "Timestamps", "Topics", "names_point", "offsets_spec"]
 
+_LARGEST = 2**63 - 1  # of an offset or a time in Kafka's protocol
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _POINTS = 'for every partition, such as {"orders": {"0": 23, "1": -2}}'
 _PARTITIONS = 'the partitions of every topic, such as {"orders": [0, 1]}'
@@ -41,7 +42,7 @@ def _whole(value: Any, least: int) -> int:
     """Return a number, also as text; refuse other values that int() would take for one."""
     if isinstance(value, str):
         value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _LARGEST:
         raise ValueError(value)
     return value
 
@@ -84,7 +85,7 @@ def _time(value: Any) -> Any:
 
 def _since_1970(value: int | datetime) -> int | datetime:
     # To Kafka, -1 and -2 are the ends of the log, and it has no records before 1970.
-    if (value if isinstance(value, int) else milliseconds(value - _EPOCH)) < 0:
+    if not 0 <= (value if isinstance(value, int) else milliseconds(value - _EPOCH)) <= _LARGEST:
         raise ValueError("expected a time in milliseconds since 1970, or a datetime after it")
     return value
 

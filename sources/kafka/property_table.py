@@ -16,6 +16,7 @@ VERSIONS = ("TLSv1.2", "TLSv1.3")
 _PROXIES = ("http", "socks5", "socks5h")
 _OLDER_VERSIONS = ("SSLv3", "TLSv1", "TLSv1.1")
 _STORES = ("JKS", "PKCS12", "PEM")
+_LARGEST_INT, _LARGEST_LONG = 2**31 - 1, 2**63 - 1  # of Java, and of Kafka's protocol
 
 
 class Property(NamedTuple):
@@ -45,15 +46,25 @@ def _boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
-def _natural(text: str) -> int:
+def _natural(text: str, largest: int = _LARGEST_INT) -> int:
     number = int(text) if text.strip().isdecimal() else 0
     if number <= 0:
         raise ValueError("expected a whole number above zero")
+    return _at_most(largest, number)
+
+
+def _at_most(largest: int, number: int) -> int:
+    if number > largest:
+        raise ValueError(f"expected a whole number up to {largest}")
     return number
 
 
+def _long(text: str) -> int:
+    return _natural(text, _LARGEST_LONG)
+
+
 def _seconds(text: str) -> float:
-    return _natural(text) / 1000
+    return _long(text) / 1000
 
 
 def _seconds_or_none(text: str) -> float:
@@ -63,7 +74,7 @@ def _seconds_or_none(text: str) -> float:
 def _zero_or_more(text: str) -> int:
     if not text.strip().isdecimal():
         raise ValueError("expected a whole number of 0 or more")
-    return int(text)
+    return _at_most(_LARGEST_LONG, int(text))
 
 
 def _buffer(text: str) -> int:
@@ -250,14 +261,14 @@ _TABLE = (
     ),
     Property(
         "socket.connection.setup.timeout.ms",
-        _natural,
+        _long,
         "number",
         "10000",
         "how long a broker may take to its first answer. It doubles with each failure",
     ),
     Property(
         "socket.connection.setup.timeout.max.ms",
-        _natural,
+        _long,
         "number",
         "`kafka.socket.connection.setup.timeout.ms`",
         "the longest such time",

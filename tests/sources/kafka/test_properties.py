@@ -226,3 +226,28 @@ def test_what_may_be_decompressed_has_a_limit(value):
         connection_config("here:9092", {"max.decompressed.bytes": value})
     most = {"max.decompressed.bytes": str(2**40)}
     assert connection_config("here:9092", most).max_decompressed_bytes == 2**40
+
+
+@pytest.mark.parametrize(
+    ("name", "largest"),
+    [("fetch.max.bytes", 2**31 - 1), ("send.buffer.bytes", 2**31 - 1), ("metadata.max.age.ms", 2**63 - 1)],
+)
+def test_numbers_end_where_those_of_java_end(name, largest):
+    connection_config("here", {name: str(largest)})
+    for beyond in (largest + 1, 10**400):
+        with pytest.raises(OptionError, match=f"'kafka.{name}' is malformed: expected a whole number up to {largest}$"):
+            connection_config("here", {name: str(beyond)})
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("startingOffsets", '{"orders": {"0": %d}}'),
+        ("endingOffsetsByTimestamp", '{"orders": {"0": %d}}'),
+        ("startingTimestamp", "%d"),
+    ],
+)
+def test_offsets_and_times_end_where_those_of_kafka_end(option, value):
+    of(**{option: value % (2**63 - 1)})
+    with pytest.raises(OptionError, match=f"^the option '{option}' is .*: expected a"):
+        of(**{option: value % 2**63})

@@ -1,0 +1,31 @@
+"""What a client remembers of its cluster when connections are lost, and when it rests."""
+
+import time
+from types import SimpleNamespace
+
+from tidegate.readers.kafka.cluster import KafkaCluster
+from tidegate.readers.kafka.config import KafkaConnectionConfig
+
+ADDRESS = "here:9092"
+
+
+def test_a_request_that_fails_on_a_lost_connection_leaves_the_next_one_alone():
+    cluster = KafkaCluster(KafkaConnectionConfig(ADDRESS))
+    lost, reopened = (SimpleNamespace(address=ADDRESS, is_closed=closed) for closed in (True, False))
+    cluster._connections[ADDRESS] = reopened
+    cluster.lost(lost)
+    assert cluster._connections == {ADDRESS: reopened}
+    reopened.is_closed = True
+    cluster.lost(reopened)
+    assert cluster._connections == {}
+
+
+def test_a_topic_that_was_absent_before_a_rest_may_come_after_it(monkeypatch):
+    cluster = KafkaCluster(KafkaConnectionConfig(ADDRESS))
+    began = time.monotonic()
+    cluster._absences.observe(["orders"], [])
+    monkeypatch.setattr(time, "monotonic", lambda: began + 600)
+    assert cluster.doubt(["orders"]) is None
+    cluster.close()
+    cluster._absences.observe(["orders"], [])
+    assert "orders" in str(cluster.doubt(["orders"]))
