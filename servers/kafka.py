@@ -171,11 +171,10 @@ class KafkaServer(Server):
 
         mechanisms = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
         with self._admin() as admin:
-            told = admin.alter_user_scram_credentials(
-                [UserScramCredentialUpsertion(name, kind, password, iterations=iterations) for kind in mechanisms]
-            )
-            if told[name] is not None:
-                raise ServerError(f"Kafka does not take the user {name!r}: {told[name]}")
+            for kind in mechanisms:  # Kafka takes one for each user in a request
+                credential = UserScramCredentialUpsertion(name, kind, password, iterations=iterations)
+                if (problem := admin.alter_user_scram_credentials([credential])[name]) is not None:
+                    raise ServerError(f"Kafka does not take the user {name!r}: {problem}")
             self._await(lambda: name in admin.describe_user_scram_credentials([name]))
 
     def allow(self, user: str, operation: str, topic: str) -> None:
