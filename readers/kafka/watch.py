@@ -8,6 +8,7 @@ the wait: never older news.  The watch is advice: whoever doubts asks for the en
 
 from __future__ import annotations
 
+import math
 import select
 import time
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from kafka import errors as kafka_errors
 
 from tidegate.errors import ConnectorError
 from tidegate.readers.kafka.fetch import NO_SESSION_ID, read_fetch_response, read_session, session_request
-from tidegate.readers.kafka.wire.connection import BrokerConnection
+from tidegate.readers.kafka.wire.connection import BrokerConnection, RefusedError
 from tidegate.readers.retry import TransientError
 
 if TYPE_CHECKING:
@@ -79,6 +80,11 @@ class Watch:
             return True
         try:
             return self._wait(seconds)
+        except RefusedError:
+            # Nobody is told of this refusal, and repeated attempts may lock a login out.
+            self._rests_until = math.inf
+            self.close()
+            return True
         except (ConnectorError, TransientError, OSError):
             self.close()
             return True

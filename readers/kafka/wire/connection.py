@@ -68,6 +68,7 @@ _OTHER_NAMES: dict[str, tuple[str, ...]] = {
     "ssl_keyfile": ("ssl_keystore_location", "ssl_keystore_key"),
     "sasl_plain_username": _OF_LOGIN,
     "sasl_plain_password": _OF_LOGIN,
+    "sasl_oauthbearer_token_endpoint_url": ("sasl_login_callback_handler_class",),
 }
 """The options for the same in Java's configuration, which are named if they were given."""
 
@@ -244,7 +245,7 @@ def _look_at(error: Exception, properties: Mapping[str, Any]) -> tuple[str, ...]
         return _as_given(look_at_for(error), properties)
     options = next((options for kind, options in _LOOK_AT.items() if isinstance(error, kind)), ())
     if isinstance(error, kafka_errors.SaslAuthenticationFailedError) and properties["sasl_mechanism"] in _OTHER_LOGINS:
-        return _OTHER_LOGINS[properties["sasl_mechanism"]]
+        options = _OTHER_LOGINS[properties["sasl_mechanism"]]
     return _as_given(options, properties)
 
 

@@ -3,8 +3,10 @@
 import time
 from types import SimpleNamespace
 
+from tidegate.readers.kafka import watch
 from tidegate.readers.kafka.cluster import KafkaCluster
-from tidegate.readers.kafka.config import KafkaConnectionConfig
+from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka.wire.connection import RefusedError
 
 ADDRESS = "here:9092"
 
@@ -29,3 +31,20 @@ def test_a_topic_that_was_absent_before_a_rest_may_come_after_it(monkeypatch):
     cluster.close()
     cluster._absences.observe(["orders"], [])
     assert "orders" in str(cluster.doubt(["orders"]))
+
+
+def test_a_watch_that_is_refused_logs_in_once(monkeypatch):
+    config, attempts = KafkaConnectionConfig(ADDRESS), []
+
+    def refused(*_):
+        attempts.append(1)
+        raise RefusedError("the password has changed")
+
+    monkeypatch.setattr(watch, "BrokerConnection", refused)
+    cluster = KafkaCluster(config)
+    monkeypatch.setattr(cluster, "leaders", lambda partitions, _: ({ADDRESS: [*partitions]}, {}))
+    watching = watch.Watch(cluster, config)
+    for end in range(3):
+        watching.begin({TopicPartition("orders", 0): end}, {})
+        assert watching.wait(0)
+    assert len(attempts) == 1

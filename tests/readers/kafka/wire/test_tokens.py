@@ -11,7 +11,8 @@ import pytest
 
 from tests.support.tokens import CLIENT, CLIENT_SECRET, TokenEndpoint, TokenSigner
 from tidegate.errors import OptionError
-from tidegate.readers.kafka.wire import tokens
+from tidegate.readers.kafka.wire import connection, tokens
+from tidegate.readers.kafka.wire.connection import BrokerConnection, RefusedError
 from tidegate.readers.kafka.wire.tokens import TokenError, TokenProvider
 from tidegate.sources.kafka.properties import connection_config
 
@@ -207,3 +208,10 @@ def test_a_function_gets_the_options_of_the_login_module() -> None:
 def test_a_function_that_is_of_no_use_is_named(name: str, kind: type[Exception], sentence: str) -> None:
     with pytest.raises(kind, match=sentence):
         provider(properties(sasl__login__callback__handler__class=name)).token()
+
+
+def test_the_option_of_a_function_that_gives_no_token_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = properties(sasl__login__callback__handler__class=f"{__name__}:nothing")
+    monkeypatch.setattr(connection, "log_in", lambda *_: provider(settings).token())
+    with pytest.raises(RefusedError, match=r"; look at kafka.sasl.login.callback.handler.class and kafka.sasl.jaas"):
+        BrokerConnection("here:9092", settings, 1)
