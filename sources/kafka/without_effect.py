@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 __all__ = ["INSTEAD", "NO_GROUP", "why_without_effect"]
 
-NO_GROUP = "positions are in Spark's checkpoint, and no consumer group reads"
+NO_GROUP = "positions are in Spark's checkpoint, and no consumer group reads; commitGroupId commits them to one"
 
 # Of Kafka 4.1; a test compares them with those of its consumer, producer and admin client.
 _REASONS: dict[str, tuple[str, ...]] = {

@@ -1,0 +1,77 @@
+"""Every row of the matrix of TLS, logins and rights comes out as the documentation says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.readers.kafka.wire.security_matrix import (
+    BEGIN,
+    END,
+    HIDDEN,
+    PAGE,
+    PASSWORD,
+    READABLE,
+    ROWS,
+    WRONG,
+    cases,
+    outcome,
+    place,
+    table,
+)
+from tests.support.stores import STORE_PASSWORD
+from tests.support.tokens import CLIENT_SECRET
+from tidegate.readers.kafka.client import KafkaClient
+from tidegate.sources.kafka.properties import connection_config
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.readers.kafka.wire.security_matrix import Place
+
+
+@pytest.fixture(scope="module")
+def at(tmp_path_factory: pytest.TempPathFactory):
+    with place(tmp_path_factory.mktemp("security")) as made:
+        yield made
+
+
+def test_the_cluster_s_clock_is_told_to_those_who_may_describe_it(at: Place) -> None:
+    login = next(case for case in cases(at) if case.title == "SCRAM-SHA-512").properties
+    secured = connection_config(at.kafka.servers_of("SASL_SSL"), {"security.protocol": "SASL_SSL", **login})
+    for config, is_told in ((connection_config(at.kafka.bootstrap_servers, {}), True), (secured, False)):
+        with KafkaClient(config) as client:
+            client.partitions([READABLE])
+            assert (client.clock_ms() is not None) == is_told
+
+
+def test_a_file_of_java_is_all_that_a_query_of_spark_needs(at: Place, spark: Any, tmp_path: Path) -> None:
+    login = next(case for case in cases(at) if case.title == "SCRAM-SHA-512").properties
+    store = {"ssl.truststore.location": str(at.trusted["JKS"]), "ssl.truststore.password": STORE_PASSWORD}
+    servers = at.kafka.servers_of("SASL_SSL")
+    settings = {"bootstrap.servers": servers, "security.protocol": "SASL_SSL", **login, **store, "group.id": "reports"}
+    file = tmp_path / "client.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    reader = spark.read.format("tidegate_kafka").option("kafkaProperties", str(file))
+    assert reader.load(subscribe=READABLE).count() == ROWS
+    with pytest.raises(Exception, match=r"TopicAuthorizationFailedError .* Describe and Read on the topic") as raised:
+        reader.load(subscribe=HIDDEN).count()
+    assert PASSWORD not in str(raised.value)
+
+
+def test_every_row_of_the_matrix_comes_out_as_documented(at: Place) -> None:
+    outcomes = [outcome(at, case) for case in cases(at)]
+    for one in outcomes:
+        assert (one.rows, one.case.told or "") == (0 if one.case.told else ROWS, one.case.told or ""), one
+        assert (one.case.told or "") in one.sentence, one
+        assert not any(secret in one.sentence for secret in (PASSWORD, WRONG, CLIENT_SECRET)), one
+        assert "\n" not in one.sentence, one
+    documented = PAGE.read_text().partition(BEGIN)[2].partition(END)[0]
+
+    def without_seconds(text: str) -> list[str]:
+        return [line.rpartition(" | ")[0] for line in text.strip().splitlines()]
+
+    assert without_seconds(documented) == without_seconds(table(outcomes)), (
+        "python -m tests.readers.kafka.wire.security_matrix"
+    )
