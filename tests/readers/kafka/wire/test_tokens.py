@@ -5,13 +5,15 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from kafka.errors import SaslAuthenticationFailedError
 
 from tests.support.tokens import CLIENT, CLIENT_SECRET, TokenEndpoint, TokenSigner
 from tidegate.errors import OptionError
-from tidegate.readers.kafka.wire import connection, tokens
+from tidegate.readers.kafka.wire import connection, login, tokens
 from tidegate.readers.kafka.wire.connection import BrokerConnection, RefusedError
 from tidegate.readers.kafka.wire.tokens import TokenError, TokenProvider
 from tidegate.sources.kafka.properties import connection_config
@@ -141,11 +143,16 @@ def test_properties_come_before_the_login_module_as_in_java(endpoint: TokenEndpo
     assert endpoint.asked == [{"grant_type": ["client_credentials"], "scope": ["new"]}]
 
 
-def test_a_token_that_was_refused_is_fetched_anew(endpoint: TokenEndpoint) -> None:
+def test_a_token_that_a_broker_refuses_is_fetched_anew(endpoint: TokenEndpoint) -> None:
     settings = from_endpoint(endpoint.url)
-    refused = provider(settings)
-    refused.token()
-    refused.forget()
+    provider(settings).token()
+    answers = iter([{"error_code": 0, "mechanisms": ["OAUTHBEARER"]}, {"error_code": 58, "error_message": "no"}])
+    ask: Any = lambda *_: SimpleNamespace(**next(answers))  # noqa: E731
+    versions: Any = SimpleNamespace(api_version=lambda *_, **__: 1)
+    soon = time.monotonic() + 10
+    with pytest.raises(SaslAuthenticationFailedError):
+        login._authenticate(ask, versions, "here:9092", settings, soon, soon)
+    assert len(endpoint.asked) == 1
     provider(settings).token()
     assert len(endpoint.asked) == 2
 
