@@ -7,6 +7,7 @@ import pytest
 from tests.sources.kafka_options import SECRET
 from tidegate import KafkaSource, OptionError
 from tidegate.sources.kafka.properties import connection_config, without_effect
+from tidegate.sources.kafka.without_effect import NO_GROUP
 
 MODULES = "org.apache.kafka.common.security"
 IN_CLOUD = f"""
@@ -213,6 +214,4 @@ def test_pauses_and_times_are_set_by_the_names_of_java():
     assert (config.reconnect_pauses_s, config.retry_pauses_s) == ((0.1, 10), (0.001, 1))
     assert config_of(reconnect__backoff__ms="50").reconnect_pauses_s == (0.05, 0.05)
     assert config_of() == config_of(group__id="g")
-    assert without_effect({"group.id": "g", "client.rack": "east"}) == [
-        "kafka.group.id (positions are in Spark's checkpoint, and no consumer group reads)"
-    ]
+    assert without_effect({"group.id": "g", "client.rack": "east"}) == [f"kafka.group.id ({NO_GROUP})"]
