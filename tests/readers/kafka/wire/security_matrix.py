@@ -169,7 +169,7 @@ def _tokens(at: Place, ca: dict[str, str]) -> Iterator[Case]:
     def from_function(name: str) -> dict[str, str]:
         return _oauth(ca, {"sasl.login.callback.handler.class": f"tests.support.tokens:{name}"})
 
-    refused = "look at kafka.sasl.oauthbearer.token.endpoint.url and kafka.sasl.jaas.config"
+    refused = "look at kafka.sasl.login.callback.handler.class and kafka.sasl.jaas.config"
     yield Case("OAUTHBEARER with a token endpoint", "SASL_SSL", from_endpoint(CLIENT_SECRET))
     yield Case("OAUTHBEARER with a function", "SASL_SSL", from_function("our_token"))
     yield Case("the endpoint refuses the client", "SASL_SSL", from_endpoint(WRONG), "answers 401 invalid_client")
