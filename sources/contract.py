@@ -76,9 +76,9 @@ class Source(BaseModel, ABC):
         also move while no data comes.
     target_batch_duration: let batches size themselves so that each takes about this time, within all other limits; the
         first holds at most 1,000 rows.
-    max_trigger_delay: how long a batch may be put off until there are enough rows for it.
+    max_trigger_delay: how long a batch may be delayed until there are enough rows for it.
     discovery_interval: the time between two searches for new splits.
-    log_level: of the planner's log, on the driver's stderr.
+    log_level: the least level of the planner's log, on the driver's stderr.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -181,7 +181,7 @@ _TABLE = (
         _natural,
         "number",
         "4194304",
-        "the most of one answer; a larger record batch still comes whole",
+        "the most bytes of one answer; a larger record batch still comes whole",
         "fetch_max_bytes",
     ),
     Property(
@@ -189,7 +189,7 @@ _TABLE = (
         _natural,
         "number",
         "4194304",
-        "the same for each partition in an answer",
+        "the most bytes of one partition in an answer",
         "max_partition_fetch_bytes",
     ),
     Property(
@@ -205,7 +205,7 @@ _TABLE = (
         _natural,
         "number",
         "100000000, or what `kafka.fetch.max.bytes` needs",
-        "the largest answer that is taken",
+        "the largest answer that is accepted",
     ),
     Property("client.id", str, "text", "`tidegate`", "the name that brokers log and quotas go by"),
     Property(
@@ -241,7 +241,12 @@ _TABLE = (
         "retry_backoff_s",
     ),
     Property(
-        "retry.backoff.max.ms", _seconds_or_none, "number", "2000", "the longest such pause", "retry_backoff_max_s"
+        "retry.backoff.max.ms",
+        _seconds_or_none,
+        "number",
+        "2000",
+        "the longest pause before an operation is tried again",
+        "retry_backoff_max_s",
     ),
     Property(
         "reconnect.backoff.ms",
@@ -256,7 +261,7 @@ _TABLE = (
         _seconds_or_none,
         "number",
         "`kafka.reconnect.backoff.ms`",
-        "the longest such pause",
+        "the longest pause before a broker is tried again",
         "reconnect_backoff_max_s",
     ),
     Property(
@@ -271,14 +276,15 @@ _TABLE = (
         _long,
         "number",
         "`kafka.socket.connection.setup.timeout.ms`",
-        "the longest such time",
+        "the longest time that a broker may take to its first answer",
     ),
     Property(
         "metadata.max.age.ms",
         _seconds,
         "number",
         "300000",
-        "after so long the leaders of partitions are asked for again. `discoveryInterval` is for new partitions",
+        "how long the leaders of partitions stay known before they are looked up again. `discoveryInterval` is for new "
+        "partitions",
         "metadata_max_age_s",
     ),
     Property("send.buffer.bytes", _buffer, "number", "-1: the system decides", "a connection's buffer for sending"),
@@ -338,9 +344,9 @@ _TABLE = (
         str,
         "text",
         "`clientSecret` of the login module",
-        "its secret",
+        "the client's secret at the token endpoint",
     ),
-    Property("sasl.oauthbearer.scope", str, "text", "`scope` of the login module", "the scope that is asked for"),
+    Property("sasl.oauthbearer.scope", str, "text", "`scope` of the login module", "the scope of the token"),
     Property(
         "sasl.oauthbearer.header.urlencode",
         _boolean,
@@ -367,9 +373,15 @@ _TABLE = (
         _natural,
         "number",
         "30000",
-        "how long the token endpoint may take; the shorter one of this and the next counts",
+        "how long the token endpoint may take; the shorter of this limit and the next counts",
     ),
-    Property("sasl.login.read.timeout.ms", _natural, "number", "30000", "see above"),
+    Property(
+        "sasl.login.read.timeout.ms",
+        _natural,
+        "number",
+        "30000",
+        "how long the token endpoint may take; the shorter of the two limits counts",
+    ),
     Property(
         "ssl.truststore.location",
         str,
@@ -377,18 +389,28 @@ _TABLE = (
         "the system's CAs",
         "JKS, PKCS12 or PEM; the file itself tells which. PKCS12 needs `pip install 'tidegate[keystores]'`",
     ),
-    Property("ssl.truststore.password", str, "text", "none", "its password; JKS is read unchecked without one"),
+    Property(
+        "ssl.truststore.password",
+        str,
+        "text",
+        "none",
+        "the password of the trust store; without one, JKS is read unchecked",
+    ),
     Property("ssl.truststore.type", _store_type, "text", "by the file", "`JKS`, `PKCS12` or `PEM`"),
-    Property("ssl.truststore.certificates", str, "PEM", "none", "the certificates themselves"),
+    Property("ssl.truststore.certificates", str, "PEM", "none", "the trusted certificates themselves, without a file"),
     Property(
         "ssl.keystore.location", str, "file", "none", "the key and the certificate that are shown to a broker that asks"
     ),
-    Property("ssl.keystore.password", str, "text", "none", "its password"),
+    Property("ssl.keystore.password", str, "text", "none", "the password of the key store"),
     Property("ssl.keystore.type", _store_type, "text", "by the file", "`JKS`, `PKCS12` or `PEM`"),
-    Property("ssl.keystore.key", str, "PEM", "none", "the key itself"),
+    Property("ssl.keystore.key", str, "PEM", "none", "the key itself, without a file"),
     Property("ssl.keystore.certificate.chain", str, "PEM", "none", "the certificate itself, and those of its CAs"),
     Property(
-        "ssl.key.password", str, "text", "`kafka.ssl.keystore.password`", "of the key, in the store or in the option"
+        "ssl.key.password",
+        str,
+        "text",
+        "`kafka.ssl.keystore.password`",
+        "the password of the key, in the store or in the option",
     ),
     Property("ssl.cafile", str, "file", "the system's CAs", "PEM, as `kafka.ssl.truststore.location`"),
     Property(
@@ -398,9 +420,13 @@ _TABLE = (
         "none",
         "PEM with the certificate that is shown to a broker that asks. The key may lie in it, too",
     ),
-    Property("ssl.keyfile", str, "file", "`kafka.ssl.certfile`", "PEM with its key"),
+    Property("ssl.keyfile", str, "file", "`kafka.ssl.certfile`", "PEM with the key of that certificate"),
     Property(
-        "ssl.password", str, "text", "none", "of that key, if it is encrypted; it is never requested on a terminal"
+        "ssl.password",
+        str,
+        "text",
+        "none",
+        "the password of that key, if it is encrypted; it is never requested on a terminal",
     ),
     Property("ssl.crlfile", str, "file", "none", "PEM with the list of revoked certificates (CRL) of the broker's CA"),
     Property(
@@ -410,7 +436,13 @@ _TABLE = (
         "`https`",
         "empty: the broker's certificate may be of any host",
     ),
-    Property("ssl.check.hostname", _boolean, "boolean", "`true`", "the same"),
+    Property(
+        "ssl.check.hostname",
+        _boolean,
+        "boolean",
+        "`true`",
+        "`false`: the broker's certificate may be of any host",
+    ),
     Property("ssl.protocol", _newest_version, "text", "`TLSv1.3`", "the newest version of TLS"),
     Property(
         "ssl.enabled.protocols",
@@ -420,7 +452,11 @@ _TABLE = (
         "the versions that are used. Older ones are left out",
     ),
     Property(
-        "ssl.cipher.suites", _names, "list", "OpenSSL's own", "names of Java. One of TLS 1.3 stands for all of them"
+        "ssl.cipher.suites",
+        _names,
+        "list",
+        "OpenSSL's own",
+        "names as in Java. One suite of TLS 1.3 stands for all of them",
     ),
 )
 

@@ -62,7 +62,7 @@ def _event_time(value: Any) -> Any:
     if isinstance(value, str):
         assigner_of(value, None, RegistryConfig(""))  # whether there is a registry is checked with the other options
     elif not callable(value):
-        raise ValueError("expected timestamp, header:NAME, json:/pointer/into/value, or a function")  # noqa: TRY004
+        raise ValueError("expected timestamp, header:NAME, json:/pointer, avro:/field, protobuf:/field, or a function")  # noqa: TRY004
     return value
 
 
@@ -88,8 +88,8 @@ class KafkaSource(Source):
         named.
     kafka: properties of the client without their prefix, such as ``{"isolation.level":
         "read_committed"}``; the options ``kafka.*``.
-    kafka_properties: a file of such properties, as Kafka's own tools take it; it is read on the driver, once, and may
-        also name the servers.  Those of ``kafka`` come before them.
+    kafka_properties: a properties file, as Kafka's own tools take it.  The driver reads it once.  It may also name the
+        servers.  ``kafka`` comes before it.
     subscribe: topics; exactly one of ``subscribe``, ``subscribe_pattern`` and ``assign`` is required.
     subscribe_pattern: a regular expression that whole topic names match.
     assign: partitions by topic, such as ``{"orders": [0, 1]}``.
@@ -98,7 +98,8 @@ class KafkaSource(Source):
         from their earliest offset.
     starting_offsets_by_timestamp: begin at the first record at or after a time, per partition; comes before
         ``starting_offsets``, as in Spark.
-    starting_timestamp: the same for all partitions, in ms or as a datetime; comes before the other two.
+    starting_timestamp: begin at the first record at or after this time, in all partitions; in ms or as a datetime.
+        Comes before the other two starts.
     starting_offsets_by_timestamp_strategy: the meaning of a starting time past the last record: ``error`` or
         ``latest``.
     starting_group_id: begin at the offsets that this consumer group has committed.  Excludes the other starts.
@@ -106,19 +107,22 @@ class KafkaSource(Source):
         ``error``, which ends the query.
     ending_offsets: the ends, exclusive: ``latest``, or an offset for every partition; resolved once per run.  A stream
         without an end never ends.
-    ending_offsets_by_timestamp: the same by a time, per partition; comes before ``ending_offsets``.
-    ending_timestamp: the same for all partitions; comes before the other two.
+    ending_offsets_by_timestamp: end before the first record at or after a time, per partition; comes before
+        ``ending_offsets``.
+    ending_timestamp: end before the first record at or after this time, in all partitions; comes before the other two
+        ends.
     event_time: the origin of event times: ``timestamp``, the record's own; ``header:NAME``;
         ``json:/pointer/into/value`` (RFC 6901); ``avro:`` or ``protobuf:`` with such a pointer; or, in Python, any
         function from a RecordBatch with these columns to an int64 array of milliseconds.
-    schema_registry_url: of the registry with the schemas of Avro and Protobuf values; several are separated by commas.
+    schema_registry_url: the address of the registry with the schemas of Avro and Protobuf values; several are separated
+        by commas.
     schema_registry_user_info: ``user:password`` for the registry.
     schema_registry_token: a bearer token for the registry, instead of a user.
     schema_registry_ca_file: PEM file with the certificates of the CAs that are trusted; default: the system's.
     schema_registry_certificate_file: PEM file with the certificate that is shown to a registry that asks.
     schema_registry_key_file: PEM file with the key of that certificate.
-    event_time_unit: of a header or field: ``s``, ``ms``, ``us`` or ``iso8601``.  Default: detected from the first
-        one, then fixed.
+    event_time_unit: the unit of a header or field: ``s``, ``ms``, ``us`` or ``iso8601``.  Default: detected from the
+        first one, then fixed.
     watermark_from: the origin of each partition's watermark in its records: ``header:NAME`` or ``json:/pointer``.
         A value is ISO 8601, or a number that shows its unit by its size.  Streams only.
     max_offsets_per_trigger: the most offsets that one batch covers.
@@ -135,7 +139,7 @@ class KafkaSource(Source):
     fetch_offset_retry_interval_ms: the pause before the planner asks again; default: a growing one.
     commit_group_id: the consumer group to which each written batch is committed, so that lag tools see the query.  A
         commit that fails is a warning.  Streams only; nothing is read back.
-    group_id_prefix: taken for jobs that set it, and without effect: no consumer group reads.
+    group_id_prefix: accepted for jobs that set it, but without effect: no consumer group reads.
     """
 
     connector: ClassVar[str] = "kafka"

@@ -32,7 +32,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "max.poll.records",
     ),
     "keys and values are binary; cast them in Spark": ("key.deserializer", "value.deserializer"),
-    "it is of Java": (
+    "only Java clients use it": (
         "auto.include.jmx.reporter",
         "enable.metrics.push",
         "interceptor.classes",
@@ -46,7 +46,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "ssl.secure.random.implementation",
         "ssl.trustmanager.algorithm",
     ),
-    "connections are kept by their use": (
+    "connections stay open while they are used": (
         "bootstrap.controllers",
         "client.dns.lookup",
         "connections.max.idle.ms",
@@ -69,7 +69,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "sasl.login.retry.backoff.max.ms",
         "sasl.login.retry.backoff.ms",
     ),
-    "it is of a broker, which checks tokens": (
+    "only brokers use it, to check tokens": (
         "sasl.oauthbearer.clock.skew.seconds",
         "sasl.oauthbearer.expected.audience",
         "sasl.oauthbearer.expected.issuer",
@@ -81,7 +81,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "sasl.oauthbearer.scope.claim.name",
         "sasl.oauthbearer.sub.claim.name",
     ),
-    "it is of a producer": (
+    "only producers use it": (
         "acks",
         "batch.size",
         "buffer.memory",
@@ -110,9 +110,9 @@ _REASONS: dict[str, tuple[str, ...]] = {
 }
 _REASON_OF = {name: reason for reason, names in _REASONS.items() for name in names}
 _REASONS_OF_PREFIXES = {
-    "basic.auth.": "it is of a schema registry",
-    "schema.registry.": "it is of a schema registry",
-    "confluent.": "it is of Confluent's clients",
+    "basic.auth.": "only clients of a schema registry use it",
+    "schema.registry.": "only clients of a schema registry use it",
+    "confluent.": "only Confluent's clients use it",
 }
 
 _ASSERTION = "tokens come for client credentials, or from a function that sasl.login.callback.handler.class names"
@@ -126,7 +126,7 @@ INSTEAD: dict[str, str] = {
     "sasl.oauthbearer.assertion.": _ASSERTION,
     "sasl.oauthbearer.jwt.retriever.class": _ASSERTION,
 }
-"""Properties that cannot be left out without harm, with their replacements; a last dot stands for all that begin so."""
+"""Properties that cannot be left out without harm, with their replacements; a final dot means all with that prefix."""
 
 
 def why_without_effect(name: str) -> str | None:

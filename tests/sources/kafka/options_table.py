@@ -18,7 +18,12 @@ PAGE = Path(__file__).parents[3] / "docs" / "options.md"
 BEGIN, END = "<!-- made by scripts/options-table -->\n", "<!-- end -->\n"
 COLUMNS = {"event_time"}
 HEAD = ("option", "type", "unit", "default", "meaning", "of")
-STRATEGY_KINDS = {"alignmentGroup": "text", "alignmentPriority": "number", "alignmentMembers": "number"}
+STRATEGY_KINDS = {
+    "alignmentGroup": "text",
+    "alignmentPriority": "number",
+    "alignmentMembers": "number",
+    "alignmentLocation": "text",
+}
 OF_SPARK = {
     *("assign", "subscribe", "subscribePattern", "kafka.bootstrap.servers", "startingTimestamp", "startingOffsets"),
     *("startingOffsetsByTimestamp", "endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets", "failOnDataLoss"),
