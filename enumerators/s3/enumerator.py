@@ -159,6 +159,7 @@ class S3Enumerator(ManifestIndex):
         self._discovery.left_out.restore(self._folder.noted(LEFT_OUT))
         if self._discovery.folders is not None:
             self._discovery.folders.restore(stored.folders)
+            self._folders = self._discovery.folders.known
         if self._clean is None:
             self._rereads = RereadRequests(self._folder.ledger, stored.rereads)
         elif stored.rereads:
@@ -177,14 +178,20 @@ class S3Enumerator(ManifestIndex):
     def _take_in(self, chunks: ChunkSorter) -> None:
         """Go on from the objects that a round found."""
         self._takes_existing = True
+        number = self._standing.snapshot.number
         if self._folder is None:
             self._adopt(self._standing.with_chunks(chunks))
         else:
             self._folder.hold()
             self._adopt(self._standing.after_round(chunks, self._discovery.seen))
             self._folder.note(LEFT_OUT, self._discovery.left_out.to_bytes())
-        between = self._discovery.settle(self._standing.greatest_number(self.live))
         folders = None if self._discovery.folders is None else self._discovery.folders.known
+        if folders == self._folders or self._standing.snapshot.number > number:
+            number = self._standing.greatest_number(self.live)
+        else:
+            # A marker came without objects, and makes no manifest.  The offset with the next one holds it for sure.
+            number += 1
+        between = self._discovery.settle(number)
         noted = None if folders is None else folders.to_json()
         snapshot = replace(self._standing.snapshot, between=between, folders=noted)
         self._standing, self._folders = replace(self._standing, snapshot=snapshot), folders

@@ -119,7 +119,7 @@ class ObjectDiscovery:
                         while some := list(islice(surveyed, _OBJECTS_PER_BATCH)):
                             seen.add([obj for obj, _ in some])
                             if folders is not None and existing:
-                                folders.add([obj for obj, _ in some])
+                                folders.add(self._holding(some))
                             sorter.add(_columns([chunk for _, chunks in some for chunk in chunks]))
         seen.end_round(begun_ms if self._between is None else self._between.end_round(begun_ms))
         self.seen = seen
@@ -138,6 +138,10 @@ class ObjectDiscovery:
         if folders is not None and self.folders is not None:
             for folder in folders.unsettled():
                 yield partial(self.folders.pages, folder)
+
+    def _holding(self, surveyed: Iterable[tuple[S3Object, list[Chunk]]]) -> list[S3Object]:
+        """Return the objects whose folders hold the watermark: not those without a row in the range that is read."""
+        return [obj for obj, chunks in surveyed if chunks or not self._times.wanted.is_bounded]
 
     def _fresh(
         self, pages: Iterable[Sequence[S3Object]], seen: SeenObjects, now_ms: int, folders: FolderRound | None

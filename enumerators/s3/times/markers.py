@@ -20,7 +20,8 @@ class FolderMarkers:
     template: folders with a time as PathTimes takes it, and after the last ``/`` the name of their marker, such as
         ``dt={yyyy-MM-dd}/hour={HH}/_SUCCESS``.
 
-    A marker speaks for the objects of its folder, those in deeper folders included.
+    A marker speaks for the objects of its folder, those in deeper folders included.  In a deeper folder it is none: a
+    job that completes an hour does not complete the day.
 
     Raises ValueError, one sentence, for a template without a folder that names a time, or without a name.
     """
@@ -28,6 +29,7 @@ class FolderMarkers:
     template: str
     _name: str = field(init=False, repr=False, compare=False)
     _folders: PathTimes = field(init=False, repr=False, compare=False)
+    _markers: PathTimes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         folders, slash, name = self.template.rpartition("/")
@@ -38,11 +40,14 @@ class FolderMarkers:
             )
         object.__setattr__(self, "_name", name)
         object.__setattr__(self, "_folders", PathTimes(f"{folders}/"))
+        object.__setattr__(self, "_markers", PathTimes(self.template))
 
     def are(self, key: str) -> bool:
         """Tell whether a key is that of a marker."""
-        folder, _, name = key.rpartition("/")
-        return name == self._name and self._folders.range_of(f"{folder}/") is not None
+        if not key.endswith(f"/{self._name}"):
+            return False
+        period = self.period_of(key)
+        return period is not None and period == self._markers.range_of(key)
 
     def period_of(self, key: str) -> TimeRange | None:
         """Return the period of the folder that a key lies in, both ends inclusive; None: it names none."""

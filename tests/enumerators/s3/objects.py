@@ -15,6 +15,7 @@ from tidegate.readers.objects.values import ChunkSurvey, ObjectFormat, S3Object,
 
 MODIFIED = 1_700_000_000_000
 CHUNK_BYTES = 10
+COLUMN = ObjectTimes(ColumnTimes("t"), policy=EventTimePolicy("ignore", earliest_ms=LEAST_MS))
 
 
 class Store(ObjectFormat):
@@ -42,6 +43,9 @@ class Store(ObjectFormat):
         for at in range(0, len(found), self.page_size):
             self.on_page(found[at : at + self.page_size])
             yield found[at : at + self.page_size]
+
+    def pages_below(self, prefix):
+        yield [obj for key, obj in sorted(self.objects.items()) if key.startswith(prefix)]
 
     def find(self, key):
         return self.objects.get(key)
@@ -78,7 +82,7 @@ def discovery(store, times=None, max_age_ms=None, **settings):
     return ObjectDiscovery(
         store.pages,
         store,
-        times or ObjectTimes(ColumnTimes("t"), policy=EventTimePolicy("ignore", earliest_ms=LEAST_MS)),
+        times or COLUMN,
         SeenObjects(max_age_ms),
         **settings,
     )

@@ -11,6 +11,7 @@ from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.s3.discovery.listing_rules import ListingRules
+from tidegate.enumerators.s3.discovery.marked_folders import MarkedFolders
 from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
 from tidegate.enumerators.s3.enumerator import S3Enumerator
 from tidegate.enumerators.s3.notifications.objects import ObjectNotifications
@@ -18,6 +19,7 @@ from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
+from tidegate.enumerators.s3.times.markers import parse_markers
 from tidegate.enumerators.s3.times.origin import ColumnTimes
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 from tidegate.readers.s3.config import S3ConnectionConfig
@@ -32,18 +34,20 @@ class Query:
     """A query over its checkpoint: runs come and go, the stored offsets stay.
 
     queue: what its runs receive from.  delivered: how often each object was read.
+    markers: of folders, by which its watermark goes; None: there are none.
     """
 
-    def __init__(self, store, queue, folder, *, backfill_ms=None, prefix="", max_age_ms=None, **fields):
+    def __init__(self, store, queue, folder, *, backfill_ms=None, prefix="", max_age_ms=None, markers=None, **fields):
         self.store, self.queue, self.folder, self.fields = store, queue, folder, fields
         self.backfill_ms, self.prefix, self.max_age_ms = backfill_ms, prefix, max_age_ms
+        self.markers = None if markers is None else parse_markers(markers)
         self.clock = Clock()
         self.offset, self.delivered = INITIAL_OFFSET, Counter()
         self.run = self.notifications = self.source = None
 
     def begin(self, *, bounded=False):
         def open_enumerator(state):
-            rules = ListingRules(self.prefix)
+            rules = ListingRules(self.prefix, markers=self.markers)
             self.notifications = ObjectNotifications(self.queue(), self.store, rules, self.backfill_ms)
             found = ObjectDiscovery(
                 self.store.pages,
@@ -53,12 +57,16 @@ class Query:
                 between=self.notifications,
                 clock=lambda: WALL + self.clock.now,
             )
+            if self.markers is not None:
+                found.folders = MarkedFolders(self.markers, self.store.pages_below)
             ledger = Ledger(str(self.folder), S3ConnectionConfig())
             ledger.lease = lambda: Lease(ledger._root, lease_s=0.1, renewed_by_thread=False)
             self.source = S3Enumerator(found, ledger, state, **self.fields)
             return self.source
 
-        known = CoordinatorSettings(WatermarkStrategy(), discovery_interval_s=DISCOVERY_S)
+        known = CoordinatorSettings(
+            WatermarkStrategy(), discovery_interval_s=DISCOVERY_S, by_completeness=self.markers is not None
+        )
         self.run = SourceCoordinator("s3", open_enumerator, known, cores=2, clocks=self.clock.clocks)
         if bounded:
             self.run.bound_run()

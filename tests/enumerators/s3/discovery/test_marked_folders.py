@@ -1,11 +1,15 @@
 """Markers that a discovery round finds."""
 
+from dataclasses import replace
+
 import pytest
 
-from tests.enumerators.s3.objects import MODIFIED, Store, discovery
+from tests.enumerators.s3.objects import COLUMN, MODIFIED, Store, discovery
 from tidegate.enumerators.s3.discovery.marked_folders import MarkedFolders
 from tidegate.enumerators.s3.times.markers import parse_markers
+from tidegate.readers.event_time.range import EventTimeRange
 
+MARKERS = parse_markers("marker:dt={yyyy-MM-dd}/hour={HH}/_SUCCESS")
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 FIRST = 1_699_999_200_000 - 2 * HOUR_MS  # 20:00 on 14 November 2023
@@ -27,9 +31,9 @@ def rounds(store):
 
     def pages(prefix):
         listed.append(prefix)
-        yield [obj for key, obj in sorted(store.objects.items()) if key.startswith(prefix)]
+        yield from store.pages_below(prefix)
 
-    found.folders = MarkedFolders(parse_markers("marker:dt={yyyy-MM-dd}/hour={HH}/_SUCCESS"), pages)
+    found.folders = MarkedFolders(MARKERS, pages)
     found.listed_again = listed
     return found
 
@@ -125,3 +129,24 @@ def test_objects_that_are_not_read_hold_nobody(store, rounds):
     mark(store, 3)
     rounds.round()
     assert complete(rounds) == 2
+
+
+def test_objects_outside_the_times_that_are_read_hold_nobody(store):
+    wanted = EventTimeRange(FIRST + HOUR_MS, None)
+    found = discovery(store, replace(COLUMN, wanted=wanted), clock=lambda: MODIFIED / 1000)
+    found.folders = MarkedFolders(MARKERS, store.pages_below)
+    store.put(f"{folder(0)}a", [FIRST])
+    store.put(f"{folder(1)}a", [FIRST + HOUR_MS])
+    mark(store, 2)
+    found.round()
+    assert found.folders.known.holding_ms == FIRST + HOUR_MS
+    mark(store, 1)
+    found.round()
+    assert complete(found) == 3
+
+
+def test_an_object_without_rows_holds_its_folder(store, rounds):
+    store.put(f"{folder(0)}a")
+    mark(store, 1)
+    rounds.round()
+    assert complete(rounds) is None

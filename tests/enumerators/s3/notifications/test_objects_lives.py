@@ -17,6 +17,8 @@ from tidegate.enumerators.s3.notifications.held_messages import HIDDEN_S
 from tidegate.enumerators.s3.notifications.queue import Message, QueueState
 from tidegate.errors import ConnectorError, CorruptDataError
 
+TWO_HOURS_MS = 1_699_999_200_000 - 1  # the end of both folders, on 14 November 2023
+
 pytestmark = pytest.mark.usefixtures("no_waiting")
 
 
@@ -51,6 +53,28 @@ def test_what_a_killed_run_had_not_stored_is_found_when_its_messages_come_again(
     queue.pass_time(HIDDEN_S)
     one.look()
     assert one.delivered == {"old": 1, "a": 1, "b": 1}
+    one.plan()
+    await_that(lambda: not len(queue))
+
+
+def test_a_marker_that_no_stored_offset_holds_comes_again_after_a_kill(told_query, store, queue):
+    first, second = (f"dt=2023-11-14/hour={hour}/" for hour in (20, 21))
+    put(store, f"{first}a", f"{second}a")
+    one = told_query(markers="marker:dt={yyyy-MM-dd}/hour={HH}/_SUCCESS")
+    one.look()
+    put(store, f"{second}_SUCCESS")
+    tell(queue, f"{second}_SUCCESS")
+    one.look()  # the first folder holds, so nothing moves, and no offset is stored
+    assert not one.notifications.held._done
+    one.kill()
+    queue.pass_time(HIDDEN_S)
+    put(store, f"{first}_SUCCESS")
+    tell(queue, f"{first}_SUCCESS")
+    one.look()
+    assert one.source.completeness().until_ms == TWO_HOURS_MS
+    put(store, "another")
+    tell(queue, "another")
+    one.look()
     one.plan()
     await_that(lambda: not len(queue))
 

@@ -18,6 +18,8 @@ FIVE = int(datetime(2024, 1, 1, 5, tzinfo=timezone.utc).timestamp()) * 1000
         ("in/dt=2024-01-01/hour=05/_SUCCESS.crc", False),
         ("in/dt=2024-01-01/hour=05/part-0.json", False),
         ("in/dt=2024-01-01/_SUCCESS", False),
+        ("in/dt=2024-01-01/hour=05/part=7/_SUCCESS", False),
+        ("in/dt=2024-01-01/hour=05_SUCCESS", False),
         ("in/dt=2024-13-01/hour=05/_SUCCESS", False),
         ("_SUCCESS", False),
     ],
