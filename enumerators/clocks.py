@@ -13,7 +13,7 @@ __all__ = ["REAL_CLOCKS", "Clocks"]
 class Clocks:
     """Clocks in seconds.
 
-    monotonic: runs evenly; common to all processes of a machine.
+    monotonic: runs evenly.
     wall: since the epoch; may be set.
     sleep: lets time pass.
     """
@@ -21,6 +21,11 @@ class Clocks:
     monotonic: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
+
+    @property
+    def are_real(self) -> bool:
+        """Whether time passes by itself: only then may a run wait for another system."""
+        return self.monotonic is time.monotonic
 
 
 REAL_CLOCKS = Clocks()

@@ -264,6 +264,7 @@ class SourceCoordinator:
         """Tell whether only news from the source can lead to a plan now."""
         return (
             isinstance(enumerator, SupportsWaiting)
+            and self._clocks.are_real
             and start == self._rests_at
             and self._clocks.monotonic() < min(splits.due_s, splits.looked_at_s + _LONGEST_REST_S)
         )
