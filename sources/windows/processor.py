@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from math import isnan
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import (
     ExpiredTimerInfo,
@@ -16,7 +18,7 @@ from pyspark.sql.streaming.stateful_processor import (
     StatefulProcessorHandle,
     TimerValues,
 )
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DoubleType, FloatType, StructType
 
 from tidegate.errors import ContractError, OptionError
 from tidegate.readers.worker_memory import freeze_imports
@@ -32,6 +34,8 @@ from tidegate.windows.window import MAX_TIME, MIN_TIME
 __all__ = ["LATE_ROW", "OUTPUT", "RESULTS", "TIME", "WINDOW_END", "WINDOW_START", "WindowProcessor", "Wish"]
 
 TIME = "__time"
+_NAN = float("nan")
+_Entry = TypeVar("_Entry")
 TimeMode: TypeAlias = Literal["EventTime", "ProcessingTime", "None"]
 WINDOW_START, WINDOW_END = "window_start", "window_end"
 OUTPUT, RESULTS, LATE_ROW = "output", "results", "late_row"
@@ -84,6 +88,10 @@ class WindowProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Get ready for the buckets of one task."""
         freeze_imports()
+        packed = self._wish.packed
+        self._float_keys = [
+            name for name in self._wish.keys.values() if isinstance(packed[name].dataType, DoubleType | FloatType)
+        ]
         self._state = BucketState(handle, self._wish.description)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:  # noqa: N802, N803
@@ -116,6 +124,7 @@ class WindowProcessor(StatefulProcessor):
     def _results(self, blobs: list[bytes], times: TimerValues) -> Iterator[Any]:
         wish = self._wish
         bucket = self._state.load()
+        bucket.keys = self._by_equal_keys(bucket.keys)
         watermark_ms = _watermark(times.getCurrentWatermarkInMs())
         now_ms = times.getCurrentProcessingTimeInMs()
         arrived, folded = self._arrived(blobs, watermark_ms)
@@ -160,10 +169,29 @@ class WindowProcessor(StatefulProcessor):
         if not blobs:
             return {}, {}
         table = unpacked(blobs, wish.packed)
+        for name in self._float_keys:
+            table = table.set_column(table.column_names.index(name), name, _comparable(table.column(name)))
         folded: dict[Key, list[Folded]] = {}
         if folds(wish.operator):
             folded, table = fold(wish.operator, table, [*wish.keys.values()], TIME, watermark_ms)
-        return (_by_key(table, wish) if table.num_rows else {}), folded
+        arrived = _by_key(table, wish) if table.num_rows else {}
+        return self._by_equal_keys(arrived), self._by_equal_keys(folded)
+
+    def _by_equal_keys(self, entries: dict[Key, _Entry]) -> dict[Key, _Entry]:
+        """Return entries by keys in which NaN is always the same object, for it is equal to no other."""
+        if not self._float_keys:
+            return entries
+        return {tuple(map(_one_nan, key)): entry for key, entry in entries.items()}
+
+
+def _comparable(keys: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return floats of which equal ones have the same bits: as in Spark's groups, -0.0 is 0.0, and NaN is NaN."""
+    positive = pc.add(keys, pa.scalar(0.0, keys.type))
+    return pc.if_else(pc.is_nan(positive), pa.scalar(_NAN, keys.type), positive)
+
+
+def _one_nan(value: Any) -> Any:
+    return _NAN if isinstance(value, float) and isnan(value) else value
 
 
 def _main(wish: Wish) -> dict[str, str]:

@@ -5,6 +5,7 @@ from collections import defaultdict
 from types import SimpleNamespace
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from tidegate.sources.tasks import END_OF_TIME_MS
@@ -46,7 +47,7 @@ class FakeMapState:
 class FakeSpark:
     """Runs batches as transformWithState does: rows by key first, then the timers that are due."""
 
-    def __init__(self, operator, *, late=None, buckets=3, time_mode="EventTime"):
+    def __init__(self, operator, *, late=None, buckets=3, time_mode="EventTime", packed=PACKED):
         self.states, self.timers, self.key, self.calls = defaultdict(dict), set(), None, 0
         self.buckets = buckets
         columns = ("__key_0", TIME, "n")
@@ -54,8 +55,8 @@ class FakeSpark:
         names = function.aggregates if isinstance(function, SqlAggregates) else ["numbers"]
         results = {name: TYPES.get(name, pa.int64()) for name in names}
         description = {"number of buckets": str(buckets), **operator.description}
-        wish = Wish(operator, description, PACKED, {"key": "__key_0"}, columns, results, late, ("n",), time_mode)
-        self.time_mode = time_mode
+        wish = Wish(operator, description, packed, {"key": "__key_0"}, columns, results, late, ("n",), time_mode)
+        self.time_mode, self.key_type = time_mode, to_arrow_type(packed[0].dataType)
         self.processor = WindowProcessor(wish)
         self.processor.init(self)
 
@@ -103,11 +104,12 @@ class FakeSpark:
         if not rows:
             return {}
         keys, times, numbers = zip(*rows, strict=True)
-        buckets = [sum(map(ord, key)) % self.buckets for key in keys]
+        # As Spark has it, keys of floats that are equal are in one bucket.
+        buckets = [sum(map(ord, str(key).lstrip("-"))) % self.buckets for key in keys]
         table = pa.table(
             {
                 BUCKET: pa.array(buckets, pa.int32()),
-                "__key_0": pa.array(keys),
+                "__key_0": pa.array(keys, self.key_type),
                 TIME: pa.array(times, pa.int64()),
                 "n": pa.array(numbers, pa.int32()),
             }

@@ -1,12 +1,14 @@
 """Buckets of keys give what the pure operator gives, whatever comes, and keep no state behind."""
 
+import struct
 from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql.types import DoubleType, FloatType, StructField, StructType
 
-from tests.sources.windows.fakes import FakeSpark
+from tests.sources.windows.fakes import PACKED, FakeSpark
 from tidegate.errors import FunctionError, OptionError
 from tidegate.sources.windows.folding import folds
 from tidegate.sources.windows.processor import LATE_ROW, OUTPUT, RESULTS
@@ -215,3 +217,21 @@ def test_a_result_that_does_not_fit_the_schema_is_told_with_its_key_and_window(g
     with pytest.raises(FunctionError, match=told) as raised:
         spark.batch([], MAX_TIME)
     assert "(for key 'a' and window [3, 13) ms)" in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", [DoubleType(), FloatType()])
+@pytest.mark.parametrize("function", ["rows", "sums"])
+def test_floats_that_spark_groups_are_one_key(kind, function):
+    functions = {"rows": Process(Numbers()), "sums": Aggregate(SqlAggregates(total="sum(n)"))}
+    packed = StructType([StructField("__key_0", kind), *PACKED.fields[1:]])
+    spark = FakeSpark(WindowOperator(TUMBLING, functions[function]), buckets=1, packed=packed)
+    nan, other_nan = (struct.unpack("<d", struct.pack("<Q", bits << 48))[0] for bits in (0x7FF8, 0xFFF8))
+    spark.batch([(0.0, 4, 1), (-0.0, 5, 2), (nan, 4, 10), (other_nan, 5, 20)], MIN_TIME)
+    spark.batch([(-0.0, 6, 4), (nan, 6, 40)], 4)
+    results = {repr(result["key"]): result for result in spark.batch([(1.0, 90, 1)], 50)}
+    if function == "rows":
+        assert {key: result["numbers"] for key, result in results.items()} == {"0.0": [1, 2, 4], "nan": [10, 20, 40]}
+    else:
+        assert {key: result["total"] for key, result in results.items()} == {"0.0": 7, "nan": 70}
+    spark.batch([], MAX_TIME)
+    assert not spark.stored()
