@@ -1,4 +1,4 @@
-"""The cost of watermark generators: of reading with them, and of the channel by which readers tell what they say.
+"""The cost of watermark generators: of reading with them, and of the channel by which readers send their watermarks.
 
     python -m benchmarks.generators [--rows 2000000] [--rounds 5]
 

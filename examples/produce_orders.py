@@ -1,4 +1,4 @@
-"""Writes JSON orders of the last 6 hours to a topic, to its last partition those of 1 hour: SERVERS TOPIC."""
+"""Writes JSON orders of the last 6 hours to a topic, and only those of 1 hour to its last partition: SERVERS TOPIC."""
 
 import json
 import sys

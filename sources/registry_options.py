@@ -1,4 +1,4 @@
-"""The options ``schema.registry.*``, of the Kafka source and of columns that are decoded."""
+"""The options ``schema.registry.*``, for the Kafka source and for decoded columns."""
 
 from __future__ import annotations
 

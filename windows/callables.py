@@ -1,4 +1,4 @@
-"""Functions of users, checked when windows are described: a wrong one would be noticed when the first window fires."""
+"""Checks functions of users when windows are described, before the first window fires."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ ARGUMENTS = {1: "one argument", 2: "two arguments", 3: "three arguments"}
 def check_takes(function: Any, count: int, must: str) -> None:
     """Raise OptionError unless a function can be called with so many arguments by position.
 
-    must: what it must be, as the begin of a sentence: "gap= of Sessions must be a function of a row,".
+    must: what it must be, as the beginning of a sentence: "gap= of Sessions must be a function of a row,".
     """
     if not callable(function):
         raise OptionError(f"{must} not {function!r}.")
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some that are written in C tell nothing
+    except (TypeError, ValueError):  # some functions in C have no signature
         return
     try:
         signature.bind(*[None] * count)

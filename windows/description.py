@@ -1,7 +1,7 @@
-"""What windows are made of, as text: by it a restart finds that stored state belongs to other windows.
+"""The parts of windows as text, by which a restart sees that stored state belongs to other windows.
 
 Two parts with the same text can go on with each other's state.  So the text holds names of classes and plain values,
-and no code: a function may be mended, and its windows go on.
+and no code: a function may be corrected, and its windows go on.
 """
 
 from __future__ import annotations

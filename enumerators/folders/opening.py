@@ -1,4 +1,4 @@
-"""The folder that a location names."""
+"""Opens the folder that a location names."""
 
 from __future__ import annotations
 

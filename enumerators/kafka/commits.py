@@ -1,4 +1,4 @@
-"""Commits the positions of written batches to a consumer group, in the background, for tools that show its lag.
+"""Commits the positions of written batches to a consumer group, in the background, so that lag tools see the query.
 
 Nothing depends on it: progress is in Spark's checkpoint.
 """
@@ -87,5 +87,5 @@ class GroupCommits:
     def _tell(self, failure: TidegateError | None) -> None:
         sentence = "" if failure is None else str(failure)
         if sentence and sentence != self._warned:
-            _LOG.warning("the query goes on, but commitGroupId %r shows its old offsets: %s", self._group_id, sentence)
+            _LOG.warning("the query goes on, but commitGroupId %r keeps its old offsets: %s", self._group_id, sentence)
         self._warned = sentence

@@ -1,8 +1,8 @@
-"""Reads how far a query with Spark's built-in Kafka source is, from its checkpoint.
+"""Reads from its checkpoint how far a query with Spark's built-in Kafka source is.
 
 Besides the logs of every query, the built-in source keeps the offsets with which it began:
 
-DIR/sources/0/0   of the source at place 0: a byte 0, a version, and the offset as JSON
+DIR/sources/0/0   for the source at place 0: a byte 0, a version, and the offset as JSON
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class BuiltInQuery:
 
     folder: the ``checkpointLocation``.
     sources: the places of its built-in Kafka sources, in order.
-    batches: the numbers of the batches that Spark would go on from: all that are written, and the one after them.
-    uncommitted: the batch that is planned but not written, which Spark repeats; None: there is none.
+    batches: the numbers of the batches from which Spark would go on: all that are written, and the one after them.
+    uncommitted: the batch that is planned but not written, and that Spark repeats; None: there is none.
 
     Raises OptionError if the folder is no such checkpoint, and ConnectorError if it cannot be read.
     """
@@ -58,7 +58,7 @@ class BuiltInQuery:
         self.sources = sorted(place for place, value in found.items() if built_in_offset(value) is not None)
         if not self.sources:
             raise OptionError(
-                f"CHECKPOINT is {folder.address}, which is none of a query with Spark's built-in Kafka source"
+                f"CHECKPOINT is {folder.address}, which is no checkpoint with Spark's built-in Kafka source"
             )
 
     def standings(self) -> list[Standing]:
@@ -98,7 +98,7 @@ class BuiltInQuery:
     def _logged(self, number: int) -> LoggedOffsets:
         logged = self.logs.offsets(number)
         if logged is None:
-            raise CheckpointError(f"batch {number} went from {self.folder.address} meanwhile; stop the query first")
+            raise CheckpointError(f"batch {number} has left {self.folder.address} meanwhile; stop the query first")
         return logged
 
     def _begin(self, place: int) -> object:

@@ -16,7 +16,7 @@ __all__ = ["run_migrate"]
 
 
 def run_migrate(checkpoint: str, *, to: str | None, sources: Collection[int], as_json: bool) -> None:
-    """Print from where the sources of a query go on, or write a checkpoint that does.
+    """Print where the sources of a query go on, or write a checkpoint with which they do.
 
     checkpoint: of the query; a path or ``s3://bucket/prefix``, as ``to`` is.
     to: the new checkpoint; None: the starting offsets are printed.
@@ -47,7 +47,7 @@ def run_migrate(checkpoint: str, *, to: str | None, sources: Collection[int], as
     if to is None:
         typer.echo(
             "a new checkpoint has no state and counts its batches from 0: a sink that knows batches by their number, "
-            "such as files or Delta, takes them for old ones; --to keeps both",
+            "such as files or Delta, takes new batches for old ones; --to keeps state and numbers",
             err=True,
         )
 
@@ -56,8 +56,8 @@ def _uncommitted(number: int, *, keeps_numbers: bool) -> str:
     if keeps_numbers:
         return f"batch {number} is planned but not written: it is repeated with the same records"
     return (
-        f"batch {number} is planned but not written: its records are read again, and what a sink has of them already "
-        "comes twice; --to repeats the batch under its number"
+        f"batch {number} is planned but not written: its records are read again, and records that a sink has already "
+        "come twice; --to repeats the batch under its number"
     )
 
 

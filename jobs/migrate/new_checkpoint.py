@@ -1,8 +1,8 @@
 """Makes a checkpoint of tidegate from one of Spark's built-in Kafka source.
 
-Everything is copied but the offsets of the migrated sources, which are written anew.  So the query keeps its id, the
-numbers of its batches, its watermark and its state, and sinks that know a batch by its number see no other batch under
-that number.  A batch that is planned but not written is repeated with exactly its records.
+Everything is copied, except the offsets of the migrated sources: these are written anew.  So the query keeps its id,
+its state, its watermark and the numbers of its batches.  A sink that knows batches by number sees no other batch under
+a number.  A batch that is planned but not written is repeated with exactly its records.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def make_checkpoint(query: BuiltInQuery, places: Collection[int], new: Folder) -
     places: of the sources that become tidegate's.
     new: an empty folder, or none.  Its offsets are written last: without them it is incomplete.
 
-    Raises OptionError if the query has no batch, or the new folder holds something.
+    Raises OptionError if the query has no batch, or the new folder is not empty.
     """
     if not query.batches:
         raise OptionError(
@@ -40,7 +40,7 @@ def make_checkpoint(query: BuiltInQuery, places: Collection[int], new: Folder) -
             "`tidegate migrate` prints without --to"
         )
     if new.files() or new.folders():
-        raise OptionError(f"--to is {new.address}, which holds something; give a new folder")
+        raise OptionError(f"--to is {new.address}, which is not empty; name a new folder")
     left_out = {("sources", str(place)) for place in places}
     for names, data in _files(query.folder):
         if names[:2] not in left_out:

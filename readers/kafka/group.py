@@ -1,4 +1,4 @@
-"""The offsets that a consumer group has committed: asked for, and committed, by a client that is no member."""
+"""Reads and commits the offsets of a consumer group, as a client that is no member."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ConsumerGroup:
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit the next offset of each partition.
 
-        Kafka refuses this while the group has members, for these commit by themselves.
+        Kafka refuses this while the group has members, because members commit themselves.
         """
         topic_type = OffsetCommitRequest.OffsetCommitRequestTopic
         request = OffsetCommitRequest(
@@ -102,7 +102,7 @@ class ConsumerGroup:
         for code in error_codes:
             if code in _HAS_MEMBERS:
                 raise ConnectorError(
-                    f"the consumer group {self._group_id!r} has members, whose offsets nobody else may commit"
+                    f"the consumer group {self._group_id!r} has members, and only they may commit its offsets"
                 )
             failure = failure_of(code, f"the consumer group {self._group_id!r}")
             if failure is not None:

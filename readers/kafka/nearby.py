@@ -29,7 +29,7 @@ class NearbyReplicas:
         self._choices: dict[TopicPartition, _Choice] = {}
 
     def prefer(self, partition: TopicPartition, node: int) -> None:
-        """Read the partition from a follower."""
+        """Read the partition from this follower from now on."""
         self._choices[partition] = _Choice(node, self._clock() + self._lifetime_s)
 
     def of(self, partition: TopicPartition) -> int | None:

@@ -2,8 +2,8 @@
 
 A broker keeps the partitions of a session with the positions from which they are fetched, here their ends.  It holds a
 fetch back until any of them gets a record, and its answer names only those that changed.  So a wait costs the same for
-ten partitions and for ten thousand.  That nothing has changed is an answer of all leaders to a fetch that was sent for
-the wait: never older news.  The watch is advice: whoever doubts asks for the ends.
+ten partitions and for ten thousand.  "Nothing has changed" is always the answer of all leaders to a fetch that was sent
+during the wait, never older news.  The watch is advice: a caller in doubt asks for the ends.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Session:
 class Watch:
     """Tells when the ends of partitions may have changed; not for several threads.
 
-    cluster: knows the leaders.  The watch has connections of its own, for a held fetch would block others.
+    cluster: knows the leaders.  The watch has its own connections, because a held fetch would block others.
     """
 
     def __init__(self, cluster: KafkaCluster, config: KafkaConnectionConfig) -> None:

@@ -24,7 +24,7 @@ _INDEX = re.compile("0|[1-9][0-9]{0,9}")
 
 
 def avro_field(schema: RegisteredSchema, tokens: Sequence[str]) -> ReadField | None:
-    """Return what reads a field of values; None: the schema is none of Avro records, or has no such field.
+    """Return a function that reads a field of values; None: the schema is no Avro record, or has no such field.
 
     tokens: the names of the fields, from the top down, with the indexes of arrays.
     """

@@ -1,4 +1,4 @@
-"""Decodes Avro values of one schema, many at once, by the decoder of Avro objects, so in Spark's types and bounded."""
+"""Decodes Avro values of one schema, many at once, by the decoder of Avro objects: in Spark's types, and bounded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AvroValues:
 
     kind: of a value, a struct.
 
-    Raises CorruptDataError for a schema that is not one of records, and OptionError for a type that Spark cannot hold.
+    Raises CorruptDataError for a schema that is not a record, and OptionError for a type that Spark cannot hold.
     """
 
     def __init__(self, schema: RegisteredSchema) -> None:
@@ -32,18 +32,18 @@ class AvroValues:
             defined = {_full_name(part := json.loads(text)): part for text in schema.references.values()}
             whole = _inlined(json.loads(schema.text), defined, set())
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise CorruptDataError("its schema is none of Avro") from None
+            raise CorruptDataError("its schema is no Avro schema") from None
         self._records = AvroRecords(whole, _BOUND)
         self.kind = self._records.kind
 
     def decode(self, payloads: Sequence[bytes], names: Collection[str]) -> pa.StructArray:
-        """Return these of the fields of each value; null where the bytes do not fit the schema."""
+        """Return the named fields of each value; null where the bytes do not fit the schema."""
         kind = pa.struct([field for field in self.kind if field.name in names])
         blocks = [AvroBlock(number, number + 1, 1, payload) for number, payload in enumerate(payloads)]
         try:
             batches = [batch for _, batch in self._records.batches(blocks, names)]
         except CorruptDataError:
-            # One value spoils its batch: a few are found by halves.
+            # One bad value spoils its batch: halving finds the bad ones.
             if len(payloads) == 1:
                 return pa.nulls(1, kind)
             half = len(payloads) // 2

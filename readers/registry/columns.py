@@ -1,4 +1,4 @@
-"""Decodes a column of values with schemas in a registry, each by its own schema, to one type."""
+"""Decodes a column of values, each with its own schema from a registry, to one type."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RegistryColumn:
 
     form: of the values.
     kind: their type; fields go by name, and one that a value's own schema lacks is null.
-    mode: what a value means that cannot be decoded: "FAILFAST" raises CorruptDataError, "PERMISSIVE" makes it null.
+    mode: the policy for a value that cannot be decoded: "FAILFAST" raises CorruptDataError, "PERMISSIVE" makes it null.
     message: the full name of the Protobuf message; None: the first of its schema.
     """
 
@@ -87,7 +87,7 @@ def type_of_subject(registry: RegistryConfig, form: Form, subject: str, message:
     """
     _, schema = registry_of(registry).latest(subject)
     if schema.kind.lower() != form:
-        raise CorruptDataError(f"the schema of {subject!r} is one of {schema.kind}, not of {form}")
+        raise CorruptDataError(f"the schema of {subject!r} is of the type {schema.kind}, not {form.upper()}")
     kind = AvroValues(schema).kind if form == "avro" else ProtobufValues(schema, message).kind
     return pa.struct(list(spark_schema(pa.schema(list(kind)))))
 
@@ -109,4 +109,4 @@ def _avro_decoder(schema: RegisteredSchema) -> _Decode:
 def _why(schema_id: int | None, form: Form) -> str:
     if schema_id is None:
         return "is not in Confluent's wire format, which begins with a byte 0 and the id of a schema"
-    return f"names the schema {schema_id}, which the registry does not have, or not as one of {form}"
+    return f"names the schema {schema_id}, but the registry has no {form} schema of that id"

@@ -11,7 +11,7 @@ __all__ = ["RegistryConfig"]
 
 @dataclass(frozen=True, slots=True)
 class RegistryConfig:
-    """A registry with the REST interface of Confluent's; picklable, the same on the driver and the executors.
+    """A registry with Confluent's REST interface; picklable, the same on the driver and the executors.
 
     url: of the registry, or several separated by commas.
     user_info: ``user:password`` for basic authentication; None: without it.
@@ -36,6 +36,5 @@ class RegistryConfig:
     def __post_init__(self) -> None:
         if "@" in self.url:
             raise OptionError(
-                "the option 'schema.registry.url' holds a login, which belongs into "
-                "'schema.registry.basic.auth.user.info'"
+                "the option 'schema.registry.url' holds a login; put it into 'schema.registry.basic.auth.user.info'"
             )

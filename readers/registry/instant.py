@@ -1,4 +1,4 @@
-"""A value that is a time by its type, so that no unit is wanted."""
+"""A value that is a time by its type, so that it needs no unit."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class ProtobufSchema:
 
     def __init__(self, schema: RegisteredSchema) -> None:
         if schema.kind != "PROTOBUF":
-            raise CorruptDataError(f"its schema is one of {schema.kind}, not of Protobuf")
+            raise CorruptDataError(f"its schema is of the type {schema.kind}, not PROTOBUF")
         self._file = _compiled(schema)
         self._top = [*self._file.message_types_by_name.values()]
         self._classes: dict[tuple[int, ...], Any] = {}
@@ -47,7 +47,7 @@ class ProtobufSchema:
         return messages[full_name]
 
     def parsed(self, indexes: tuple[int, ...], data: bytes) -> Any:
-        """Return a message.  Raises IndexError if there is none, and CorruptDataError for bytes that are none."""
+        """Return a message.  Raises IndexError if there is none, and CorruptDataError for bytes that do not fit it."""
         from google.protobuf.message import DecodeError
         from google.protobuf.message_factory import GetMessageClass
 
@@ -58,7 +58,7 @@ class ProtobufSchema:
         try:
             message.ParseFromString(data)
         except DecodeError:
-            raise CorruptDataError("its bytes are none of its message") from None
+            raise CorruptDataError("its bytes do not fit its message") from None
         return message
 
 
@@ -86,7 +86,7 @@ def _compiled(schema: RegisteredSchema) -> Any:
         target = folder / ".descriptors"
         arguments = ["protoc", f"-I{folder}", f"-I{tools / '_proto'}", "--include_imports"]
         if protoc.main([*arguments, f"--descriptor_set_out={target}", str(folder / _ROOT)]) != 0:
-            raise CorruptDataError("its schema is none of Protobuf")
+            raise CorruptDataError("its schema is no Protobuf schema")
         compiled = FileDescriptorSet.FromString(target.read_bytes())
     pool = DescriptorPool()
     for file in compiled.file:

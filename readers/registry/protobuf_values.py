@@ -23,7 +23,7 @@ class ProtobufValues:
     message: the full name of the message that is wanted; None: the first one.
     kind: of a value, a struct.
 
-    Raises CorruptDataError for a schema that is none of Protobuf, and OptionError if it has no such message, or one
+    Raises CorruptDataError for a schema that is no Protobuf schema, and OptionError if it has no such message, or one
     that Spark cannot hold.
     """
 
@@ -33,7 +33,7 @@ class ProtobufValues:
         self.kind: pa.StructType = _struct(self._message, (self._message.full_name,))
 
     def decode(self, values: Sequence[bytes]) -> pa.StructArray:
-        """Return the fields of each value, header included; null where the bytes are none of the message."""
+        """Return the fields of each value, header included; null where the bytes do not fit the message."""
         rows: list[dict[str, Any] | None] = []
         for value in values:
             try:
@@ -76,7 +76,7 @@ def _single(field: Any, within: tuple[str, ...]) -> pa.DataType:
         if name == TIMESTAMP:
             return pa.timestamp("us", "UTC")
         if name in within:
-            raise OptionError(f"the message {name} holds itself, in {field.full_name}, which Spark cannot hold")
+            raise OptionError(f"the message {name} contains itself, in {field.full_name}, and Spark has no such type")
         return _struct(field.message_type, (*within, name))
     if field.cpp_type == Field.CPPTYPE_STRING:
         return pa.binary() if field.type == Field.TYPE_BYTES else pa.string()

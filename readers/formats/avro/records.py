@@ -118,7 +118,7 @@ class AvroRecords:
         except TidegateError:
             raise
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError, SchemaParseException):
-            raise CorruptDataError("its schema is none of Avro") from None
+            raise CorruptDataError("its schema is no Avro schema") from None
         if not pa.types.is_struct(whole.kind):
             raise CorruptDataError(f"it holds values of the type {whole.kind}, not records")
         self.kind: pa.StructType = whole.kind

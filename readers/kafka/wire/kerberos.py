@@ -12,7 +12,7 @@ __all__ = ["KerberosMechanism"]
 
 
 class KerberosMechanism(SaslMechanismGSSAPI):  # type: ignore[misc] # kafka-python has no types
-    """kafka-python's dialogue; its constructor is replaced, as that knows the default ticket of the process only.
+    """kafka-python's dialogue; its constructor is replaced, because it knows only the default ticket.
 
     Raises OptionError if the package gssapi is missing.
     """
@@ -22,7 +22,7 @@ class KerberosMechanism(SaslMechanismGSSAPI):  # type: ignore[misc] # kafka-pyth
             import gssapi
         except (ImportError, OSError):
             raise OptionError(
-                "the option 'kafka.sasl.mechanism' is GSSAPI, and the package gssapi is missing, which needs the "
+                "the option 'kafka.sasl.mechanism' is GSSAPI, but the package gssapi is missing; it also needs the "
                 "Kerberos libraries of the system: pip install 'tidegate[kerberos]'"
             ) from None
         self._is_done = self._is_authenticated = False

@@ -89,7 +89,7 @@ def test_a_group_with_members_keeps_its_offsets_and_the_query_only_warns_once(ka
         enumerator.close()
     consumer.close()
     (record,) = caplog.records
-    assert f"'{group}' has members, whose offsets nobody else may commit" in record.getMessage()
+    assert f"'{group}' has members, and only they may commit its offsets" in record.getMessage()
 
 
 def test_a_cluster_that_is_away_holds_nobody_up(group, monkeypatch):

@@ -128,9 +128,12 @@ def test_batches_that_were_planned_far_ahead_of_those_written_are_left_out(tideg
     ("arguments", "sentence"),
     [
         (("{old}", "--source", "0"), "--source is 0, but Spark's built-in Kafka sources of this query are 1, 2"),
-        (("{old}", "--to", "{old}"), "--to is {old}, which holds something; give a new folder"),
+        (("{old}", "--to", "{old}"), "--to is {old}, which is not empty; name a new folder"),
         (("{old}", "--to", "hdfs://a/b"), "--to is 'hdfs://a/b'; it has to be a path, or s3://bucket/prefix"),
-        (("{old}/none",), "CHECKPOINT is {old}/none, which is none of a query with Spark's built-in Kafka source"),
+        (
+            ("{old}/none",),
+            "CHECKPOINT is {old}/none, which is no checkpoint with Spark's built-in Kafka source",
+        ),
     ],
 )
 def test_a_mistake_is_told_in_one_sentence(tidegate, old, arguments, sentence):
@@ -143,7 +146,7 @@ def test_a_checkpoint_that_is_tidegate_s_already_is_refused(tidegate, old, tmp_p
     write_checkpoint(old, BEGINS, BATCHES, 3)
     new = tmp_path / "new"
     tidegate("migrate", old, "--to", new)
-    assert "is none of a query with Spark's built-in Kafka source" in tidegate("migrate", new)[0]
+    assert "is no checkpoint with Spark's built-in Kafka source" in tidegate("migrate", new)[0]
 
 
 def test_a_first_batch_without_the_offsets_where_the_query_began_cannot_be_repeated(tidegate, old, tmp_path):

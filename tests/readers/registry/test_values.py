@@ -283,7 +283,7 @@ class TestColumns:
         with pytest.raises(OptionError, match="has no subject 'nobody-s'"):
             type_of_subject(config, "avro", "nobody-s")
         register(avro(("id", "int")))
-        with pytest.raises(CorruptDataError, match="is one of AVRO, not of protobuf"):
+        with pytest.raises(CorruptDataError, match="is of the type AVRO, not PROTOBUF"):
             type_of_subject(config, "protobuf", subject)
 
 
@@ -335,6 +335,6 @@ class TestRegistries:
             server.shutdown()
 
     def test_a_login_in_the_address_is_refused_and_not_told(self):
-        with pytest.raises(OptionError, match=r"belongs into 'schema\.registry\.basic") as raised:
+        with pytest.raises(OptionError, match=r"put it into 'schema\.registry\.basic") as raised:
             RegistryConfig("https://anna:secret-7@registry:8081")
         assert "secret-7" not in str(raised.value)
