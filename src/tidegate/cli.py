@@ -393,9 +393,9 @@ def migrate(
     ] = None,
     as_json: _Json = False,
 ) -> None:
-    """Take over a query of Spark's built-in Kafka source, without a gap and without a double.
+    """Move a query of Spark's built-in Kafka source to tidegate.
 
-    Stop the query first.  CHECKPOINT itself stays as it is.
+    Stop the query first.  CHECKPOINT itself stays as it is.  With --to, no record is lost or doubled.
     """
     from tidegate.jobs.migrate.command import run_migrate
 
