@@ -179,10 +179,13 @@ def _watermark(
 
 
 def _complete_and_read(standing: Standing, splits: Mapping[SplitId, SplitPlan], cut_ms: int | None) -> int | None:
-    """Return up to what event time the source is complete, and read by the batch."""
+    """Return up to what event time the source is complete, and read by the batch.
+
+    Late splits hold it, too: behind their first records, which are late, may lie others that are not.
+    """
     if standing.complete_ms is None:
         return None
-    unread = [said.next_ms for s, said in splits.items() if said.next_ms is not None and s not in standing.admitted]
+    unread = [said.next_ms for said in splits.values() if said.next_ms is not None]
     if unread and cut_ms is not None:
         unread.append(cut_ms)  # rule 5
     return min(standing.complete_ms, min(unread, default=standing.complete_ms + 1) - 1)
