@@ -11,7 +11,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import from_arrow_type
 
 from tidegate.errors import OptionError, did_you_mean
-from tidegate.readers.registry.columns import Form, Mode, RegistryColumn, type_of_subject
+from tidegate.readers.registry.columns import Form, Mode, column_of_subject
 from tidegate.sources.registry_options import registry_config
 
 __all__ = ["from_avro", "from_protobuf"]
@@ -22,7 +22,8 @@ def from_avro(data: Column | str, subject: str, options: Mapping[str, str], *, m
 
     data: the binary column, such as "value".
     subject: its newest schema gives the type of the struct, when this function is called; such as "orders-value".
-        Each value is decoded by its own schema: fields go by name, and one that this schema lacks is null.
+        Each value is decoded by its own schema: fields go by name, and one that this schema lacks is null.  A record of
+        another name cannot be decoded, unless the newest schema has that name as an alias.
     options: ``schema.registry.url`` and the other options ``schema.registry.*`` of ``tidegate_kafka``.
     mode: the policy for a value that cannot be decoded: "FAILFAST" ends the query, "PERMISSIVE" makes it null, as in
         Spark's own ``from_avro``.
@@ -55,13 +56,11 @@ def _decoded(
 ) -> Column:
     if mode not in get_args(Mode):
         raise OptionError(f"mode is {mode!r}: expected FAILFAST or PERMISSIVE{did_you_mean(mode, get_args(Mode))}")
-    registry = registry_config(options)
-    kind = type_of_subject(registry, form, subject, message)
-    column = RegistryColumn(registry, form, kind, mode, message)
+    column = column_of_subject(registry_config(options), form, subject, mode, message)
 
     def decode(values: pa.Array) -> pa.Array:
         return column.decoded(values)
 
     decode.__name__ = f"from_{form}"  # what Spark's plans show
-    call: Any = arrow_udf(decode, from_arrow_type(kind))  # type: ignore[call-overload]  # its stubs know no structs
+    call: Any = arrow_udf(decode, from_arrow_type(column.kind))  # type: ignore[call-overload]  # its stubs know no structs
     return call(data)  # type: ignore[no-any-return]

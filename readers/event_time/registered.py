@@ -82,7 +82,9 @@ class RegistryTimestamp(UnitAssigner):
                 rows_of.setdefault(schema_id, []).append(row)
         fields: list[object] = [None] * len(values)
         for schema_id, rows in rows_of.items():
-            read = _reader(self.registry, self.form, self.pointer, schema_id)
+            # One that is missing may come, so that is not kept with the readers.
+            is_there = registry_of(self.registry).schema(schema_id) is not None
+            read = _reader(self.registry, self.form, self.pointer, schema_id) if is_there else None
             if read is not None:
                 for row, field in zip(rows, read([values[row] or b"" for row in rows]), strict=True):
                     fields[row] = field

@@ -14,7 +14,7 @@ from tidegate.readers.formats.avro.container import AvroBlock
 from tidegate.readers.formats.avro.records import AvroRecords
 from tidegate.readers.registry.schemas import RegisteredSchema
 
-__all__ = ["AvroValues"]
+__all__ = ["AvroValues", "record_names"]
 
 _BOUND = Bound(DEFAULT_MOST_BYTES, "nothing: no value may be so large")
 
@@ -50,6 +50,16 @@ class AvroValues:
             return pa.concat_arrays([self.decode(payloads[:half], names), self.decode(payloads[half:], names)])
         arrays = [batch.to_struct_array() for batch in batches]
         return pa.concat_arrays(arrays) if arrays else pa.nulls(0, kind)
+
+
+def record_names(schema: RegisteredSchema) -> tuple[str, ...]:
+    """Return the name of the schema's record and its aliases, all without namespaces; empty: it is no single record."""
+    try:
+        record = json.loads(schema.text)
+        names = [record["name"], *record.get("aliases", ())]
+        return tuple(name.rpartition(".")[2] for name in names)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return ()
 
 
 def _inlined(schema: Any, defined: Mapping[str, Any], known: set[str]) -> Any:

@@ -12,13 +12,14 @@ import pyarrow as pa
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.conform import conform_each, spark_schema
-from tidegate.readers.registry.avro_values import AvroValues
+from tidegate.readers.registry.avro_values import AvroValues, record_names
 from tidegate.readers.registry.config import RegistryConfig
+from tidegate.readers.registry.protobuf_schema import NoMessageError
 from tidegate.readers.registry.protobuf_values import ProtobufValues
 from tidegate.readers.registry.schemas import RegisteredSchema, registry_of
 from tidegate.readers.registry.wire import HEADER_BYTES, schema_id_of
 
-__all__ = ["Form", "Mode", "RegistryColumn", "type_of_subject"]
+__all__ = ["Form", "Mode", "RegistryColumn", "column_of_subject"]
 
 Form: TypeAlias = Literal["avro", "protobuf"]
 Mode: TypeAlias = Literal["FAILFAST", "PERMISSIVE"]
@@ -32,14 +33,15 @@ class RegistryColumn:
     form: of the values.
     kind: their type; fields go by name, and one that a value's own schema lacks is null.
     mode: the policy for a value that cannot be decoded: "FAILFAST" raises CorruptDataError, "PERMISSIVE" makes it null.
-    message: the full name of the Protobuf message; None: the first of its schema.
+    names: of the record, those of ``record_names``; or the full name of the Protobuf message.  Values of others cannot
+        be decoded.  Empty: of any Avro record.
     """
 
     registry: RegistryConfig
     form: Form
     kind: pa.StructType
     mode: Mode = "FAILFAST"
-    message: str | None = None
+    names: tuple[str, ...] = ()
 
     def decoded(self, column: pa.Array) -> pa.StructArray:
         """Return the decoded values; a null stays null.
@@ -61,10 +63,10 @@ class RegistryColumn:
         return pa.concat_arrays(parts).take(pa.array(places))
 
     def _part(self, schema_id: int | None, values: Sequence[bytes]) -> pa.StructArray:
-        decode = None if schema_id is None else _decoder(self.registry, self.form, self.message, schema_id)
+        decode = self._decoder(schema_id)
         if decode is None:
             if self.mode == "FAILFAST":
-                raise CorruptDataError(f"a value {_why(schema_id, self.form)}; set mode to PERMISSIVE for null")
+                raise CorruptDataError(f"a value {self._why(schema_id)}; set mode to PERMISSIVE for null")
             return pa.nulls(len(values), self.kind)
         structs = decode(values)
         bad = np.asarray(structs.is_null())
@@ -78,35 +80,56 @@ class RegistryColumn:
             )
         return pa.StructArray.from_arrays(batch.columns, fields=list(self.kind), mask=pa.array(bad))
 
+    def _decoder(self, schema_id: int | None) -> _Decode | None:
+        # A schema that is missing may come, so that is not kept with the decoders.
+        if schema_id is None or registry_of(self.registry).schema(schema_id) is None:
+            return None
+        return _decoder(self.registry, self.form, self.names, schema_id)
 
-def type_of_subject(registry: RegistryConfig, form: Form, subject: str, message: str | None = None) -> pa.StructType:
-    """Return the type of the newest schema of a subject, as Spark has it.
+    def _why(self, schema_id: int | None) -> str:
+        if schema_id is None:
+            return "is not in Confluent's wire format, which begins with a byte 0 and the id of a schema"
+        wanted = f" with {self.names[0]}" if self.names else ""
+        return f"names the schema {schema_id}, but the registry has no {self.form} schema{wanted} of that id"
+
+
+def column_of_subject(
+    registry: RegistryConfig, form: Form, subject: str, mode: Mode = "FAILFAST", message: str | None = None
+) -> RegistryColumn:
+    """Return the column with the type of the newest schema of a subject, as Spark has it.
+
+    message: the full name of the Protobuf message; None: the first of that schema.
 
     Raises CorruptDataError for a schema of another form, OptionError for one that Spark cannot hold, and for a subject
-    that is not there.
+    or a message that is not there.
     """
     _, schema = registry_of(registry).latest(subject)
     if schema.kind.lower() != form:
         raise CorruptDataError(f"the schema of {subject!r} is of the type {schema.kind}, not {form.upper()}")
-    kind = AvroValues(schema).kind if form == "avro" else ProtobufValues(schema, message).kind
-    return pa.struct(list(spark_schema(pa.schema(list(kind)))))
+    if form == "avro":
+        kind, names = AvroValues(schema).kind, record_names(schema)
+    else:
+        values = ProtobufValues(schema, message)
+        kind, names = values.kind, (values.full_name,)
+    return RegistryColumn(registry, form, pa.struct(list(spark_schema(pa.schema(list(kind))))), mode, names)
 
 
 @lru_cache(maxsize=1000)
-def _decoder(registry: RegistryConfig, form: Form, message: str | None, schema_id: int) -> _Decode | None:
+def _decoder(registry: RegistryConfig, form: Form, names: tuple[str, ...], schema_id: int) -> _Decode | None:
     schema = registry_of(registry).schema(schema_id)
     if schema is None or schema.kind.lower() != form:
         return None
-    return _avro_decoder(schema) if form == "avro" else ProtobufValues(schema, message).decode
+    if form == "avro":
+        # Fields go by name, so a record of another name would become a row of nulls.
+        is_another = names and (own := record_names(schema)[:1]) and own[0] not in names
+        return None if is_another else _avro_decoder(schema)
+    try:
+        return ProtobufValues(schema, *names).decode
+    except NoMessageError:
+        return None
 
 
 def _avro_decoder(schema: RegisteredSchema) -> _Decode:
     values = AvroValues(schema)
     names = [field.name for field in values.kind]
     return lambda whole: values.decode([value[HEADER_BYTES:] for value in whole], names)
-
-
-def _why(schema_id: int | None, form: Form) -> str:
-    if schema_id is None:
-        return "is not in Confluent's wire format, which begins with a byte 0 and the id of a schema"
-    return f"names the schema {schema_id}, but the registry has no {form} schema of that id"

@@ -10,10 +10,14 @@ from typing import Any
 from tidegate.errors import CorruptDataError, OptionError, did_you_mean
 from tidegate.readers.registry.schemas import RegisteredSchema
 
-__all__ = ["TIMESTAMP", "ProtobufSchema"]
+__all__ = ["TIMESTAMP", "NoMessageError", "ProtobufSchema"]
 
 TIMESTAMP = "google.protobuf.Timestamp"
 _ROOT = "tidegate_registered.proto"
+
+
+class NoMessageError(OptionError):
+    """A schema has no message of a name."""
 
 
 class ProtobufSchema:
@@ -40,10 +44,10 @@ class ProtobufSchema:
         return found
 
     def named(self, full_name: str) -> Any:
-        """Return the descriptor of a message, such as "shop.Order".  Raises OptionError if there is none."""
+        """Return the descriptor of a message, such as "shop.Order".  Raises NoMessageError if there is none."""
         messages = {message.full_name: message for message in _with_nested(self._top)}
         if full_name not in messages:
-            raise OptionError(f"the schema has no message {full_name!r}{did_you_mean(full_name, messages)}")
+            raise NoMessageError(f"the schema has no message {full_name!r}{did_you_mean(full_name, messages)}")
         return messages[full_name]
 
     def parsed(self, indexes: tuple[int, ...], data: bytes) -> Any:

@@ -22,15 +22,17 @@ class ProtobufValues:
 
     message: the full name of the message that is wanted; None: the first one.
     kind: of a value, a struct.
+    full_name: of the message.
 
-    Raises CorruptDataError for a schema that is no Protobuf schema, and OptionError if it has no such message, or one
-    that Spark cannot hold.
+    Raises CorruptDataError for a schema that is no Protobuf schema, NoMessageError if it has no such message, and
+    OptionError for one that Spark cannot hold.
     """
 
     def __init__(self, schema: RegisteredSchema, message: str | None = None) -> None:
         self._schema = ProtobufSchema(schema)
         self._message = self._schema.message((0,)) if message is None else self._schema.named(message)
-        self.kind: pa.StructType = _struct(self._message, (self._message.full_name,))
+        self.full_name: str = self._message.full_name
+        self.kind: pa.StructType = _struct(self._message, (self.full_name,))
 
     def decode(self, values: Sequence[bytes]) -> pa.StructArray:
         """Return the fields of each value, header included; null where the bytes do not fit the message."""
@@ -39,7 +41,7 @@ class ProtobufValues:
             try:
                 indexes, begin = message_indexes(value)
                 descriptor = self._schema.message(indexes)
-                is_wanted = descriptor.full_name == self._message.full_name
+                is_wanted = descriptor.full_name == self.full_name
                 message = self._schema.parsed(indexes, value[begin:]) if is_wanted else None
             except (ValueError, IndexError, CorruptDataError):
                 message = None

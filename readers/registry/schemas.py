@@ -1,8 +1,12 @@
-"""Asks a schema registry for schemas, by Confluent's client.  A schema never changes under its id, so each is kept."""
+"""Asks a schema registry for schemas, by Confluent's client.  A schema never changes under its id, so each is kept.
+
+A schema that is missing may come: a replica of a registry is behind its primary, to which the producer spoke.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -19,6 +23,7 @@ __all__ = ["RegisteredSchema", "SchemaRegistry", "registry_of"]
 _NO_SCHEMA = {40401, 40402, 40403}  # no such subject, version, schema
 _TRY_AGAIN = {408, 429, 500, 502, 503, 504}
 _KEPT = 10_000
+_MISSING_S = 10.0  # until a schema that was missing is asked for again
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +45,33 @@ class SchemaRegistry:
     """The schemas of one registry.  A connection lasts as long as a question, because questions are few.
 
     All questions raise OptionError if the packages of tidegate[registry] are missing, and for an address that is none.
+
+    clock: seconds, monotonic.
     """
 
-    def __init__(self, config: RegistryConfig) -> None:
-        self._config = config
-        self._schemas: dict[int, RegisteredSchema | None] = {}
+    def __init__(self, config: RegistryConfig, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._config, self._clock = config, clock
+        self._schemas: dict[int, RegisteredSchema] = {}
+        self._missing_until: dict[int, float] = {}
 
     def schema(self, schema_id: int) -> RegisteredSchema | None:
-        """Return a schema; None: the registry has none of that id.
+        """Return a schema; None: the registry has none of that id, or had none some seconds ago.
 
         Raises ConnectorError if the registry refuses, and DeadlineError if it does not answer in time.
         """
-        if schema_id not in self._schemas:
-            if len(self._schemas) >= _KEPT:
-                self._schemas.clear()
-            found = self._asked(f"schema {schema_id}", lambda client: client.get_schema(schema_id))
-            self._schemas[schema_id] = None if found is None else self._with_references(found)
-        return self._schemas[schema_id]
+        if (known := self._schemas.get(schema_id)) is not None:
+            return known
+        if self._clock() < self._missing_until.get(schema_id, float("-inf")):
+            return None
+        for kept in (self._schemas, self._missing_until):
+            if len(kept) >= _KEPT:
+                kept.clear()
+        found = self._asked(f"schema {schema_id}", lambda client: client.get_schema(schema_id))
+        if found is None:
+            self._missing_until[schema_id] = self._clock() + _MISSING_S
+            return None
+        schema = self._schemas[schema_id] = self._with_references(found)
+        return schema
 
     def latest(self, subject: str) -> tuple[int, RegisteredSchema]:
         """Return the newest schema of a subject, and its id.

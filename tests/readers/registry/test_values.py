@@ -4,6 +4,7 @@ import datetime as dt
 import itertools
 import json
 import threading
+from contextlib import contextmanager
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -14,9 +15,9 @@ from google.protobuf import message_factory
 from tests.support.registered import avro_value, header, protobuf_value
 from tidegate.errors import ConnectorError, CorruptDataError, DeadlineError, OptionError
 from tidegate.readers.event_time.assigners import assigner_of
-from tidegate.readers.registry.columns import RegistryColumn, type_of_subject
+from tidegate.readers.registry.columns import RegistryColumn, column_of_subject
 from tidegate.readers.registry.config import RegistryConfig
-from tidegate.readers.registry.schemas import SchemaRegistry
+from tidegate.readers.registry.schemas import SchemaRegistry, registry_of
 
 AT = 1_700_000_000_123
 SUBJECTS = (f"subject-{number}-value" for number in itertools.count())
@@ -210,9 +211,8 @@ class TestProtobuf:
         order.created.seconds, order.created.nanos = 5, 6_999_999
         order.lines.add(sku="a", amounts=[2**64 - 1])
         order.state, order.counts["x"] = 1, 3
-        kind = type_of_subject(config, "protobuf", subject)
         values = pa.array([protobuf_value(schema_id, order), None, protobuf_value(schema_id, messages["Order"]())])
-        full, null, empty = RegistryColumn(config, "protobuf", kind).decoded(values).to_pylist()
+        full, null, empty = column_of_subject(config, "protobuf", subject).decoded(values).to_pylist()
         assert null is None
         assert full == {
             "at": AT,
@@ -227,15 +227,14 @@ class TestProtobuf:
         assert (empty["at"], empty["lines"], empty["state"]) == (0, [], "NEW")
 
     def test_another_message_is_named_by_its_full_name(self, config, schema_id, subject, messages):
-        kind = type_of_subject(config, "protobuf", subject, "shop.Other")
         value = protobuf_value(schema_id, messages["Other"](at=3), b"\2\2")
-        column = RegistryColumn(config, "protobuf", kind, "PERMISSIVE", "shop.Other")
+        column = column_of_subject(config, "protobuf", subject, "PERMISSIVE", "shop.Other")
         assert column.decoded(pa.array([value, protobuf_value(schema_id, messages["Order"]())])).to_pylist() == [
             {"at": 3},
             None,
         ]
         with pytest.raises(OptionError, match="Othr'; did you mean"):
-            type_of_subject(config, "protobuf", subject, "shop.Othr")
+            column_of_subject(config, "protobuf", subject, message="shop.Othr")
 
 
 class TestColumns:
@@ -246,8 +245,7 @@ class TestColumns:
             None,
             avro_value(register(new, f"{subject}-2"), new, {"id": 2**40, "note": "n"}),
         ]
-        kind = type_of_subject(config, "avro", f"{subject}-2")
-        assert RegistryColumn(config, "avro", kind).decoded(pa.array(values)).to_pylist() == [
+        assert column_of_subject(config, "avro", f"{subject}-2").decoded(pa.array(values)).to_pylist() == [
             {"id": 1, "note": None},
             None,
             {"id": 2**40, "note": "n"},
@@ -256,15 +254,14 @@ class TestColumns:
     def test_a_bad_value_is_an_error_or_null(self, config, register, subject):
         schema = avro(("id", "int"))
         good = avro_value(register(schema), schema, {"id": 1})
-        kind = type_of_subject(config, "avro", subject)
         for bad, sentence in (
             (b"{}", "is not in Confluent's wire format"),
             (good + b"x", "does not fit its schema"),
             (header(999_997), "names the schema 999997"),
         ):
             with pytest.raises(CorruptDataError, match=f"a value {sentence}.*set mode to PERMISSIVE"):
-                RegistryColumn(config, "avro", kind).decoded(pa.array([good, bad]))
-            assert RegistryColumn(config, "avro", kind, "PERMISSIVE").decoded(
+                column_of_subject(config, "avro", subject).decoded(pa.array([good, bad]))
+            assert column_of_subject(config, "avro", subject, "PERMISSIVE").decoded(
                 pa.array([good, bad, good])
             ).to_pylist() == [{"id": 1}, None, {"id": 1}]
 
@@ -274,17 +271,39 @@ class TestColumns:
         schema_id = register(schema, references=[{"name": "shop.Money", "subject": f"{subject}-money", "version": 1}])
         whole = avro(("price", MONEY), ("tax", ["null", "shop.Money"]))
         value = avro_value(schema_id, whole, {"price": {"cents": 5}, "tax": {"cents": 1}})
-        kind = type_of_subject(config, "avro", subject)
-        assert RegistryColumn(config, "avro", kind).decoded(pa.array([value])).to_pylist() == [
+        assert column_of_subject(config, "avro", subject).decoded(pa.array([value])).to_pylist() == [
             {"price": {"cents": 5}, "tax": {"cents": 1}}
         ]
 
+    @pytest.mark.parametrize("aliases", [(), ("Payment",)])
+    def test_a_record_of_another_name_is_no_row_of_nulls(self, config, register, subject, aliases):
+        register({**avro(("id", ["null", "int"])), "aliases": [f"shop.{name}" for name in aliases]})
+        payment = {**avro(("cents", "int")), "name": "Payment"}
+        value = avro_value(register(payment, f"{subject}-payment"), payment, {"cents": 5})
+        row = {"id": None} if aliases else None
+        assert column_of_subject(config, "avro", subject, "PERMISSIVE").decoded(pa.array([value])).to_pylist() == [row]
+        if not aliases:
+            with pytest.raises(
+                CorruptDataError, match=r"names the schema \d+, but .* avro schema with Order of that id; set mode"
+            ):
+                column_of_subject(config, "avro", subject).decoded(pa.array([value]))
+
+    @pytest.mark.parametrize("message", [None, "shop.Order"])
+    def test_a_message_of_another_schema_is_no_row_of_nulls(self, config, registry, subject, messages, message):
+        registry.register(subject, PROTOBUF, "PROTOBUF")
+        other = 'syntax = "proto3"; package shop; message Payment { int64 cents = 1; }'
+        value = header(registry.register(f"{subject}-payment", other, "PROTOBUF")) + b"\0\x08\x05"
+        column = column_of_subject(config, "protobuf", subject, "PERMISSIVE", message)
+        assert column.decoded(pa.array([value])).to_pylist() == [None]
+        with pytest.raises(CorruptDataError, match=r"no protobuf schema with shop\.Order of that"):
+            column_of_subject(config, "protobuf", subject, message=message).decoded(pa.array([value]))
+
     def test_a_subject_that_is_missing_or_of_another_form_is_told(self, config, register, subject):
         with pytest.raises(OptionError, match="has no subject 'nobody-s'"):
-            type_of_subject(config, "avro", "nobody-s")
+            column_of_subject(config, "avro", "nobody-s")
         register(avro(("id", "int")))
         with pytest.raises(CorruptDataError, match="is of the type AVRO, not PROTOBUF"):
-            type_of_subject(config, "protobuf", subject)
+            column_of_subject(config, "protobuf", subject)
 
 
 class TestRegistries:
@@ -311,30 +330,68 @@ class TestRegistries:
         with pytest.raises(ConnectorError, match="it answers with the HTTP status 401"):
             SchemaRegistry(RegistryConfig(url)).schema(1)
 
+    def test_a_schema_that_a_replica_lacks_is_asked_for_again(self, replica, monkeypatch):
+        url, known = replica
+        config, now_s = RegistryConfig(url), 0.0
+        monkeypatch.setattr(registry_of(config), "_clock", lambda: now_s)
+        schema = avro(("at", "long"))
+        value = avro_value(7, schema, {"at": AT})
+        column = RegistryColumn(config, "avro", pa.struct([("at", pa.int64())]), "PERMISSIVE")
+        assert times("avro:/at", config, [value], "ms")[0] == column.decoded(pa.array([value])).to_pylist() == [None]
+        known[7] = schema
+        assert times("avro:/at", config, [value], "ms")[0] == [None]  # it is not asked for with each batch
+        now_s = 60.0
+        assert times("avro:/at", config, [value], "ms")[0] == [AT]
+        assert column.decoded(pa.array([value])).to_pylist() == [{"at": AT}]
+
+    @pytest.fixture
+    def replica(self):
+        """A registry that has only some schemas yet; and these, by id."""
+        known = {}
+
+        def answer(handler):
+            schema = known.get(int(handler.path.split("?")[0].rpartition("/")[2]))
+            return (404, {"error_code": 40403}) if schema is None else (200, {"schema": json.dumps(schema)})
+
+        with stub(answer) as url:
+            yield url, known
+
     @pytest.fixture
     def guarded(self):
         """A registry that wants a login, which Apicurio takes only with a server for logins; and the logins sent."""
         sent = []
 
-        class Guarded(BaseHTTPRequestHandler):
-            def do_GET(self):
-                login = self.headers.get("Authorization")
-                sent.extend([login] if login else [])
-                body = json.dumps({"schema": '"string"'} if login else {"error_code": 40101}).encode()
-                self.send_response(200 if login else 401)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+        def answer(handler):
+            login = handler.headers.get("Authorization")
+            sent.extend([login] if login else [])
+            return (200, {"schema": '"string"'}) if login else (401, {"error_code": 40101})
 
-            def log_message(self, *_):
-                """Stay quiet."""
-
-        with ThreadingHTTPServer(("127.0.0.1", 0), Guarded) as server:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            yield f"http://127.0.0.1:{server.server_port}", sent
-            server.shutdown()
+        with stub(answer) as url:
+            yield url, sent
 
     def test_a_login_in_the_address_is_refused_and_not_told(self):
         with pytest.raises(OptionError, match=r"put it into 'schema\.registry\.basic") as raised:
             RegistryConfig("https://anna:secret-7@registry:8081")
         assert "secret-7" not in str(raised.value)
+
+
+@contextmanager
+def stub(answer):
+    """A registry that gives the status and the body of ``answer``; yields its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            status, content = answer(self)
+            body = json.dumps(content).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            """Stay quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
