@@ -123,7 +123,10 @@ class GroupFolder:
 
         stored_bound_ms: of the last batch.
         """
+        before_ms = self._me.low_ms
         self.tell(low_ms)
+        if low_ms is not None and (before_ms is None or low_ms < before_ms):
+            self._look()  # it wakes: what was read before may not yet hold others that wake, too
         others = {member.id: member for member, _ in self._others()}
         if len(others) + 1 >= (self._expected or 0):
             self._expected = None
@@ -198,15 +201,24 @@ class GroupFolder:
             now, heard_of = self._clock(), {}
             for name, note in self._notes.notes():
                 if name != self._me.id:
-                    before, renewal = self._heard_of.get(name), note["renewal"]
-                    seen_at = before.seen_at if before is not None and before.renewal == renewal else now
-                    heard_of[name] = _Heard(Member(**note["member"]), note["plans"], renewal, seen_at)
+                    heard_of[name] = _heard(name, note, self._heard_of.get(name), now)
             self._looked_at, self._heard_of = now, heard_of
 
     def _renew_for_ever(self) -> None:
         while not self._left.wait(self._lease_s / _RENEWALS_PER_LEASE):
             with suppress(ConnectorError):  # the next plan raises it, in the query
                 self.renew()
+
+
+def _heard(name: str, note: Json, before: _Heard | None, now: float) -> _Heard:
+    try:
+        member, plans, renewal = Member(**note["member"]), note["plans"], note["renewal"]
+    except (KeyError, TypeError):
+        raise ConnectorError(
+            f"the note {name!r} in the alignment group is none of this version of tidegate; "
+            "use the same version in all applications of the group"
+        ) from None
+    return _Heard(member, plans, renewal, before.seen_at if before is not None and before.renewal == renewal else now)
 
 
 class _Patience:

@@ -94,6 +94,26 @@ def test_a_note_without_news_is_written_and_read_once_a_second_only(notes):
     assert dict(notes().notes())["me"]["member"]["low_ms"] == 1002
 
 
+def test_of_two_members_that_wake_at_once_one_sees_the_other(notes):
+    clock = Clock()
+    one, other = (GroupFolder(notes(), 10, renewed_by_thread=False, clocks=clock.clocks) for _ in range(2))
+    for member, name in ((one, "one"), (other, "other"), (one, "one"), (other, "other")):
+        member.join({"id": name})
+        member.bound(None, None)
+        clock.sleep(0.6)
+    assert one.bound(100, None).held_by is None
+    assert other.bound(5000, None).held_by == "one"
+
+
+@pytest.mark.parametrize("note", [{}, [], {"member": {"age": 7}, "plans": 1, "renewal": "1"}])
+def test_a_note_of_another_version_is_told_in_a_sentence(notes, note):
+    group = GroupFolder(notes(), 10, renewed_by_thread=False, clocks=Clock().clocks)
+    group.join({"id": "me"})
+    notes().write("other", note)
+    with pytest.raises(ConnectorError, match=r"^the note 'other' in the alignment group is none of this version"):
+        group.bound(1000, None)
+
+
 def test_notes_that_nobody_renewed_for_a_day_are_removed(notes, location, config):
     notes().write("old", {"renewal": "1"})
     file = open_folder(location, config).within("join").files()["old.json"]
