@@ -8,6 +8,7 @@ a number.  A batch that is planned but not written is repeated with exactly its 
 from __future__ import annotations
 
 import json
+import posixpath
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
@@ -32,7 +33,7 @@ def make_checkpoint(query: BuiltInQuery, places: Collection[int], new: Folder) -
     places: of the sources that become tidegate's.
     new: an empty folder, or none.  Its offsets are written last: without them it is incomplete.
 
-    Raises OptionError if the query has no batch, or the new folder is not empty.
+    Raises OptionError if the query has no batch, or the new folder is not empty or lies in the old one.
     """
     if not query.batches:
         raise OptionError(
@@ -41,6 +42,8 @@ def make_checkpoint(query: BuiltInQuery, places: Collection[int], new: Folder) -
         )
     if new.files() or new.folders():
         raise OptionError(f"--to is {new.address}, which is not empty; name a new folder")
+    if posixpath.normpath(new.address).startswith(f"{posixpath.normpath(query.folder.address)}/"):
+        raise OptionError(f"--to is {new.address}, which lies in the old checkpoint; name a folder beside it")
     left_out = {("sources", str(place)) for place in places}
     for names, data in _files(query.folder):
         if names[:2] not in left_out:

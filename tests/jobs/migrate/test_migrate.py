@@ -129,6 +129,10 @@ def test_batches_that_were_planned_far_ahead_of_those_written_are_left_out(tideg
     [
         (("{old}", "--source", "0"), "--source is 0, but Spark's built-in Kafka sources of this query are 1, 2"),
         (("{old}", "--to", "{old}"), "--to is {old}, which is not empty; name a new folder"),
+        (
+            ("{old}", "--to", "{old}/new"),
+            "--to is {old}/new, which lies in the old checkpoint; name a folder beside it",
+        ),
         (("{old}", "--to", "hdfs://a/b"), "--to is 'hdfs://a/b'; it has to be a path, or s3://bucket/prefix"),
         (
             ("{old}/none",),
