@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from kafka import errors as kafka_errors
 
-from tidegate.errors import ConnectorError
+from tidegate.errors import TidegateError
 from tidegate.readers.kafka.fetch import NO_SESSION_ID, read_fetch_response, read_session, session_request
 from tidegate.readers.kafka.wire.connection import BrokerConnection, RefusedError
 from tidegate.readers.retry import TransientError
@@ -85,7 +85,7 @@ class Watch:
             self._rests_until = math.inf
             self.close()
             return True
-        except (ConnectorError, TransientError, OSError):
+        except (TidegateError, TransientError, OSError):
             self.close()
             return True
 
@@ -104,7 +104,7 @@ class Watch:
         for session in self._sessions.values():
             self._send(session, seconds)
         while held := {s.connection.fileno(): s for s in self._sessions.values() if s.pending}:
-            readable, _, _ = select.select([*held], [], [], seconds + _ANSWER_S)
+            readable = _readable(held, seconds + _ANSWER_S)
             if not readable or any(self._has_news(held[socket]) for socket in readable):
                 return True
         return False
@@ -162,3 +162,11 @@ class Watch:
         if any(error != _NO_ERROR for error, _ in answered.values()):
             raise TransientError("a partition of a fetch session has another leader, or none")
         return any(end != session.ends.get(partition) for partition, (_, end) in answered.items())
+
+
+def _readable(sockets: Iterable[int], seconds: float) -> list[int]:
+    """Wait until there is something to read, and return where; empty: the time is over."""
+    poll = select.poll()  # select() takes no number from 1024 on
+    for socket in sockets:
+        poll.register(socket, select.POLLIN)
+    return [socket for socket, _ in poll.poll(seconds * 1000)]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import random
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.kafka.lab import Record, encode
+from tidegate.errors import CorruptDataError
+from tidegate.readers.kafka import watch
 from tidegate.readers.kafka.client import LATEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 
@@ -117,3 +121,27 @@ def test_a_partition_that_is_new_or_gone_belongs_to_the_watch_or_not(watched: Wa
     assert not watched.client.wait(SHORT_S)
     watched.append(4)
     assert watched.client.wait(LONG_S)
+
+
+def test_an_answer_that_is_broken_leaves_the_decision_to_the_next_look(watched: Watched, monkeypatch) -> None:
+    def broken(*_: object) -> None:
+        raise CorruptDataError("a fetch response is broken")
+
+    assert not watched.client.wait(SHORT_S)
+    with monkeypatch.context() as patch:
+        patch.setattr(watch, "read_fetch_response", broken)
+        assert watched.client.wait(LONG_S)
+    assert not watched.client.wait(SHORT_S)
+
+
+def test_a_planner_with_very_many_open_files_waits_too() -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        try:
+            high = fcntl.fcntl(here.fileno(), fcntl.F_DUPFD, 1024)
+        except OSError:
+            pytest.skip("this process may not open so many files")
+        with socket.socket(fileno=high):
+            assert watch._readable([high], 0) == []
+            there.send(b"x")
+            assert watch._readable([high], LONG_S) == [high]
