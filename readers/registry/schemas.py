@@ -5,6 +5,7 @@ A schema that is missing may come: a replica of a registry is behind its primary
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -125,6 +126,10 @@ class SchemaRegistry:
                 if error.http_status_code not in _TRY_AGAIN:
                     raise ConnectorError(f"cannot {deadline.operation}: {sentence}") from None
                 deadline.pause(TransientError(sentence))
+            except json.JSONDecodeError:
+                raise ConnectorError(
+                    f"cannot {deadline.operation}: it answers with something that is no JSON"
+                ) from None
             except Exception as error:
                 if not type(error).__module__.startswith("http"):
                     raise

@@ -330,6 +330,13 @@ class TestRegistries:
         with pytest.raises(ConnectorError, match="it answers with the HTTP status 401"):
             SchemaRegistry(RegistryConfig(url)).schema(1)
 
+    def test_a_page_that_is_no_answer_of_a_registry_is_told(self):
+        with (
+            stub(lambda _: (200, b"<html>Log in</html>")) as url,
+            pytest.raises(ConnectorError, match=r"for schema 1: it answers with something that is no JSON$"),
+        ):
+            SchemaRegistry(RegistryConfig(url)).schema(1)
+
     def test_a_schema_that_a_replica_lacks_is_asked_for_again(self, replica, monkeypatch):
         url, known = replica
         config, now_s = RegistryConfig(url), 0.0
@@ -382,7 +389,7 @@ def stub(answer):
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
             status, content = answer(self)
-            body = json.dumps(content).encode()
+            body = content if isinstance(content, bytes) else json.dumps(content).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
