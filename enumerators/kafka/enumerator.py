@@ -262,10 +262,12 @@ class KafkaEnumerator(SplitEnumerator):
 
     def commit(self, positions: Positions) -> None:
         """Commit the positions of partitions that are there to the group, if one is named; in the background."""
-        if self._commits is None:
+        if self._commits is None or not positions:
             return
+        if not self._met:  # the positions may be of another cluster, whose group they must not reach
+            self.discover()
         at = {TopicPartition.of(split): position for split, position in positions.items()}
-        there = set(self._found or at)
+        there = set(self._found)
         self._commits.commit({partition: position for partition, position in at.items() if partition in there})
 
     def close(self) -> None:

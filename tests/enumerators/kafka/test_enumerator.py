@@ -145,6 +145,9 @@ class TestCluster:
         other = {"cluster": "another-cluster"}
         with pytest.raises(CheckpointError, match=r"are of the Kafka cluster another-cluster, but .* answers"):
             enumerate_(Subscribe((topic,)), state=other).discover()
+        committing = enumerate_(Subscribe((topic,)), state=other, commit_group_id="of-another-cluster")
+        with pytest.raises(CheckpointError, match="another-cluster"):
+            committing.commit({f"{topic}-0": 7})
         lenient = enumerate_(Subscribe((topic,)), state=other, fail_on_data_loss=False)
         assert lenient.discover() == [f"{topic}-0"]
         assert lenient.snapshot() != other
