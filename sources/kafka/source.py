@@ -55,6 +55,7 @@ __all__ = ["KafkaSource"]
 _LOG = logging.getLogger("tidegate.planner")
 _PREFIX = "kafka."
 _REGISTRY = "schema.registry."
+_IN_REGISTRY = ("avro:", "protobuf:")
 _SUBSCRIBE = "set subscribe, subscribePattern or assign"
 
 
@@ -226,8 +227,9 @@ class KafkaSource(Source):
     def _consistent(self) -> Self:
         self._check_subscription()
         self._check_starting_group()
+        registry = self._registry  # raises for contradictory options, whatever they are for
         if isinstance(self.event_time, str):
-            assigner_of(self.event_time, None, self._registry)
+            assigner_of(self.event_time, None, registry)
         if self.subscribe_pattern is not None:
             try:
                 re.compile(self.subscribe_pattern)
@@ -294,6 +296,8 @@ class KafkaSource(Source):
         reasons = without_effect(self.kafka)
         if self.group_id_prefix is not None:
             reasons.append(f"groupIdPrefix ({NO_GROUP})")
+        if self.schema_registry_url is not None and not str(self.event_time).startswith(_IN_REGISTRY):
+            reasons.append(f"{names['schema_registry_url']} (eventTime begins with none of {', '.join(_IN_REGISTRY)})")
         for which in ("starting", "ending"):
             fields = [f"{which}_{kind}" for kind in ("timestamp", "offsets_by_timestamp", "offsets")]
             set_fields = [field for field in fields if getattr(self, field) is not None]
