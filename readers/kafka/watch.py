@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Watch"]
 
-_REST_S = 30.0  # after a session was refused
+_REST_S = 30.0  # after a session was refused, or two waits in a row failed
 _ANSWER_S = 5.0  # of a broker that is well, beyond the time for which it holds a fetch
 _NO_ERROR = kafka_errors.NoError.errno
 
@@ -68,6 +68,7 @@ class Watch:
         self._sessions: dict[str, _Session] = {}
         self._is_known = False
         self._rests_until = 0.0
+        self._has_failed = False
 
     def begin(self, ends: Mapping[TopicPartition, int], topic_ids: Mapping[str, UUID]) -> None:
         """Watch these partitions from now on; the ends are high watermarks."""
@@ -79,15 +80,21 @@ class Watch:
         if time.monotonic() < self._rests_until or not self._ends:
             return True
         try:
-            return self._wait(seconds)
+            may_have_changed = self._wait(seconds)
         except RefusedError:
             # Nobody is told of this refusal, and repeated attempts may lock a login out.
             self._rests_until = math.inf
             self.close()
             return True
         except (TidegateError, TransientError, OSError):
+            # Such as brokers before Kafka 1.1: no connection for each of ten waits a second.
+            if self._has_failed:
+                self._rests_until = time.monotonic() + _REST_S
+            self._has_failed = True
             self.close()
             return True
+        self._has_failed = False
+        return may_have_changed
 
     def close(self) -> None:
         """Close the connections; the watch may be used again."""

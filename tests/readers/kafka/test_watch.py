@@ -14,6 +14,7 @@ from tidegate.errors import CorruptDataError
 from tidegate.readers.kafka import watch
 from tidegate.readers.kafka.client import LATEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.wire.connection import BrokerConnection, BrokerTooOldError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,3 +146,16 @@ def test_a_planner_with_very_many_open_files_waits_too() -> None:
             assert watch._readable([high], 0) == []
             there.send(b"x")
             assert watch._readable([high], LONG_S) == [high]
+
+
+def test_waits_that_fail_again_and_again_do_not_connect_each_time(watched: Watched, monkeypatch) -> None:
+    asked = []
+
+    def too_old(*_: object) -> None:
+        asked.append(1)
+        raise BrokerTooOldError("it has no fetch sessions")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BrokerConnection, "send", too_old)
+        assert all(watched.client.wait(SHORT_S) for _ in range(20))
+    assert len(asked) == 2
