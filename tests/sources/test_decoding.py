@@ -70,7 +70,7 @@ def test_a_wrong_option_is_told_at_once(options, mode, sentence):
     ("fields", "sentence"),
     [
         ({"event_time": "avro:/at"}, "avro: needs a schema registry; set schema.registry.url"),
-        ({"event_time": len, "schema_registry_url": "http://a:b@r"}, "url' holds a login, which belongs into"),
+        ({"event_time": len, "schema_registry_url": "http://a:b@r"}, "url' holds a login; put it into"),
         ({"event_time": "avro:", "schema_registry_url": "http://r"}, "expected a pointer to a field"),
         (
             {"schema_registry_token": "t"},
