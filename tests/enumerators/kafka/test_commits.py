@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer
 from kafka import TopicPartition as Partition
-from kafka.errors import CoordinatorNotAvailableError, NotCoordinatorError
+from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError
 from kafka.structs import OffsetAndMetadata
 
 from tests.support.streams import NOON, available_now, even_times, every, kafka_source, new_topic
@@ -41,7 +41,7 @@ def committed(kafka, group):
     def ask():
         with (
             KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers) as admin,
-            suppress(CoordinatorNotAvailableError, NotCoordinatorError),
+            suppress(CoordinatorNotAvailableError, CoordinatorLoadInProgressError, NotCoordinatorError),
         ):
             (offsets,) = admin.list_group_offsets([group]).values()
             return {p.partition: at.offset for p, at in offsets.items()}
