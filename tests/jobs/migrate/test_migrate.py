@@ -167,4 +167,4 @@ def test_a_checkpoint_in_a_bucket_is_migrated_too(tidegate, old, s3, bucket, mon
     write_checkpoint(old, BEGINS, BATCHES, 2)
     there = f"{bucket.path}/checkpoint"
     assert tidegate("migrate", old, "--to", there)[0] == 0
-    assert f"CHECKPOINT is {there}, which is none" in tidegate("migrate", there)[0]
+    assert f"CHECKPOINT is {there}, which is no checkpoint" in tidegate("migrate", there)[0]
