@@ -10,7 +10,8 @@ from tidegate.readers.kafka.config import KafkaConnectionConfig
 from tidegate.readers.kafka.wire.frames import LARGEST_FRAME
 from tidegate.readers.retry import FIRST_PAUSE_S, LONGEST_PAUSE_S
 from tidegate.sources.kafka.login import check_login, either, take_login_module
-from tidegate.sources.kafka.property_table import PROPERTIES, VERSIONS, Property
+from tidegate.sources.kafka.property_table import PROPERTIES, Property
+from tidegate.sources.kafka.property_values import VERSIONS
 from tidegate.sources.kafka.servers import parse_servers
 from tidegate.sources.kafka.without_effect import INSTEAD, why_without_effect
 

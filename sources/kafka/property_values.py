@@ -1,0 +1,149 @@
+"""The values of the ``kafka.*`` properties, from their texts.
+
+Each function returns what a text means, and raises ValueError, whose text says what is expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from tidegate.errors import did_you_mean
+from tidegate.sources.kafka.login import callback_name, either
+
+VERSIONS = ("TLSv1.2", "TLSv1.3")
+_PROXIES = ("http", "socks5", "socks5h")
+_OLDER_VERSIONS = ("SSLv3", "TLSv1", "TLSv1.1")
+_STORES = ("JKS", "PKCS12", "PEM")
+_LARGEST_INT, _LARGEST_LONG = 2**31 - 1, 2**63 - 1  # of Java, and of Kafka's protocol
+
+
+def boolean(text: str) -> bool:
+    """Read true or false, in any case of letters."""
+    if text.lower() not in {"true", "false"}:
+        raise ValueError("expected true or false")
+    return text.lower() == "true"
+
+
+def natural(text: str, largest: int = _LARGEST_INT) -> int:
+    """Read a whole number above zero, up to ``largest``."""
+    number = int(text) if text.strip().isdecimal() else 0
+    if number <= 0:
+        raise ValueError("expected a whole number above zero")
+    return _at_most(largest, number)
+
+
+def _at_most(largest: int, number: int) -> int:
+    if number > largest:
+        raise ValueError(f"expected a whole number up to {largest}")
+    return number
+
+
+def long(text: str) -> int:
+    """Read a whole number above zero, up to Java's greatest long."""
+    return natural(text, _LARGEST_LONG)
+
+
+def seconds(text: str) -> float:
+    """Read milliseconds above zero as seconds."""
+    return long(text) / 1000
+
+
+def seconds_or_none(text: str) -> float:
+    """Read milliseconds, also 0, as seconds."""
+    return _zero_or_more(text) / 1000
+
+
+def _zero_or_more(text: str) -> int:
+    if not text.strip().isdecimal():
+        raise ValueError("expected a whole number of 0 or more")
+    return _at_most(_LARGEST_LONG, int(text))
+
+
+def buffer(text: str) -> int:
+    """Read the size of a buffer in bytes; -1: the system decides."""
+    return -1 if text.strip() == "-1" else natural(text)
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Read names with commas between them."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def newest_version(text: str) -> str:
+    """Java's ``ssl.protocol`` is the newest version; TLS stands for any."""
+    if text == "TLS":
+        return VERSIONS[-1]
+    return one_of(*VERSIONS, "TLS")(text)
+
+
+def tls_versions(text: str) -> tuple[str, ...]:
+    """Leave out old versions, which OpenSSL no longer speaks, if there is a newer one."""
+    listed = names(text)
+    if wrong := next((name for name in listed if name not in (*VERSIONS, *_OLDER_VERSIONS)), None):
+        raise ValueError(f"expected {either(VERSIONS)}, or both with a comma{did_you_mean(wrong, VERSIONS)}")
+    versions = tuple(version for version in VERSIONS if version in listed)
+    if not versions:
+        raise ValueError(f"expected {either(VERSIONS)}: older versions are not safe")
+    return versions
+
+
+def checks_names(text: str) -> bool:
+    """Java's algorithm is https; empty switches the check off."""
+    if text.strip().lower() not in {"", "https"}:
+        raise ValueError("expected https, or nothing to accept a certificate of any host")
+    return bool(text.strip())
+
+
+def store_type(text: str) -> str:
+    """Read the type of a key store, in any case of letters."""
+    return one_of(*_STORES)(text.upper())
+
+
+def token_url(text: str) -> str:
+    """Read the URL of a token endpoint, which holds no login."""
+    # Python's client for HTTP takes a login for a part of the host, and shows it in its error.
+    expected = "expected a URL of https, http or file with a host or a path, such as https://login.example.com/token"
+    try:
+        url = urlsplit(text)
+        host, _ = url.hostname, url.port
+    except ValueError:
+        raise ValueError(expected) from None
+    if url.scheme not in {"https", "http", "file"} or not (url.path if url.scheme == "file" else host):
+        raise ValueError(expected)
+    if "@" in url.netloc:
+        raise ValueError(f"{expected}; a login goes into kafka.sasl.oauthbearer.client.credentials.*")
+    if not text.isprintable() or " " in text:
+        raise ValueError(f"{expected}, without blanks")
+    return text
+
+
+def java_handler(text: str) -> None:
+    """Ignore a class of Java, which means nothing here, and refuse a function of Python."""
+    if callback_name(text) is not None:
+        raise ValueError("a function that returns tokens goes into kafka.sasl.login.callback.handler.class")
+
+
+def one_of(*allowed: str) -> Callable[[str], str]:
+    """Return a function that takes one of these texts, and suggests the nearest to any other."""
+
+    def check(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(f"expected {either(allowed)}{did_you_mean(text, allowed)}")
+        return text
+
+    return check
+
+
+def proxy_url(text: str) -> str:
+    """Read the URL of a proxy, which may hold a login."""
+    # kafka-python shows the whole address with the password if it cannot read it.
+    expected = f"expected {either(_PROXIES)}, such as socks5://proxy:1080 or socks5://user:password@proxy:1080"
+    try:
+        url = urlsplit(text)
+        host, port = url.hostname, url.port
+    except ValueError:
+        raise ValueError(expected) from None
+    if url.scheme not in _PROXIES or not host or not port:
+        raise ValueError(expected)
+    return text
