@@ -23,6 +23,7 @@ from tidegate.enumerators.contract import (
     SupportsMetrics,
     SupportsOvershoot,
     SupportsValidation,
+    SupportsWaiting,
 )
 from tidegate.enumerators.probing import ReaderPeek
 from tidegate.errors import (
@@ -80,6 +81,7 @@ __all__ = [
     "SupportsPeek",
     "SupportsTimeIndex",
     "SupportsValidation",
+    "SupportsWaiting",
     "TimedBatch",
     "TimedRows",
     "TransientError",

@@ -37,9 +37,9 @@ def limit_list_offsets(monkeypatch: pytest.MonkeyPatch, newest: int) -> None:
     connect = kafka_connection._connect
 
     def connect_to_older(*arguments: Any) -> Any:
-        taken, versions = connect(*arguments)
+        taken, versions, lifetime_s = connect(*arguments)
         versions.api_versions[ListOffsetsRequest.API_KEY] = (1, newest)
-        return taken, versions
+        return taken, versions, lifetime_s
 
     monkeypatch.setattr(kafka_connection, "_connect", connect_to_older)
 

@@ -11,6 +11,7 @@ from tidegate.enumerators.kafka.offsets import ByTimestamp
 from tidegate.errors import DeadlineError, OptionError
 from tidegate.readers.kafka.client import EARLIEST
 from tidegate.readers.kafka.config import TopicPartition
+from tidegate.sources.kafka.without_effect import NO_GROUP
 
 BY_TIME, BY_OFFSET = '{"orders": {"0": 17}}', '{"orders": {"0": 3}}'
 ORDERS = TopicPartition("orders", 0)
@@ -54,8 +55,7 @@ def test_what_has_no_effect_is_said_once_for_all_when_a_run_begins(caplog):
         source.enumerator(None)
     (record,) = caplog.records
     assert record.getMessage() == (
-        "these options have no effect: groupIdPrefix (positions are in Spark's checkpoint, and no consumer group "
-        "reads), startingOffsets (startingTimestamp comes before it)"
+        f"these options have no effect: groupIdPrefix ({NO_GROUP}), startingOffsets (startingTimestamp comes before it)"
     )
     caplog.clear()
     of(startingOffsets="earliest").enumerator(None)
