@@ -96,7 +96,7 @@ class SimulatedBrokers:
 
     def wait(self, seconds: float) -> bool:
         """Return that nothing came."""
-        time.sleep(seconds)
+        time.sleep(seconds)  # brokers hold a fetch for so long while nothing comes
         return False
 
     def __getattr__(self, name: str) -> Callable[..., None]:

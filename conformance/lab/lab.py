@@ -277,7 +277,7 @@ class Lab:
             if time.monotonic() > deadline:
                 said = complaint if isinstance(complaint, str) else complaint()
                 raise self.fail(f"{said} (waited {self.patience_s:g} s)")
-            time.sleep(_POLL_S)
+            time.sleep(_POLL_S)  # a system that is looked at tells nobody when it has changed
 
     def read(
         self, source: Source, ranges: Iterable[SplitRange], enumerator: SplitEnumerator | None = None

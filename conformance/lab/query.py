@@ -172,7 +172,7 @@ class Query:
             elif time.monotonic() > deadline:
                 raise self.lab.fail(f"{complaint} (waited {self.lab.patience_s:g} s)\n{self.missing() or ''}".rstrip())
             elif batch is None:
-                time.sleep(_PAUSE_S)
+                time.sleep(_PAUSE_S)  # the planner has its own clock, and the system that it asks a real one
 
     def run_until_read(self, rows: Iterable[Row], *budgets: Budget) -> None:
         """Make batches, each with the next of the budgets, until some rows are all delivered."""

@@ -228,7 +228,7 @@ def too_few_replicas_are_in_sync(kafka, *, aligned):
     with reading(kafka, aligned=aligned, replicas=(3, 1, 2)):
         kafka.kill(1)
         kafka.kill(2)
-        time.sleep(3)  # the controllers are gone, too: nothing can be awaited
+        time.sleep(3)  # the time without replicas itself; the controllers are gone, so nobody tells of it
         kafka.restart(1)
         kafka.restart(2)
 
@@ -265,7 +265,7 @@ def a_broker_stands_still(kafka, *, aligned):
         pid = kafka.pids[2]
         os.kill(pid, signal.SIGSTOP)
         try:
-            time.sleep(5)  # its session ends after two
+            time.sleep(5)  # the standstill itself; the session of the broker ends after two seconds
         finally:
             os.kill(pid, signal.SIGCONT)
         reader.passes()

@@ -141,7 +141,7 @@ def test_a_planner_with_very_many_open_files_waits_too() -> None:
         try:
             high = fcntl.fcntl(here.fileno(), fcntl.F_DUPFD, 1024)
         except OSError:
-            pytest.skip("this process may not open so many files")
+            pytest.skip("the limit of open files of this process is 1,024 or lower")
         with socket.socket(fileno=high):
             assert watch._readable([high], 0) == []
             there.send(b"x")

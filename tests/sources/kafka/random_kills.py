@@ -88,7 +88,7 @@ class Run:
         if kind == "broker":
             node = self.dice.choice([*self.kafka.pids])
             self.kafka.kill(node)
-            time.sleep(self.dice.uniform(0, 3))
+            time.sleep(self.dice.uniform(0, 3))  # the time for which the broker is away
             self.kafka.restart(node)
         elif kind == "driver":
             if self.driver.poll() is not None:
