@@ -1,1 +1,1 @@
-"""Programs that measure.  Each runs with ``python -m benchmarks.<name>``."""
+"""Programs that measure, by subject.  Each runs with ``python -m benchmarks.<subject>.<name>``."""

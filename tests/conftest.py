@@ -10,7 +10,7 @@ from hypothesis import settings
 from pyspark.sql import SparkSession
 
 import tidegate
-from benchmarks.peers import built_in_jars
+from benchmarks.measuring.peers import built_in_jars
 from tests.support import class_archive
 from tests.support.buckets import Bucket
 from tests.support.queues import Queue, QueueServer

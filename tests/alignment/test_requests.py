@@ -9,7 +9,7 @@ from statistics import mean
 
 import pytest
 
-from benchmarks.plan import HOUR_MS, LookupLogs, SortedLogs
+from benchmarks.event_time.plan import HOUR_MS, LookupLogs, SortedLogs
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Limits, Progress

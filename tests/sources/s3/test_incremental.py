@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from benchmarks.request_counter import RequestCounter
+from benchmarks.s3.request_counter import RequestCounter
 from tidegate import OptionError, S3Source
 
 FLAT = [f"{number:06}.json" for number in range(3_000)]

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.types import StructType
 
-from benchmarks.request_counter import RequestCounter
+from benchmarks.s3.request_counter import RequestCounter
 from tests.support.buckets import parquet
 from tests.support.streams import NOON, available_now
 from tidegate import CorruptDataError, OptionError, S3Source

@@ -3,7 +3,7 @@
 ``plan`` runs on the driver before every micro-batch, so it must be short compared with the batch.  The index is in
 memory: the planner is measured, not a broker.
 
-    python -m benchmarks.plan
+    python -m benchmarks.event_time.plan
 
 The program fails if a plan of 10,000 splits takes more than 100 ms.
 """

@@ -1,6 +1,6 @@
 """Measures plans and idle polls over topics with thousands of partitions, against a real broker.
 
-    python -m benchmarks.kafka_partitions [--partitions 1000 5000] [--simulated 10000]
+    python -m benchmarks.kafka.partitions [--partitions 1000 5000] [--simulated 10000]
 
 A coordinator runs in this process, without Spark.  It plans a back-fill of 6 hours in slices of an hour: each partition
 has 60 records in two record batches of 15 KB.  Then it polls while nothing comes.  "CPU" is that of this process, the
@@ -24,7 +24,7 @@ from uuid import UUID
 
 import numpy as np
 
-from benchmarks.measured import print_table
+from benchmarks.measuring.batches import print_table
 from tidegate import KafkaSource, WatermarkStrategy
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.enumerators.kafka.enumerator import KafkaTimestampEnumerator

@@ -1,6 +1,6 @@
 """The demonstration's query, aligned, against Spark's built-in source at the same rows a batch.
 
-    python -m benchmarks.backfill [--rows 3300000] [--rounds 5]
+    python -m benchmarks.event_time.backfill [--rows 3300000] [--rounds 5]
 
 Alignment is bounded by the rows of a batch alone, so that both run about as many batches.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from benchmarks.peers import BUILT_IN, TIDEGATE, alternate, session, spread
+from benchmarks.measuring.peers import BUILT_IN, TIDEGATE, alternate, session, spread
 from tidegate import KafkaSource, WatermarkStrategy
 from tidegate.jobs.demo.run import skewed_history
 from tidegate.jobs.demo.windowed_count import CountRun, count_by_window

@@ -1,9 +1,9 @@
 """Measures how long Spark takes to turn Arrow batches into rows: no Python data source is faster.
 
 A data source that yields the same batch again and again, neither fetching nor decoding anything, against Spark's own
-reader of as many rows in Parquet files of the local disk; to the noop sink, in the columns of benchmarks.s3_throughput.
+reader of as many rows in Parquet files of the local disk; to the noop sink, in the columns of benchmarks.s3.throughput.
 
-    python -m benchmarks.arrow_rows [--rounds 5] [--rows 10773200]
+    python -m benchmarks.spark.arrow_rows [--rounds 5] [--rows 10773200]
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from benchmarks.peers import alternate, session, spread
-from benchmarks.s3_throughput import SCHEMA, table
+from benchmarks.measuring.peers import alternate, session, spread
+from benchmarks.s3.throughput import SCHEMA, table
 
 BATCH_ROWS = 16_384
 TASKS = 8

@@ -3,7 +3,7 @@
 Both read the same objects of one real S3 endpoint to Spark's noop sink, as the same given columns.  They run by turns
 in one session, with a warm Java and a warm Python worker for each core.
 
-    python -m benchmarks.s3_throughput [--rounds 5] [--scale 1] [--cases parquet-small ...]
+    python -m benchmarks.s3.throughput [--rounds 5] [--scale 1] [--cases parquet-small ...]
         [--event-time lastModified] [--conf NAME=VALUE ...]
 
 Large objects have 64 MB, 2 GB in all, small ones 10 KB, 100 MB in all; ``--scale 0.25`` makes a
@@ -35,9 +35,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from benchmarks.measured import print_table
-from benchmarks.peers import alternate, s3a_jars, session, spread
-from benchmarks.request_counter import RequestCounter
+from benchmarks.measuring.batches import print_table
+from benchmarks.measuring.peers import alternate, s3a_jars, session, spread
+from benchmarks.s3.request_counter import RequestCounter
 from tidegate.servers import S3Server
 
 SPARK, TIDEGATE = "Spark", "tidegate"

@@ -3,7 +3,7 @@
 Both read the same topic to Spark's noop sink, by turns in one session, each core of which has a
 warm Java and a warm Python worker.
 
-    python -m benchmarks.kafka_throughput [--rows 6000000] [--rounds 7]
+    python -m benchmarks.kafka.throughput [--rows 6000000] [--rounds 7]
         [--stream | --steady | --live] [--value-bytes 100] [--partitions 4] [--headers]
 
 Without a mode the topic is read by batch queries.
@@ -28,8 +28,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 import tidegate
-from benchmarks.peers import BUILT_IN, TIDEGATE, alternate, built_in_jars, session, spread
-from benchmarks.processes import Seconds, counting_cpu, medians
+from benchmarks.measuring.peers import BUILT_IN, TIDEGATE, alternate, built_in_jars, session, spread
+from benchmarks.measuring.processes import Seconds, counting_cpu, medians
 from tidegate.servers import KafkaServer, write_history
 
 CODECS = ("none", "lz4", "zstd")

@@ -3,7 +3,7 @@
 ``targetBatchDuration`` is 2 s.  The sink forces each batch and then sleeps for each of its rows, midway
 five times as long.  A batch that was planned before that cannot be any shorter; those after it can.
 
-    python -m benchmarks.pacing [--repeats 3]
+    python -m benchmarks.kafka.pacing [--repeats 3]
 
 Goal: at most 3 batches after the one that met the slow sink, one is within 30 % of the target.
 """
@@ -21,7 +21,7 @@ import numpy as np
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 
-from benchmarks.peers import session
+from benchmarks.measuring.peers import session
 from tidegate import KafkaSource
 from tidegate.jobs.follow import follow
 from tidegate.servers import KafkaServer, write_history

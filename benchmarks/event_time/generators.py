@@ -1,6 +1,6 @@
 """The cost of watermark generators: of reading with them, and of the channel by which readers send their watermarks.
 
-    python -m benchmarks.generators [--rows 2000000] [--rounds 5]
+    python -m benchmarks.event_time.generators [--rows 2000000] [--rounds 5]
 
 Reading: a task reads a topic in this process, without Spark, by turns in three ways: without generators, with one that
 does nothing, and with bounded out-of-orderness.  In the first topic are 4 large partitions, in the second 500 small
@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from benchmarks.measured import print_table
+from benchmarks.measuring.batches import print_table
 from tidegate import KafkaSource
 from tidegate.alignment.generators.split_watermark import SplitWatermark
 from tidegate.alignment.splits import SplitRange

@@ -3,7 +3,7 @@
 Each query counts the rows of tumbling windows of a minute, and adds up a number, by key.  They run by turns in one
 session, on one topic, to Spark's noop sink, in batches of which all but the first count.
 
-    python -m benchmarks.windows [--rows 3000000] [--batch 500000] [--keys 1000 100000] [--rounds 3]
+    python -m benchmarks.event_time.windows [--rows 3000000] [--batch 500000] [--keys 1000 100000] [--rounds 3]
         [--minutes 60] [--partitions 4]
 
 spark: ``withWatermark`` and ``window`` as anyone would write them.
@@ -28,8 +28,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import tidegate
-from benchmarks.measured import print_table
-from benchmarks.peers import TIDEGATE, session
+from benchmarks.measuring.batches import print_table
+from benchmarks.measuring.peers import TIDEGATE, session
 from tidegate.servers import KafkaServer, write_history
 from tidegate.windows import TumblingEventTimeWindows
 

@@ -1,6 +1,6 @@
 """Measures the memory for cutting and reading one large Parquet object.
 
-    python -m benchmarks.large_object [--gigabytes 5] [--rows-per-group 1048576]
+    python -m benchmarks.s3.large_object [--gigabytes 5] [--rows-per-group 1048576]
 
 The object is cut as the planner cuts it, and its chunks are read by two processes, as two tasks at a
 time are; the memory of a process is the most it held, less what it held before.  The program fails if
@@ -19,8 +19,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.measured import mebibytes
-from benchmarks.s3_throughput import table
+from benchmarks.measuring.batches import mebibytes
+from benchmarks.s3.throughput import table
 from tidegate.alignment.splits import SplitRange
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.formats.parquet.format import ParquetFormat

@@ -3,7 +3,7 @@
 The first round finds everything, the second one ten new objects.  Each part runs in a process of its own,
 so that its peak of memory is its own.
 
-    python -m benchmarks.listing
+    python -m benchmarks.s3.listing
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The planner then looks at single records, and remembers what it saw.  Its coordi
 process, without Spark, against a real broker, and plans a back-fill in slices of event time.  For
 comparison the same topic is planned by record timestamps, for which Kafka has an index.
 
-    python -m benchmarks.probes [--rows 1000000]
+    python -m benchmarks.kafka.probes [--rows 1000000]
 
 Counted per batch, from the fourth on: ``peeks`` and ``lookups`` of the report, each of which asks for many partitions
 at once; single records that were looked at, per partition; fetch responses, and their bytes.  The records come with
@@ -29,7 +29,7 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measured import print_table
+from benchmarks.measuring.batches import print_table
 from tidegate import KafkaSource, WatermarkStrategy
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.splits import SplitId

@@ -8,7 +8,7 @@ reads the demonstration's topic (three partitions hold 24 hours, the fourth only
   watermark is then the least of them (spark.sql.streaming.multipleWatermarkPolicy=min);
 - with tidegate, whose max drift is 1 hour, and then 10 minutes.
 
-    python -m benchmarks.skew [--rows 600000] [--rounds 1]   # about 2 minutes a round
+    python -m benchmarks.event_time.skew [--rows 600000] [--rounds 1]   # about 2 minutes a round
 
 "Furthest ahead" is the greatest event time that a batch reads minus the next unread event time of the
 slowest partition when the batch begins, taken from the offsets of each batch: within a batch nothing
@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from benchmarks.measured import Measured, mebibytes, most, print_table, run_to_end
-from benchmarks.peers import BUILT_IN, session, spread
+from benchmarks.measuring.batches import Measured, mebibytes, most, print_table, run_to_end
+from benchmarks.measuring.peers import BUILT_IN, session, spread
 from tidegate import KafkaSource, WatermarkStrategy
 from tidegate.jobs.demo.run import skewed_history
 from tidegate.servers import KafkaServer, write_history

@@ -15,7 +15,7 @@ before it.  The inner join by key and time reads both with the same row budget a
 The same is measured the other way round, where the orders come late: payments of the first 6 hours
 then have no order.
 
-    python -m benchmarks.join [--rows 180000] [--rounds 1]   # about 3 minutes a round
+    python -m benchmarks.event_time.join [--rows 180000] [--rounds 1]   # about 3 minutes a round
 
 Spark's watermark policy is its default, min: with it no way loses a match, and the price is state.
 """
@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, expr
 
-from benchmarks.measured import Measured, mebibytes, most, print_table, run_to_end
-from benchmarks.peers import session, spread
+from benchmarks.measuring.batches import Measured, mebibytes, most, print_table, run_to_end
+from benchmarks.measuring.peers import session, spread
 from tidegate import KafkaSource, WatermarkStrategy, with_source_watermark
 from tidegate.servers import KafkaServer, write_history
 

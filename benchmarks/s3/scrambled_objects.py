@@ -4,7 +4,7 @@ JSON objects of 48 hours, each in the folder of its minute, with names and times
 windowed count reads them twice: by Spark's own file source from the folder, in the order of modification times, and by
 tidegate from an S3 endpoint over the folder, by the times in paths.
 
-    python -m benchmarks.scrambled_objects [--objects 20000]   # the figure: --objects 200000
+    python -m benchmarks.s3.scrambled_objects [--objects 20000]   # 200000 in the table
 
 Rows that are neither counted nor in a window that is still open at the end are lost; the program fails if
 tidegate loses one.
@@ -25,8 +25,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from benchmarks.measured import Measured, print_table, run_to_end
-from benchmarks.peers import session
+from benchmarks.measuring.batches import Measured, print_table, run_to_end
+from benchmarks.measuring.peers import session
 from tidegate import S3Source, WatermarkStrategy
 from tidegate.servers import S3Server
 

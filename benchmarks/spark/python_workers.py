@@ -1,6 +1,6 @@
 """Measures the gain of ``tidegate.session_conf()`` for Python functions of users, whose workers wait as tidegate's do.
 
-    python -m benchmarks.python_workers [--rounds 3] [--queries 30]
+    python -m benchmarks.spark.python_workers [--rounds 3] [--queries 30]
 
 Two kinds of work, each with every combination of the two settings, in a Spark of its own, by turns:
 
@@ -25,7 +25,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 import tidegate
-from benchmarks.peers import session
+from benchmarks.measuring.peers import session
 
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -99,7 +99,7 @@ def measured(setting: str, queries: int) -> dict[str, list[float]]:
 
 def in_a_process_of_its_own(setting: str, queries: int) -> dict[str, list[float]]:
     """Return what ``measured`` does: the settings are fixed for a process's life."""
-    command = [sys.executable, "-m", "benchmarks.python_workers", "--queries", str(queries), "--setting", setting]
+    command = [sys.executable, "-m", "benchmarks.spark.python_workers", "--queries", str(queries), "--setting", setting]
     *_, last = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     return json.loads(last)  # type: ignore[no-any-return]
 

@@ -1,0 +1,1 @@
+"""Benchmarks of planning, alignment, windows and generators."""

@@ -1,0 +1,1 @@
+"""What the benchmarks share: peers by turns, the batches of a query, CPU seconds of processes."""

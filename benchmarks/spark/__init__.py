@@ -1,0 +1,1 @@
+"""Benchmarks of what Spark costs any Python data source."""
