@@ -55,7 +55,7 @@ class Level(Enum):
 
 
 class Tier(Enum):
-    """What a rule needs to be checked, from the quickest to the slowest."""
+    """The means by which a rule is checked, from the quickest to the slowest."""
 
     CONTRACT = "the enumerator and the reader alone, in this process and in another one"
     STATEFUL = "whole lives of a query, made up by Hypothesis, on a clock of their own"

@@ -54,7 +54,7 @@ class MostBehind:
 
 @dataclass(frozen=True, slots=True)
 class GeneratedProgress:
-    """What watermark generators say.
+    """The progress of watermark generators.
 
     held_by: the split that holds the watermark; None: none does.
     read_here: how many positions the planner itself has shown the generators in this run, for no reader told of them.
@@ -69,7 +69,7 @@ class GeneratedProgress:
 
 @dataclass(frozen=True, slots=True)
 class CompletenessProgress:
-    """What markers of folders say.
+    """The progress of folders with markers.
 
     until: the folders up to here are complete; None: none is known to be.
     held_from: the beginning of the folder that holds the watermark, because it has objects and no marker; None: none

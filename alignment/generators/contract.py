@@ -19,7 +19,7 @@ NO_EVENT_TIME = -(2**63)
 
 
 class WatermarkOutput(ABC):
-    """What a generator says of its split."""
+    """Takes the word of a generator on its split."""
 
     @abstractmethod
     def emit_watermark(self, watermark_ms: int) -> None:
@@ -47,7 +47,7 @@ class WatermarkGenerator(ABC):
     is_divisible: ClassVar[bool] = False
     """Whether a range may be cut into parts that instances without a past look at side by side.
 
-    So it is where the watermark after a range is the greatest of those after its parts.
+    That holds if the watermark after a range is the greatest of those after its parts.
     """
 
     wants_untimed_rows: ClassVar[bool] = False

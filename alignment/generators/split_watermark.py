@@ -24,11 +24,11 @@ _MOST_STATE = 4096  # characters: it stands in every offset, once for each split
 
 @dataclass(frozen=True, slots=True)
 class SplitWatermark:
-    """What the generator of a split has said up to a position.
+    """The word of a split's generator, up to a position.
 
-    watermark_ms: None: nothing yet.
-    is_idle: it was marked so.
-    state: what the generator needs to go on.
+    watermark_ms: None before the first watermark.
+    is_idle: the generator has marked the split as idle.
+    state: the generator's snapshot.
     """
 
     watermark_ms: int | None = None

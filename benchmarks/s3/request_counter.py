@@ -39,7 +39,7 @@ class RequestCounter:
 
     @property
     def endpoint(self) -> str:
-        """Where clients connect to."""
+        """The address for clients."""
         return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def reset(self) -> None:

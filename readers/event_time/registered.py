@@ -23,7 +23,7 @@ from tidegate.readers.registry.wire import schema_id_of
 __all__ = ["RegistryForm", "RegistryTimestamp"]
 
 RegistryForm: TypeAlias = Literal["avro", "protobuf"]
-"""What values may be in Confluent's wire format."""
+"""The forms of values that Confluent's wire format frames."""
 
 _FIELDS = {"avro": avro_field, "protobuf": protobuf_field}
 

@@ -28,9 +28,9 @@ Receive: TypeAlias = Callable[[int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class SourceEvent:
-    """What was found in a range of a split.
+    """A reader's report of a range of a split.
 
-    said: JSON; of a watermark generator, what it says after the range.
+    said: JSON; a watermark generator says there what holds after the range.
     """
 
     split_id: str
@@ -41,10 +41,10 @@ class SourceEvent:
 
 @dataclass(frozen=True, slots=True)
 class EventChannel:
-    """Where events are taken.
+    """The address that takes events.
 
     host, port: of the coordinator's process.
-    token: who has it may send; it travels with the tasks of one run.
+    token: the right to send; it travels with the tasks of one run.
     """
 
     host: str

@@ -19,7 +19,7 @@ __all__ = ["Watching", "timed_reader", "watched"]
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """What the generators of a task need.
+    """The needs of a task's generators.
 
     supplier: makes them.
     before: for each range, what the generator of its split has said before it.

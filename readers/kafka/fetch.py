@@ -46,7 +46,7 @@ LARGEST_SHIFT = 28  # of the last byte of a number of variable size, which has 3
 
 @dataclass(frozen=True, slots=True)
 class FetchedPartition:
-    """What a fetch found in one partition.
+    """A broker's answer for one partition.
 
     high_watermark: the position after the last replicated record.
     last_stable_offset: the position of the first open transaction, or the high watermark.

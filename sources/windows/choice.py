@@ -1,4 +1,4 @@
-"""Whether Spark's own window aggregation gives what was asked for."""
+"""Chooses between Spark's own window aggregation and the operator."""
 
 from __future__ import annotations
 

@@ -22,12 +22,12 @@ __all__ = ["Parts", "parts_of"]
 _UNRESOLVED, _STAR = "UnresolvedFunction", "UnresolvedStar"
 _GROUP = "agg_funcs"  # of aggregates in Spark's catalog
 _KEPT = {"count": "count", "sum": "sum", "avg": "avg", "mean": "avg", "min": "min", "max": "max", "count_if": "count"}
-"""What the operator keeps for the functions of SQL."""
+"""The operator's aggregate for each function of SQL."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What expressions with aggregates are made of.
+    """Expressions with aggregates, taken apart.
 
     arguments: Spark expressions of each row, by the name of their column.
     aggregates: of each window, as ``SqlAggregates`` has them, by the name of their column.

@@ -43,7 +43,7 @@ OUTPUT, RESULTS, LATE_ROW = "output", "results", "late_row"
 
 @dataclass(frozen=True)
 class Wish:
-    """What a processor does.
+    """The task of a processor.
 
     operator: the windows.
     description: of all by which its state depends on the user's wish, by names of the parts.

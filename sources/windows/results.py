@@ -1,4 +1,4 @@
-"""What functions of windows give, checked before Spark takes it: there a wrong one would name no key and no window."""
+"""Checks what functions of windows return.  Spark's own error would name neither key nor window."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class ElementList:
 
 @dataclass(slots=True)
 class Pane:
-    """What is kept of one window of one key.
+    """The state of one window of one key.
 
     contents: an accumulator, a reduced row, or an ElementList; None: the window is empty, or was purged.
     """

@@ -25,7 +25,7 @@ class _Stretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CompleteFolders:
-    """What is known of the folders; immutable.
+    """The knowledge of the folders; immutable.
 
     template: of the markers by which it is known.
     complete_ms: no folder up to this event time has objects, but no marker; None: there was no marker yet.

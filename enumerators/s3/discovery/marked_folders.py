@@ -49,10 +49,10 @@ class MarkedFolders:
 
 
 class FolderRound:
-    """What one round finds.
+    """Collects what one round finds.
 
-    known: before the round.
-    settled_ms: what was modified up to then is in the listing; None: the round lists only a part.
+    known: the folders before the round.
+    settled_ms: the listing has all that was modified up to then; None: the round lists only a part.
     """
 
     def __init__(self, markers: FolderMarkers, known: CompleteFolders, settled_ms: int | None) -> None:

@@ -7,25 +7,15 @@ without, all there are, and ends.
 """
 
 import argparse
-import os
-import sys
 from datetime import timedelta
 
-from pyspark.sql import SparkSession
-
+from tests.sources.killable import driver_session, run_to_parquet
 from tidegate import S3Source, WatermarkStrategy
 
 
 def main(path, state, out, files, master, queue):
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = (
-        SparkSession.builder.master(master)
-        .config("spark.deploy.maxExecutorRetries", "-1")  # a cluster would give up after ten that die
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
+    # A cluster would give up after ten executors that die.
+    spark = driver_session(master, {"spark.deploy.maxExecutorRetries": -1})
     source = S3Source(
         path=path,
         event_time="column:at",
@@ -35,15 +25,8 @@ def main(path, state, out, files, master, queue):
         watermarks=WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=3)),
         discovery_interval=timedelta(milliseconds=300),
     )
-    query = (
-        source.read_stream(spark)
-        .writeStream.format("parquet")
-        .option("path", f"{out}/data")
-        .option("checkpointLocation", f"{out}/checkpoint")
-        .trigger(**({"availableNow": True} if files is None else {"processingTime": "0 seconds"}))
-        .start()
-    )
-    query.awaitTermination()
+    trigger = {"availableNow": True} if files is None else {"processingTime": "0 seconds"}
+    run_to_parquet(source.read_stream(spark), out, **trigger)
     spark.stop()
 
 

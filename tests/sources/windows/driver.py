@@ -4,14 +4,12 @@ python -m tests.sources.windows.driver SERVERS TOPIC OUT PARTITIONS [MASTER]
 """
 
 import json
-import os
 import sys
 from datetime import timedelta
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
 import tidegate
+from tests.sources.killable import driver_session, run_to_parquet
 from tidegate import KafkaSource, WatermarkStrategy
 from tidegate.windows import EventTimeSessionWindows
 
@@ -20,16 +18,7 @@ BUCKETS = 8
 
 
 def main(servers, topic, out, partitions, master="local[2]"):
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # a cluster's workers are not told otherwise
-    spark = (
-        SparkSession.builder.master(master)
-        .config(map=tidegate.session_conf())
-        .config("spark.sql.shuffle.partitions", partitions)
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
+    spark = driver_session(master, {**tidegate.session_conf(), "spark.sql.shuffle.partitions": partitions})
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(DISORDER)
     source = KafkaSource(
         bootstrap_servers=servers,
@@ -41,16 +30,8 @@ def main(servers, topic, out, partitions, master="local[2]"):
     windows = tidegate.windowed(source.read_stream(spark), "partition", "timestamp").buckets(BUCKETS)
     sessions = windows.window(EventTimeSessionWindows.with_gap(GAP)).allowed_lateness(LATENESS)
     counted = sessions.side_output_late("late").aggregate(rows="count(*)", total="sum(offset)")
-    query = (
-        counted.selectExpr("*", "late_row.offset AS late_offset")
-        .drop("late_row")
-        .writeStream.format("parquet")
-        .option("path", f"{out}/data")
-        .option("checkpointLocation", f"{out}/checkpoint")
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    rows = counted.selectExpr("*", "late_row.offset AS late_offset").drop("late_row")
+    query = run_to_parquet(rows, out, availableNow=True)
     state = [progress.stateOperators[0].numRowsTotal for progress in query.recentProgress]
     Path(out, "state.json").write_text(json.dumps(state))
     spark.stop()

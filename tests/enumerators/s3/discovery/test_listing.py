@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.objects.own_client import OwnClient
 from tests.support.waiting import await_that
 from tidegate.enumerators.s3.discovery import listing as object_listing
 from tidegate.enumerators.s3.discovery.listing import MOST_PAGES, MOST_THREADS, ListingRules, ObjectListing
@@ -124,19 +125,8 @@ def test_stretches_of_folders_leave_out_what_lies_between_and_nothing_else(confi
         assert keys(config, after) == sorted(key for key in expected if key > after)
 
 
-class ShowingTheFolderOfStart:
-    """A client that shows the folder in which StartAfter is, as some endpoints do; also its configuration."""
-
-    deadline_s = 10
-
-    def __init__(self, client):
-        self._client = client
-
-    def patience_s(self):
-        return self.deadline_s
-
-    def client(self):
-        return self
+class ShowingTheFolderOfStart(OwnClient):
+    """Shows the folder in which StartAfter is, as some endpoints do."""
 
     def list_objects_v2(self, **request):
         answer = self._client.list_objects_v2(**request)
