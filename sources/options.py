@@ -71,7 +71,7 @@ def sentence(error: ValidationError, valid: Mapping[str, str]) -> OptionError:
     """
     complaints = error.errors()
     # A misspelt name is the reason why another one is missing.
-    first = next((each for each in complaints if each["type"] == "extra_forbidden"), complaints[0])
+    first = next((fault for fault in complaints if fault["type"] == "extra_forbidden"), complaints[0])
     name = str(first["loc"][0]) if first["loc"] else ""
     shown = valid.get(name, name)
     if first["type"] == "extra_forbidden":
@@ -121,8 +121,8 @@ def _reason(complaint: ErrorDetails, field: FieldInfo | None) -> str:  # noqa: P
 def _lower_limit(field: FieldInfo | None) -> str:
     """Return the lower limit in the type of a field, as a clause; empty without one."""
     types = [] if field is None else [field, *get_args(field.annotation)]
-    constraints = [each for of in types for each in getattr(of, "metadata", getattr(of, "__metadata__", ()))]
-    constraints += [inner for each in constraints for inner in getattr(each, "metadata", ())]  # of a Field inside
+    constraints = [limit for of in types for limit in getattr(of, "metadata", getattr(of, "__metadata__", ()))]
+    constraints += [inner for limit in constraints for inner in getattr(limit, "metadata", ())]  # of a Field inside
     for constraint in constraints:
         if hasattr(constraint, "gt"):
             return f" above {_limit(constraint.gt)}"

@@ -85,7 +85,7 @@ class WantedRecords:
         for whole in ranges:
             partition = TopicPartition.of(whole.split_id)
             part = replace(whole, start=max(whole.start, self.begin), end=min(whole.end, self.end))
-            if part.start < part.end and all(each.passes(partition) for each in self.filters):
+            if part.start < part.end and all(filter_.passes(partition) for filter_ in self.filters):
                 wanted[partition] = part
         if self.from_ms is None or not wanted:
             return [*wanted.values()]

@@ -54,8 +54,8 @@ class BuiltInQuery:
         self.batches = [number for number in planned if number <= following]
         self._begins = {int(name): self._begin(int(name)) for name in folder.within("sources").folders() if _is(name)}
         newest = self._logged(self.batches[-1]) if self.batches else None
-        found = self._begins if newest is None else dict(enumerate(source.value for source in newest.sources))
-        self.sources = sorted(place for place, value in found.items() if built_in_offset(value) is not None)
+        offsets = self._begins if newest is None else dict(enumerate(source.value for source in newest.sources))
+        self.sources = sorted(place for place, value in offsets.items() if built_in_offset(value) is not None)
         if not self.sources:
             raise OptionError(
                 f"CHECKPOINT is {folder.address}, which is no checkpoint with Spark's built-in Kafka source"

@@ -44,19 +44,19 @@ def take_over(filters: Collection[Filter], wanted: WantedRecords | None = None) 
     """
     wanted = wanted or WantedRecords()
     left: list[Filter] = []
-    for each in filters:
-        narrowed, is_exact = _narrowed(each, wanted)
+    for predicate in filters:
+        narrowed, is_exact = _narrowed(predicate, wanted)
         wanted = narrowed
         if not is_exact:
-            left.append(each)
+            left.append(predicate)
     return wanted, left
 
 
-def _narrowed(each: Filter, wanted: WantedRecords) -> tuple[WantedRecords, bool]:
-    if isinstance(each, IsNotNull):
-        return wanted, each.attribute in _NEVER_NULL
-    is_negated = isinstance(each, Not)
-    compared: Any = each.child if isinstance(each, Not) else each
+def _narrowed(predicate: Filter, wanted: WantedRecords) -> tuple[WantedRecords, bool]:
+    if isinstance(predicate, IsNotNull):
+        return wanted, predicate.attribute in _NEVER_NULL
+    is_negated = isinstance(predicate, Not)
+    compared: Any = predicate.child if isinstance(predicate, Not) else predicate
     comparison = _COMPARISONS.get(type(compared))
     if comparison is None:
         return wanted, False

@@ -207,5 +207,5 @@ def _by_key(lab: Lab, timed: Iterable[TimedBatch]) -> list[tuple[str, int | None
     ]
 
 
-def _as_texts(found: list[tuple[str, int | None]]) -> list[str]:
-    return [f"{key} at {time_ms}" for key, time_ms in found]
+def _as_texts(rows: list[tuple[str, int | None]]) -> list[str]:
+    return [f"{key} at {time_ms}" for key, time_ms in rows]
