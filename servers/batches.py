@@ -46,8 +46,8 @@ def _steps(records: bytes) -> range:
 
 
 def _lz4(records: bytes) -> bytes:
-    """Compress to an LZ4 frame of independent blocks, the only ones that Kafka reads."""
-    compressor = cramjam.lz4.Compressor(block_linked=False)
+    """Compress as Kafka's Java clients do: a frame of independent blocks, without a checksum of its content."""
+    compressor = cramjam.lz4.Compressor(content_checksum=False, block_linked=False)
     compressor.compress(records)
     return bytes(compressor.finish())
 
