@@ -10,15 +10,17 @@ Equal input gives equal text.  Damaged text raises ValueError, and never asks fo
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
 __all__ = ["pack_names", "pack_numbers", "pack_values", "unpack_names", "unpack_numbers", "unpack_values"]
 
 _SHORTEST = 4  # names of a run; fewer stay as they are, for people
-_MOST = 1_000_000  # numbers of one text
-_NUMBERED = re.compile(r"(?s)(?P<stem>|.*[^0-9])(?P<number>0|[1-9][0-9]{0,17})")
+_MOST = 1_000_000  # names in all runs of a collection, and numbers of one text
+_COLLECTIONS = 8  # whose runs are remembered: plan after plan packs values of the same names
+_DIGITS, _MOST_DIGITS = "0123456789", 18
 _RUN = re.compile(r"(?s)(?P<stem>|.*[^0-9])(?P<first>0|[1-9][0-9]{0,17})\.\.(?P<last>0|[1-9][0-9]{0,17})")
 
 
@@ -30,9 +32,8 @@ class _Run(NamedTuple):
     last: int
 
     def names(self) -> list[str]:
-        if not 0 <= self.last - self.first < _MOST:
-            raise ValueError(self)
-        return [f"{self.stem}{number}" for number in range(self.first, self.last + 1)]
+        stem = self.stem
+        return [f"{stem}{number}" for number in range(self.first, self.last + 1)]
 
     def __str__(self) -> str:
         return f"{self.stem}{self.first}..{self.last}"
@@ -58,9 +59,9 @@ def unpack_numbers(text: str) -> list[int]:
 def pack_values(values: Mapping[str, int]) -> dict[str, int | str]:
     """Return a number for each name, numbered names as runs."""
     packed: dict[str, int | str] = {}
-    for run in _runs(values):
+    for run in _runs(tuple(values)):
         if isinstance(run, _Run):
-            packed[str(run)] = pack_numbers(values[name] for name in run.names())
+            packed[str(run)] = pack_numbers([values[name] for name in run.names()])
         elif _looks_like_a_run(run):
             packed[str(_run_of_one(run))] = pack_numbers([values[run]])
         else:
@@ -71,9 +72,10 @@ def pack_values(values: Mapping[str, int]) -> dict[str, int | str]:
 def unpack_values(packed: Mapping[str, int | str]) -> dict[str, int]:
     """Return the numbers by name of ``pack_values``.  Raises TypeError for anything but numbers and text."""
     values: dict[str, int] = {}
+    expanded = _Expanded()
     for key, value in packed.items():
         if isinstance(value, str):
-            values.update(zip(_run(key).names(), unpack_numbers(value), strict=True))
+            values.update(zip(expanded.names(key), unpack_numbers(value), strict=True))
         elif not isinstance(value, int) or isinstance(value, bool):
             raise TypeError(value)
         else:
@@ -84,17 +86,17 @@ def unpack_values(packed: Mapping[str, int | str]) -> dict[str, int]:
 def pack_names(names: Collection[str]) -> list[str]:
     """Return names in order, numbered ones as runs."""
     return [
-        str(_run_of_one(run)) if isinstance(run, str) and _looks_like_a_run(run) else str(run) for run in _runs(names)
+        str(_run_of_one(run)) if isinstance(run, str) and _looks_like_a_run(run) else str(run)
+        for run in _runs(tuple(names))
     ]
 
 
 def unpack_names(packed: Iterable[str]) -> list[str]:
     """Return the names of ``pack_names``."""
     names: list[str] = []
+    expanded = _Expanded()
     for name in packed:
-        names += _run(name).names() if _looks_like_a_run(name) else [name]
-        if len(names) > _MOST:
-            raise ValueError(name)
+        names += expanded.names(name) if _looks_like_a_run(name) else [name]
     return names
 
 
@@ -103,37 +105,64 @@ def _looks_like_a_run(name: str) -> bool:
     return _RUN.fullmatch(name) is not None
 
 
-def _run(text: str) -> _Run:
-    parts = _RUN.fullmatch(text)
-    if parts is None:
-        raise ValueError(text)
-    return _Run(parts["stem"], int(parts["first"]), int(parts["last"]))
+class _Expanded:
+    """Counts the names of all runs of a collection: a short text could name more than there is memory for."""
+
+    def __init__(self) -> None:
+        self._left = _MOST
+
+    def names(self, text: str) -> list[str]:
+        parts = _RUN.fullmatch(text)
+        if parts is None:
+            raise ValueError(text)
+        run = _Run(parts["stem"], int(parts["first"]), int(parts["last"]))
+        self._left -= run.last - run.first  # the first is no more than its text
+        if run.last < run.first or self._left < 0:
+            raise ValueError(text)
+        return run.names()
 
 
 def _run_of_one(name: str) -> _Run:
-    parts = _NUMBERED.fullmatch(name)
-    if parts is None:
-        raise ValueError(name)
-    return _Run(parts["stem"], int(parts["number"]), int(parts["number"]))
+    stem, number = _numbered(name)
+    return _Run(stem, number, number)
 
 
-def _runs(names: Iterable[str]) -> Iterator[_Run | str]:
-    """Yield runs, and the names that are in none, by stem and number."""
-    singles: list[str] = []
+def _numbered(name: str) -> tuple[str, int]:
+    """Return stem and number of a name; the number is negative where the name has none, or writes it otherwise."""
+    stem = name.rstrip(_DIGITS)
+    digits = name[len(stem) :]
+    if not digits or len(digits) > _MOST_DIGITS or (digits[0] == "0" and digits != "0"):
+        return stem, -1
+    return stem, int(digits)
+
+
+@lru_cache(_COLLECTIONS)
+def _runs(names: tuple[str, ...]) -> Sequence[_Run | str]:
+    """Return runs, and the names that are in none, by stem and number."""
+    runs: list[tuple[str, _Run | str]] = []
     by_stem: dict[str, list[int]] = {}
     for name in names:
-        if (parts := _NUMBERED.fullmatch(name)) is None:
-            singles.append(name)
+        stem, number = _numbered(name)
+        if number < 0:
+            runs.append((name, name))
         else:
-            by_stem.setdefault(parts["stem"], []).append(int(parts["number"]))
-    runs: list[tuple[str, _Run | str]] = [(name, name) for name in singles]
-    for stem, numbers in by_stem.items():
+            by_stem.setdefault(stem, []).append(number)
+    left = _MOST
+    for stem, numbers in sorted(by_stem.items()):
         numbers.sort()
-        # The difference to its place is the same for all numbers of a run.
-        for _, same in groupby(enumerate(numbers), key=lambda item: item[1] - item[0]):
-            run = [number for _, number in same]
-            if len(run) < _SHORTEST:
-                runs += [(name, name) for name in (f"{stem}{number}" for number in run)]
+        for first, last in _neighbours(numbers):
+            if last - first + 1 < _SHORTEST or last - first > left:
+                runs += [(name, name) for name in _Run(stem, first, last).names()]
             else:
-                runs.append((f"{stem}{run[0]}", _Run(stem, run[0], run[-1])))
-    return (run for _, run in sorted(runs, key=lambda item: item[0]))
+                left -= last - first
+                runs.append((f"{stem}{first}", _Run(stem, first, last)))
+    return [run for _, run in sorted(runs, key=lambda item: item[0])]
+
+
+def _neighbours(numbers: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last of numbers that follow each other without a gap."""
+    first = 0
+    for place in range(1, len(numbers) + 1):
+        if place == len(numbers) or numbers[place] != numbers[place - 1] + 1:
+            yield numbers[first], numbers[place - 1]
+            first = place

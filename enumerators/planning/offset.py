@@ -20,6 +20,15 @@
      "generators": {...},            what watermark generators have said, and up to where they have looked
      "enumerator": {...}}            what the connector's enumerator needs beyond positions
 
+For people the offset of few splits is readable.  That of more than 500 is packed by ``enumerators/planning/packed.py``,
+because Spark keeps a hundred offsets, each twice:
+
+    {"v": 2,                         the layout of packed parts
+     "source": "kafka",              and so on: bound, watermark, ended, hollowBy and waits stay as above
+     "packed": "eJyrVkrMT8pKTS...",  "splits", those that are "new", and all other keys
+     "positions": "eJwlzr0OAUE...",  of the splits, in their order
+     "read": "eJxjYGBg4GFi5OR..."}   in place of "starts": the distances of the new splits from there to the positions
+
 Keys without a value are left out and the order of keys is fixed, because for Spark an offset is
 new whenever its text is.  The first offset of a query is ``{"v": 1}`` and nothing else.
 
@@ -38,12 +47,14 @@ from tidegate.alignment.plan import Progress
 from tidegate.alignment.splits import Positions, SplitId
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.built_in import built_in_offset
+from tidegate.enumerators.planning.packed import pack, pack_numbers, unpack, unpack_numbers
 from tidegate.enumerators.runs import pack_names, pack_values, unpack_names, unpack_values
 from tidegate.errors import CheckpointError
 
 __all__ = ["INITIAL_OFFSET", "Hollow", "Offset"]
 
-_VERSION = 1
+_VERSION, _PACKED_VERSION = 1, 2
+_MOST_READABLE = 500  # splits
 INITIAL_OFFSET: Json = {"v": _VERSION}
 
 
@@ -85,25 +96,46 @@ class Offset:
         if not self.source:
             return dict(INITIAL_OFFSET)
         progress = self.progress
+        is_packed = len(progress.positions) > _MOST_READABLE
         offset = {
-            "v": _VERSION,
+            "v": _PACKED_VERSION if is_packed else _VERSION,
             "source": self.source,
-            "positions": pack_values(progress.positions),
-            "starts": pack_values(self.starts) or None,
+            **({} if is_packed else self._readable()),
             "bound": progress.bound_ms,
             "watermark": progress.watermark_ms,
+            "ended": progress.ended or None,
+            "hollowBy": (self.hollow.begins and self.hollow.options_digest) or None,
+            "waits": self.waits or None,
+            **(self._packed() if is_packed else self._others()),
+        }
+        return {key: value for key, value in offset.items() if value is not None}
+
+    def _readable(self) -> Json:
+        return {"positions": pack_values(self.progress.positions), "starts": pack_values(self.starts) or None}
+
+    def _others(self) -> Json:
+        """Return what grows with the number of splits, but for positions and starts."""
+        progress = self.progress
+        return {
             "idle": pack_names(progress.idle) or None,
             "late": pack_names(progress.late) or None,
             "removed": pack_names(progress.removed) or None,
-            "ended": progress.ended or None,
             "group": _canonical(self.group),
             "hollow": pack_values(self.hollow.begins) or None,
-            "hollowBy": (self.hollow.begins and self.hollow.options_digest) or None,
-            "waits": self.waits or None,
             "generators": _canonical(self.generators),
             "enumerator": _canonical(self.enumerator),
         }
-        return {key: value for key, value in offset.items() if value is not None}
+
+    def _packed(self) -> Json:
+        positions, starts = self.progress.positions, self.starts
+        splits, new = pack_names(positions), pack_names(starts)
+        names = {"splits": splits, "new": None if new == splits else new}
+        return {
+            "packed": pack({name: part for name, part in {**names, **self._others()}.items() if part is not None}),
+            "positions": pack_numbers([positions[s] for s in unpack_names(splits)]),
+            # Positions have the digits of long logs, but a batch reads a short piece.
+            "read": pack_numbers([positions.get(s, 0) - starts[s] for s in unpack_names(new)]),
+        }
 
     @classmethod
     def recognized(cls, value: Any) -> Offset | None:
@@ -127,9 +159,10 @@ class Offset:
         version = offset.get("v")
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
             raise CheckpointError(_not_ours(offset))
-        if version > _VERSION:
+        if version > _PACKED_VERSION:
             raise CheckpointError(
-                f"the checkpoint was written by a newer tidegate (layout {version}, this one reads up to {_VERSION}); "
+                f"the checkpoint was written by a newer tidegate (layout {version}, this one reads up to "
+                f"{_PACKED_VERSION}); "
                 "upgrade tidegate, or start with a new checkpoint"
             )
         if offset == INITIAL_OFFSET:
@@ -140,6 +173,8 @@ class Offset:
                 "start with a new checkpoint"
             )
         try:
+            if version == _PACKED_VERSION:
+                offset = _unpacked(offset)
             return cls(
                 str(offset["source"]),
                 Progress(
@@ -177,6 +212,16 @@ def _not_ours(offset: Mapping[str, Any]) -> str:
     if built_in_offset(offset) is None:
         return sentence
     return f"{sentence}, but of Spark's built-in Kafka source; `tidegate migrate` makes a checkpoint that goes on there"
+
+
+def _unpacked(offset: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an offset of the packed layout in the other one."""
+    parts = unpack(offset["packed"])
+    splits = _names(parts["splits"])
+    new = _names(parts.get("new", parts["splits"]))
+    positions = dict(zip(splits, unpack_numbers(offset["positions"]), strict=True))
+    read = zip(new, unpack_numbers(offset["read"]), strict=True)
+    return {**offset, **parts, "positions": positions, "starts": {s: positions.get(s, 0) - count for s, count in read}}
 
 
 def _int(value: Any) -> int:

@@ -61,8 +61,19 @@ def test_a_name_that_looks_like_a_run_takes_no_key_of_a_run():
     assert sorted(unpack_names(pack_names(values))) == sorted(values)
 
 
+MANY_RUNS = {f"{stem}-0..999999": "1x1000000" for stem in "abc"}
+
+
 @pytest.mark.parametrize(
-    "damaged", [{"a-0..3": "1 2"}, {"a-0..3": "1x9"}, {"a-3..0": ""}, {"a": "1"}, {"a-0..99999999999": "1x99999999999"}]
+    "damaged",
+    [
+        {"a-0..3": "1 2"},
+        {"a-0..3": "1x9"},
+        {"a-3..0": ""},
+        {"a": "1"},
+        {"a-0..99999999999": "1x99999999999"},
+        MANY_RUNS,
+    ],
 )
 def test_damaged_values_are_refused_and_take_no_memory(damaged):
     with pytest.raises(ValueError, match=r"."):

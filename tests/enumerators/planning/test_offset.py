@@ -1,6 +1,11 @@
 """The offset JSON: canonical, complete, and refused when it is not ours."""
 
+import base64
 import json
+import random
+import secrets
+import zlib
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -30,6 +35,43 @@ def test_what_is_written_is_read_back(offset):
     assert Offset.from_json(json.loads(text), "kafka") == Offset.recognized(json.loads(text)) == offset
 
 
+def of_many(seed):
+    """Return an offset of some hundreds of splits, in no order."""
+    dice = random.Random(seed)
+    splits, topics = dice.randint(501, 700), dice.randint(2, 40)
+    names = [f"orders-{dice.randrange(topics)}-{number}" for number in range(splits)]
+    found = {name: dice.randrange(2 ** dice.choice([1, 30, 63])) for name in names}
+    starts = {name: dice.randrange(position + 1) for name, position in found.items() if dice.random() < topics / 40}
+    progress = Progress(found, 1_700_000_000_000, None, frozenset(dice.sample(names, 20)), removed=frozenset(names[:5]))
+    return Offset("kafka", progress, starts, {"cluster": "3wPRA"}, hollow=Hollow({names[7]: 0}, "9f3a01c2"))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_offset_of_many_splits_is_read_back_and_does_not_depend_on_their_order(seed):
+    offset = of_many(seed)
+    text = json.dumps(offset.to_json())
+    assert Offset.from_json(json.loads(text), "kafka") == offset
+    other = replace(
+        offset, progress=replace(offset.progress, positions=dict(reversed(offset.progress.positions.items())))
+    )
+    assert json.dumps(other.to_json()) == text
+
+
+@pytest.mark.parametrize("topics", [1, 1_000])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_the_offset_of_ten_thousand_partitions_has_less_than_120_kib(topics, is_first):
+    """Spark keeps a hundred of them, each twice.  The digits of real positions are random."""
+    dice = random.Random(topics)
+    names = [f"company.team.topic-{topic:04}-{number}" for topic in range(topics) for number in range(10_000 // topics)]
+    found = {name: dice.randrange(10**8, 10**9) for name in names}
+    starts = {name: at - dice.randrange(3_000) for name, at in found.items()} if is_first else {}
+    ids = [secrets.token_urlsafe(16) for _ in range(topics)]
+    topic_states = {f"company.team.topic-{topic:04}": [ids[topic], "4x10"] for topic in range(topics)}
+    offset = Offset("kafka", Progress(found, 1_700_000_000_000), starts, {"topics": topic_states})
+    assert len(json.dumps(offset.to_json())) < 120 << 10
+    assert Offset.from_json(offset.to_json()) == offset
+
+
 @given(positions, st.randoms(use_true_random=False))
 def test_equal_offsets_give_equal_texts_whatever_the_order_in_which_they_were_made(found, dice):
     shuffled = list(found.items())
@@ -50,14 +92,25 @@ def test_the_offset_of_another_source_is_not_recognized(found):
     assert Offset.recognized(found) is None
 
 
-def written(**changes):
-    return {**Offset("kafka", Progress({"a": 1})).to_json(), **changes}
+def written(splits=1, **changes):
+    return {**Offset("kafka", Progress({f"a-{number}": 1 for number in range(splits)})).to_json(), **changes}
+
+
+def deflated(content):
+    return base64.b64encode(zlib.compress(content)).decode()
 
 
 @pytest.mark.parametrize(
     ("offset", "sentence"),
     [
-        (written(v=2), "written by a newer tidegate"),
+        (written(v=3), "written by a newer tidegate"),
+        (written(v=2), "broken offset"),
+        (written(501, packed="eJw"), "broken offset"),
+        (written(501, packed=deflated(b"[]")), "broken offset"),
+        (written(501, packed=deflated(b'{"splits": ["a-0..999999999"]}')), "broken offset"),
+        (written(501, positions=deflated(bytes(8 * 500))), "broken offset"),
+        (written(501, positions=deflated(bytes(501))), "broken offset"),
+        (written(501, positions=deflated(bytes(65 << 20))), "broken offset"),
         (written(source="s3"), "belongs to the source 's3', not to 'kafka'"),
         (written(positions=[1]), "broken offset"),
         (written(positions={"a": "x"}), "broken offset"),
