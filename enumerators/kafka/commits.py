@@ -77,15 +77,16 @@ class GroupCommits:
                     break
         self._tell(failure)
 
-    def _commit(self, positions: Mapping[TopicPartition, int]) -> TidegateError | None:
+    def _commit(self, positions: Mapping[TopicPartition, int]) -> Exception | None:
         try:
             self._group.commit(positions)
-        except TidegateError as problem:
+        except Exception as problem:  # noqa: BLE001 - nobody waits for this thread, and a later commit may succeed
             return problem
         return None
 
-    def _tell(self, failure: TidegateError | None) -> None:
-        sentence = "" if failure is None else str(failure)
+    def _tell(self, failure: Exception | None) -> None:
+        is_ours = failure is None or isinstance(failure, TidegateError)
+        sentence = str(failure or "") if is_ours else f"{type(failure).__name__}: {failure}"
         if sentence and sentence != self._warned:
             _LOG.warning("the query goes on, but commitGroupId %r keeps its old offsets: %s", self._group_id, sentence)
         self._warned = sentence

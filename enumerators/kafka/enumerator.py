@@ -261,13 +261,14 @@ class KafkaEnumerator(SplitEnumerator):
         return {p: offset if offset >= 0 else None for p, (offset, _) in answers.items()}
 
     def commit(self, positions: Positions) -> None:
-        """Commit the positions of partitions that are there to the group, if one is named; in the background."""
+        """Commit positions to the group in the background, if one is named; none of a topic that was recreated."""
         if self._commits is None or not positions:
             return
         if not self._met:  # the positions may be of another cluster, whose group they must not reach
             self.discover()
+        anew = {topic for topic, now in self._client.topic_ids.items() if self._topics.is_another(topic, now)}
+        there = {partition for partition in self._found if partition.topic not in anew}
         at = {TopicPartition.of(split): position for split, position in positions.items()}
-        there = set(self._found)
         self._commits.commit({partition: position for partition, position in at.items() if partition in there})
 
     def close(self) -> None:

@@ -97,7 +97,7 @@ class KnownTopics:
 
         begins: of the available logs.
         """
-        anew = {t: ids[t] for t in {p.topic for p in positions} if self._is_another(t, ids.get(t))}
+        anew = {t: ids[t] for t in {p.topic for p in positions} if self.is_another(t, ids.get(t))}
         moved = {
             p: self._epochs[p]
             for p, epoch in self._seen.items()
@@ -153,7 +153,8 @@ class KnownTopics:
         self._ids[topic] = topic_id
         self._stored = None
 
-    def _is_another(self, topic: str, now: UUID | None) -> bool:
+    def is_another(self, topic: str, now: UUID | None) -> bool:
+        """Tell whether an id that brokers name now is that of another topic than the positions are of."""
         before = self._ids.get(topic)
         # A broker that is behind may still name the topic that was there before.
         return before is not None and now is not None and now != before and now not in self._replaced

@@ -3,7 +3,7 @@
 import itertools
 import logging
 import threading
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer
@@ -57,15 +57,15 @@ def commit_as_consumer(kafka, group, topic, offsets):
     consumer.close()
 
 
+def enumerator_of(kafka, topic, group, state=None):
+    start = OffsetsSpec("startingOffsets", EARLIEST)
+    config = KafkaConnectionConfig(kafka.bootstrap_servers)
+    return KafkaEnumerator(config, Subscribe((topic,)), start, None, state, commit_group_id=group)
+
+
 @pytest.fixture
 def enumerator(kafka, topic, group):
-    made = KafkaEnumerator(
-        KafkaConnectionConfig(kafka.bootstrap_servers),
-        Subscribe((topic,)),
-        OffsetsSpec("startingOffsets", EARLIEST),
-        None,
-        commit_group_id=group,
-    )
+    made = enumerator_of(kafka, topic, group)
     yield made
     made.close()
 
@@ -77,6 +77,13 @@ def test_positions_of_written_batches_are_committed_and_the_last_ones_before_it_
         enumerator.commit({f"{topic}-0": position, f"{topic}-1": 1})
     enumerator.close()
     assert committed() == {0: 11, 1: 1}
+
+
+def test_positions_of_a_topic_that_was_recreated_since_are_not_committed(kafka, topic, group, committed):
+    before = {"topics": {topic: ["3wPRAVyyQuWBJIrTXdHuzg", "0x2"]}}
+    with closing(enumerator_of(kafka, topic, group, before)) as made:
+        made.commit({f"{topic}-0": 3, f"{topic}-1": 1})
+    assert not committed()
 
 
 def test_a_group_with_members_keeps_its_offsets_and_the_query_only_warns_once(kafka, enumerator, topic, group, caplog):
@@ -104,6 +111,22 @@ def test_a_cluster_that_is_away_holds_nobody_up(group, monkeypatch):
     # What came while nobody answered is one commit.
     assert reached[-1] == {TopicPartition("orders", 0): 99}
     assert len(reached) <= 2
+
+
+def test_a_failure_that_nobody_expects_is_told_and_ends_no_later_commit(group, monkeypatch, caplog):
+    def fail(_):
+        raise RuntimeError("no memory is left")
+
+    commits, done = GroupCommits(KafkaConnectionConfig("127.0.0.1:1"), group), []
+    with caplog.at_level(logging.WARNING, "tidegate.planner"):
+        for position, commit in enumerate([fail, fail, done.append]):
+            monkeypatch.setattr(commits._group, "commit", commit)
+            commits.commit({TopicPartition("orders", 0): position})
+            await_that(lambda: not commits._is_open, 10)
+        commits.close()
+    assert done == [{TopicPartition("orders", 0): 2}]
+    (record,) = caplog.records
+    assert record.getMessage().endswith("keeps its old offsets: RuntimeError: no memory is left")
 
 
 def test_what_stays_the_same_is_committed_again_only_after_an_hour(group, monkeypatch):
