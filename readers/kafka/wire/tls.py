@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -14,7 +14,7 @@ from tidegate.readers.kafka.wire.ciphers import choose_ciphers
 from tidegate.readers.kafka.wire.keystores import KeyStore, StoreError, as_pem, read_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 __all__ = ["look_at_for", "tls_context", "unverified_context"]
 
@@ -145,15 +145,11 @@ def _inline(option: str, properties: Mapping[str, Any]) -> bytes:
 
 
 def _show_own_key(context: ssl.SSLContext, own: KeyStore, properties: Mapping[str, Any]) -> None:
-    """Load a key from memory, through a file that only we can read: Python's ssl takes files only."""
+    """Load a key from memory."""
     option = "ssl.keystore.location" if "ssl_keystore_location" in properties else "ssl.keystore.key"
     file = properties.get("ssl_keystore_location", _INLINE)
     password = properties.get("ssl_key_password")
-    with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
-        path = Path(folder) / "key.pem"
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as written:
-            written.write(own.key + own.chain)
+    with _as_file(own.key + own.chain) as path:
         try:
             context.load_cert_chain(path, None, _told(option, file, password, "ssl.key.password"))
         except ssl.SSLError as error:
@@ -162,6 +158,27 @@ def _show_own_key(context: ssl.SSLContext, own: KeyStore, properties: Mapping[st
             if b"ENCRYPTED" in own.key:
                 _refuse(option, file, "whose key does not open with 'kafka.ssl.key.password'")
             _refuse(option, file, "which holds no usable private key with its certificate")
+
+
+@contextmanager
+def _as_file(content: bytes) -> Iterator[Path]:
+    """Yield a file with the content for Python's ssl, which loads keys from files only.
+
+    It is in memory and has no name, so that nothing is left behind, however the process ends.  Where the system has no
+    such files, it is in a folder that only we can read.
+    """
+    if hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir():
+        with os.fdopen(os.memfd_create("tidegate", os.MFD_CLOEXEC), "wb") as written:
+            written.write(content)
+            written.flush()
+            yield Path(f"/proc/self/fd/{written.fileno()}")
+        return
+    with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
+        path = Path(folder) / "key.pem"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as written:
+            written.write(content)
+        yield path
 
 
 def _told(option: str, file: str, password: str | None, password_option: str) -> Callable[[], str]:

@@ -46,7 +46,7 @@ class _Token(NamedTuple):
 
 
 _tokens: dict[str, _Token] = {}
-_lock = threading.Lock()
+_locks: dict[str, threading.Lock] = {}  # one for each login: a slow endpoint holds up nobody else
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python has no types
@@ -66,16 +66,20 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
     def token(self) -> str:
         """Return a token that is still valid."""
         key = self._key
-        with _lock:
+        lock = _locks.setdefault(key, threading.Lock())
+        if not lock.acquire(timeout=remaining_s(self._deadline)):
+            raise TokenError("another connection still waits for the token of this login", may_heal=True)
+        try:
             known = _tokens.get(key)
             if known is None or not _is_fresh(known):
                 _tokens[key] = known = self._new()
+        finally:
+            lock.release()
         return known.text
 
     def forget(self) -> None:
         """Let the next login fetch another token, because a broker has refused this one."""
-        with _lock:
-            _tokens.pop(self._key, None)
+        _tokens.pop(self._key, None)
 
     def extensions(self) -> dict[str, str]:
         """Return what the login module adds to the token, such as ``extension_logicalCluster``."""

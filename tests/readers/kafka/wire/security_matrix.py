@@ -109,18 +109,22 @@ def cases(at: Place) -> list[Case]:
 def _tls(at: Place, ca: dict[str, str]) -> Iterator[Case]:
     jks, p12 = (str(at.trusted[kind]) for kind in ("JKS", "PKCS12"))
     password = {"ssl.truststore.password": STORE_PASSWORD}
-    yield Case("a trust store in PEM", "SSL", ca)
-    yield Case("a trust store in PEM, in the option", "SSL", {"ssl.truststore.certificates": _text(at.authority)})
-    yield Case("a trust store in JKS", "SSL", {"ssl.truststore.location": jks, **password})
-    yield Case("a trust store in PKCS12", "SSL", {"ssl.truststore.location": p12, **password})
+    yield Case("trust store in PEM", "SSL", ca)
+    yield Case("trust store in PEM, inside the option", "SSL", {"ssl.truststore.certificates": _text(at.authority)})
+    yield Case("trust store in JKS", "SSL", {"ssl.truststore.location": jks, **password})
+    yield Case("trust store in PKCS12", "SSL", {"ssl.truststore.location": p12, **password})
     wrong = {"ssl.truststore.location": p12, "ssl.truststore.password": WRONG}
-    yield Case("a wrong password of the trust store", "SSL", wrong, "look at 'kafka.ssl.truststore.password'")
-    yield Case("TLS 1.2 and one cipher suite", "SSL", {**ca, **_OLD_TLS})
-    yield Case("a certificate of another host", "SSL@localhost", ca, "look at kafka.ssl.check.hostname")
-    yield Case("the same, unchecked", "SSL@localhost", {**ca, "ssl.endpoint.identification.algorithm": ""})
-    yield Case("a certificate that has expired", "EXPIRED", ca, "certificate has expired")
-    yield Case("a certificate of a foreign CA", "SSL", {}, "look at kafka.ssl.cafile")
-    plain = Case("TLS, where the listener has none", "PLAINTEXT", ca, "it speaks PLAINTEXT, but")
+    yield Case("wrong password for the trust store", "SSL", wrong, "look at 'kafka.ssl.truststore.password'")
+    yield Case("TLS 1.2 with one cipher suite", "SSL", {**ca, **_OLD_TLS})
+    yield Case("the broker's certificate names another host", "SSL@localhost", ca, "look at kafka.ssl.check.hostname")
+    yield Case(
+        "the broker's certificate names another host, host names unchecked",
+        "SSL@localhost",
+        {**ca, "ssl.endpoint.identification.algorithm": ""},
+    )
+    yield Case("the broker's certificate has expired", "EXPIRED", ca, "certificate has expired")
+    yield Case("the broker's certificate is from an unknown CA", "SSL", {}, "look at kafka.ssl.cafile")
+    plain = Case("TLS to a listener without TLS", "PLAINTEXT", ca, "it speaks PLAINTEXT, but")
     yield replace(plain, properties={**ca, "security.protocol": "SSL"})
 
 
@@ -132,17 +136,19 @@ def _certificates(at: Place, ca: dict[str, str]) -> Iterator[Case]:
     key, chain = re.findall("-----BEGIN.*?-----END[^\n]*\n", (at.folder / "mine.pem").read_text(), re.DOTALL)
     inline = {"ssl.keystore.type": "PEM", "ssl.keystore.key": key, "ssl.keystore.certificate.chain": chain}
     refused = "look at kafka.ssl.keystore.location and kafka.security.protocol"
-    yield Case("our key in PEM", "MTLS", in_pem("mine"))
-    yield Case("our key in PEM, encrypted", "MTLS", {**in_pem("locked"), "ssl.key.password": PASSWORD})
-    yield Case("our key in PEM, in the options", "MTLS", {**ca, **inline})
+    yield Case("client key in PEM", "MTLS", in_pem("mine"))
+    yield Case("client key in PEM, encrypted", "MTLS", {**in_pem("locked"), "ssl.key.password": PASSWORD})
+    yield Case("client key in PEM, inside the options", "MTLS", {**ca, **inline})
     p12, jks = ({**ca, "ssl.keystore.location": str(at.keys[kind]), **password} for kind in ("PKCS12", "JKS"))
-    yield Case("our key in PKCS12", "MTLS", p12)
-    yield Case("our key in JKS, with a password of its own", "MTLS", {**jks, "ssl.key.password": KEY_PASSWORD})
-    yield Case("the same with the password of the store", "MTLS", jks, "look at 'kafka.ssl.key.password'")
-    yield Case("no certificate of ours", "MTLS", ca, "look at kafka.ssl.certfile")
-    yield Case("our certificate has expired", "MTLS", in_pem("outdated"), refused)
+    yield Case("client key in PKCS12", "MTLS", p12)
+    yield Case("client key in JKS, with its own password", "MTLS", {**jks, "ssl.key.password": KEY_PASSWORD})
+    yield Case("client key in JKS, without its own password", "MTLS", jks, "look at 'kafka.ssl.key.password'")
+    yield Case("no client certificate", "MTLS", ca, "look at kafka.ssl.certfile")
+    yield Case("the client certificate has expired", "MTLS", in_pem("outdated"), refused)
     stranger = Authority(at.folder / "elsewhere", "another CA").issue("stranger")
-    yield Case("our certificate is of a foreign CA", "MTLS", {**ca, "ssl.keystore.location": str(stranger)}, refused)
+    yield Case(
+        "the client certificate is from an unknown CA", "MTLS", {**ca, "ssl.keystore.location": str(stranger)}, refused
+    )
 
 
 def _logins(ca: dict[str, str]) -> Iterator[Case]:
@@ -155,10 +161,12 @@ def _logins(ca: dict[str, str]) -> Iterator[Case]:
         yield Case(f"{mechanism}", "SASL_SSL", {**ca, **login(mechanism, USER, PASSWORD)})
         yield Case(f"{mechanism} with a wrong password", "SASL_SSL", {**ca, **login(mechanism, USER, WRONG)}, told)
         unknown = {**ca, **login(mechanism, "nobody", PASSWORD)}
-        yield Case(f"{mechanism} of an unknown user", "SASL_SSL", unknown, told)
+        yield Case(f"{mechanism} with an unknown user", "SASL_SSL", unknown, told)
     odd = login("SCRAM-SHA-512", ODD_USER, PASSWORD)
-    yield Case("SCRAM, with a comma and an equals sign in the name", "SASL_PLAINTEXT", odd)
-    yield Case("a mechanism that is not offered", "SASL_PLAINTEXT", {"sasl.mechanism": "GSSAPI"}, "it offers ")
+    yield Case("SCRAM with a comma and an equals sign in the user name", "SASL_PLAINTEXT", odd)
+    yield Case(
+        "a mechanism that the broker does not offer", "SASL_PLAINTEXT", {"sasl.mechanism": "GSSAPI"}, "it offers "
+    )
 
 
 def _tokens(at: Place, ca: dict[str, str]) -> Iterator[Case]:
@@ -171,14 +179,14 @@ def _tokens(at: Place, ca: dict[str, str]) -> Iterator[Case]:
 
     refused = "look at kafka.sasl.login.callback.handler.class and kafka.sasl.jaas.config"
     yield Case("OAUTHBEARER with a token endpoint", "SASL_SSL", from_endpoint(CLIENT_SECRET))
-    yield Case("OAUTHBEARER with a function", "SASL_SSL", from_function("our_token"))
-    yield Case("the endpoint refuses the client", "SASL_SSL", from_endpoint(WRONG), "answers 401 invalid_client")
+    yield Case("OAUTHBEARER with a Python function", "SASL_SSL", from_function("our_token"))
+    yield Case("the token endpoint refuses the client", "SASL_SSL", from_endpoint(WRONG), "answers 401 invalid_client")
     away = from_endpoint(CLIENT_SECRET, "http://127.0.0.1:9/token")
-    yield Case("the endpoint is away", "SASL_SSL", away, "the token endpoint cannot be reached: ")
-    yield Case("a token of a foreign signer", "SASL_SSL", from_function("foreign_token"), refused)
-    yield Case("a token that has expired", "SASL_SSL", from_function("expired_token"), refused)
-    yield Case("a function that may not sign", "SASL_SSL", from_function("no_token"), "the role may not sign")
-    yield Case("a function that does not exist", "SASL_SSL", from_function("misspelt"), "has no function misspelt")
+    yield Case("the token endpoint cannot be reached", "SASL_SSL", away, "the token endpoint cannot be reached: ")
+    yield Case("the token has an unknown signer", "SASL_SSL", from_function("foreign_token"), refused)
+    yield Case("the token has expired", "SASL_SSL", from_function("expired_token"), refused)
+    yield Case("the Python function raises an error", "SASL_SSL", from_function("no_token"), "the role may not sign")
+    yield Case("the Python function does not exist", "SASL_SSL", from_function("misspelt"), "has no function misspelt")
 
 
 def _rights() -> Iterator[Case]:
@@ -187,8 +195,8 @@ def _rights() -> Iterator[Case]:
     told = "Describe and Read on the topic"
     yield Case("no right (ACL) to read the topic", "SASL_PLAINTEXT", login, told, SEEN)
     yield Case("no right to describe the topic", "SASL_PLAINTEXT", login, told, HIDDEN)
-    yield Case("no right on any group, which none needs", "SASL_PLAINTEXT", login)
-    yield Case("no right to describe the cluster: our own clock counts", "SASL_PLAINTEXT", login)
+    yield Case("no right on groups: none is needed", "SASL_PLAINTEXT", login)
+    yield Case("no right to describe the cluster: the driver's clock is used", "SASL_PLAINTEXT", login)
 
 
 _OLD_TLS = {

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import os
 import ssl
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from cryptography import x509
@@ -16,9 +18,6 @@ from tidegate.errors import OptionError
 from tidegate.readers.kafka.wire.ciphers import choose_ciphers, openssl_name
 from tidegate.readers.kafka.wire.keystores import StoreError, as_pem, read_store
 from tidegate.readers.kafka.wire.tls import tls_context
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Stores(NamedTuple):
@@ -116,30 +115,54 @@ def settings(**properties: object) -> dict[str, str]:
     return {"security_protocol": "SSL", **{f"ssl_{name}": str(value) for name, value in properties.items()}}
 
 
-def test_a_store_becomes_a_context_and_leaves_no_file_behind(
-    stores: Stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    modes: list[int] = []
-    load = ssl.SSLContext.load_cert_chain
-
-    def loaded(context: ssl.SSLContext, path: Path, *rest: object) -> None:
-        modes.extend((path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777))
-        load(context, path, *rest)
-
-    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", loaded)
-    opened = settings(
+def of_stores(stores: Stores) -> dict[str, str]:
+    return settings(
         truststore_location=stores.trusted["JKS"],
         keystore_location=stores.keys["JKS"],
         keystore_password=STORE_PASSWORD,
         key_password=KEY_PASSWORD,
     )
-    context = tls_context(opened)
+
+
+@pytest.fixture
+def loaded_from(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, int, int]]:
+    """From which files keys are loaded, and the modes of each file and of its folder."""
+    files: list[tuple[Path, int, int]] = []
+    load = ssl.SSLContext.load_cert_chain
+
+    def loaded(context: ssl.SSLContext, path: Path, *rest: object) -> None:
+        files.append((path, path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777))
+        load(context, path, *rest)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", loaded)
+    return files
+
+
+def open_files() -> list[str]:
+    return sorted(str(file) for file in Path("/proc/self/fd").iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="files in memory are Linux's")
+def test_a_store_becomes_a_context_and_its_key_touches_no_disk(
+    stores: Stores, loaded_from: list[tuple[Path, int, int]]
+) -> None:
+    before = open_files()
+    context = tls_context(of_stores(stores))
     assert context is not None
     assert context.cert_store_stats()["x509_ca"] == 1
-    assert modes == [0o600, 0o700]
+    assert [path.parts[:4] for path, _, _ in loaded_from] == [("/", "proc", "self", "fd")]
     with pytest.raises(OptionError, match=r"'kafka.ssl.keystore.location' is .*; look at 'kafka.ssl.key.password'$"):
-        tls_context(opened | {"ssl_key_password": "wrong"})
+        tls_context(of_stores(stores) | {"ssl_key_password": "wrong"})
+    assert open_files() == before
+
+
+def test_where_no_file_can_be_in_memory_only_we_can_read_the_key_and_no_file_is_left_behind(
+    stores: Stores, loaded_from: list[tuple[Path, int, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert tls_context(of_stores(stores)) is not None
+    assert [modes for _, *modes in loaded_from] == [[0o600, 0o700]]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -76,6 +76,32 @@ def test_connections_share_a_token_and_each_login_has_its_own(endpoint: TokenEnd
     assert endpoint.asked[1] == {"grant_type": ["client_credentials"]}
 
 
+def test_a_slow_endpoint_holds_up_its_own_login_only_and_no_longer_than_its_deadline(
+    endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, released = threading.Event(), threading.Event()
+
+    def slow(_: object) -> tuple[int, dict[str, str]]:
+        asked.set()
+        released.wait(60)
+        return 200, {"access_token": "late"}
+
+    monkeypatch.setattr(endpoint, "answer", slow)
+    settings = from_endpoint(endpoint.url)
+    fetching = threading.Thread(target=provider(settings, 60).token)
+    fetching.start()
+    try:
+        assert asked.wait(60)
+        other = properties(sasl__login__callback__handler__class=f"{__name__}:counted")
+        assert provider(other).token().startswith("token ")
+        with pytest.raises(TokenError, match=r"^another connection still waits for the token of this login$") as raised:
+            provider(settings, 0.05).token()
+        assert raised.value.may_heal
+    finally:
+        released.set()
+        fetching.join()
+
+
 @pytest.mark.parametrize("of_token", [True, False])
 def test_a_token_is_fetched_anew_when_four_fifths_of_its_life_are_over(
     endpoint: TokenEndpoint, signer: TokenSigner, monkeypatch: pytest.MonkeyPatch, of_token: bool
