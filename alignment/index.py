@@ -61,7 +61,7 @@ class TimeIndex:
         self._source = source
         self._lookup = source.lookup if isinstance(source, SupportsTimeIndex) else None
         self._known = KnownHeads()
-        self._latest: dict[SplitId, tuple[Extent, int | None]] = {}
+        self._latest: dict[SplitId, tuple[tuple[int, int], int | None]] = {}  # by the begin and the end
         self._extents: Extents = {}
         self.lookups = 0
         self.peeks = 0
@@ -73,7 +73,9 @@ class TimeIndex:
             [
                 split
                 for split, before in self._extents.items()
-                if (now := extents.get(split)) is not None and (now.epoch != before.epoch or now.end < before.end)
+                if (now := extents.get(split)) is not before
+                and now is not None
+                and (now.epoch != before.epoch or now.end < before.end)
             ]
         )
         self._extents = extents
@@ -104,8 +106,9 @@ class TimeIndex:
         """Return for each split its first record at or after the position; None: none yet."""
         heads: dict[SplitId, Head | None] = {}
         unknown: dict[SplitId, int] = {}
+        find = self._known.find
         for split, position in positions.items():
-            answer = self._known.find(split, position)
+            answer = find(split, position)
             if isinstance(answer, Head):
                 heads[split] = answer
             elif position < answer == self._end(split):
@@ -114,9 +117,10 @@ class TimeIndex:
                 unknown[split] = answer
         if unknown:
             self.peeks += 1
+            learn = self._known.learn
             for split, head in _complete("peek", self._source.peek(unknown), unknown).items():
                 heads[split] = head
-                self._known.learn(split, unknown[split], head, self._end(split) or unknown[split])
+                learn(split, unknown[split], head, self._end(split) or unknown[split])
         return heads
 
     def _end(self, split: SplitId) -> int | None:
@@ -126,17 +130,15 @@ class TimeIndex:
     def latest(self, extents: Extents) -> dict[SplitId, int | None]:
         """Return for each split the greatest event time before its end; None: it holds no record."""
         # Records that were deleted since no longer count, and ignored records never did.
-        extents = {
-            s: Extent(extent.begin, max(extent.begin, self._known.first_without(s, extent.end)))
-            for s, extent in extents.items()
-        }
-        stale = {s: extent.end for s, extent in extents.items() if self._latest.get(s, (None,))[0] != extent}
+        first_without, known = self._known.first_without, self._latest
+        bounds = {s: (e.begin, max(e.begin, first_without(s, e.end))) for s, e in extents.items()}
+        stale = {s: bound[1] for s, bound in bounds.items() if s not in known or known[s][0] != bound}
         if stale:
             self.lookups += 1
             answers = dict(self._source.latest(stale))
-            answers |= self._last({s: extents[s] for s in stale if s not in answers})
-            self._latest.update({s: (extents[s], answers[s]) for s in stale})
-        return {s: self._latest[s][1] for s in extents}
+            answers |= self._last({s: Extent(*bounds[s]) for s in stale if s not in answers})
+            known.update({s: (bounds[s], answers[s]) for s in stale})
+        return {s: known[s][1] for s in bounds}
 
     def _last(self, extents: Extents) -> dict[SplitId, int | None]:
         """Return the event time of the last record before each end; None: there is no record.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tidegate.alignment.splits import Head, Positions, SplitId
 
@@ -18,11 +18,13 @@ class _Stretches:
     starts: inclusive.
     ends: exclusive; the record is there, if there is one.
     times_ms: of these records; None: there was none yet.
+
+    There is at least one.
     """
 
-    starts: list[int] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-    times_ms: list[int | None] = field(default_factory=list)
+    starts: list[int]
+    ends: list[int]
+    times_ms: list[int | None]
 
     def drop(self, first: int, last: int) -> None:
         for values in (self.starts, self.ends, self.times_ms):
@@ -66,18 +68,24 @@ class KnownHeads:
             end = head.position
         elif end <= position:
             return
-        stretches = self._splits.setdefault(split, _Stretches())
+        time_ms = None if head is None else head.event_time_ms
+        stretches = self._splits.get(split)
+        if stretches is None:
+            self._splits[split] = _Stretches([position], [end], [time_ms])
+            return
         first = bisect_left(stretches.starts, position)
         if first and stretches.times_ms[first - 1] is None and stretches.ends[first - 1] >= position:
             first -= 1
             position = stretches.starts[first]
         stretches.drop(first, bisect_left(stretches.starts, max(end, position + 1)))
-        stretches.insert(first, position, end, None if head is None else head.event_time_ms)
+        stretches.insert(first, position, end, time_ms)
 
     def first_without(self, split: SplitId, end: int) -> int:
         """Return the begin of the stretch without a record that reaches to an end; the end if there is none."""
         spans = self._splits.get(split)
-        while spans is not None and (place := bisect_left(spans.starts, end) - 1) >= 0 and spans.ends[place] >= end:
+        if spans is None:
+            return end
+        while (place := bisect_left(spans.starts, end) - 1) >= 0 and spans.ends[place] >= end:
             end = spans.starts[place]
         return end
 
@@ -87,11 +95,20 @@ class KnownHeads:
 
     def forget_before(self, positions: Positions) -> None:
         """Drop what ends before the positions, and the splits that have no position."""
-        self._splits = {split: stretches for split, stretches in self._splits.items() if split in positions}
+        self._splits = {
+            split: stretches
+            for split, stretches in self._splits.items()
+            if split in positions and stretches.ends[-1] >= positions[split]
+        }
         for split, stretches in self._splits.items():
-            stretches.drop(0, bisect_left(stretches.ends, positions[split]))
+            if stretches.ends[0] < positions[split]:
+                stretches.drop(0, bisect_left(stretches.ends, positions[split]))
 
     def stretches_before(self, positions: Positions) -> Mapping[SplitId, int]:
         """Return for each split the begin of the stretch without a record that reaches to its position, if any."""
-        begins = {split: self.first_without(split, positions[split]) for split in self._splits if split in positions}
+        begins = {
+            split: self.first_without(split, positions[split])
+            for split, stretches in self._splits.items()
+            if split in positions and stretches.starts[0] < positions[split]
+        }
         return {split: start for split, start in begins.items() if start < positions[split]}

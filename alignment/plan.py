@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from tidegate.alignment.budget import UNLIMITED, Budget, CostOf, split_rows
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
@@ -79,8 +79,7 @@ class Limits:
         return self.generated or self.by_completeness or self.out_of_orderness_ms is not None
 
 
-@dataclass(frozen=True, slots=True)
-class SplitPlan:
+class SplitPlan(NamedTuple):
     """The plan's decision about one split.
 
     next_ms: event time of its next record after the batch, or a lower bound of it; None: none is known.

@@ -71,7 +71,12 @@ class Standing:
 
     def latest(self, index: TimeIndex, splits: Collection[SplitId]) -> dict[SplitId, int]:
         """Return the greatest event time before the end of each split that holds a record."""
-        extents = {s: Extent(self.extents[s].begin, self.ends[s]) for s in splits if self.extents[s].available}
+        ends = self.ends
+        extents = {
+            s: extent if extent.end == ends[s] else replace(extent, end=ends[s])
+            for s in splits
+            if (extent := self.extents[s]).available
+        }
         return {s: latest_ms for s, latest_ms in index.latest(extents).items() if latest_ms is not None}
 
 

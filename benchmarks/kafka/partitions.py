@@ -65,6 +65,7 @@ class SimulatedBrokers:
         self.cluster_id, self.topic_ids = "simulated", {TOPIC: UUID(int=1)}
         self._partitions = range(partitions)
         self._times = TIMES.tolist()
+        self._listed: dict[int, dict[TopicPartition, ListedOffset]] = {}
 
     def partitions(self, *_: Any, **__: Any) -> dict[str, tuple[int, ...]]:
         """Return the only topic."""
@@ -85,8 +86,10 @@ class SimulatedBrokers:
         self, partitions: Collection[TopicPartition], point: int, **_: Any
     ) -> tuple[dict[TopicPartition, ListedOffset], dict[TopicPartition, Any]]:
         """Return the begins or the ends."""
-        listed = self.list_offsets(dict.fromkeys(partitions, point))
-        return {p: ListedOffset(*answer, 4) for p, answer in listed.items()}, {}
+        if point not in self._listed:  # they stay the same, and the planner is measured, not the simulation
+            listed = self.list_offsets(dict.fromkeys(partitions, point))
+            self._listed[point] = {p: ListedOffset(*answer, 4) for p, answer in listed.items()}
+        return dict(self._listed[point]), {}
 
     def peek(self, positions: Mapping[TopicPartition, int], *_: Any, **__: Any) -> dict[TopicPartition, Any]:
         """Return the records at the positions."""

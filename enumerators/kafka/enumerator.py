@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
@@ -25,6 +25,7 @@ from tidegate.readers.kafka.cluster import UnknownPartitionError
 from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.peeked import PeekedBatches
 from tidegate.readers.kafka.reader import KafkaDetails
+from tidegate.readers.kafka.watch import WatchedEnd
 
 __all__ = ["KafkaEnumerator", "KafkaTimestampEnumerator"]
 
@@ -35,6 +36,7 @@ _LEADER_ELECTION_S = 2.0
 _NAMED = 5
 
 _Answer = TypeVar("_Answer")
+_Listed: TypeAlias = Mapping[TopicPartition, ListedOffset]
 
 
 class KafkaEnumerator(SplitEnumerator):
@@ -78,9 +80,11 @@ class KafkaEnumerator(SplitEnumerator):
         self._found: list[TopicPartition] = []
         self._begins: dict[TopicPartition, int] = {}
         self._ends: dict[SplitId, int] = {}
+        self._extents: Mapping[SplitId, Extent] = {}
+        self._watched: Mapping[TopicPartition, WatchedEnd] = {}
+        self._looked: tuple[_Listed, _Listed, _Listed] | None = None  # begins, high watermarks, ends
         self._leader_epochs: dict[TopicPartition, int] = {}
         self._away: Collection[TopicPartition] = ()
-        self._is_settled = False
         self.wanted: WantedRecords | None = None
         self._commits = None if commit_group_id is None else GroupCommits(config, commit_group_id)
 
@@ -159,8 +163,7 @@ class KafkaEnumerator(SplitEnumerator):
 
     def wait(self, seconds: float) -> bool:
         """Wait for records by the brokers' fetch sessions."""
-        # Under an open transaction, the end may move though the high watermark stays.
-        return bool(self._away) or not self._is_settled or self._client.wait(seconds)
+        return bool(self._away) or self._client.wait(seconds)
 
     def validate(self, positions: Positions) -> Mapping[SplitId, Divergence]:
         """Compare the ids of topics, and leader epochs that have changed."""
@@ -181,18 +184,18 @@ class KafkaEnumerator(SplitEnumerator):
             self._client.partitions({partition.topic for partition in _partitions(shorter)})
             self._topics.observe(self._leader_epochs, self._client.topic_ids)
 
-    def _reachable_extents(self, splits: Collection[SplitId]) -> tuple[dict[SplitId, Extent], dict[SplitId, str]]:
+    def _reachable_extents(self, splits: Collection[SplitId]) -> tuple[Mapping[SplitId, Extent], dict[SplitId, str]]:
         self._peeked.forget()
         failures: dict[TopicPartition, ConnectorError] = {}
-        begins = self._reachable(_partitions(splits), EARLIEST, failures)
+        partitions = _partitions(splits)
+        begins = self._reachable(partitions, EARLIEST, failures)
         # The high watermarks come first: a transaction that ends in between only looks settled later.
         high = self._reachable(begins, LATEST, failures, "read_uncommitted")
         ends = self._reachable(high, LATEST, failures) if self._committed else high
-        self._begins = {p: begins[p].offset for p in ends}
-        self._ends = {p.split_id: high[p].offset for p in ends}
-        self._leader_epochs = {p: end.leader_epoch for p, end in ends.items()}
-        self._is_settled = all(end.offset >= high[p].offset for p, end in ends.items())
-        self._client.watch({p: high[p].offset for p in ends})
+        if (begins, high, ends) != self._looked:
+            self._looked = begins, high, ends
+            self._learn(splits, begins, high, ends)
+        self._client.watch(self._watched)
         self._topics.observe(self._leader_epochs, self._client.topic_ids)
         gone = [p for p, failure in failures.items() if isinstance(failure, UnknownPartitionError)]
         if gone and self._fail_on_data_loss:
@@ -200,14 +203,24 @@ class KafkaEnumerator(SplitEnumerator):
                 f"the Kafka partition {min(gone).split_id} was deleted while it was read; "
                 "set failOnDataLoss to false to go on without it"
             )
-        extents = {
-            p.split_id: Extent(
-                begins[p].offset, end.offset, settled=end.offset >= high[p].offset, epoch=end.leader_epoch
+        return self._extents, {p.split_id: str(failures[p]) for p in failures.keys() - set(gone)}
+
+    def _learn(self, splits: Collection[SplitId], begins: _Listed, high: _Listed, ends: _Listed) -> None:
+        # Brokers answer in any order, and equal plans need the same one.
+        named = [(split, p) for split in splits if (p := TopicPartition.of(split)) in ends]
+        self._begins = {p: begins[p].offset for _, p in named}
+        self._ends = {split: high[p].offset for split, p in named}
+        self._leader_epochs = {p: ends[p].leader_epoch for _, p in named}
+        self._watched = {p: WatchedEnd(ends[p].offset, high[p].offset) for _, p in named}
+        self._extents = {
+            split: Extent(
+                begins[p].offset,
+                (end := ends[p]).offset,
+                settled=end.offset >= high[p].offset,
+                epoch=end.leader_epoch,
             )
-            for p in _partitions(splits)  # brokers answer in any order, and equal plans need the same one
-            if (end := ends.get(p)) is not None
+            for split, p in named
         }
-        return extents, {p.split_id: str(failures[p]) for p in failures.keys() - set(gone)}
 
     def _reachable(
         self,
@@ -240,7 +253,7 @@ class KafkaEnumerator(SplitEnumerator):
         heads = self._asked(
             lambda: self._client.peek(at, find, self._peeked, self._topics.ids, useful_bytes=find.useful_bytes)
         )
-        return {p.split_id: Head(*seen) if seen is not None else None for p, seen in heads.items()}
+        return {s: None if (seen := heads[p]) is None else Head(*seen) for s, p in zip(positions, at, strict=True)}
 
     def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
         """Leave all partitions to peeks, because Kafka knows nothing of these times."""
@@ -299,8 +312,12 @@ class KafkaTimestampEnumerator(KafkaEnumerator):
         """Find the first entry at or after a time; it may be a transaction marker."""
         # To Kafka, negative times name the log's ends, and times beyond a Long are errors.
         time_ms = min(max(event_time_ms, 0), _LAST_MS)
-        answers = self._asked(lambda: self._client.list_offsets(dict.fromkeys(_partitions(splits), time_ms)))
-        return {p.split_id: Head(offset, at) if offset >= 0 else None for p, (offset, at) in answers.items()}
+        partitions = _partitions(splits)
+        answers = self._asked(lambda: self._client.list_offsets(dict.fromkeys(partitions, time_ms)))
+        return {
+            s: Head(*listed) if (listed := answers[p])[0] >= 0 else None
+            for s, p in zip(splits, partitions, strict=True)
+        }
 
     def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
         """Ask for the greatest timestamp; leave a partition to peeks if that is no record before the end."""

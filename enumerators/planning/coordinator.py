@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.alignment.generators.split_watermark import new_generator
@@ -35,6 +35,7 @@ from tidegate.enumerators.contract import (
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.assigner import assign
 from tidegate.enumerators.planning.costs import cost_of_rows, cost_within
+from tidegate.enumerators.planning.garbage import collected_later
 from tidegate.enumerators.planning.generated import GeneratedWatermarks, GeneratorFeed, needed_from
 from tidegate.enumerators.planning.membership import Membership
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Hollow, Offset
@@ -126,8 +127,9 @@ class SourceCoordinator:
         self._reporter = ProgressReporter(source)
         self._published = Published(self._reporter, clocks)
         self._opened: _Opened | None = None
-        self._is_bounded = self._nothing_came = False
-        self._rests_at: Json | None = None  # the offset at which only news from the source lead to another plan
+        self._is_bounded = self._nothing_came = self._has_other_news = False
+        self._stays_at: Json | None = None  # the start of the last plan, if nothing came
+        self._last_offset: tuple[Json, Offset] | None = None  # as JSON, which need not be read again
         self._batch_at_s = clocks.monotonic()
 
     def bound_run(self) -> None:
@@ -140,6 +142,10 @@ class SourceCoordinator:
         min_rows: plan no batch while fewer rows can be read, but no longer than the trigger delay,
             and not in a bounded run.
         """
+        with collected_later():
+            return self._latest_offset(start, budget, min_rows)
+
+    def _latest_offset(self, start: Json, budget: Budget, min_rows: int) -> Json:
         for _ in range(_MORE_ATTEMPTS):
             # Records may be deleted while a plan is made: the next extents tell whether that is data loss. Splits that
             # have become unavailable are left out of the next plan.
@@ -218,16 +224,18 @@ class SourceCoordinator:
         return generated
 
     def _plan_to(self, start: Json, budget: Budget, min_rows: int) -> Json:
-        before, first = Offset.from_json(start, self._source), start == INITIAL_OFFSET
+        last = self._last_offset
+        before = last[1] if last is not None and last[0] == start else Offset.from_json(start, self._source)
+        first = start == INITIAL_OFFSET
         opened = self._open_once(before)
         enumerator, index, splits = opened.enumerator, opened.index, opened.splits
-        if self._nothing_came:
-            if self._may_rest(enumerator, start, splits) and not enumerator.wait(_POLL_INTERVAL_S):
-                return start
-            self._clocks.sleep(max(0.0, splits.looked_at_s + _POLL_INTERVAL_S - self._clocks.monotonic()))
+        has_news = not self._nothing_came or self._wait_for_news(enumerator, start, splits)
+        if not has_news and not self._has_other_news:
+            return start
+        self._stays_at = None  # a plan that fails looks again
         if isinstance(enumerator, SupportsCommit):
             enumerator.commit(needed_from(before.generators, before.progress.positions))
-        found = splits.find(before.progress, first=first, bounded=self._is_bounded)
+        found = splits.find(before.progress, first=first, bounded=self._is_bounded, look=has_news)
         if opened.generated is not None:
             positions = {s: at for s, at in before.progress.positions.items() if s not in found.starts}
             opened.generated.see(positions, {s for s, extent in found.extents.items() if extent.available})
@@ -241,9 +249,10 @@ class SourceCoordinator:
         # A repeated offset ends a bounded run, which must not end while others hold it.
         self._nothing_came = put_off or (is_nothing and held_by is None)
         if self._nothing_came:
-            self._rests_at = None if put_off or self._has_other_news(opened, found) else start
+            self._stays_at = start
+            self._has_other_news = put_off or self._may_change_by_itself(opened, found)
             return start
-        offset = Offset(
+        after = Offset(
             self._source,
             planned.progress,
             found.starts,
@@ -252,7 +261,9 @@ class SourceCoordinator:
             0 if held_by is None else before.waits + 1,
             Hollow(index.stretches_before(planned.progress.positions, _LONG_STRETCH), self._settings.options_digest),
             None if opened.generated is None else opened.generated.snapshot(planned.progress.positions),
-        ).to_json()
+        )
+        offset = after.to_json()
+        self._last_offset = (offset, after)
         splits.stored()
         self._membership.planned(planned)
         self._batch_at_s = self._clocks.monotonic()
@@ -260,20 +271,25 @@ class SourceCoordinator:
             self._pace.begin(offset, limits.cost(planned.ranges).rows)
         return offset
 
-    def _may_rest(self, enumerator: SplitEnumerator, start: Json, splits: Splits) -> TypeGuard[SupportsWaiting]:
-        """Tell whether only news from the source can lead to a plan now."""
-        return (
+    def _wait_for_news(self, enumerator: SplitEnumerator, start: Json, splits: Splits) -> bool:
+        """Wait a little after a plan that gave nothing; tell whether the extents may be others by now."""
+        if (
             isinstance(enumerator, SupportsWaiting)
             and self._clocks.are_real
-            and start == self._rests_at
+            and not self._is_bounded
+            and start == self._stays_at
             and self._clocks.monotonic() < min(splits.due_s, splits.looked_at_s + _LONGEST_REST_S)
-        )
+            and not enumerator.wait(_POLL_INTERVAL_S)
+        ):
+            return False
+        self._clocks.sleep(max(0.0, splits.looked_at_s + _POLL_INTERVAL_S - self._clocks.monotonic()))
+        return True
 
-    def _has_other_news(self, opened: _Opened, found: FoundSplits) -> bool:
+    def _may_change_by_itself(self, opened: _Opened, found: FoundSplits) -> bool:
         """Tell whether a plan may change though no extent does: by a group, by generators or by a clock."""
         holds_by_clock = self._settings.hold_beyond_ms is not None and found.readable > 0
         says_more = opened.generated is not None or self._settings.by_completeness
-        return self._is_bounded or self._membership.is_member or says_more or holds_by_clock
+        return self._membership.is_member or says_more or holds_by_clock
 
     def _decide(self, before: Offset, found: FoundSplits, opened: _Opened, limits: Limits, *, first: bool) -> _Decision:
         """Plan, and plan again while a bounded run can only wait for its group."""

@@ -24,22 +24,24 @@ class RetentionEstimate:
     """
 
     def __init__(self) -> None:
-        self._begins: dict[SplitId, deque[tuple[float, int]]] = {}
+        self._looks: deque[tuple[float, Positions]] = deque()
 
     def seconds_left(self, now_s: float, positions: Positions, extents: Extents) -> Mapping[SplitId, float]:
         """Return the time until unread records are deleted, for splits with recently deleted records.
 
         now_s: of any monotonic clock.  Called once per plan.
         """
-        self._begins = {s: self._begins.get(s, deque()) for s in extents}
+        looks = self._looks
+        if not looks or now_s - looks[-1][0] >= _SPACING_S:
+            looks.append((now_s, {s: extent.begin for s, extent in extents.items()}))
+        while now_s - looks[0][0] > _WINDOW_S:
+            looks.popleft()
+        first = looks[0][1]
+        moved = [s for s, extent in extents.items() if first.get(s) != extent.begin <= positions[s] < extent.end]
         left = {}
-        for split, begins in self._begins.items():
-            extent, position = extents[split], positions[split]
-            if not begins or now_s - begins[-1][0] >= _SPACING_S:
-                begins.append((now_s, extent.begin))
-            while now_s - begins[0][0] > _WINDOW_S:
-                begins.popleft()
-            since_s, begin = begins[0]
-            if begin < extent.begin <= position < extent.end and now_s - since_s >= _LEAST_S:
-                left[split] = (position - extent.begin) * (now_s - since_s) / (extent.begin - begin)
+        for split in moved:
+            begin = extents[split].begin
+            since_s, begins = next((look for look in looks if split in look[1]), (now_s, first))
+            if now_s - since_s >= _LEAST_S and begins[split] < begin:
+                left[split] = (positions[split] - begin) * (now_s - since_s) / (begin - begins[split])
         return left

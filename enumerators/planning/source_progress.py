@@ -89,19 +89,17 @@ class ProgressReporter:
         by_state: dict[SplitState, list[SplitId]] = {}
         for split, said in splits.items():
             by_state.setdefault(said.state, []).append(split)
-        outstanding = {
-            s: SplitRange(s, at, end) for s, end in ends.items() if (at := progress.positions.get(s, end)) < end
-        }
-        remaining = {s: cost({s: left}).rows for s, left in outstanding.items()}
-        unread = {s: splits[s].next_ms for s in outstanding}
+        left = {s: (at, end) for s, end in ends.items() if (at := progress.positions.get(s, end)) < end}
+        remaining, outstanding = _remaining(left, cost)
+        unread = {s: splits[s].next_ms for s in left}
         times = sorted(said.next_ms for said in splits.values() if said.next_ms is not None)
         oldest = min(((at_ms, s) for s, at_ms in unread.items() if at_ms is not None), default=None)
         paused = by_state.get(SplitState.PAUSED, [])
         self._paused_since = {s: self._paused_since.get(s, now_ms) for s in paused}
         late_rows = sum(
-            cost({s: replace(read, end=read.start + splits[s].late_rows)}).rows
-            for s, read in planned.ranges.items()
-            if splits[s].late_rows
+            cost({s: replace(planned.ranges[s], end=planned.ranges[s].start + said.late_rows)}).rows
+            for s, said in splits.items()
+            if said.late_rows and s in planned.ranges
         )
         self._late_rows += late_rows
         late = {*progress.late, *(s for s, said in splits.items() if said.late)}
@@ -119,7 +117,7 @@ class ProgressReporter:
             "spread": [times[0], times[(len(times) - 1) // 2], times[-1]] if times else None,
             "plannedRows": cost(planned.ranges).rows,
             "rowsRemaining": sum(remaining.values()),
-            **_objects(cost(outstanding)),
+            **_objects(outstanding),
             "eventTimeLag": 0 if oldest is None else max(0, now_ms - oldest[0]),
             "mostBehind": None if oldest is None else [oldest[1], remaining[oldest[1]], max(0, now_ms - oldest[0])],
             "lateRows": late_rows,
@@ -127,7 +125,7 @@ class ProgressReporter:
             "lateSplits": sorted(late)[:_NAMED_SPLITS],
             "paused": dict(sorted(self._paused_since.items(), key=lambda item: item[::-1])[:_NAMED_SPLITS]),
             **asked,
-            "inexactSplits": sum(not said.exact for said in splits.values()),
+            "inexactSplits": len([1 for said in splits.values() if not said.exact]),
             "secondsToDeletion": {
                 s: round(left) for s, left in sorted(seconds_left.items(), key=lambda item: item[1])[:_NAMED_SPLITS]
             },
@@ -197,6 +195,15 @@ class ProgressReporter:
         """Return the splits that were not among those of the last plan."""
         before, self._warned[kind] = self._warned.get(kind, set()), set(splits)
         return self._warned[kind] - before
+
+
+def _remaining(left: Mapping[SplitId, tuple[int, int]], cost: CostOf) -> tuple[dict[SplitId, int], Cost]:
+    """Return the rows of each split from a position to an end, and the cost of all."""
+    if cost is split_rows:  # there may be 10,000 splits: without an object for each
+        rows = {s: end - at for s, (at, end) in left.items()}
+        return rows, Cost(sum(rows.values()))
+    ranges = {s: SplitRange(s, at, end) for s, (at, end) in left.items()}
+    return {s: cost({s: one}).rows for s, one in ranges.items()}, cost(ranges)
 
 
 def _objects(outstanding: Cost) -> Json:

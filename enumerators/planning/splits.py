@@ -77,19 +77,22 @@ class Splits:
         self.stops: dict[SplitId, int | None] = {}
         self._targets: dict[SplitId, int] | None = None
 
-    def find(self, before: Progress, *, first: bool, bounded: bool) -> FoundSplits:
+    def find(self, before: Progress, *, first: bool, bounded: bool, look: bool = True) -> FoundSplits:
         """Return the splits that exist now.  Called before every plan.
 
         first: the query begins.
         bounded: the run ends at the extents of its first call (rule 4).
+        look: ask the enumerator; False: nothing has changed since the last call.
 
         Raises DataLossError when unread records are gone, unless that is accepted (rule 7).
         """
-        self._refresh(all_needed=first or bounded)
+        if look:
+            self._refresh(all_needed=first or bounded)
         if bounded and self._targets is None:
             self._targets = {s: extent.end for s, extent in self._extents.items()}
         remembered = self._remembered(before.positions)
-        self._find_divergences(remembered)
+        if look:
+            self._find_divergences(remembered)
         # A split without an extent waits: its start would be stored without a position.
         new = [s for s in self._splits if s in self._extents and s not in before.positions]
         starts = {**self._diverged, **self._starts(new, first=first)}

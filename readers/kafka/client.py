@@ -14,7 +14,7 @@ from tidegate.readers.kafka.fetch import ISOLATION_LEVELS, FetchedPartition
 from tidegate.readers.kafka.fetch_call import fetch_call
 from tidegate.readers.kafka.peek import FEW_BYTES, FindHead, Peek
 from tidegate.readers.kafka.records.batches import holds_a_batch, split_batches
-from tidegate.readers.kafka.watch import Watch
+from tidegate.readers.kafka.watch import Watch, WatchedEnd
 from tidegate.readers.kafka.wire.connection import BrokerTooOldError, decode_response
 from tidegate.readers.retry import Deadline
 
@@ -145,12 +145,12 @@ class KafkaClient:
         """
         return self._list_offsets(dict.fromkeys(partitions, point), isolation_level).reached()
 
-    def watch(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Learn the high watermarks of partitions, for ``wait``."""
+    def watch(self, ends: Mapping[TopicPartition, WatchedEnd]) -> None:
+        """Learn the ends of partitions, for ``wait``."""
         self._watch.begin(ends, self.topic_ids)
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the high watermarks may have changed since ``watch``, at most so long; return whether they may.
+        """Wait until the ends may have changed since ``watch``, at most so long; return whether they may.
 
         It is advice, and cheap for many partitions; see ``Watch``.  Returns at once where brokers give none.
         """

@@ -93,7 +93,11 @@ def fetch_request(
 
 
 def session_request(
-    positions: Mapping[TopicPartition, int], session: tuple[int, int], max_wait_ms: int, topic_ids: Mapping[str, UUID]
+    isolation_level: IsolationLevel,
+    positions: Mapping[TopicPartition, int],
+    session: tuple[int, int],
+    max_wait_ms: int,
+    topic_ids: Mapping[str, UUID],
 ) -> Any:
     """Return a request of a fetch session (KIP-227) that asks for as few bytes as possible.
 
@@ -106,7 +110,7 @@ def session_request(
         max_wait_ms=max_wait_ms,
         min_bytes=1,
         max_bytes=1,
-        isolation_level=ISOLATION_LEVELS["read_uncommitted"],
+        isolation_level=ISOLATION_LEVELS[isolation_level],
         session_id=session_id,
         session_epoch=epoch,
         topics=_topics(positions, 1, topic_ids),

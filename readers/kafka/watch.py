@@ -1,7 +1,7 @@
 """Watches the ends of partitions by fetch sessions (KIP-227), so that nobody has to ask for ends that stay the same.
 
 A broker keeps the partitions of a session with the positions from which they are fetched, here their ends.  It holds a
-fetch back until any of them gets a record, and its answer names only those that changed.  So a wait costs the same for
+fetch back until any of them shows a record, and its answer names only those that changed.  So a wait costs the same for
 ten partitions and for ten thousand.  "Nothing has changed" is always the answer of all leaders to a fetch that was sent
 during the wait, never older news.  The watch is advice: a caller in doubt asks for the ends.
 """
@@ -12,7 +12,7 @@ import math
 import select
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafka import errors as kafka_errors
 
@@ -28,12 +28,23 @@ if TYPE_CHECKING:
 
     from tidegate.readers.kafka.cluster import KafkaCluster
     from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+    from tidegate.readers.kafka.fetch import FetchedPartition
 
-__all__ = ["Watch"]
+__all__ = ["Watch", "WatchedEnd"]
 
 _REST_S = 30.0  # after a session was refused, or two waits in a row failed
 _ANSWER_S = 5.0  # of a broker that is well, beyond the time for which it holds a fetch
 _NO_ERROR = kafka_errors.NoError.errno
+
+
+class WatchedEnd(NamedTuple):
+    """The end of a partition, as a look has found it.
+
+    position: the end of what is visible; before the high watermark while a transaction is open.
+    """
+
+    position: int
+    high_watermark: int
 
 
 @dataclass(slots=True)
@@ -47,12 +58,12 @@ class _Session:
     """
 
     connection: BrokerConnection
-    ends: dict[TopicPartition, int]
+    ends: dict[TopicPartition, WatchedEnd]
     topic_ids: Mapping[str, UUID]
     id: int | None = None
     epoch: int = 0
     pending: tuple[Any, int] | None = None
-    changes: dict[TopicPartition, int] = field(default_factory=dict)
+    changes: dict[TopicPartition, WatchedEnd] = field(default_factory=dict)
 
 
 class Watch:
@@ -63,15 +74,15 @@ class Watch:
 
     def __init__(self, cluster: KafkaCluster, config: KafkaConnectionConfig) -> None:
         self._cluster, self._config = cluster, config
-        self._ends: Mapping[TopicPartition, int] = {}
+        self._ends: Mapping[TopicPartition, WatchedEnd] = {}
         self._topic_ids: Mapping[str, UUID] = {}
         self._sessions: dict[str, _Session] = {}
         self._is_known = False
         self._rests_until = 0.0
         self._has_failed = False
 
-    def begin(self, ends: Mapping[TopicPartition, int], topic_ids: Mapping[str, UUID]) -> None:
-        """Watch these partitions from now on; the ends are high watermarks."""
+    def begin(self, ends: Mapping[TopicPartition, WatchedEnd], topic_ids: Mapping[str, UUID]) -> None:
+        """Watch these partitions from now on."""
         self._is_known = self._is_known and ends == self._ends and topic_ids == self._topic_ids
         self._ends, self._topic_ids = ends, dict(topic_ids)
 
@@ -144,12 +155,14 @@ class Watch:
 
     def _send(self, session: _Session, seconds: float) -> None:
         numbers = (session.id or NO_SESSION_ID, session.epoch)
-        request = session_request(session.changes, numbers, int(seconds * 1000), session.topic_ids)
+        positions = {partition: end.position for partition, end in session.changes.items()}
+        isolation_level, wait_ms = self._config.isolation_level, int(seconds * 1000)
+        request = session_request(isolation_level, positions, numbers, wait_ms, session.topic_ids)
         session.pending = (request, session.connection.send(request, _ANSWER_S))
         session.changes = {}
 
-    def _receive(self, session: _Session) -> dict[TopicPartition, tuple[int, int]]:
-        """Return error code and high watermark of the partitions in the answer."""
+    def _receive(self, session: _Session) -> dict[TopicPartition, tuple[int, FetchedPartition]]:
+        """Return error code and answer of the partitions that the broker names."""
         if session.pending is None:
             return {}
         (request, request_id), session.pending = session.pending, None
@@ -162,13 +175,18 @@ class Watch:
             raise TransientError("the broker keeps no fetch session")
         session.id, session.epoch = session_id, session.epoch % (2**31 - 1) + 1
         answered = read_fetch_response(frame, request.API_VERSION, session.topic_ids)
-        return {partition: (error, part.high_watermark) for partition, error, part in answered}
+        return {partition: (error, part) for partition, error, part in answered}
 
     def _has_news(self, session: _Session) -> bool:
         answered = self._receive(session)
         if any(error != _NO_ERROR for error, _ in answered.values()):
             raise TransientError("a partition of a fetch session has another leader, or none")
-        return any(end != session.ends.get(partition) for partition, (_, end) in answered.items())
+        return any(_is_news(part, session.ends.get(partition)) for partition, (_, part) in answered.items())
+
+
+def _is_news(part: FetchedPartition, end: WatchedEnd | None) -> bool:
+    """Tell whether an end has moved; that of an open transaction moves when records behind it become visible."""
+    return end is None or part.high_watermark != end.high_watermark or len(part.records) > 0
 
 
 def _readable(sockets: Iterable[int], seconds: float) -> list[int]:

@@ -14,6 +14,7 @@ from tidegate.errors import CorruptDataError
 from tidegate.readers.kafka import watch
 from tidegate.readers.kafka.client import LATEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.watch import WatchedEnd
 from tidegate.readers.kafka.wire.connection import BrokerConnection, BrokerTooOldError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Watched:
 
     def look(self) -> None:
         listed = self.client.list_offsets(dict.fromkeys(self.partitions, LATEST))
-        self.client.watch({partition: end for partition, (end, _) in listed.items()})
+        self.client.watch({partition: WatchedEnd(end, end) for partition, (end, _) in listed.items()})
 
     def append(self, number: int) -> None:
         self.lab.append(self.topic, encode([Record(value=b"v" * 100)]), partition=number)

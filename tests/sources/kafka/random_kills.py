@@ -4,7 +4,7 @@ python -m tests.sources.kafka.random_kills [--kills 20] [--seed 0] [--master loc
 
 A query copies a topic of a cluster of three brokers to Parquet, and is started again whenever it has ended.  At each
 moment one process is killed with SIGKILL.  A broker is started again before the next kill.  "standalone" as the
-master starts a master and two workers of Spark.
+master starts a master and two workers of Spark; "local[2]" has no executors to kill.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ class Run:
         self.kafka, self.out, self.master, self.others, self.dice = kafka, out, master, others, dice
         self.driver = None
         self.killed: Counter[str] = Counter()
+        self.began_s = time.monotonic()
 
     def begin(self):
         if self.driver is None or self.driver.poll() is not None:
@@ -80,11 +81,13 @@ class Run:
         return self.driver is not None and self.driver.poll() == 0
 
     def strike(self, kind):
-        """Kill one process of a kind, some time after the next commit."""
+        """Kill one process of a kind, some time after the next commit; nothing if there is none at that moment."""
         self.begin()
         before = commits(self.out)
         await_that(lambda: commits(self.out) != before or self.driver.poll() is not None, 240, lambda: log_of(self.out))
         time.sleep(self.dice.uniform(0, 0.6))  # the random moment itself
+        if self.is_over():
+            return
         if kind == "broker":
             node = self.dice.choice([*self.kafka.pids])
             self.kafka.kill(node)
@@ -102,6 +105,10 @@ class Run:
             with suppress(ProcessLookupError):
                 os.kill(self.dice.choice(found), signal.SIGKILL)
         self.killed[kind] += 1
+        print(
+            f"{time.monotonic() - self.began_s:7.1f} s: {self.killed.total()}, {kind}, {commits(self.out)} batches",
+            flush=True,
+        )
 
     def end(self):
         """Let it come to its end."""
@@ -152,6 +159,7 @@ def main():
     parser.add_argument("--only", nargs="*", choices=KINDS, default=KINDS)
     arguments = parser.parse_args()
     dice = random.Random(arguments.seed)
+    kinds = [kind for kind in arguments.only if kind != "executor" or not arguments.master.startswith("local[")]
     hours = HOURS_A_KILL * arguments.kills
     counts = [hours * ROWS_AN_HOUR] * 2 + [ROWS_AN_HOUR]
     history = even_times(NOON, NOON + hours * HOUR, counts[0])
@@ -165,15 +173,17 @@ def main():
         append(kafka, TOPIC, {0: history, 1: history, 2: late})
         run = Run(kafka, out, master, workers, dice)
         try:
-            while sum(run.killed.values()) < arguments.kills and not run.is_over():
-                run.strike(dice.choice(arguments.only))
+            while run.killed.total() < arguments.kills and not run.is_over():
+                run.strike(dice.choice(kinds))
             run.end()
         finally:
             run.close()
         spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
         found = written(spark, out)
         lost, more = Counter(every(counts)) - Counter(found), Counter(found) - Counter(every(counts))
-        print(f"killed {dict(run.killed)}: {len(found):,} rows, {lost.total()} lost, {more.total()} doubled")
+        seconds = time.monotonic() - run.began_s
+        print(f"killed {run.killed.total()} in {seconds:,.0f} s, {dict(run.killed)}; {commits(out):,} batches")
+        print(f"{len(found):,} rows, {lost.total()} lost, {more.total()} doubled")
         if lost or more:
             sys.exit(1)
 

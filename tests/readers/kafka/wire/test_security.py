@@ -24,8 +24,10 @@ from tests.support.kafka.lab import Lab, Record, encode
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import ConnectorError, DeadlineError, OptionError
 from tidegate.readers.contract import ReadTask
-from tidegate.readers.kafka.client import KafkaClient
+from tidegate.readers.kafka.client import LATEST, KafkaClient
+from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.reader import KafkaSplitReader
+from tidegate.readers.kafka.watch import WatchedEnd
 from tidegate.servers import KafkaSecurity, KafkaServer
 from tidegate.sources.kafka.properties import connection_config
 
@@ -90,6 +92,20 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_records_are_read_over_tls_and_after_a_login(secured: Secured, protocol: str, mechanism: str) -> None:
     assert secured.rows(secured.servers(protocol), secured.properties(protocol, mechanism)) == 200
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
+def test_a_fetch_session_tells_of_records_over_tls_and_after_a_login(secured: Secured, protocol: str) -> None:
+    lab = Lab(secured.kafka)
+    topic = lab.new_topic(partitions=3)
+    partitions = [TopicPartition(topic, number) for number in range(3)]
+    with KafkaClient(connection_config(secured.servers(protocol), secured.properties(protocol))) as client:
+        for number in range(3):
+            ends = client.list_offsets(dict.fromkeys(partitions, LATEST))
+            client.watch({partition: WatchedEnd(end, end) for partition, (end, _) in ends.items()})
+            assert not client.wait(0.2)
+            lab.append(topic, encode([Record(value=b"v")]), partition=number)
+            assert client.wait(30)
 
 
 def test_a_broker_that_wants_a_certificate_is_shown_ours(secured: Secured, tmp_path: Path) -> None:
