@@ -1,9 +1,14 @@
-"""The messages of a Protobuf schema: the registry has its source, and Google's own compiler makes descriptors of it."""
+"""The messages of a Protobuf schema: the registry has its source, and Google's own compiler makes descriptors of it.
+
+A schema may import the files of Google and of Confluent without a reference, as in Confluent's own clients.
+"""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Collection
 from importlib.resources import as_file, files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -87,12 +92,38 @@ def _compiled(schema: RegisteredSchema) -> Any:
                 raise CorruptDataError(f"its schema refers to {path!r}, which lies outside of it")
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text)
-        target = folder / ".descriptors"
-        arguments = ["protoc", f"-I{folder}", f"-I{tools / '_proto'}", "--include_imports"]
-        if protoc.main([*arguments, f"--descriptor_set_out={target}", str(folder / _ROOT)]) != 0:
+        target, common = folder / ".descriptors", folder / ".common"
+        common.write_bytes(_of_confluent(schema.references))
+        sources = [folder, tools / "_proto", *_of_google()]
+        arguments = ["protoc", *(f"-I{source}" for source in sources), f"--descriptor_set_in={common}"]
+        arguments += ["--include_imports", f"--descriptor_set_out={target}", str(folder / _ROOT)]
+        if protoc.main(arguments) != 0:
             raise CorruptDataError("its schema is no Protobuf schema")
         compiled = FileDescriptorSet.FromString(target.read_bytes())
     pool = DescriptorPool()
     for file in compiled.file:
         pool.Add(file)
     return pool.FindFileByName(_ROOT)
+
+
+def _of_google() -> list[Path]:
+    """Return the folder with google/type, google/api and others, which the package googleapis-common-protos brings."""
+    spec = find_spec("google.type")
+    return [] if spec is None else [Path(place).parent.parent for place in spec.submodule_search_locations or ()]
+
+
+def _of_confluent(besides: Collection[str]) -> bytes:
+    """Return the descriptors of confluent/meta.proto and the others that Confluent's client knows.
+
+    besides: files that the schema brings itself.
+    """
+    from confluent_kafka.schema_registry.confluent import meta_pb2
+    from confluent_kafka.schema_registry.confluent.type import decimal_pb2
+    from google.protobuf import descriptor_pb2
+
+    known = descriptor_pb2.FileDescriptorSet()
+    for file in (descriptor_pb2, meta_pb2, decimal_pb2):
+        if file.DESCRIPTOR.name not in besides:
+            file.DESCRIPTOR.CopyToProto(known.file.add())
+    content: bytes = known.SerializeToString()
+    return content

@@ -17,7 +17,9 @@ from tidegate.errors import ConnectorError, CorruptDataError, DeadlineError, Opt
 from tidegate.readers.event_time.assigners import assigner_of
 from tidegate.readers.registry.columns import RegistryColumn, column_of_subject
 from tidegate.readers.registry.config import RegistryConfig
-from tidegate.readers.registry.schemas import SchemaRegistry, registry_of
+from tidegate.readers.registry.protobuf_schema import ProtobufSchema
+from tidegate.readers.registry.protobuf_values import ProtobufValues
+from tidegate.readers.registry.schemas import RegisteredSchema, SchemaRegistry, registry_of
 
 AT = 1_700_000_000_123
 SUBJECTS = (f"subject-{number}-value" for number in itertools.count())
@@ -155,12 +157,22 @@ message Other { int64 at = 1; }
 """
 
 
+WITH_COMMON_FILES = """
+syntax = "proto3";
+import "confluent/meta.proto";
+import "confluent/type/decimal.proto";
+import "google/type/date.proto";
+message Sale {
+  option (confluent.message_meta).doc = "of one day";
+  google.type.Date day = 1;
+  confluent.type.Decimal price = 2;
+}
+"""
+
+
 @pytest.fixture(scope="module")
 def messages():
     """The classes of the messages, made by hand from the same description."""
-    from tidegate.readers.registry.protobuf_schema import ProtobufSchema
-    from tidegate.readers.registry.schemas import RegisteredSchema
-
     schema = ProtobufSchema(RegisteredSchema("PROTOBUF", PROTOBUF))
     return {
         name: message_factory.GetMessageClass(schema.named(f"shop.{name}")) for name in ("Order", "Order.Line", "Other")
@@ -171,6 +183,14 @@ class TestProtobuf:
     @pytest.fixture
     def schema_id(self, registry, subject):
         return registry.register(subject, PROTOBUF, "PROTOBUF")
+
+    def test_a_schema_may_import_the_files_of_google_and_of_confluent_without_a_reference(self):
+        schema = RegisteredSchema("PROTOBUF", WITH_COMMON_FILES)
+        sale = message_factory.GetMessageClass(ProtobufSchema(schema).named("Sale"))()
+        sale.day.year, sale.price.value = 2023, b"5"
+        assert ProtobufValues(schema).decode([protobuf_value(1, sale)]).to_pylist() == [
+            {"day": {"year": 2023, "month": 0, "day": 0}, "price": {"value": b"5", "precision": 0, "scale": 0}}
+        ]
 
     def test_a_field_is_a_time(self, config, schema_id, messages):
         order = messages["Order"](at=AT, maybe=0)
