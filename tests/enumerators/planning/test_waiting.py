@@ -1,0 +1,84 @@
+"""Nobody asks for extents that the source says have stayed the same, whatever else a plan may change by."""
+
+import pytest
+
+from tests.support.logs import WALL, Clock, Logs, coordinator, drain
+from tidegate.alignment.generators.bounded import AscendingTimestampsWatermarks
+from tidegate.alignment.strategy import WatermarkStrategy
+from tidegate.enumerators.clocks import Clocks
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+
+POLLS = 20
+
+
+class PassingClocks(Clocks):
+    are_real = True
+
+
+class PassingClock(Clock):
+    """Time passes as slowly as a test says, and a run takes it for real."""
+
+    @property
+    def clocks(self):
+        return PassingClocks(self, lambda: WALL + self.now, self.sleep)
+
+
+class Told(Logs):
+    """Logs that know when something was added."""
+
+    def __init__(self, clock, **times):
+        super().__init__(**times)
+        self.clock, self.seen = clock, 0
+
+    def extents(self, splits):
+        self.seen = self.size
+        return super().extents(splits)
+
+    def wait(self, seconds):
+        self.clock.sleep(seconds)
+        return self.size != self.seen
+
+    @property
+    def size(self):
+        return sum(map(len, self.times.values()))
+
+
+def looks(logs, run, start, polls=POLLS, **asked):
+    """Return how often extents were asked for in so many polls that find nothing."""
+    before = logs.asked["extents"]
+    for _ in range(polls):
+        assert run.latest_offset(start, **asked) == start
+    return logs.asked["extents"] - before
+
+
+@pytest.fixture
+def clock():
+    return PassingClock()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"watermarks": WatermarkStrategy.for_generator(AscendingTimestampsWatermarks)}],
+    ids=["plain", "generator"],
+)
+def test_extents_that_stay_the_same_are_asked_for_every_few_seconds_and_others_at_once(clock, settings):
+    logs = Told(clock, a=[1, 2, 3], b=[])
+    run = coordinator(logs, clock, **settings)
+    read, last = drain(run, INITIAL_OFFSET)
+    assert len(read) == 3
+    looks(logs, run, last, polls=1)
+    assert looks(logs, run, last) == 0
+    assert looks(logs, run, last, polls=60) == 1  # six seconds
+    logs.times["b"].append(5)
+    assert run.latest_offset(last)["positions"] == {"a": 3, "b": 1}
+
+
+def test_rows_that_a_batch_waits_for_are_counted_when_they_come_and_read_when_the_delay_is_over(clock):
+    logs = Told(clock, a=[1, 2, 3])
+    run = coordinator(logs, clock, max_trigger_delay_s=4)
+    _, last = drain(run, INITIAL_OFFSET)
+    logs.times["a"].append(4)
+    assert looks(logs, run, last, polls=1, min_rows=2) == 1
+    assert looks(logs, run, last, min_rows=2) == 0
+    clock.sleep(4)
+    assert run.latest_offset(last, min_rows=2)["positions"] == {"a": 4}
