@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import resource
 import signal
 import threading
@@ -18,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
+from pathlib import Path
 
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as ConsumerPartition
@@ -35,6 +37,7 @@ PARTITIONS = 6
 NAMES = (f"bad-days-{number}" for number in itertools.count())
 DEADLINE_S = 60  # of the client
 NOON = 1_700_049_600_000
+FAKE_CLOCK = "usr/lib/*/faketime/libfaketimeMT.so.1"  # where Debian has it; FAKE_CLOCK names another place
 CLUSTER = {
     "replica.lag.time.max.ms": "1500",
     "default.replication.factor": "3",
@@ -169,10 +172,12 @@ def everything(kafka, topic):
 
 
 @contextmanager
-def reading(kafka, *, aligned, proxy=None, replicas=(1, 2, 3)):
+def reading(kafka, *, aligned, proxy=None, replicas=(1, 2, 3), stamped_by="CreateTime"):
     """Write and read while the block breaks things; then all must be whole again, and every row be read once."""
     topic = next(NAMES)
-    kafka.create_topic(topic, PARTITIONS, {"min.insync.replicas": "2" if len(replicas) > 1 else "1"}, replicas=replicas)
+    in_sync = "2" if len(replicas) > 1 else "1"
+    configs = {"min.insync.replicas": in_sync, "message.timestamp.type": stamped_by}
+    kafka.create_topic(topic, PARTITIONS, configs, replicas=replicas)
     writer, reader = Writer(kafka, topic), Reading(kafka, topic, aligned=aligned, proxy=proxy)
     writer.start()
     reader.start()
@@ -259,8 +264,6 @@ def the_network_splits(kafka, *, aligned):
 
 def a_broker_stands_still(kafka, *, aligned):
     """A broker that is stopped keeps its connections, and answers nothing; its partitions get other leaders."""
-    import os
-
     with reading(kafka, aligned=aligned, replicas=(2, 3, 1)) as (_, reader):
         pid = kafka.pids[2]
         os.kill(pid, signal.SIGSTOP)
@@ -269,6 +272,40 @@ def a_broker_stands_still(kafka, *, aligned):
         finally:
             os.kill(pid, signal.SIGCONT)
         reader.passes()
+
+
+def the_clock_of_a_broker_is_off(kafka, *, aligned):
+    """A leader, which is also a controller, is an hour ahead or behind.
+
+    Without alignment it stamps the records, so that its partitions are an hour away from all others.
+    """
+    library = os.environ.get("FAKE_CLOCK") or next(Path("/").glob(FAKE_CLOCK), None)
+    if library is None:
+        print("the_clock_of_a_broker_is_off is left out: it needs libfaketime (apt-get install libfaketime)")
+        return
+    wrong = {"LD_PRELOAD": str(library), "FAKETIME": "+1h" if aligned else "-1h", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+    with reading(
+        kafka, aligned=aligned, replicas=(2, 3, 1), stamped_by="CreateTime" if aligned else "LogAppendTime"
+    ) as (topic, reader):
+        kafka.kill(2)
+        with environment(wrong):
+            kafka.restart(2)
+        kafka.reassign(topic, [2, 3, 1])
+        reader.passes()
+        kafka.kill(2)
+        kafka.restart(2)
+
+
+@contextmanager
+def environment(variables):
+    """Let processes that are started in the block have these variables."""
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 BAD_DAYS: list[Callable] = [
@@ -280,6 +317,7 @@ BAD_DAYS: list[Callable] = [
     too_few_replicas_are_in_sync,
     brokers_restart_one_after_the_other,
     a_broker_stands_still,
+    the_clock_of_a_broker_is_off,
 ]
 
 
