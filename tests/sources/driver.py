@@ -8,7 +8,7 @@ LOCATION: of an alignment group of two members; without it there is no group.
 import sys
 from datetime import timedelta
 
-from tests.sources.killable import driver_session, run_to_parquet
+from tests.sources.killable import driver_session, run_again_and_again, run_to_parquet
 from tidegate import KafkaSource, WatermarkStrategy
 
 
@@ -22,7 +22,8 @@ def main(servers, topic, out, master="local[2]", location=None):
         max_offsets_per_trigger=2_000,
         watermarks=WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=1), **group),
     )
-    run_to_parquet(source.read_stream(spark), out, availableNow=True)
+    rows = source.read_stream(spark)
+    run_again_and_again(lambda: run_to_parquet(rows, out, availableNow=True), out)
     spark.stop()
 
 

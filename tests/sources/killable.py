@@ -2,8 +2,12 @@
 
 import os
 import sys
+from pathlib import Path
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+
+MOST_IN_VAIN = 3  # runs in a row that commit nothing
 
 
 def driver_session(master, settings=None):
@@ -30,3 +34,22 @@ def run_to_parquet(rows, out, **trigger):
     )
     query.awaitTermination()
     return query
+
+
+def run_again_and_again(run, out):
+    """Run a query until it ends well, as a supervisor does: what is killed below it ends the query, not the driver."""
+    in_vain = 0
+    while True:
+        before = commits(out)
+        try:
+            return run()
+        except StreamingQueryException as error:
+            print(f"the query is run again after: {str(error)[:500]}", flush=True)
+            in_vain = in_vain + 1 if commits(out) == before else 0
+            if in_vain == MOST_IN_VAIN:
+                raise
+
+
+def commits(out):
+    """Return how many batches were committed.  Spark deletes the notes of old ones, so their numbers tell it."""
+    return max((int(file.name) + 1 for file in Path(out, "checkpoint", "commits").glob("[0-9]*")), default=0)

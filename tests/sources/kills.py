@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from tests.sources.killable import commits
 from tests.support.streams import HOUR, NOON, even_times, every, new_topic
 from tests.support.waiting import await_that
 from tidegate.servers import KafkaServer
@@ -37,11 +38,6 @@ def start_module(module, out, *arguments, **environment):
             env={**os.environ, **environment},
             start_new_session=True,
         )
-
-
-def commits(out):
-    """Return how many batches were committed.  Spark deletes the notes of old ones, so their numbers tell it."""
-    return max((int(file.name) + 1 for file in Path(out, "checkpoint", "commits").glob("[0-9]*")), default=0)
 
 
 def kill_while_it_works(driver, out, dice):

@@ -11,6 +11,7 @@ from tests.support.kafka.lab import Lab, Record, encode
 from tests.support.waiting import await_that
 from tidegate.readers.kafka.client import EARLIEST, LATEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.watch import WatchedEnd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,6 +90,27 @@ def test_an_open_transaction_ends_what_is_committed(lab: Lab, producer: Callable
         assert client.peek({at: 2, TopicPartition(topic, 0): 3}) == {at: (3, 5000)}
         assert client.peek({at: 5}) == {at: (6, 7000)}
         assert client.list_offsets({at: EARLIEST}) == {at: (0, -1)}
+
+
+@pytest.mark.parametrize("end", ["commit_transaction", "abort_transaction"])
+def test_a_wait_ends_when_a_transaction_does_and_not_while_it_is_open(
+    lab: Lab, producer: Callable[[str], KafkaProducer], end: str
+) -> None:
+    topic = lab.new_topic()
+    at = TopicPartition(topic, 0)
+    one = producer(f"{topic}-open")
+    one.begin_transaction()
+    send(one, topic, b"open")
+    with KafkaClient(lab.config(isolation_level="read_committed")) as client:
+        client.list_offsets({at: LATEST})
+        client.watch({at: WatchedEnd(0, 3)})
+        assert not client.wait(0.2)
+        assert not client.wait(0.2)
+        getattr(one, end)()
+        assert client.wait(30)
+        await_that(lambda: client.list_offsets({at: LATEST}) == {at: (4, -1)})
+        client.watch({at: WatchedEnd(4, 4)})
+        assert not client.wait(0.2)
 
 
 def test_a_range_may_hold_nothing_but_markers_and_aborted_records(
