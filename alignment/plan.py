@@ -108,6 +108,7 @@ class Plan:
     group_bound_ms: what the others of the group leave to this source; None: they set no bound.
     next_low_ms: the lowest event time that is still unread after the batch and holds others; None: nothing holds.
     splits: the state of every split, removed ones included.
+    oldest_ms: the least event time among the first records of the ranges; None: none is known.
     """
 
     ranges: Mapping[SplitId, SplitRange]
@@ -117,3 +118,4 @@ class Plan:
     group_bound_ms: int | None
     next_low_ms: int | None
     splits: Mapping[SplitId, SplitPlan]
+    oldest_ms: int | None = None

@@ -43,6 +43,7 @@ def plan(standing: Standing, group_bound: GroupBound | None, index: TimeIndex, l
     else:
         cuts = batch.share()
     outcome = find_outcome(standing, cuts, cut_ms, bound.bound_ms, index, limits, in_group=group_bound is not None)
+    heads = ((span.head, outcome.ranges.get(split)) for split, span in standing.spans.items())
     return Plan(
         outcome.ranges,
         outcome.progress,
@@ -51,6 +52,7 @@ def plan(standing: Standing, group_bound: GroupBound | None, index: TimeIndex, l
         None if group_bound is None else group_bound.bound_ms,
         outcome.next_low_ms,
         outcome.splits,
+        min((head.event_time_ms for head, read in heads if read and head.position < read.end), default=None),
     )
 
 

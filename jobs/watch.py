@@ -145,6 +145,8 @@ def _splits(progress: SourceProgress, now: datetime) -> Text:
         cell.append(f"\n{count(progress.late_rows_total)} rows late", style="red")
     for split in progress.late_splits[:_NAMED]:
         cell.append(f"\n{split} is late", style="red")
+    if progress.bad_records_total:
+        cell.append(f"\n{count(progress.bad_records_total)} bad records set aside", style="red")
     if progress.time_to_deletion:
         split, left = min(progress.time_to_deletion.items(), key=lambda item: item[1])
         cell.append(f"\n{split} deleted in {span(left)}", style="red" if left < _SOON else "dim")

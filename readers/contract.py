@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tidegate.alignment.splits import SplitRange
 
-__all__ = ["ReadTask", "SplitReader", "SupportsEventTimes", "TimedBatch", "TimedRows"]
+__all__ = ["ReadTask", "SplitReader", "SupportsBadRecords", "SupportsEventTimes", "TimedBatch", "TimedRows"]
 
 
 class TimedBatch(NamedTuple):
@@ -63,6 +63,21 @@ class SplitReader(ABC):
         Raises DataLossError when records of the range are gone, CorruptDataError when they cannot
         be decoded, DeadlineError when the other side does not answer in time.
         """
+
+
+@runtime_checkable
+class SupportsBadRecords(Protocol):
+    """Sets bad records aside: they are written to a place of their own, and are no rows of the query."""
+
+    @property
+    def bad_records(self) -> Mapping[SplitRange, int]:
+        """How many records of each range were set aside, as far as the range was read.
+
+        Asked once, after the last row of a task.  A range without any may be left out.
+        """
+
+    def without_writing(self) -> SplitReader:
+        """Return a reader of the same rows that writes no bad records, for the planner: executors write them."""
 
 
 @runtime_checkable

@@ -38,12 +38,12 @@ from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.notes.progress import ProgressNote
 from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
-from tidegate.enumerators.planning.generated import GeneratorFeed, said_before
+from tidegate.enumerators.planning.generated import ReaderFeed, said_before
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Offset
 from tidegate.enumerators.planning.pace import BATCHES, BatchPace
 from tidegate.errors import ContractError
-from tidegate.readers.contract import ReadTask
-from tidegate.readers.events.event import SourceEvent
+from tidegate.readers.contract import ReadTask, SupportsBadRecords, TimedRows
+from tidegate.readers.events.event import EventChannel, SourceEvent
 from tidegate.readers.events.watching import Watching, timed_reader
 from tidegate.sources.alignment_group import group_of
 from tidegate.sources.sentences import in_one_sentence
@@ -148,9 +148,18 @@ def coordinator_of(
     group: GroupFolder | None = None,
     pace: BatchPace | None = None,
     clocks: Clocks = REAL_CLOCKS,
-    take_events: Callable[[], Collection[SourceEvent]] = tuple,
+    take_events: Callable[[str], Collection[SourceEvent]] = lambda _: (),
 ) -> SourceCoordinator:
-    """Return the coordinator of a run of a source.  It opens nothing before its first question."""
+    """Return the coordinator of a run of a source.  It opens nothing before its first question.
+
+    take_events: returns the source events about a subject that came since its last call for it.
+    """
+
+    def read_timed(task: ReadTask, state: Json | None) -> TimedRows:
+        reader = source.reader(state)
+        reader = reader.without_writing() if isinstance(reader, SupportsBadRecords) else reader
+        return timed_reader(source.connector, reader).read_timed(task)
+
     return SourceCoordinator(
         source.connector,
         source.enumerator,
@@ -164,6 +173,7 @@ def coordinator_of(
             min_tasks=source.min_partitions,
             max_positions_per_task=source.max_positions_per_task,
             max_trigger_delay_s=source.max_trigger_delay.total_seconds(),
+            counts_bad_records=source.sets_bad_records_aside,
             by_completeness=source.has_completeness,
             options_digest=f"{crc32(repr(source).encode()):08x}",  # of the fields that repr() shows, so without secrets
         ),
@@ -171,9 +181,7 @@ def coordinator_of(
         group=group,
         pace=pace,
         clocks=clocks,
-        feed=GeneratorFeed(
-            lambda task, state: timed_reader(source.connector, source.reader(state)).read_timed(task), take_events
-        ),
+        feed=ReaderFeed(read_timed, take_events),
     )
 
 
@@ -287,6 +295,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 watermarks_ms,
                 tells_watermark=tells and number == 0,
                 watching=self._watching(after, task),
+                channel=self._bad_record_channel,
             )
             for number, task in enumerate(tasks or [ReadTask(())] * tells)
         ]
@@ -328,16 +337,21 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
             _log_to_stderr(self._loaded.log_level)
             source = self._source.as_stream()
-            if source.watermarks.generator is not None:
-                self._supplier, self._events = source.watermarks.generator, _listening(self._driver)
+            self._supplier = source.watermarks.generator
+            if self._supplier is not None or source.sets_bad_records_aside:
+                self._events = _listening(self._driver)
             self._planner = coordinator_of(
                 source,
                 self._driver,
                 group_of(source, self._driver.application_id),
                 self._pace(),
-                take_events=tuple if self._events is None else self._events.take,
+                take_events=(lambda _: ()) if self._events is None else self._events.take,
             )
         return self._planner
+
+    @property
+    def _bad_record_channel(self) -> EventChannel | None:
+        return self._events.channel if self._events is not None and self._source.sets_bad_records_aside else None
 
     def _watching(self, after: Offset, task: ReadTask) -> Watching | None:
         if self._supplier is None or self._events is None:
@@ -350,7 +364,8 @@ def _listening(driver: Driver) -> EventServer | None:
         return EventServer(driver.host, driver.bind_address)
     except OSError as error:
         _LOG.warning(
-            "no source events can be taken at %s: %s; the planner reads the rows for watermark generators itself",
+            "no source events can be taken at %s: %s; the planner reads the rows for watermark generators itself, and "
+            "bad records are not counted",
             driver.bind_address or driver.host,
             error,
         )

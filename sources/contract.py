@@ -294,6 +294,11 @@ class Source(BaseModel, ABC):
         return self.watermarks.has_watermarks
 
     @property
+    def sets_bad_records_aside(self) -> bool:
+        """Whether the reader sets bad records aside (SupportsBadRecords), so that they are counted."""
+        return False
+
+    @property
     def has_completeness(self) -> bool:
         """Whether the watermark is how far the enumerator says that the source is complete (SupportsCompleteness)."""
         return False

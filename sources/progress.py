@@ -98,6 +98,12 @@ class SourceProgress:
     rows_remaining: of all splits: readable, and not planned yet.
     num_files_outstanding, num_bytes_outstanding: the same in objects and their bytes; 0 for a source of no objects.
     event_time_lag: wall clock minus the oldest unread event time; 0: none is unread.
+    current_fetch_event_time_lag: the latency in event time at the source: wall clock, when the batch was planned, minus
+        the least event time among the first records that it reads of each split; None: it reads none of known time.
+    current_emit_event_time_lag: the same when Spark has committed the batch.  None also in a progress that does not
+        know of the commit, such as that of ``tidegate watch``.
+    watermark_lag: wall clock, when Spark has committed the batch, minus ``watermark``; None as above, and without a
+        watermark.
     most_behind: None: no split has unread records of known event time.
     late_rows, late_rows_total: read behind the watermark by this plan, and by this run of the query.
     late_splits: the splits that came behind the watermark, the first ten.
@@ -109,6 +115,8 @@ class SourceProgress:
     metrics: figures of the connector's own; ``tidegate_s3`` has ``approximateQueueSize`` (notifications that
         wait, where there is a queue), and of this run ``numFilesLeftOut``, with useIncrementalListing
         ``numFilesOutOfOrder``, and with cleanSource ``numFilesCleaned`` and ``numFilesNotCleaned``.
+    bad_records_total: the records that the query has set aside, from its first batch to the one before this; None: the
+        source sets none aside.
     time_to_deletion: until retention deletes unread records, where that can be told; the soonest ten.
     unavailable_splits: that cannot be looked at now, the first ten.
     diverged_splits: that no longer hold the records that were read of them, in this run, the first ten.
@@ -146,6 +154,10 @@ class SourceProgress:
     by_split: Mapping[SplitId, SplitDetail]
     generated: GeneratedProgress | None = None
     completeness: CompletenessProgress | None = None
+    bad_records_total: int | None = None
+    current_fetch_event_time_lag: timedelta | None = None
+    current_emit_event_time_lag: timedelta | None = None
+    watermark_lag: timedelta | None = None
 
     @property
     def approximate_queue_size(self) -> int | None:
@@ -153,12 +165,16 @@ class SourceProgress:
         return self.metrics.get("approximateQueueSize")
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> SourceProgress:
-        """Read the JSON; unknown keys of a newer tidegate are left out."""
-        behind = data["mostBehind"]
+    def from_json(cls, data: Mapping[str, Any], committed: datetime | None = None) -> SourceProgress:
+        """Read the JSON; unknown keys of a newer tidegate are left out.
+
+        committed: when Spark has committed the batch; None: that is not known.
+        """
+        behind, fetch_lag_ms = data["mostBehind"], data.get("currentFetchEventTimeLag")
+        watermark = _time(data["watermark"])
         return cls(
             reads=data.get("reads", ""),
-            watermark=_time(data["watermark"]),
+            watermark=watermark,
             bound=_time(data["bound"]),
             low=_time(data["low"]),
             held_by=data["heldBy"],
@@ -189,6 +205,10 @@ class SourceProgress:
             },
             generated=_generated(data.get("generated")),
             completeness=_completeness(data.get("completeness")),
+            bad_records_total=data.get("badRecordsTotal"),
+            current_fetch_event_time_lag=None if fetch_lag_ms is None else _duration(fetch_lag_ms),
+            current_emit_event_time_lag=_lag(_time(data.get("oldestEventTime")), committed),
+            watermark_lag=_lag(watermark, committed),
         )
 
 
@@ -237,6 +257,10 @@ def _spread(times_ms: list[int] | None) -> tuple[datetime, datetime, datetime] |
         return None
     slowest, median, fastest = map(utc_time, times_ms)
     return slowest, median, fastest
+
+
+def _lag(at: datetime | None, now: datetime | None) -> timedelta | None:
+    return None if at is None or now is None else max(timedelta(), now - at)
 
 
 def _duration(duration_ms: int) -> timedelta:

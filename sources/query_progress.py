@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tidegate.alignment.splits import SplitId
@@ -42,14 +42,17 @@ class SourceBatch:
     state: Json | None = None
 
     @classmethod
-    def from_json(cls, source: Json) -> SourceBatch:
-        """Read a source's part of Spark's progress."""
+    def from_json(cls, source: Json, committed: datetime | None = None) -> SourceBatch:
+        """Read a source's part of Spark's progress.
+
+        committed: when the batch was committed; None: that is not known.
+        """
         latest = json_object(source.get("latestOffset"))
         end = Offset.recognized(json_object(source["endOffset"])) or Offset()
         # The planner's name is a text: in Spark's own source, a Kafka topic named "planner" has a dict there.
         is_ours = isinstance(latest.get("planner"), str)
         return cls(
-            progress=SourceProgress.from_json(latest) if is_ours else None,
+            progress=SourceProgress.from_json(latest, committed) if is_ours else None,
             moved=source["startOffset"] != source["endOffset"],
             positions=end.progress.positions,
             state=end.enumerator,
@@ -88,19 +91,21 @@ class QueryProgress:
         """Read the JSON of a StreamingQueryProgress."""
         entry = json.loads(text)
         operators = entry["stateOperators"]
+        began, seconds = parse_utc(entry["timestamp"]), entry["batchDuration"] / 1000
+        committed = began + timedelta(seconds=seconds)
         return cls(
             id=entry["id"],
             run_id=entry["runId"],
             name=entry["name"],
-            began=parse_utc(entry["timestamp"]),
+            began=began,
             number=entry["batchId"],
             # Spark Connect does not give the sum.
             rows=sum(source["numInputRows"] for source in entry["sources"]),
-            seconds=entry["batchDuration"] / 1000,
+            seconds=seconds,
             watermark=_watermark(entry.get("eventTime", {}).get("watermark")),
             state_rows=sum(operator["numRowsTotal"] for operator in operators),
             dropped_rows=sum(operator["numRowsDroppedByWatermark"] for operator in operators),
-            sources=tuple(map(SourceBatch.from_json, entry["sources"])),
+            sources=tuple(SourceBatch.from_json(source, committed) for source in entry["sources"]),
         )
 
     @property

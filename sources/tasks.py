@@ -11,7 +11,9 @@ from pyspark.sql.datasource import InputPartition
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.errors import ContractError
-from tidegate.readers.contract import ReadTask
+from tidegate.readers.contract import ReadTask, SupportsBadRecords
+from tidegate.readers.events.event import BAD_RECORDS, EventChannel, SourceEvent
+from tidegate.readers.events.send import send
 from tidegate.readers.events.watching import Watching, timed_reader, watched
 from tidegate.readers.worker_memory import freeze_imports
 from tidegate.sources.sentences import in_one_sentence
@@ -55,6 +57,7 @@ class TaskPartition(InputPartition):
     watermarks_ms: of the source, at the end of the batch and at its start, by their columns.
     tells_watermark: it begins with a row that has only the watermarks.
     watching: what the source's watermark generators need; None: it has none.
+    channel: to the coordinator, for the number of bad records; None: none are counted.
     """
 
     def __init__(
@@ -65,9 +68,10 @@ class TaskPartition(InputPartition):
         *,
         tells_watermark: bool = False,
         watching: Watching | None = None,
+        channel: EventChannel | None = None,
     ) -> None:
         self.task, self.state, self.tells_watermark = task, state, tells_watermark
-        self.watermarks_ms, self.watching = watermarks_ms or {}, watching
+        self.watermarks_ms, self.watching, self.channel = watermarks_ms or {}, watching, channel
 
 
 def read_task(source: Source, partition: TaskPartition) -> Iterator[pa.RecordBatch]:
@@ -84,6 +88,12 @@ def read_task(source: Source, partition: TaskPartition) -> Iterator[pa.RecordBat
             batches = watched(timed_reader(source.connector, reader), watching, partition.task)
         for batch in batches:
             yield _with_watermarks(source, batch, partition)
+        if partition.channel is not None and isinstance(reader, SupportsBadRecords):
+            counts = reader.bad_records.items()
+            send(
+                partition.channel,
+                [SourceEvent(r.split_id, r.start, r.end, {"number": n}, BAD_RECORDS) for r, n in counts if n],
+            )
 
 
 def _with_watermarks(source: Source, batch: pa.RecordBatch, partition: TaskPartition) -> pa.RecordBatch:

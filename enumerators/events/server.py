@@ -7,6 +7,7 @@ import secrets
 import socket
 import socketserver
 import time
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Semaphore, Thread
 from typing import Any
@@ -33,19 +34,20 @@ class EventServer:
 
     def __init__(self, host: str, bind: str | None = None) -> None:
         self._events = SimpleQueue[SourceEvent]()
+        self._came: list[SourceEvent] = []
         self._server = _Server(bind or host, secrets.token_bytes(_TOKEN_BYTES), self._events)
         self.channel = EventChannel(host, self._server.server_address[1], self._server.token)
         self._thread = Thread(target=self._server.serve_forever, name="tidegate source events", daemon=True)
         self._thread.start()
 
-    def take(self) -> list[SourceEvent]:
-        """Return the events that came since the last call."""
-        events = []
-        try:
+    def take(self, about: str) -> list[SourceEvent]:
+        """Return the events of one subject that came since the last call for it."""
+        with suppress(Empty):
             while True:
-                events.append(self._events.get_nowait())
-        except Empty:
-            return events
+                self._came.append(self._events.get_nowait())
+        taken = [event for event in self._came if event.about == about]
+        self._came = [event for event in self._came if event.about != about]
+        return taken
 
     def close(self) -> None:
         """Listen no longer.  May be called twice."""

@@ -48,6 +48,8 @@ class KafkaEnumerator(SplitEnumerator):
     fail_on_data_loss: refuse to go on with another cluster, and remember partitions that are gone.
     commit_group_id: the consumer group to which positions of written batches are committed; None: none.
     wanted: the records that a batch query asks for, set before the first question; None: all.
+    bad_records_topic: a topic that has to exist, and is not read though a pattern matches it; set before the first
+        question; None: there is none.
     """
 
     positions_are_rows = True
@@ -86,19 +88,27 @@ class KafkaEnumerator(SplitEnumerator):
         self._leader_epochs: dict[TopicPartition, int] = {}
         self._away: Collection[TopicPartition] = ()
         self.wanted: WantedRecords | None = None
+        self.bad_records_topic: str | None = None
         self._commits = None if commit_group_id is None else GroupCommits(config, commit_group_id)
 
     def discover(self) -> Collection[SplitId]:
         """Return the subscribed partitions; the first call fails fast when no broker is there."""
         deadline_s = None if self._met else min(_FIRST_CONTACT_S, self._client.config.deadline_s)
         known = [*{partition.topic for partition in self._found} | set(self._topics.names)]
-        self._found = find_partitions(self._subscription, self._client, known, deadline_s=deadline_s)
+        found = find_partitions(self._subscription, self._client, known, deadline_s=deadline_s)
+        self._found = [partition for partition in found if partition.topic != self.bad_records_topic]
         if not self._met:
             self._met = True
+            self._check_bad_records_topic()
             self._recognise_cluster()
         now_ms = self._client.clock_ms()
         self._clock_ahead_s = 0.0 if now_ms is None else now_ms / 1000 - time.time()
         return [partition.split_id for partition in self._found]
+
+    def _check_bad_records_topic(self) -> None:
+        topic = self.bad_records_topic
+        if topic is not None and topic not in self._client.partitions([topic], expected=[topic]):
+            raise ConnectorError(f"badRecordsTopic is {topic!r}, but Kafka has no such topic; create it")
 
     def wall_clock(self) -> float:
         """Return the cluster's time, or the driver's if the cluster does not tell its own."""

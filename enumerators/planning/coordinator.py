@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 from tidegate.alignment.budget import UNLIMITED, Budget
@@ -34,9 +35,10 @@ from tidegate.enumerators.contract import (
 )
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.assigner import assign
+from tidegate.enumerators.planning.bad_records import BadRecordTally
 from tidegate.enumerators.planning.costs import cost_of_rows, cost_within
 from tidegate.enumerators.planning.garbage import collected_later
-from tidegate.enumerators.planning.generated import GeneratedWatermarks, GeneratorFeed, needed_from
+from tidegate.enumerators.planning.generated import GeneratedWatermarks, ReaderFeed, needed_from
 from tidegate.enumerators.planning.membership import Membership
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Hollow, Offset
 from tidegate.enumerators.planning.pace import BatchPace
@@ -45,6 +47,7 @@ from tidegate.enumerators.planning.source_progress import ProgressReporter
 from tidegate.enumerators.planning.splits import FoundSplits, Splits
 from tidegate.errors import ContractError, PositionGoneError, UnavailableError
 from tidegate.readers.contract import ReadTask, TimedRows
+from tidegate.readers.events.event import BAD_RECORDS, WATERMARK
 
 __all__ = ["CoordinatorSettings", "SourceCoordinator"]
 
@@ -59,6 +62,7 @@ class CoordinatorSettings:
     """The settings that a source gives its coordinator; see the options of the same names.
 
     hold_beyond_ms: further ahead of the wall clock nothing is read.
+    counts_bad_records: readers set bad records aside, and tell how many.
     by_completeness: the watermark is how far the enumerator says that the source is complete, and read.
     options_digest: changes with any option: records that were left out may count now.
     """
@@ -72,6 +76,7 @@ class CoordinatorSettings:
     min_tasks: int | None = None
     max_positions_per_task: int | None = None
     max_trigger_delay_s: float = 900.0
+    counts_bad_records: bool = False
     by_completeness: bool = False
     options_digest: str = ""
 
@@ -106,7 +111,7 @@ class SourceCoordinator:
     cores: how many tasks the cluster runs at once.
     group: None: the source is in none.
     pace: None: batches do not size themselves.
-    feed: of watermark generators; None: there are none.
+    feed: of watermark generators and of the count of bad records; None: there are neither.
     """
 
     def __init__(
@@ -119,13 +124,16 @@ class SourceCoordinator:
         group: GroupFolder | None = None,
         pace: BatchPace | None = None,
         clocks: Clocks = REAL_CLOCKS,
-        feed: GeneratorFeed | None = None,
+        feed: ReaderFeed | None = None,
     ) -> None:
         self._source, self._open, self._settings, self._cores = source, open_enumerator, settings, cores
         self._membership = Membership(group, settings.watermarks.max_drift_ms)
         self._pace, self._clocks, self._feed = pace, clocks, feed
         self._reporter = ProgressReporter(source)
         self._published = Published(self._reporter, clocks)
+        self._bad_records: BadRecordTally | None = None
+        if settings.counts_bad_records and feed is not None:
+            self._bad_records = BadRecordTally(partial(feed.take_events, BAD_RECORDS))
         self._opened: _Opened | None = None
         self._is_bounded = self._nothing_came = self._has_other_news = False
         self._stays_at: Json | None = None  # the start of the last plan, if nothing came
@@ -209,6 +217,8 @@ class SourceCoordinator:
                 fail_on_data_loss=settings.fail_on_data_loss,
             )
             self._opened = _Opened(enumerator, index, splits, self._generated(before, enumerator))
+            if self._bad_records is not None:
+                self._bad_records.restore(before.bad_records)
         return self._opened
 
     def _generated(self, before: Offset, enumerator: SplitEnumerator) -> GeneratedWatermarks | None:
@@ -219,7 +229,7 @@ class SourceCoordinator:
         def read(wanted: SplitRange) -> TimedRows:
             return feed.read_timed(self._task([wanted], enumerator), enumerator.snapshot())
 
-        generated = GeneratedWatermarks(supplier, read, feed.take_events)
+        generated = GeneratedWatermarks(supplier, read, partial(feed.take_events, WATERMARK))
         generated.restore(before.generators, before.progress)
         return generated
 
@@ -240,10 +250,14 @@ class SourceCoordinator:
             positions = {s: at for s, at in before.progress.positions.items() if s not in found.starts}
             opened.generated.see(positions, {s for s, extent in found.extents.items() if extent.available})
             opened.generated.begin(found.starts, found.progress.positions)
+        bad_records = self._count_bad_records(before, found)
         index.forget(found.diverged)
         limits = self._limits(enumerator, splits, budget)
         planned, is_nothing, held_by = self._decide(before, found, opened, limits, first=first)
+        is_nothing = is_nothing and bad_records == before.bad_records
         said = self._said_of_watermark(opened)
+        if self._bad_records is not None:
+            said["badRecordsTotal"] = bad_records
         self._published.publish(planned, found, enumerator, index, self._membership.name_of(planned), said)
         put_off = not first and self._is_put_off(planned, found, min_rows)
         # A repeated offset ends a bounded run, which must not end while others hold it.
@@ -261,6 +275,7 @@ class SourceCoordinator:
             0 if held_by is None else before.waits + 1,
             Hollow(index.stretches_before(planned.progress.positions, _LONG_STRETCH), self._settings.options_digest),
             None if opened.generated is None else opened.generated.snapshot(planned.progress.positions),
+            bad_records,
         )
         offset = after.to_json()
         self._last_offset = (offset, after)
@@ -270,6 +285,14 @@ class SourceCoordinator:
         if self._pace is not None:
             self._pace.begin(offset, limits.cost(planned.ranges).rows)
         return offset
+
+    def _count_bad_records(self, before: Offset, found: FoundSplits) -> int:
+        """Return how many bad records the query has set aside, up to the batch before."""
+        if self._bad_records is None:
+            return before.bad_records
+        self._bad_records.count(before.progress.positions)
+        self._bad_records.begin(found.starts)
+        return self._bad_records.total
 
     def _wait_for_news(self, enumerator: SplitEnumerator, start: Json, splits: Splits) -> bool:
         """Wait a little after a plan that gave nothing; tell whether the extents may be others by now."""

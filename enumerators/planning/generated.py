@@ -22,7 +22,7 @@ from tidegate.errors import DataLossError, ObjectGoneError
 from tidegate.readers.contract import ReadTask, TimedRows
 from tidegate.readers.events.event import SourceEvent
 
-__all__ = ["GeneratedWatermarks", "GeneratorFeed", "needed_from", "said_before"]
+__all__ = ["GeneratedWatermarks", "ReaderFeed", "needed_from", "said_before"]
 
 _LOG = logging.getLogger("tidegate.planner")
 
@@ -31,15 +31,15 @@ _GONE = {SplitState.FINISHED, SplitState.REMOVED}
 
 
 @dataclass(frozen=True, slots=True)
-class GeneratorFeed:
-    """From where generators learn of rows.
+class ReaderFeed:
+    """What readers tell, on executors and in the planner.
 
     read_timed: reads a task of one range, by the enumerator's snapshot.
-    take_events: returns the source events that came since its last call.
+    take_events: returns the source events about a subject that came since its last call for it.
     """
 
     read_timed: Callable[[ReadTask, Json | None], TimedRows]
-    take_events: Callable[[], Collection[SourceEvent]] = tuple
+    take_events: Callable[[str], Collection[SourceEvent]] = lambda _: ()
 
 
 class GeneratedWatermarks:

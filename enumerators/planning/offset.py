@@ -17,6 +17,7 @@
                                     align by, so that a restart need not look through it again
      "hollowBy": "9f3a01c2",         digest of the options by which that is so
      "waits": 1,                     how often in a row a bounded run has waited for its group
+     "badRecords": 7,                that executors have told of, from the first batch to the one before
      "generators": {...},            what watermark generators have said, and up to where they have looked
      "enumerator": {...}}            what the connector's enumerator needs beyond positions
 
@@ -24,7 +25,7 @@ For people the offset of few splits is readable.  That of more than 500 is packe
 because Spark keeps a hundred offsets, each twice:
 
     {"v": 2,                         the layout of packed parts
-     "source": "kafka",              and so on: bound, watermark, ended, hollowBy and waits stay as above
+     "source": "kafka",              and so on: bound, watermark, ended, hollowBy, waits and badRecords stay
      "packed": "eJyrVkrMT8pKTS...",  "splits", those that are "new", and all other keys
      "positions": "eJwlzr0OAUE...",  of the splits, in their order
      "read": "eJxjYGBg4GFi5OR..."}   in place of "starts": the distances of the new splits from there to the positions
@@ -80,6 +81,7 @@ class Offset:
     group: the membership's snapshot.
     waits: for the group, since the last batch with another reason.
     generators: the snapshot of the generated watermarks.
+    bad_records: that were set aside in all batches before this offset's own, as far as executors told of them.
     """
 
     source: str = ""
@@ -90,6 +92,7 @@ class Offset:
     waits: int = 0
     hollow: Hollow = field(default_factory=Hollow)
     generators: Json | None = None
+    bad_records: int = 0
 
     def to_json(self) -> Json:
         """Return the offset JSON, canonical: equal offsets give equal texts."""
@@ -106,6 +109,7 @@ class Offset:
             "ended": progress.ended or None,
             "hollowBy": (self.hollow.begins and self.hollow.options_digest) or None,
             "waits": self.waits or None,
+            "badRecords": self.bad_records or None,
             **(self._packed() if is_packed else self._others()),
         }
         return {key: value for key, value in offset.items() if value is not None}
@@ -192,6 +196,7 @@ class Offset:
                 _int(offset.get("waits", 0)),
                 Hollow(unpack_values(offset.get("hollow", {})), str(offset.get("hollowBy", ""))),
                 _optional_json(offset.get("generators")),
+                _int(offset.get("badRecords", 0)),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CheckpointError(f"the checkpoint holds a broken offset: {_short(offset)}") from error

@@ -10,6 +10,8 @@
      "numFilesOutstanding": 3,                  the same in objects, for a source that reads objects,
      "numBytesOutstanding": 9000,               and in bytes
      "eventTimeLag": ms,                        now minus the oldest unread event time; 0: none is unread
+     "oldestEventTime": ms,                     of the first records that the batch reads; null: none is known
+     "currentFetchEventTimeLag": ms,            now minus that, as FLIP-33 has it; null: none is known
      "mostBehind": ["orders-3", 900, ms],       the split with the oldest: its lag in rows and event time
      "lateRows": 0, "lateRowsTotal": 17,        read behind the watermark, by this plan and by this run
      "lateSplits": ["orders-7"],                those that came, or woke, behind it; the first ten
@@ -21,6 +23,7 @@
      "secondsToDeletion": {"orders-2": 340},    of unread records, where that can be told
      "unavailableSplits": ["orders-4"],         that nobody can look at now; the first ten, where there are any
      "divergedSplits": ["orders-5"],            that hold other records than were read, in this run; the first ten
+     "badRecordsTotal": 7,                      set aside by the query before this batch, where it sets any aside
     "metrics": {"approximateQueueSize": 7},    figures of the connector's own, where it has any
      "generated": {"heldBy": "orders-1",        the split that holds the watermark of generators, where there are any
                    "readHere": 0,               how many positions the planner itself has shown them in this run
@@ -119,6 +122,8 @@ class ProgressReporter:
             "rowsRemaining": sum(remaining.values()),
             **_objects(outstanding),
             "eventTimeLag": 0 if oldest is None else max(0, now_ms - oldest[0]),
+            "oldestEventTime": planned.oldest_ms,
+            "currentFetchEventTimeLag": None if planned.oldest_ms is None else max(0, now_ms - planned.oldest_ms),
             "mostBehind": None if oldest is None else [oldest[1], remaining[oldest[1]], max(0, now_ms - oldest[0])],
             "lateRows": late_rows,
             "lateRowsTotal": self._late_rows,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from tidegate.jobs.figures import clock_time, count, span
 from tidegate.jobs.pages.chart import chart
@@ -25,6 +26,7 @@ COLUMNS = (
     "rows/s",
     "rows left",
     "behind",
+    "latency",
     "watermark (UTC)",
     "bound (UTC)",
     "late rows",
@@ -59,7 +61,8 @@ def query_page(progresses: Sequence[QueryProgress], kept: int, *, ended: bool) -
         footer=(
             "Batches that read nothing are left out. A split that is read to its end stands at its last known record, "
             "or at the watermark. Rows are counted as they were planned: offsets of Kafka, and estimates of objects "
-            "in JSON, CSV, Avro and text. Late rows are those read behind the source's watermark. "
+            "in JSON, CSV, Avro and text. Late rows are those read behind the source's watermark. Latency is the time "
+            "of the commit minus the first event time of the batch (FLIP-33: currentEmitEventTimeLag). "
             "Made by <code>tidegate.report</code>."
         ),
     )
@@ -95,9 +98,15 @@ def _splits(last: SourceProgress, *, ended: bool) -> str:
     splits = f"{count(sum(last.splits.values()))} splits"
     states = ", ".join(f"{count(number)} {state}" for state, number in last.splits.items())
     if ended:
-        return f"{splits}; in the last plan {states}."
+        return f"{splits}; in the last plan {states}.{_bad_records(last)}"
     held = f"; held by {last.held_by}" if last.held_by is not None and last.rows_remaining else ""
-    return f"{splits}: {states}{held}."
+    return f"{splits}: {states}{held}.{_bad_records(last)}"
+
+
+def _bad_records(last: SourceProgress) -> str:
+    """Return a sentence on the records that were set aside; empty where none are."""
+    total = last.bad_records_total
+    return "" if total is None else f" Bad records set aside: {count(total)}."
 
 
 def _keys(run: SourceRun, shown: Trace) -> list[str]:
@@ -125,6 +134,12 @@ def _batches(run: SourceRun, shown: Trace) -> str:
         columns(shown.batches, rows, "rows", f"{run.name}: rows of each batch.", late),
         columns(shown.batches, seconds, "seconds", f"{run.name}: seconds that each batch took."),
     ]
+    lags = [batch.progress.current_emit_event_time_lag for batch in run.batches]
+    if any(lag is not None for lag in lags):
+        unit, name = _unit(max(lag for lag in lags if lag is not None))
+        heights = [0.0 if lag is None else lag / unit for lag in lags]
+        description = f"{run.name}: {name} from the first event time of each batch to its commit."
+        pictures.append(columns(shown.batches, heights, f"{name} of latency", description))
     if shown.band is not None:  # the lines of splits show their pauses
         paused = [batch.progress.splits.get("paused", 0) for batch in run.batches]
         pictures.append(columns(shown.batches, paused, "paused splits", f"{run.name}: splits that each batch paused."))
@@ -138,6 +153,13 @@ def _batches(run: SourceRun, shown: Trace) -> str:
     )
 
 
+def _unit(longest: timedelta) -> tuple[timedelta, str]:
+    """Return the greatest unit that shows a duration as at least two of it."""
+    units = {"days": timedelta(days=1), "hours": timedelta(hours=1), "minutes": timedelta(minutes=1)}
+    shown = ((unit, name) for name, unit in units.items() if longest >= 2 * unit)
+    return next(shown, (timedelta(seconds=1), "seconds"))
+
+
 def _row(run: SourceRun) -> tuple[str, ...]:
     """Return the cells of a source, one for each of COLUMNS."""
     rows, seconds = sum(batch.rows for batch in run.batches), sum(batch.query.seconds for batch in run.batches)
@@ -149,11 +171,18 @@ def _row(run: SourceRun) -> tuple[str, ...]:
         count(rows / seconds) if seconds else "-",
         count(last.rows_remaining),
         span(last.event_time_lag) if last.rows_remaining else "-",
+        _latency(run),
         clock_time(last.watermark),
         clock_time(last.bound),
         count(_late(run)),
         f"{sum(batch.progress.lookups for batch in run.batches) / batches:.1f}" if batches else "-",
     )
+
+
+def _latency(run: SourceRun) -> str:
+    """Return the latency in event time of the last batch that has one."""
+    lags = (batch.progress.current_emit_event_time_lag for batch in reversed(run.batches))
+    return next((span(lag) for lag in lags if lag is not None), "-")
 
 
 def _late(run: SourceRun) -> int:

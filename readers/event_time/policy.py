@@ -19,12 +19,14 @@ changes; beyond it the time is in the future:
 | ``hold`` | that time; its split waits | none, or bad as above |
 | ``fail`` | it is refused | |
 
-A row that counts with no time is delivered, and planning and watermark leave it out.  Pure: adapters fetch the times,
-and name the row that is refused.
+A row that counts with no time is delivered, and planning and watermark leave it out.  A row that is refused ends the
+query, unless refused rows are set aside: then it is no row of the query.  Pure: adapters fetch the times, and name the
+row that is refused.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -75,16 +77,18 @@ Rows: TypeAlias = npt.NDArray[np.bool_]
 
 
 class RefusedRow(NamedTuple):
-    """The first row that a policy refuses.
+    """A row that a policy refuses.
 
     row: its index in the arrays that were judged.
     finding: names its time or the lack of one, and continues a sentence that begins with the row's name.
-    reason: names the fault, and the option that would let the row pass.
+    fault: continues it with the fault.
+    remedy: continues it with the option that would let the row pass.
     """
 
     row: int
     finding: str
-    reason: str
+    fault: str
+    remedy: str
 
     def error(self, where: str, origin: str = "") -> CorruptDataError:
         """Return the error.
@@ -92,7 +96,11 @@ class RefusedRow(NamedTuple):
         where: names the row, as in "orders: the row at 17".
         origin: continues "has no usable event time", as in " from the header 'at'".
         """
-        return CorruptDataError(f"{where} {self.finding}{origin}{self.reason}")
+        return CorruptDataError(f"{where} {self.finding}{origin}{self.fault}{self.remedy}")
+
+    def reason(self, origin: str = "") -> str:
+        """Return why the row is set aside, as a clause after "the record"."""
+        return f"{self.finding}{origin}{self.fault}"
 
 
 class JudgedTimes(NamedTuple):
@@ -101,13 +109,15 @@ class JudgedTimes(NamedTuple):
     times: in ms since the epoch; NO_TIME where planning and watermark leave a row out, or where it is refused.
     bad: the rows whose own time is bad.
     future: the other rows that are left out or refused because their time is in the future.
-    refused: the first row that is refused; None: there is none.
+    refused: the first row that is refused and ends the query; None: there is none.
+    set_aside: all rows that are refused, where these are set aside.
     """
 
     times: Times
     bad: Rows
     future: Rows
     refused: RefusedRow | None
+    set_aside: tuple[RefusedRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +128,18 @@ class EventTimePolicy:
     future: the policy for rows further ahead of the clock than ``max_future_skew_ms``.
     earliest_ms: the least good time: 0 where a negative time says that there is none, LEAST_MS where it is a time
         before 1970.
+    sets_aside: a row that is refused is left out of the query, and does not end it.
     """
 
     bad: BadEventTime = "fail"
     future: FutureEventTime = "ignore"
     max_future_skew_ms: int = 86_400_000
     earliest_ms: int = 0
+    sets_aside: bool = False
 
     @property
     def refuses_rows(self) -> bool:
-        """Whether every row must be looked at, because one may fail the query."""
+        """Whether every row must be looked at, because one may be refused."""
         return self.bad != "ignore" or self.future == "fail"
 
     @property
@@ -146,11 +158,14 @@ class EventTimePolicy:
     def searched(self, now_ms: int) -> tuple[int, int]:
         """Return the lowest and the highest time, inclusive; rows outside are silently left out.
 
-        A search for the first row that counts may skip these rows, and has to judge the one that it finds.  Times that
-        are too large for Spark must have been refused before.
+        A search for the first row that counts may skip these rows, and has to judge the one that it finds.  Only for
+        rows for which nothing but their own time could stand in.  Times that are too large for Spark must have been
+        refused before.
         """
-        highest_ms = self._horizon_ms(now_ms) if self.future == "ignore" else LARGEST_MS
-        return self.earliest_ms if self.bad == "ignore" else NO_TIME, highest_ms
+        leaves_out_bad = self.bad == "ignore" or self.sets_aside
+        leaves_out_future = self.future == "ignore" or (self.future == "fail" and self.sets_aside)
+        highest_ms = self._horizon_ms(now_ms) if leaves_out_future else LARGEST_MS
+        return self.earliest_ms if leaves_out_bad else NO_TIME, highest_ms
 
     def judge(self, own: Times, stand_in: Times | None, now_ms: int) -> JudgedTimes:
         """Return the times that rows count with, and the rows whose own times have a fault.
@@ -162,15 +177,17 @@ class EventTimePolicy:
         if self.accepts_all(own, now_ms):
             nothing = np.zeros(len(own), np.bool_)
             return JudgedTimes(own, nothing, nothing, None)
-        times, bad, _, refused = self.without_bad(own, stand_in)
+        times, bad, _, refused, set_aside = self.without_bad(own, stand_in)
         if self.future == "hold":
-            return JudgedTimes(times, bad, np.zeros_like(bad), refused)
+            return JudgedTimes(times, bad, np.zeros_like(bad), refused, set_aside)
         ahead = times > self._horizon_ms(now_ms)
         if self.future == "fail" and ahead.any():
-            row = int(ahead.argmax())
-            if refused is None or row < refused.row:
-                refused = _from_the_future(row, int(times[row]))
-        return JudgedTimes(np.where(ahead, NO_TIME, times), bad, ahead & ~bad, refused)
+            early = self._refused(ahead, lambda row: _from_the_future(row, int(times[row])))
+            if self.sets_aside:
+                set_aside = tuple(sorted([*set_aside, *early]))
+            elif refused is None or early[0].row < refused.row:
+                (refused,) = early
+        return JudgedTimes(np.where(ahead, NO_TIME, times), bad, ahead & ~bad, refused, set_aside)
 
     def without_bad(self, own: Times, stand_in: Times | None) -> JudgedTimes:
         """Return what ``judge`` returns if nothing is in the future."""
@@ -184,13 +201,21 @@ class EventTimePolicy:
         times = np.where(unusable, NO_TIME, np.where(bad, others, own))
         if not unusable.any():
             return JudgedTimes(times, bad, nothing, None)
-        row = int(unusable.argmax())
-        why = f"it is {_fault(own[row])}"
-        if self.bad == "record-timestamp":
-            why += f", and its own timestamp is {_fault(others[row])}"
-        ways = "ignore" if cannot[row] else "record-timestamp or ignore"
-        refused = RefusedRow(row, "has no usable event time", f": {why}; set badEventTime to {ways}")
-        return JudgedTimes(times, bad, nothing, refused)
+
+        def described(row: int) -> RefusedRow:
+            why = f": it is {_fault(own[row])}"
+            if self.bad == "record-timestamp":
+                why += f", and its own timestamp is {_fault(others[row])}"
+            ways = "ignore" if cannot[row] else "record-timestamp or ignore"
+            return RefusedRow(row, "has no usable event time", why, f"; set badEventTime to {ways}")
+
+        refused = self._refused(unusable, described)
+        return JudgedTimes(times, bad, nothing, *((None, refused) if self.sets_aside else refused))
+
+    def _refused(self, rows: Rows, described: Callable[[int], RefusedRow]) -> tuple[RefusedRow, ...]:
+        """Return all of the rows where refused rows are set aside, else the first one, of at least one row."""
+        numbers = np.flatnonzero(rows) if self.sets_aside else [rows.argmax()]
+        return tuple(described(int(row)) for row in numbers)
 
     def time_of_row(
         self, own_ms: int | None, stand_in_ms: int | None, now_ms: int, where: str, origin: str = ""
@@ -199,7 +224,7 @@ class EventTimePolicy:
 
         where, origin: name it, see RefusedRow.
 
-        Raises CorruptDataError if the row is refused.
+        Raises CorruptDataError if the row is refused, unless refused rows are set aside.
         """
         if own_ms is not None and self.accepts(own_ms, now_ms):
             return own_ms
@@ -237,7 +262,8 @@ def _from_the_future(row: int, time_ms: int) -> RefusedRow:
     return RefusedRow(
         row,
         f"has an event time of {time_ms} ms",
-        ", further ahead of the clock than maxFutureSkew; set futureEventTime to ignore or hold",
+        ", further ahead of the clock than maxFutureSkew",
+        "; set futureEventTime to ignore or hold",
     )
 
 

@@ -6,7 +6,10 @@ refuse the same records.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +27,20 @@ from tidegate.readers.event_time.policy import BAD, FUTURE, NO_TIME, EventTimePo
 from tidegate.readers.event_time.registered import RegistryTimestamp
 from tidegate.readers.event_time.unit_assigner import UnitAssigner
 
-__all__ = ["RecordTimes"]
+__all__ = ["JudgedRecords", "RecordTimes"]
+
+
+class JudgedRecords(NamedTuple):
+    """The decision about the records of a batch.
+
+    times: in ms since the epoch; null where planning leaves the record out.
+    faults: of the records' own times: BAD, FUTURE, or null for none.
+    set_aside: the rows that are no records of the query, each with the reason as a clause after "the record".
+    """
+
+    times: pa.Int64Array
+    faults: pa.StringArray
+    set_aside: Mapping[int, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +53,21 @@ class RecordTimes:
 
     assigner: TimestampAssigner = field(default_factory=RecordTimestamp)
     policy: EventTimePolicy = field(default_factory=EventTimePolicy)
+
+    @property
+    def name(self) -> str:
+        """How the options name the origin of the times; of a function, its own name."""
+        match self.assigner:
+            case RecordTimestamp():
+                return "eventTime=timestamp"
+            case HeaderTimestamp(name):
+                return f"eventTime=header:{name}"
+            case JsonTimestamp(pointer):
+                return f"eventTime=json:{pointer}"
+            case RegistryTimestamp(form, pointer):
+                return f"eventTime={form}:{pointer}"
+        # The repr of an unknown callable, such as a functools.partial, may show a secret.
+        return getattr(self.assigner, "__qualname__", type(self.assigner).__qualname__)
 
     @property
     def by_record_timestamp(self) -> bool:
@@ -70,32 +101,34 @@ class RecordTimes:
 
         Raises what ``judge`` raises.
         """
-        return self.judge(batch, now_ms)[0]
+        return self.judge(batch, now_ms).times
 
-    def judge(self, batch: pa.RecordBatch, now_ms: int) -> tuple[pa.Int64Array, pa.StringArray]:
-        """Return the times, and for each row the fault of its own time: BAD, FUTURE, or null for none.
+    def judge(self, batch: pa.RecordBatch, now_ms: int) -> JudgedRecords:
+        """Return the times, their faults, and the records that are set aside.
 
-        Raises CorruptDataError for the first row that the policy refuses; it never shows the record.  Raises
+        Raises CorruptDataError for the first record that ends the query; it never shows the record.  Raises
         ContractError if the assigner returns anything but an int64 per row; what the assigner itself raises passes.
         """
         # Without one usable time so far, these are bad in any unit.
         rows = batch.num_rows
         assigned = (
-            pa.nulls(rows, pa.int64()) if self.unit_is_unknown else _checked(self.assigner(batch), rows, self._name)
+            pa.nulls(rows, pa.int64()) if self.unit_is_unknown else _checked(self.assigner(batch), rows, self.name)
         )
         own = int64_times(assigned)
         # Decoding the timestamps that stand in costs as much as decoding the times themselves.
         if self.policy.accepts_all(own, now_ms):
-            return assigned, pa.nulls(rows, pa.string())
+            return JudgedRecords(assigned, pa.nulls(rows, pa.string()))
         judged = self.policy.judge(own, self._stand_in(batch, own), now_ms)
         if judged.refused is not None:
             raise judged.refused.error(_place(batch, judged.refused.row), self._origin)
-        return pa.array(judged.times, mask=judged.times == NO_TIME), pc.if_else(
-            judged.bad, BAD, pc.if_else(judged.future, FUTURE, pa.scalar(None, pa.string()))
+        return JudgedRecords(
+            pa.array(judged.times, mask=judged.times == NO_TIME),
+            pc.if_else(judged.bad, BAD, pc.if_else(judged.future, FUTURE, pa.scalar(None, pa.string()))),
+            {refused.row: refused.reason(self._origin) for refused in judged.set_aside},
         )
 
     def check_timestamp(self, split_id: str, offset: int, timestamp_ms: int, now_ms: int) -> None:
-        """Raise CorruptDataError if the policy refuses a record whose event time is its own timestamp."""
+        """Raise CorruptDataError if a record whose event time is its own timestamp ends the query."""
         self.policy.time_of_row(timestamp_ms, timestamp_ms, now_ms, _name_of(split_id, offset), self._origin)
 
     def _stand_in(self, batch: pa.RecordBatch, own: Times) -> Times | None:
@@ -104,22 +137,8 @@ class RecordTimes:
         return None if self.policy.bad == "ignore" else int64_times(RecordTimestamp()(batch))
 
     @property
-    def _name(self) -> str:
-        match self.assigner:
-            case RecordTimestamp():
-                return "eventTime=timestamp"
-            case HeaderTimestamp(name):
-                return f"eventTime=header:{name}"
-            case JsonTimestamp(pointer):
-                return f"eventTime=json:{pointer}"
-            case RegistryTimestamp(form, pointer):
-                return f"eventTime={form}:{pointer}"
-        # The repr of an unknown callable, such as a functools.partial, may show a secret.
-        return getattr(self.assigner, "__qualname__", type(self.assigner).__qualname__)
-
-    @property
     def _origin(self) -> str:
-        return f" from {self._name}"
+        return f" from {self.name}"
 
 
 def _checked(assigned: object, rows: int, name: str) -> pa.Int64Array:

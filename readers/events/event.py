@@ -14,13 +14,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-__all__ = ["NONCE_BYTES", "TAKEN", "EventChannel", "Receive", "SourceEvent", "message", "read_message"]
+__all__ = [
+    "BAD_RECORDS",
+    "NONCE_BYTES",
+    "TAKEN",
+    "WATERMARK",
+    "EventChannel",
+    "Receive",
+    "SourceEvent",
+    "message",
+    "read_message",
+]
 
 NONCE_BYTES = 32
 TAKEN = b"\x01"
 _LENGTH = struct.Struct(">I")
 _MOST_BYTES = 16 << 20
 _DIGEST, _DIGEST_BYTES = "sha256", 32
+
+WATERMARK = "watermark"
+BAD_RECORDS = "bad records"
 
 Receive: TypeAlias = Callable[[int], bytes]
 """Returns so many bytes.  Raises OSError or EOFError if they do not come."""
@@ -30,13 +43,15 @@ Receive: TypeAlias = Callable[[int], bytes]
 class SourceEvent:
     """A reader's report of a range of a split.
 
-    said: JSON; a watermark generator says there what holds after the range.
+    said: JSON; a watermark generator says there what holds after the range; of bad records it is their ``number``.
+    about: WATERMARK or BAD_RECORDS.
     """
 
     split_id: str
     start: int
     end: int
     said: Mapping[str, Any]
+    about: str = WATERMARK
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +69,7 @@ class EventChannel:
 
 def message(token: bytes, nonce: bytes, events: Sequence[SourceEvent]) -> bytes:
     """Return the bytes that tell events."""
-    body = json.dumps([[e.split_id, e.start, e.end, e.said] for e in events]).encode()
+    body = json.dumps([[e.split_id, e.start, e.end, e.said, e.about] for e in events]).encode()
     login = hmac.digest(token, nonce, _DIGEST)
     return login + _LENGTH.pack(len(body)) + hmac.digest(token, nonce + body, _DIGEST) + body
 
@@ -72,7 +87,12 @@ def read_message(token: bytes, nonce: bytes, receive: Receive) -> list[SourceEve
     digest = receive(_DIGEST_BYTES)
     body = receive(length)
     _check(digest, hmac.digest(token, nonce + body, _DIGEST))
-    return [SourceEvent(str(split), int(start), int(end), said) for split, start, end, said in json.loads(body)]
+    events = json.loads(body)
+    return [_event(*event) for event in events]
+
+
+def _event(split: object, start: Any, end: Any, said: Mapping[str, Any], about: object) -> SourceEvent:
+    return SourceEvent(str(split), int(start), int(end), said, str(about))
 
 
 def _check(digest: bytes, expected: bytes) -> None:

@@ -20,7 +20,8 @@ _failed_at_s: dict[tuple[str, int], float] = {}
 def send(channel: EventChannel, events: Sequence[SourceEvent]) -> bool:
     """Send events, and return whether the coordinator has taken them.  Called at the end of a task.
 
-    Events that do not arrive change no result: the coordinator then reads the rows itself.
+    Events that do not arrive change no result: the coordinator then reads the rows itself for watermark generators.
+    Bad records are then not counted.
     """
     address = channel.host, channel.port
     if not events or time.monotonic() - _failed_at_s.get(address, -_PAUSE_S) < _PAUSE_S:
@@ -33,7 +34,11 @@ def send(channel: EventChannel, events: Sequence[SourceEvent]) -> bool:
             taken = connection.recv(len(TAKEN)) == TAKEN
     except OSError as error:
         taken = False
-        _LOG.warning("the coordinator at %s:%d takes no source events: %s; it reads the rows itself", *address, error)
+        _LOG.warning(
+            "the coordinator at %s:%d takes no source events: %s; it reads rows itself, and counts no bad records",
+            *address,
+            error,
+        )
     if not taken:
         _failed_at_s[address] = time.monotonic()
     return taken

@@ -10,6 +10,7 @@ with a rescued-data column only malformed records are bad.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from typing_extensions import Self
 
 from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.arrow.conform import conform
-from tidegate.readers.formats.bad_record_files import BadRecordFiles
+from tidegate.readers.bad_records.files import BadRecordFiles, digest_of
 from tidegate.readers.objects.values import Chunk
 from tidegate.readers.s3.store import ObjectStore
 
@@ -115,7 +116,7 @@ class ChunkRecords:
         self.rescues = policy.rescued_column in schema.names
         self.address = store.address(chunk.key)
         self.record = record
-        self.files = None if policy.path is None else BadRecordFiles(policy.path, store, chunk)
+        self._files = None if policy.path is None else BadRecordFiles(policy.path, self._name_of(chunk), store.write)
         self._schema = schema
 
     def __enter__(self) -> Self:
@@ -123,8 +124,22 @@ class ChunkRecords:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         # After a CorruptDataError the rest of the object may be skipped, but the records before it count.
-        if self.files is not None and (error is None or isinstance(error, CorruptDataError)):
-            self.files.flush()
+        if self._files is not None and (error is None or isinstance(error, CorruptDataError)):
+            self._files.flush()
+
+    def set_aside(self, offset: int, reason: str, record: bytes) -> None:
+        """Write a record to the policy's path.
+
+        A line has ``path`` (the object), ``position`` (of the record's first byte, in what the object holds
+        decompressed), ``reason`` and ``record`` (Base64 of its bytes).
+        """
+        if self._files is not None:
+            text = base64.b64encode(record).decode()
+            reason = f"the {self.record} {reason}"
+            self._files.add({"path": self.address, "position": offset, "reason": reason, "record": text})
+
+    def _name_of(self, chunk: Chunk) -> str:
+        return digest_of([self.address, chunk.etag, chunk.size, chunk.modified_ms, chunk.start, chunk.end])
 
     def begin_batch(self) -> BatchRecords:
         """Return the BatchRecords of the next batch."""
@@ -190,8 +205,8 @@ class BatchRecords:
             fields = {**rescued, FILE_PATH: _text(chunk.address)}
             self.rescued[self._rows] = "{" + ",".join(f"{_text(name)}:{text}" for name, text in fields.items()) + "}"
         if reason is not None and (malformed or not chunk.rescues):
-            if chunk.files is not None:
-                chunk.files.add(offset, f"the {chunk.record} {reason}", record)
+            if policy.path is not None:
+                chunk.set_aside(offset, reason, record)
                 return False
             if policy.mode == "FAILFAST":
                 raise CorruptDataError(f"{chunk.address}: the {chunk.record} at byte {offset} {reason}")

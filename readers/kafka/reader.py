@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,10 +23,11 @@ from tidegate.readers.kafka.schema import EVENT_TIME, EVENT_TIME_FAULT, MICROSEC
 from tidegate.readers.retry import TransientError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from uuid import UUID
 
     from tidegate.alignment.splits import SplitRange
+    from tidegate.readers.kafka.bad_records import BadRecordPlace, BadRecords
     from tidegate.readers.kafka.client import KafkaClient
     from tidegate.readers.kafka.cluster import LeaderCall
     from tidegate.readers.kafka.fetch import FetchedPartition
@@ -55,6 +58,7 @@ class KafkaSplitReader(SplitReader):
     fail_on_data_loss: raise DataLossError when records of a range have been deleted; otherwise warn
         and go on with the first record that still exists.
     event_times: looks at every row if the policy refuses rows; None: no row has an event time.
+    bad_records: the place for records that the policy sets aside; None: they are left out, and written nowhere.
     include_event_time: also deliver the columns ``event_time``, null where planning left the row out, and
         ``event_time_fault``, the fault of the row's own time.
     max_batch_bytes: the greatest size of an Arrow batch, below 2 GiB; a larger record comes alone.
@@ -75,6 +79,7 @@ class KafkaSplitReader(SplitReader):
         include_headers: bool = False,
         fail_on_data_loss: bool = True,
         event_times: RecordTimes | None = None,
+        bad_records: BadRecordPlace | None = None,
         include_event_time: bool = False,
         max_batch_bytes: int = 2 << 20,
     ) -> None:
@@ -83,45 +88,96 @@ class KafkaSplitReader(SplitReader):
         self._fail_on_data_loss = fail_on_data_loss
         self._event_times, self._include_event_time = event_times, include_event_time
         self._max_batch_bytes = max_batch_bytes
+        self._place = bad_records
+        self._set_aside: dict[SplitRange, int] = {}
+
+    @property
+    def bad_records(self) -> Mapping[SplitRange, int]:
+        """How many records of each range were set aside."""
+        return self._set_aside
+
+    def without_writing(self) -> KafkaSplitReader:
+        """Return a reader that writes no bad records."""
+        return KafkaSplitReader(
+            self._config,
+            include_headers=self._include_headers,
+            fail_on_data_loss=self._fail_on_data_loss,
+            event_times=self._event_times,
+            include_event_time=self._include_event_time,
+            max_batch_bytes=self._max_batch_bytes,
+        )
 
     def read(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
         """Yield the records of each range, one range after the other."""
         event_times = self._event_times
         wants_times = event_times is not None and (event_times.policy.refuses_rows or self._include_event_time)
-        for _, batch, details in self._read(task):
-            yield self._judged(batch, details.now_ms)[0] if wants_times else batch
+        if wants_times:
+            yield from (timed.rows for timed in self.read_timed(task))
+        else:
+            yield from (batch for _, batch, _ in self._read(task, include_headers=self._include_headers))
 
     def read_timed(self, task: ReadTask) -> TimedRows:
         """Yield the records with their event times."""
-        for number, batch, details in self._read(task):
-            yield TimedBatch(number, *self._judged(batch, details.now_ms))
+        batches = self._read(task, include_headers=self._judges_by_headers)
+        for number, of_range in groupby(batches, lambda read: read[0]):
+            wanted, aside = task.ranges[number], None
+            self._set_aside[wanted] = 0
+            for _, batch, details in of_range:
+                if self._place is not None and aside is None:
+                    aside = self._place.of_range(self._config, wanted, details.topic_id)
+                rows, event_times = self._judged(batch, details.now_ms, wanted, aside)
+                if rows.num_rows:
+                    yield TimedBatch(number, rows, event_times)
+            if aside is not None:
+                aside.flush()
 
-    def _read(self, task: ReadTask) -> Iterator[tuple[int, pa.RecordBatch, KafkaDetails]]:
+    def _read(self, task: ReadTask, *, include_headers: bool) -> Iterator[tuple[int, pa.RecordBatch, KafkaDetails]]:
         with idle_clients.lend(self._config) as client:
             all_details = task.details or (KafkaDetails(int(time.time() * 1000)),) * len(task.ranges)
             beginnings = JointFetch(client, task.ranges, [details.topic_id for details in all_details])
             for number, (split_range, details) in enumerate(zip(task.ranges, all_details, strict=True)):
-                for batch in self._read_range(client, split_range, details, beginnings.take(number)):
+                beginning = beginnings.take(number)
+                for batch in self._read_range(client, split_range, details, beginning, include_headers=include_headers):
                     yield number, batch, details
 
-    def _judged(self, batch: pa.RecordBatch, now_ms: int) -> tuple[pa.RecordBatch, pa.Int64Array]:
+    def _judged(
+        self, batch: pa.RecordBatch, now_ms: int, wanted: SplitRange, aside: BadRecords | None
+    ) -> tuple[pa.RecordBatch, pa.Int64Array]:
         event_times = self._event_times or RecordTimes()
-        times, faults = event_times.judge(batch, now_ms)
-        if event_times.needs_headers and not self._include_headers:
+        times, faults, set_aside = event_times.judge(batch, now_ms)
+        if set_aside:
+            self._set_aside[wanted] += len(set_aside)
+            if aside is not None:
+                aside.add(batch.take(pa.array(set_aside, pa.int64())), [*set_aside.values()])
+            kept = np.ones(batch.num_rows, np.bool_)
+            kept[[*set_aside]] = False
+            batch, times, faults = (rows.filter(pa.array(kept)) for rows in (batch, times, faults))
+        if self._judges_by_headers and not self._include_headers:
             batch = batch.drop_columns(["headers"])
         if self._include_event_time:
             column = pc.multiply(times, MICROSECONDS).view(pa.timestamp("us", "UTC"))
             batch = batch.append_column(EVENT_TIME, column).append_column(EVENT_TIME_FAULT, faults)
         return batch, times
 
+    @property
+    def _judges_by_headers(self) -> bool:
+        """Whether headers are decoded where event times are judged; a bad record is written with its own."""
+        times_need_them = self._event_times is not None and self._event_times.needs_headers
+        return self._include_headers or times_need_them or self._place is not None
+
     def _read_range(
-        self, client: KafkaClient, wanted: SplitRange, details: KafkaDetails, beginning: FetchedPartition | None
+        self,
+        client: KafkaClient,
+        wanted: SplitRange,
+        details: KafkaDetails,
+        beginning: FetchedPartition | None,
+        *,
+        include_headers: bool,
     ) -> Iterator[pa.RecordBatch]:
         from tidegate.readers.kafka.records.decoder import RecordDecoder
 
         partition = TopicPartition.of(wanted.split_id)
-        headers = self._include_headers or (self._event_times is not None and self._event_times.needs_headers)
-        decoder = RecordDecoder(partition, include_headers=headers, max_batch_bytes=self._max_batch_bytes)
+        decoder = RecordDecoder(partition, include_headers=include_headers, max_batch_bytes=self._max_batch_bytes)
         with corruption_named(wanted.split_id):
             try:
                 for start, batch in self._batches(client, partition, wanted, details, beginning):

@@ -24,8 +24,10 @@ from tidegate.enumerators.kafka.subscription import Assign, Subscribe, Subscribe
 from tidegate.enumerators.kafka.wanted import WantedRecords
 from tidegate.enumerators.planning.source_progress import first_names
 from tidegate.errors import OptionError
+from tidegate.readers.bad_records.files import BadRecordFolder, check_location
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.assigners import TimestampAssigner, TimeUnit, assigner_of
+from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.punctuated import marks_of, punctuated_by
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.client import LATEST
@@ -34,6 +36,7 @@ from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.schema import arrow_schema
 from tidegate.readers.registry.config import RegistryConfig
 from tidegate.sources.contract import Source, check_only_origin
+from tidegate.sources.kafka.bad_records import bad_record_place, check_bad_records
 from tidegate.sources.kafka.filters import take_over
 from tidegate.sources.kafka.positions import (
     Offsets,
@@ -77,6 +80,7 @@ def _lower(value: Any) -> Any:
 
 
 EventTimeOption: TypeAlias = Annotated[str | Callable[..., Any], BeforeValidator(_event_time)]
+BadRecordsPath: TypeAlias = Annotated[str, AfterValidator(check_location)]
 WatermarkFrom: TypeAlias = Annotated[str, AfterValidator(_watermark_from)]
 
 
@@ -130,6 +134,10 @@ class KafkaSource(Source):
     max_bytes_per_trigger: about the most bytes, as stored in Kafka, by the mean size of a record.
     min_offsets_per_trigger: put a batch off until there are so many offsets, for ``max_trigger_delay`` at most.
     max_records_per_partition: the most offsets of one Spark task.
+    bad_records_path: a folder, or ``s3://bucket/prefix``, to which records are written that ``bad_event_time`` or
+        ``future_event_time`` refuses; the query goes on without them.
+    bad_records_topic: a topic of the same cluster, to which such records are written instead (Kafka Connect: dead
+        letter queue).  It has to exist, and is not read though ``subscribe_pattern`` matches it.
     include_headers: add the column ``headers``.
     include_event_time: add a column ``event_time``, the time that planning used, null if it left the row out; and
         ``event_time_fault``: ``bad`` or ``future`` if the row's own time was, else null.
@@ -148,6 +156,8 @@ class KafkaSource(Source):
         "topic": _SUBSCRIBE,
         "topics": _SUBSCRIBE,
         "path": f"{_SUBSCRIBE}, and load without a path",
+        "errors.deadletterqueue.topic.name": "set badRecordsTopic",
+        "errors.tolerance": "set badRecordsPath or badRecordsTopic",
     }
 
     bootstrap_servers: Annotated[str, Field(min_length=1, serialization_alias="kafka.bootstrap.servers")]
@@ -172,6 +182,8 @@ class KafkaSource(Source):
     max_bytes_per_trigger: PositiveInt | None = None
     min_offsets_per_trigger: PositiveInt | None = None
     max_records_per_partition: PositiveInt | None = None
+    bad_records_path: BadRecordsPath | None = None
+    bad_records_topic: Annotated[str | None, Field(min_length=1)] = None
     include_headers: bool = False
     include_event_time: bool = False
     poll_timeout_ms: Annotated[PositiveInt | None, Field(serialization_alias="kafkaConsumer.pollTimeoutMs")] = None
@@ -249,6 +261,8 @@ class KafkaSource(Source):
                 f"eventTimeUnit is {self.event_time_unit!r}, but only a header or a JSON field has a unit of its own"
             )
         self._check_watermark()
+        topics = self.subscribe or self.assign or ()
+        check_bad_records(self.bad_records_path, self.bad_records_topic, super().event_time_policy, topics)
         connection_config(self.bootstrap_servers, self.kafka)
         return self
 
@@ -258,6 +272,16 @@ class KafkaSource(Source):
         check_only_origin(self.watermarks)
         if self.watermark_from.startswith("header:") and not self.include_headers:
             raise ValueError(f"watermarkFrom is {self.watermark_from!r}, which needs includeHeaders")
+
+    @property
+    def sets_bad_records_aside(self) -> bool:
+        """Whether a place for bad records is set."""
+        return self.bad_records_path is not None or self.bad_records_topic is not None
+
+    @property
+    def event_time_policy(self) -> EventTimePolicy:
+        """The policy of the options; records that it refuses are set aside where there is a place for them."""
+        return replace(super().event_time_policy, sets_aside=self.sets_bad_records_aside)
 
     def _check_subscription(self) -> None:
         names = option_names(type(self))
@@ -383,7 +407,7 @@ class KafkaSource(Source):
             fail_on_data_loss=self.fail_on_data_loss,
             commit_group_id=self.commit_group_id,
         )
-        made.wanted = self._wanted
+        made.wanted, made.bad_records_topic = self._wanted, self.bad_records_topic
         return made
 
     def reader(self, state: Json | None) -> SplitReader:
@@ -391,11 +415,15 @@ class KafkaSource(Source):
         config = connection_config(self.bootstrap_servers, self.kafka)
         if self.poll_timeout_ms is not None:
             config = replace(config, deadline_s=self.poll_timeout_ms / 1000)
+        event_times = KafkaSnapshot.from_json(state).with_detected_unit(self.event_times)
+        path = self.bad_records_path
+        folder = None if path is None else BadRecordFolder(path, self.location_connection)
         return KafkaSplitReader(
             config,
             include_headers=self.include_headers,
             fail_on_data_loss=self.fail_on_data_loss,
-            event_times=KafkaSnapshot.from_json(state).with_detected_unit(self.event_times),
+            event_times=event_times,
+            bad_records=bad_record_place(folder, self.bad_records_topic, event_times),
             include_event_time=self.include_event_time,
         )
 

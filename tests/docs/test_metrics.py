@@ -2,7 +2,7 @@
 
 import json
 import re
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from opentelemetry import metrics
@@ -16,7 +16,10 @@ from tests.support.progresses import NOON, report
 from tidegate.sources.progress import SourceProgress
 
 PROMETHEUS, OPENTELEMETRY = (block for block in blocks("docs/metrics.md") if block.language == "python")
-BEHIND = SourceProgress.from_json(report(lateRowsTotal=17, splits={"paused": 3, "reading": 1}))
+COMMITTED = datetime.fromtimestamp(NOON / 1000, timezone.utc) + timedelta(hours=6)
+BEHIND = SourceProgress.from_json(
+    report(lateRowsTotal=17, badRecordsTotal=5, splits={"paused": 3, "reading": 1}), COMMITTED
+)
 WITHOUT_WATERMARK = SourceProgress.from_json(report(watermark=None, reads="payments at kafka:9092"))
 
 
@@ -43,9 +46,10 @@ def test_prometheus_is_told_the_figures_of_each_source_and_the_dashboard_shows_t
     assert f"tidegate_late_rows_total{labels} 17.0" in told
     assert f"tidegate_paused_splits{labels} 3.0" in told
     assert f"tidegate_rows_remaining{labels} {float(BEHIND.rows_remaining)}" in told
-    (lag,) = re.findall(r"^tidegate_watermark_lag_seconds\{.*\} (.*)$", told, re.MULTILINE)
-    age = datetime.now(timezone.utc) - datetime.fromtimestamp(NOON / 1000, timezone.utc)
-    assert float(lag) > age.total_seconds()
+    assert f"tidegate_bad_records_total{labels} 5.0" in told
+    assert f"tidegate_current_fetch_event_time_lag_seconds{labels} {5 * 3600.0}" in told
+    assert f"tidegate_current_emit_event_time_lag_seconds{labels} {6 * 3600.0}" in told
+    assert re.findall(r"^tidegate_watermark_lag_seconds\{.*\} (.*)$", told, re.MULTILINE) == [f"{6 * 3600 + 60.0}"]
 
     panels = json.loads((ROOT / "docs/dashboards/grafana.json").read_text())["panels"]
     shown = {re.match(r"\w+", panel["targets"][0]["expr"])[0] for panel in panels}

@@ -20,6 +20,7 @@ def main(servers, topic, out, master="local[2]", location=None):
         subscribe=[topic],
         starting_offsets="earliest",
         max_offsets_per_trigger=2_000,
+        bad_records_path=f"{out}/bad",
         watermarks=WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=1), **group),
     )
     rows = source.read_stream(spark)

@@ -4,6 +4,7 @@ python -m tests.sources.kills [--kills 20] [--seed 0]
 """
 
 import argparse
+import json
 import os
 import random
 import signal
@@ -22,6 +23,7 @@ from tidegate.servers import KafkaServer
 
 HOURS_A_KILL = 5  # of event time, and a batch reads one at most
 ROWS_AN_HOUR = 1_000
+BAD_EVERY = 7  # of the last partition's records, that have no event time
 
 
 def start_driver(servers, topic, out, *master):
@@ -72,20 +74,30 @@ def written(spark, out):
 def survive(kafka, spark, out, kills, seed):
     """Kill the driver so many times, let it end in peace, and return how often it was really killed.
 
-    Raises AssertionError unless the output then equals the topic.
+    Raises AssertionError unless the output and the bad records then equal the topic.
     """
     dice = random.Random(seed)
     hours = HOURS_A_KILL * kills
     counts = [hours * ROWS_AN_HOUR] * 2 + [ROWS_AN_HOUR]
     history = even_times(NOON, NOON + hours * HOUR, counts[0])
     late = even_times(NOON + (hours - 1) * HOUR, NOON + hours * HOUR, counts[2])
-    topic = new_topic(kafka, history, history, late)
+    without_time = late.copy()
+    without_time[::BAD_EVERY] = -1
+    topic = new_topic(kafka, history, history, without_time)
     killed = sum(
         kill_while_it_works(start_driver(kafka.bootstrap_servers, topic, out), out, dice) for _ in range(kills)
     )
     let_end(start_driver(kafka.bootstrap_servers, topic, out), out)
-    assert written(spark, out) == every(counts)
+    bad = [(2, offset) for offset in range(0, counts[2], BAD_EVERY)]
+    assert written(spark, out) == sorted({*every(counts)} - {*bad})
+    assert sorted(set_aside(out)) == bad
     return killed
+
+
+def set_aside(out):
+    """Return all records in the files of bad records, as (partition, offset)."""
+    lines = (json.loads(line) for file in Path(out, "bad").iterdir() for line in file.read_text().splitlines())
+    return [(line["partition"], line["offset"]) for line in lines]
 
 
 def main():

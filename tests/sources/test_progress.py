@@ -58,6 +58,7 @@ def test_a_report_as_planners_write_it_is_read_whole():
         group_bound_ms=None,
         next_low_ms=NOON + HOUR,
         splits={split: SplitPlan(SplitState.READING, NOON + HOUR, late_rows=3)},
+        oldest_ms=NOON - MINUTE,
     )
     written = ProgressReporter("kafka").describe(
         planned, {split: 9}, NOON + 2 * HOUR, {split: 60.0}, {"lookups": 1, "peeks": 2}
@@ -67,7 +68,15 @@ def test_a_report_as_planners_write_it_is_read_whole():
     assert (said.late_rows, said.late_splits, said.rows_remaining) == (3, (split,), 4)
     assert said.event_time_lag == timedelta(hours=1)
     assert said.planned_rows == 5
+    assert said.current_fetch_event_time_lag == timedelta(hours=2, minutes=1)
+    assert (said.current_emit_event_time_lag, said.watermark_lag) == (None, None)
+    committed = START + timedelta(hours=3)
+    said = SourceProgress.from_json(written, committed)
+    assert said.current_emit_event_time_lag == timedelta(hours=3, minutes=1)
+    assert said.watermark_lag == timedelta(hours=3, minutes=1)
     assert (said.num_files_outstanding, said.num_bytes_outstanding, said.approximate_queue_size) == (0, 0, None)
+    said = SourceProgress.from_json(written, START - timedelta(hours=1))  # the event times are ahead of the clock
+    assert (said.current_emit_event_time_lag, said.watermark_lag) == (timedelta(), timedelta())
     of_objects = ProgressReporter("s3").describe(
         planned,
         {split: 9},

@@ -9,7 +9,7 @@ from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.enumerators.planning.coordinator import CoordinatorSettings, SourceCoordinator
-from tidegate.enumerators.planning.generated import GeneratorFeed
+from tidegate.enumerators.planning.generated import ReaderFeed
 from tidegate.readers.contract import TimedBatch
 
 DRIFT_10 = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(milliseconds=10))
@@ -83,7 +83,7 @@ class Clock:
         return Clocks(self, lambda: WALL + self.now, self.sleep)
 
 
-def coordinator(logs, clock=None, cores=2, restored=None, group=None, pace=None, **settings):
+def coordinator(logs, clock=None, cores=2, restored=None, group=None, pace=None, *, take_events=None, **settings):
     """Return a coordinator of a new run; ``restored`` collects the states that it is opened with."""
 
     def open_enumerator(state):
@@ -106,7 +106,7 @@ def coordinator(logs, clock=None, cores=2, restored=None, group=None, pace=None,
         group=group,
         pace=pace,
         clocks=clock.clocks,
-        feed=GeneratorFeed(read_timed),
+        feed=ReaderFeed(read_timed, take_events or (lambda _: ())),
     )
 
 

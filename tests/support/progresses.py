@@ -23,6 +23,8 @@ def report(**fields):
         "plannedRows": 100,
         "rowsRemaining": 900,
         "eventTimeLag": 5 * HOUR,
+        "oldestEventTime": NOON,
+        "currentFetchEventTimeLag": 5 * HOUR,
         "mostBehind": ["orders-0", 900, 5 * HOUR],
         "lateRows": 0,
         "lateRowsTotal": 0,

@@ -8,7 +8,7 @@ import pytest
 from tests.support.waiting import await_that
 from tidegate.enumerators.events.server import EventServer
 from tidegate.readers.events import send as sending
-from tidegate.readers.events.event import NONCE_BYTES, EventChannel, SourceEvent, message
+from tidegate.readers.events.event import BAD_RECORDS, NONCE_BYTES, WATERMARK, EventChannel, SourceEvent, message
 from tidegate.readers.events.send import send
 
 EVENTS = [SourceEvent("orders-0", 3, 9, {"watermark": 17}), SourceEvent("orders-1", 0, 2, {"idle": True})]
@@ -36,14 +36,22 @@ def answer(channel, damage):
 def test_events_arrive_once_and_in_order(server):
     assert send(server.channel, EVENTS)
     assert send(server.channel, EVENTS[:1])
-    assert server.take() == [*EVENTS, EVENTS[0]]
-    assert server.take() == []
+    assert server.take(WATERMARK) == [*EVENTS, EVENTS[0]]
+    assert server.take(WATERMARK) == []
+
+
+def test_each_subject_is_taken_by_itself(server):
+    bad = SourceEvent("orders-0", 3, 9, {"number": 2}, BAD_RECORDS)
+    assert send(server.channel, [bad, *EVENTS])
+    assert server.take(WATERMARK) == EVENTS
+    assert server.take(WATERMARK) == []
+    assert server.take(BAD_RECORDS) == [bad]
 
 
 def test_whoever_has_no_token_is_refused(server, caplog):
     channel = EventChannel(server.channel.host, server.channel.port, b"another token")
     assert not send(channel, EVENTS)
-    assert server.take() == []
+    assert server.take(WATERMARK) == []
     assert "a message without the token" in caplog.text
 
 
@@ -61,14 +69,14 @@ def test_whoever_has_no_token_is_refused(server, caplog):
 def test_bytes_that_are_no_events_are_refused(server, caplog, damage, reason):
     assert answer(server.channel, damage) == b""
     await_that(lambda: reason in caplog.text, state=lambda: caplog.text)
-    assert server.take() == []
+    assert server.take(WATERMARK) == []
     assert send(server.channel, EVENTS)
 
 
 def test_a_stranger_who_says_nothing_keeps_nobody_waiting(server):
     with socket.create_connection((server.channel.host, server.channel.port), 10):
         assert send(server.channel, EVENTS)
-    assert server.take() == EVENTS
+    assert server.take(WATERMARK) == EVENTS
 
 
 def test_a_message_that_was_overheard_is_no_use(server, caplog):
@@ -120,7 +128,7 @@ def test_an_address_that_does_not_answer_costs_a_warning_and_one_wait(monkeypatc
             channel = EventChannel(*address, b"token")
             assert not send(channel, EVENTS)
             assert not send(channel, EVENTS)
-    assert caplog.text.count("takes no source events: timed out; it reads the rows itself") == 1
+    assert caplog.text.count("takes no source events: timed out; it reads rows itself") == 1
 
 
 def test_a_coordinator_that_is_silent_costs_a_warning(monkeypatch, caplog):

@@ -34,7 +34,7 @@ def test_a_picture_stays_readable_with_any_number_of_splits(splits, lines):
     assert ("band" in event_times) == (splits > 12)
     assert ("slowest" in event_times) == (splits > 12)
     assert ("fastest" in event_times) == (splits > 12)
-    assert len(others) == (3 if splits > 12 else 2)
+    assert len(others) == (4 if splits > 12 else 3)
     assert len(page) < 40_000
 
 
@@ -63,7 +63,7 @@ def test_only_who_has_unread_rows_and_runs_is_held(ended, left, sentence):
 
 
 def test_without_any_event_time_there_are_only_batches():
-    unknown = dict.fromkeys(("watermark", "bound", "low", "heldBy"))
+    unknown = dict.fromkeys(("watermark", "bound", "low", "heldBy", "oldestEventTime"))
     page = query_page([one(0, **unknown, bySplit={"orders-0": ["reading", None, 5]})], ALL)
     assert "No event time is known" in page
     assert len(pictures(page)) == 2
@@ -84,7 +84,7 @@ def test_every_tidegate_source_has_its_own_pictures_and_row():
         ("payments at kafka:9092", 20),
     ]
     page = query_page(both, ALL)
-    assert len(pictures(page)) == 6
+    assert len(pictures(page)) == 8
     assert page.count("<tr><td>") == 2
 
 

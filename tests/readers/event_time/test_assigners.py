@@ -177,7 +177,7 @@ def test_no_value_whatever_raises(values: list[bytes | None]) -> None:
 
 @pytest.mark.parametrize("assigner", [RecordTimestamp(), HeaderTimestamp("at", "iso8601"), JsonTimestamp("/at", "s")])
 def test_an_empty_batch_has_no_times(assigner: Any) -> None:
-    found, _ = RecordTimes(assigner).judge(batch([b"{}"]).slice(0, 0), 0)
+    found, *_ = RecordTimes(assigner).judge(batch([b"{}"]).slice(0, 0), 0)
     assert (found.to_pylist(), found.type) == ([], pa.int64())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ policies = st.builds(
     st.sampled_from(["ignore", "hold", "fail"]),
     st.just(SKEW_MS),
     st.sampled_from([0, LEAST_MS]),
+    st.booleans(),
 )
 
 
@@ -82,7 +84,9 @@ def test_rows_count_as_the_options_say(policy, given_rows, stands_in):
     assert judged.bad.tolist() == [row.fault == "bad" for row in expected]
     assert judged.future.tolist() == [row.fault == "future" for row in expected]
     refused = [row for row, said in enumerate(expected) if said.is_refused]
-    assert (judged.refused and judged.refused.row) == (refused[0] if refused else None)
+    ends = bool(refused) and not policy.sets_aside
+    assert (judged.refused and judged.refused.row) == (refused[0] if ends else None)
+    assert [row.row for row in judged.set_aside] == (refused if policy.sets_aside else [])
     assert (own == before).all()
 
 
@@ -91,7 +95,7 @@ def test_rows_count_as_the_options_say(policy, given_rows, stands_in):
 @example(EventTimePolicy("record-timestamp", "ignore", SKEW_MS), None, NOW_MS + SKEW_MS + 1)
 def test_one_row_counts_as_it_does_among_others(policy, own_ms, stand_in_ms):
     expected = oracle(policy, own_ms, stand_in_ms)
-    if expected.is_refused:
+    if expected.is_refused and not policy.sets_aside:
         with pytest.raises(CorruptDataError, match=r"^orders: the row at 17 has .* from a column"):
             policy.time_of_row(own_ms, stand_in_ms, NOW_MS, "orders: the row at 17", " from a column")
     else:
@@ -103,17 +107,24 @@ def test_a_search_within_the_limits_finds_the_first_record_that_counts_or_is_ref
     lowest_ms, highest_ms = policy.searched(NOW_MS)
     found = next((row for row, time_ms in enumerate(timestamps_ms) if lowest_ms <= time_ms <= highest_ms), None)
     said = [oracle(policy, time_ms, time_ms) for time_ms in timestamps_ms]
-    assert found == next((row for row, each in enumerate(said) if each.is_refused or each.time_ms is not None), None)
+    assert found == next(
+        (
+            row
+            for row, each in enumerate(said)
+            if (each.is_refused and not policy.sets_aside) or each.time_ms is not None
+        ),
+        None,
+    )
     assert [policy.accepts(time_ms, NOW_MS) for time_ms in timestamps_ms] == [each.fault is None for each in said]
 
 
 @given(policies, rows)
 def test_without_a_clock_nothing_is_in_the_future(policy, given_rows):
     own, others = (array([row[column] for row in given_rows]) for column in (0, 1))
-    held = EventTimePolicy(policy.bad, "hold", SKEW_MS, policy.earliest_ms).judge(own, others, NOW_MS)
+    held = replace(policy, future="hold").judge(own, others, NOW_MS)
     judged = policy.without_bad(own, others)
     assert [column.tolist() for column in judged[:3]] == [column.tolist() for column in held[:3]]
-    assert judged.refused == held.refused
+    assert (judged.refused, judged.set_aside) == (held.refused, held.set_aside)
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_record_timestamp_fails_where_that_is_bad_too() -> None:
 
 def test_a_stand_in_from_the_future_is_in_the_future_itself() -> None:
     written = batch([SECRET, GOOD], timestamps_ms=[TOMORROW_MS + 1, 6])
-    found, faults = records(bad="record-timestamp").judge(written, NOW_MS)
+    found, faults, _ = records(bad="record-timestamp").judge(written, NOW_MS)
     assert (found.to_pylist(), faults.to_pylist()) == ([None, 1700000000000], ["bad", None])
     with pytest.raises(CorruptDataError, match=r"offset 40 has an event time of .*maxFutureSkew"):
         records(bad="record-timestamp", future="fail").judge(written, NOW_MS)
@@ -163,6 +163,20 @@ def test_what_is_wrong_with_a_row_is_told_also_where_its_timestamp_stands_in(pol
     held = records(bad=policy, future="hold").judge(batch(values), NOW_MS)
     assert held[1].to_pylist() == [None, "bad", None]
     assert judge(batch([GOOD]), NOW_MS)[1].to_pylist() == [None]
+
+
+def test_records_that_are_set_aside_have_reasons_that_show_no_content_and_no_option() -> None:
+    values = [SECRET, GOOD, NEGATIVE, b'{"at": %d}' % (TOMORROW_MS + 1)]
+    judged = records(bad="record-timestamp", future="fail", sets_aside=True).judge(
+        batch(values, timestamps_ms=[-1, 5, 5, 5]), NOW_MS
+    )
+    assert judged.times.to_pylist() == [None, NOW_MS, 5, None]
+    assert judged.set_aside == {
+        0: "has no usable event time from eventTime=json:/at: it is missing or unparsable, and its own timestamp is "
+        "negative",
+        3: f"has an event time of {TOMORROW_MS + 1} ms from eventTime=json:/at, further ahead of the clock than "
+        "maxFutureSkew",
+    }
 
 
 def test_where_no_unit_was_ever_detected_all_times_are_bad() -> None:

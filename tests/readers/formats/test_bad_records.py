@@ -98,3 +98,12 @@ def test_bad_records_are_in_files_also_when_the_rest_of_the_object_is_corrupt(tm
     first, second = sorted(tmp_path.iterdir(), key=lambda file: len(lines(file)))
     assert lines(first) == [{"path": "a/b.json", "position": 1, "reason": "the line is bad", "record": "/w=="}]
     assert [line["position"] for line in lines(second)] == [5, 12]
+
+
+def test_each_version_of_a_chunk_has_files_of_its_own_and_whoever_repeats_it_writes_the_same(tmp_path):
+    memory = Memory(b"")
+    chunk = chunk_of(memory.object, 1, 2)
+    for repeated in (chunk, chunk, chunk._replace(start=0), chunk._replace(etag="other")):
+        with BadRecordPolicy(path=str(tmp_path)).of_chunk(memory, repeated, NOTHING_RESCUED) as records:
+            records.begin_batch().take(1, b"\xff", "is bad", malformed=True)
+    assert len([*tmp_path.iterdir()]) == 3

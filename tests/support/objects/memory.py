@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tidegate.readers.formats.json.format import JsonFormat
 from tidegate.readers.objects.values import Chunk, S3Object
+from tidegate.readers.s3.address import S3Address
 
 BOM = b"\xef\xbb\xbf"
 COMPRESSED = {
@@ -36,6 +37,9 @@ class Memory:
         assert 0 <= start < end <= len(self.content)
         self.requests.append(end - start)
         return self.content[start:end]
+
+    def write(self, place: S3Address, data: bytes) -> None:
+        raise AssertionError("an object in memory has no bucket")
 
 
 def chunk_of(found: S3Object, start: int, end: int) -> Chunk:

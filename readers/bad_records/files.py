@@ -1,23 +1,28 @@
-"""Writes bad records to files of a folder or a bucket, named after the chunk that they are from."""
+"""Writes bad records to files of a folder or a bucket, which whoever repeats a task writes again."""
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from tidegate.errors import ConnectorError
-from tidegate.readers.objects.values import Chunk
-from tidegate.readers.s3.address import s3_address
+from tidegate.readers.s3.address import S3Address, s3_address
+from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.store import ObjectStore
 
-__all__ = ["BadRecordFiles", "check_location"]
+__all__ = ["BadRecordFiles", "BadRecordFolder", "WriteObject", "check_location", "digest_of"]
 
 FILE_BYTES = 16 << 20  # as much is held in memory
+
+WriteObject: TypeAlias = Callable[[S3Address, bytes], None]
+"""Writes an object as a whole."""
 
 
 def check_location(location: str) -> str:
@@ -30,32 +35,33 @@ def check_location(location: str) -> str:
     return location
 
 
-class BadRecordFiles:
-    """The bad records of one chunk.
+def digest_of(identity: Any) -> str:
+    """Return a part of a file's name that follows from a JSON value, in 32 hexadecimal digits."""
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
 
-    Lines of JSON: ``path`` (the object), ``position`` (of the record's first byte, in what the object holds
-    decompressed), ``reason`` and ``record`` (Base64 of its bytes).  Their names and contents follow from
-    the chunk, so that a task that is repeated writes the same again.  There is one file, or several of about 16 MiB.
+
+class BadRecordFiles:
+    """The bad records of one range of rows, as lines of JSON.
+
+    There is one file, or several of about 16 MiB.  The same name and the same records give the same files, so that a
+    task that is repeated replaces its own.
 
     location: as check_location takes it.
+    name: with which the files' names begin.
+    write: writes to a bucket.
     """
 
-    def __init__(self, location: str, store: ObjectStore, chunk: Chunk) -> None:
-        self._location, self._store = location.rstrip("/"), store
-        self._address = store.address(chunk.key)
-        identity = json.dumps([self._address, chunk.etag, chunk.size, chunk.modified_ms, chunk.start, chunk.end])
-        self._name = hashlib.sha256(identity.encode()).hexdigest()[:32]
+    def __init__(self, location: str, name: str, write: WriteObject) -> None:
+        self._location, self._name, self._write = location.rstrip("/"), name, write
         self._written = 0
         self._lines = bytearray()
 
-    def add(self, position: int, reason: str, record: bytes) -> None:
+    def add(self, record: Mapping[str, Any]) -> None:
         """Write a record, now or when there are more.
 
         Raises ConnectorError when the location cannot be written to, DeadlineError when it does not answer.
         """
-        text = base64.b64encode(record).decode()
-        line = {"path": self._address, "position": position, "reason": reason, "record": text}
-        self._lines += json.dumps(line, ensure_ascii=False).encode() + b"\n"
+        self._lines += json.dumps(record, ensure_ascii=False).encode() + b"\n"
         if len(self._lines) >= FILE_BYTES:
             self.flush()
 
@@ -67,9 +73,25 @@ class BadRecordFiles:
             if place is None:
                 _write(_folder(self._location), name, data)
             else:
-                self._store.write(place, data)
+                self._write(place, data)
             self._written += 1
             self._lines.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class BadRecordFolder:
+    """A folder or a bucket for bad records; picklable, and opens nothing before it is written to.
+
+    location: as check_location takes it.
+    connection: to the bucket.
+    """
+
+    location: str
+    connection: S3ConnectionConfig
+
+    def files(self, name: str) -> BadRecordFiles:
+        """Return the files whose names begin so."""
+        return BadRecordFiles(self.location, name, ObjectStore(self.connection, "").write)
 
 
 def _folder(location: str) -> Path:

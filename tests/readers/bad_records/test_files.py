@@ -2,62 +2,60 @@
 
 from __future__ import annotations
 
-import base64
 import json
 
 import pytest
 
 from tidegate.errors import ConnectorError, OptionError
-from tidegate.readers.formats import bad_record_files
-from tidegate.readers.formats.bad_record_files import BadRecordFiles, check_location
-from tidegate.readers.objects.values import Chunk
-from tidegate.readers.s3.store import ObjectStore
+from tidegate.readers.bad_records import files as module
+from tidegate.readers.bad_records.files import BadRecordFiles, BadRecordFolder, check_location
+from tidegate.readers.s3.config import S3ConnectionConfig
 
-CHUNK = Chunk("in/é.json", 100, "etag", 5, 0, 100, 1, None, None)
+NOWHERE = S3ConnectionConfig()
 
 
-def test_many_are_in_several_files_and_whoever_repeats_it_writes_the_same(tmp_path, monkeypatch, s3_config):
-    monkeypatch.setattr(bad_record_files, "FILE_BYTES", 1000)
-    store = ObjectStore(s3_config, "bucket")
+def folder_files(location, name="some"):
+    return BadRecordFolder(str(location), NOWHERE).files(name)
 
-    def write(*chunks):
-        for chunk in chunks:
-            files = BadRecordFiles(str(tmp_path), store, chunk)
-            for number in range(50):
-                files.add(number, "the line is bad", b"x" * number)
-            files.flush()
+
+def test_many_are_in_several_files_and_whoever_repeats_it_writes_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "FILE_BYTES", 1000)
+
+    def write(name):
+        files = folder_files(tmp_path, name)
+        for number in range(50):
+            files.add({"position": number, "record": "é" * number})
+        files.flush()
         return {file.name: file.read_bytes() for file in tmp_path.iterdir()}
 
-    first = write(CHUNK)
+    first = write("a")
     assert len(first) > 3
     assert all(len(data) < 1200 for data in first.values())
     found = [line for data in first.values() for line in map(json.loads, data.splitlines())]
     assert sorted(line["position"] for line in found) == list(range(50))
-    assert {line["path"] for line in found} == {"s3://bucket/in/é.json"}
-    assert write(CHUNK) == first
-    assert len(write(CHUNK._replace(start=1), CHUNK._replace(etag="other"))) == 3 * len(first)
+    assert write("a") == first
+    assert len(write("b")) == 2 * len(first)
 
 
 def test_a_bucket_takes_them_and_one_that_is_not_there_is_told(bucket, s3_config):
-    store = ObjectStore(s3_config, bucket.name)
     for location in (f"s3://{bucket.name}/some/bad/", f"s3a://{bucket.name}"):
-        files = BadRecordFiles(location, store, CHUNK)
-        files.add(7, "the line is bad", b"x")
+        files = BadRecordFolder(location, s3_config).files("x")
+        files.add({"record": "y"})
         files.flush()
     keys = [entry["Key"] for entry in bucket.client.list_objects_v2(Bucket=bucket.name)["Contents"]]
-    assert sorted(key.rpartition("/")[0] for key in keys) == ["", "some/bad"]
+    assert sorted(keys) == ["some/bad/x-0.json", "x-0.json"]
     body = bucket.client.get_object(Bucket=bucket.name, Key=keys[0])["Body"].read()
-    assert base64.b64decode(json.loads(body)["record"]) == b"x"
-    files = BadRecordFiles("s3://no-such-bucket/x", store, CHUNK)
-    files.add(0, "", b"")
+    assert json.loads(body) == {"record": "y"}
+    files = BadRecordFolder("s3://no-such-bucket/x", s3_config).files("x")
+    files.add({})
     with pytest.raises(OptionError, match="there is no bucket 'no-such-bucket'"):
         files.flush()
 
 
-def test_a_folder_that_cannot_be_written_to_is_told(tmp_path, s3_config):
+def test_a_folder_that_cannot_be_written_to_is_told(tmp_path):
     (tmp_path / "file").write_text("")
-    files = BadRecordFiles(f"file://{tmp_path}/file/in", ObjectStore(s3_config, "bucket"), CHUNK)
-    files.add(0, "", b"")
+    files: BadRecordFiles = folder_files(f"file://{tmp_path}/file/in")
+    files.add({})
     with pytest.raises(ConnectorError, match="cannot write bad records to"):
         files.flush()
 

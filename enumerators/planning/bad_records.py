@@ -1,0 +1,46 @@
+"""Counts the bad records that executors have set aside, by what they tell of the ranges that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from tidegate.alignment.splits import Positions, SplitId
+from tidegate.readers.events.event import SourceEvent
+
+__all__ = ["BadRecordTally"]
+
+
+class BadRecordTally:
+    """The bad records of a query, from its first batch on.
+
+    An event may come twice, from a task that was repeated, or never: then its records are not counted.
+
+    take_events: returns the events about bad records that came since its last call.
+    """
+
+    def __init__(self, take_events: Callable[[], Collection[SourceEvent]]) -> None:
+        self._take_events = take_events
+        self._counted_to: dict[SplitId, int] = {}
+        self.total = 0
+
+    def restore(self, total: int) -> None:
+        """Go on from an offset.  Called once, before anything else."""
+        self.total = total
+
+    def count(self, positions: Positions) -> None:
+        """Count what was told of the last batch.  Called before every plan.
+
+        positions: of all splits, after that batch.
+        """
+        told = {
+            (event.split_id, event.start): int(event.said["number"])
+            for event in self._take_events()
+            if event.start >= self._counted_to.get(event.split_id, 0)
+        }
+        self.total += sum(told.values())
+        self._counted_to = dict(positions)
+
+    def begin(self, splits: Collection[SplitId]) -> None:
+        """Begin with splits that are new, or hold other records than before."""
+        for split in splits:
+            self._counted_to.pop(split, None)

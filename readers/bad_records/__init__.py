@@ -1,0 +1,1 @@
+"""Bad records: files of them, for every connector."""

@@ -1,0 +1,168 @@
+"""The places for bad records of Kafka: files, or a topic (Kafka Connect: dead letter queue)."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tidegate.errors import ConnectorError
+from tidegate.readers.bad_records.files import BadRecordFiles, digest_of
+from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.pool import idle_clients
+from tidegate.readers.kafka.records.encoder import NewRecord, encode_batch
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    import pyarrow as pa
+
+    from tidegate.alignment.splits import SplitRange
+    from tidegate.readers.kafka.config import KafkaConnectionConfig
+
+__all__ = ["ERROR_HEADERS", "BadRecordFile", "BadRecordPlace", "BadRecordTopic", "BadRecords", "SupportsFiles"]
+
+ERROR_HEADERS = "__tidegate.errors."
+"""Begins the names of headers that a record has in the topic, as ``__connect.errors.`` does in Kafka Connect."""
+
+_BATCH_BYTES = 512 << 10  # half of what a broker takes by default
+_ROW_BYTES = 512  # about, of the headers that are added
+
+
+class BadRecords(Protocol):
+    """The bad records of one range on their way to their place."""
+
+    def add(self, rows: pa.RecordBatch, reasons: Sequence[str]) -> None:
+        """Write records, now or at ``flush``, each with its reason as a clause after "the record".
+
+        rows: with the columns of Spark's Kafka source, ``headers`` included.
+
+        Raises ConnectorError, OptionError or DeadlineError if they cannot be written.
+        """
+
+    def flush(self) -> None:
+        """Write the records that are not written yet; raises the errors of ``add``."""
+
+
+class BadRecordPlace(Protocol):
+    """A place for bad records; picklable."""
+
+    def of_range(self, config: KafkaConnectionConfig, wanted: SplitRange, topic_id: UUID | None) -> BadRecords:
+        """Return what takes the bad records of a range; it opens nothing before there is one."""
+
+
+class SupportsFiles(Protocol):
+    """A folder or a bucket for bad records, such as BadRecordFolder; picklable."""
+
+    def files(self, name: str) -> BadRecordFiles:
+        """Return the files whose names begin so."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadRecordFile:
+    """Files of a folder, a file or more for each range.
+
+    A line has ``topic``, ``partition``, ``offset``, ``timestamp`` (ms), ``timestampType``, ``reason``, and the bytes in
+    Base64: ``key``, ``value``, and the values in ``headers``.  A file is named after its range, the topic's id and
+    ``identity``: a task that is repeated replaces its own files, and no others.
+
+    identity: of the options that tell which records are bad.
+    """
+
+    folder: SupportsFiles
+    identity: str
+
+    def of_range(self, config: KafkaConnectionConfig, wanted: SplitRange, topic_id: UUID | None) -> BadRecords:
+        """Return the files of a range."""
+        origin = config.bootstrap_servers if topic_id is None else str(topic_id)
+        digest = digest_of([origin, wanted.split_id, wanted.start, wanted.end, self.identity])[:12]
+        return _InFiles(self.folder.files(f"{wanted.split_id}-{wanted.start}-{wanted.end}-{digest}"))
+
+
+class _InFiles:
+    def __init__(self, files: BadRecordFiles) -> None:
+        self._files = files
+
+    def add(self, rows: pa.RecordBatch, reasons: Sequence[str]) -> None:
+        for row, reason in zip(_rows(rows), reasons, strict=True):
+            headers = [{"key": h["key"], "value": _text(h["value"])} for h in row["headers"] or ()]
+            self._files.add(
+                {
+                    "topic": row["topic"],
+                    "partition": row["partition"],
+                    "offset": row["offset"],
+                    "timestamp": row["timestamp"],
+                    "timestampType": row["timestampType"],
+                    "reason": f"the record {reason}",
+                    "key": _text(row["key"]),
+                    "value": _text(row["value"]),
+                    "headers": headers,
+                }
+            )
+
+    def flush(self) -> None:
+        self._files.flush()
+
+
+@dataclass(frozen=True, slots=True)
+class BadRecordTopic:
+    """A topic of the same cluster.
+
+    A record keeps its key, value and headers, and gets headers that begin with ERROR_HEADERS: ``topic``, ``partition``,
+    ``offset``, ``timestamp`` and ``message``.  Its timestamp is that of the writing, so that retention keeps it.  Those
+    of one partition are in one partition.  A task that is repeated writes its records again.
+    """
+
+    topic: str
+
+    def of_range(self, config: KafkaConnectionConfig, wanted: SplitRange, _: UUID | None) -> BadRecords:
+        """Return what appends the bad records of a range."""
+        return _InTopic(self.topic, config, TopicPartition.of(wanted.split_id).partition)
+
+
+class _InTopic:
+    def __init__(self, topic: str, config: KafkaConnectionConfig, partition: int) -> None:
+        self._topic, self._config, self._partition = topic, config, partition
+        self._records: list[NewRecord] = []
+        self._bytes = 0
+
+    def add(self, rows: pa.RecordBatch, reasons: Sequence[str]) -> None:
+        for row, reason in zip(_rows(rows), reasons, strict=True):
+            said = {name: row[name] for name in ("topic", "partition", "offset", "timestamp")}
+            said["message"] = f"the record {reason}"
+            added = [(f"{ERROR_HEADERS}{name}", str(value).encode()) for name, value in said.items()]
+            headers = [*((header["key"], header["value"]) for header in row["headers"] or ()), *added]
+            size = sum(len(data or b"") for data in (row["key"], row["value"], *(value for _, value in headers)))
+            if self._bytes + size + _ROW_BYTES > _BATCH_BYTES:
+                self.flush()
+            self._records.append(NewRecord(time.time_ns() // 1_000_000, row["key"], row["value"], headers))
+            self._bytes += size + _ROW_BYTES
+
+    def flush(self) -> None:
+        if not self._records:
+            return
+        # Not by the client that reads: its next answer would overwrite the records that are being decoded.
+        with idle_clients.lend(self._config) as client:
+            partitions = client.partitions([self._topic], expected=[self._topic]).get(self._topic)
+            if not partitions:
+                raise ConnectorError(f"badRecordsTopic is {self._topic!r}, but Kafka has no such topic; create it")
+            place = TopicPartition(self._topic, partitions[self._partition % len(partitions)])
+            client.produce(place, encode_batch(self._records))
+        self._records, self._bytes = [], 0
+
+
+def _rows(rows: pa.RecordBatch) -> list[Mapping[str, Any]]:
+    """Return rows with their timestamps in ms; Python's datetimes would hold fewer."""
+    place = rows.schema.get_field_index("timestamp")
+    times_us = rows.column(place).view("int64").to_pylist()
+    found: list[Mapping[str, Any]] = [
+        {**row, "timestamp": time_us // 1000}
+        for row, time_us in zip(rows.drop_columns(["timestamp"]).to_pylist(), times_us, strict=True)
+    ]
+    return found
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()

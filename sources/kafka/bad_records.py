@@ -1,0 +1,44 @@
+"""The options for records that are set aside: ``badRecordsPath`` and ``badRecordsTopic``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tidegate.readers.event_time.policy import EventTimePolicy
+from tidegate.readers.event_time.records import RecordTimes
+from tidegate.readers.kafka.bad_records import BadRecordFile, BadRecordPlace, BadRecordTopic, SupportsFiles
+
+__all__ = ["bad_record_place", "check_bad_records"]
+
+
+def check_bad_records(path: str | None, topic: str | None, policy: EventTimePolicy, read: Collection[str]) -> None:
+    """Raise ValueError for options that contradict each other.
+
+    policy: for rows without a usable event time.
+    read: the topics that the query names.
+    """
+    if path is None and topic is None:
+        return
+    if path is not None and topic is not None:
+        raise ValueError("the options badRecordsPath and badRecordsTopic exclude each other; set one of them")
+    if not policy.refuses_rows:
+        option = "badRecordsTopic" if path is None else "badRecordsPath"
+        raise ValueError(
+            f"{option} is set, but badEventTime is 'ignore', which refuses no record; set it to fail or "
+            "record-timestamp"
+        )
+    if topic in read:
+        raise ValueError(f"badRecordsTopic is {topic!r}, which the query itself reads")
+
+
+def bad_record_place(
+    folder: SupportsFiles | None, topic: str | None, event_times: RecordTimes
+) -> BadRecordPlace | None:
+    """Return the place for records that are set aside; None: none are.
+
+    event_times: tell which records these are.
+    """
+    if folder is not None:
+        policy = event_times.policy
+        return BadRecordFile(folder, f"{event_times.name} {policy.bad} {policy.future} {policy.max_future_skew_ms}")
+    return None if topic is None else BadRecordTopic(topic)

@@ -1,0 +1,149 @@
+"""Records that the policy sets aside, in files and in a topic of a real broker."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer
+from kafka import TopicPartition as ConsumerPartition
+
+from tests.support.kafka.lab import Lab, Record, encode, rows
+from tidegate.alignment.splits import SplitRange
+from tidegate.errors import ConnectorError
+from tidegate.readers.bad_records.files import BadRecordFolder
+from tidegate.readers.contract import ReadTask
+from tidegate.readers.event_time.assigners import JsonTimestamp
+from tidegate.readers.event_time.policy import EventTimePolicy
+from tidegate.readers.event_time.records import RecordTimes
+from tidegate.readers.kafka import bad_records as module
+from tidegate.readers.kafka.bad_records import ERROR_HEADERS, BadRecordFile, BadRecordPlace, BadRecordTopic
+from tidegate.readers.kafka.client import KafkaClient
+from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.reader import KafkaSplitReader
+from tidegate.readers.s3.config import S3ConnectionConfig
+
+TIMES = RecordTimes(JsonTimestamp("/at", "ms"), EventTimePolicy("fail", sets_aside=True))
+REASON = "the record has no usable event time from eventTime=json:/at: it is missing or unparsable"
+GOOD = Record(5, b"k", b'{"at": 7}', [("h", b"1")])
+HEADERS: Sequence[tuple[str, bytes | None]] = [("trace", b"\xff"), ("empty", None)]
+BAD = [Record(1_700_000_000_000, b"\x00key", b"\xfe no json", HEADERS), Record(-1, None, None)]
+
+
+@pytest.fixture(scope="module")
+def topic(lab: Lab) -> str:
+    """A topic of five records, of which the second and the fourth are bad."""
+    name = lab.new_topic()
+    lab.append(name, encode([GOOD, BAD[0], GOOD, BAD[1], GOOD]))
+    return name
+
+
+def reader_of(lab: Lab, place: BadRecordPlace | None, **options: Any) -> KafkaSplitReader:
+    return KafkaSplitReader(lab.config(), event_times=TIMES, bad_records=place, **options)
+
+
+def read(reader: KafkaSplitReader, topic: str, *ranges: tuple[int, int]) -> list[int]:
+    """Return the offsets of the rows, which have the columns that were asked for."""
+    found = rows(reader.read(ReadTask(tuple(SplitRange(f"{topic}-0", *part) for part in ranges))))
+    assert all("headers" not in row for row in found)
+    return [row["offset"] for row in found]
+
+
+def files_in(folder: Any) -> BadRecordFile:
+    return BadRecordFile(BadRecordFolder(str(folder), S3ConnectionConfig()), "by time")
+
+
+def test_files_hold_every_byte_of_a_record_and_a_repeated_task_writes_the_same(lab, topic, tmp_path):
+    def contents():
+        return {file.name: file.read_text() for file in tmp_path.iterdir()}
+
+    reader = reader_of(lab, files_in(tmp_path))
+    assert read(reader, topic, (0, 3), (3, 5)) == [0, 2, 4]
+    assert {(part.start, number) for part, number in reader.bad_records.items()} == {(0, 1), (3, 1)}
+    first = contents()
+    assert sorted(name[: len(topic) + 6] for name in first) == [f"{topic}-0-0-3", f"{topic}-0-3-5"]
+    lines = sorted(map(json.loads, first.values()), key=lambda line: line["offset"])
+    assert lines == [
+        {
+            "topic": topic,
+            "partition": 0,
+            "offset": offset,
+            "timestamp": record.timestamp,
+            "timestampType": 0,
+            "reason": REASON,
+            "key": encoded(record.key),
+            "value": encoded(record.value),
+            "headers": [{"key": name, "value": encoded(value)} for name, value in record.headers],
+        }
+        for offset, record in zip((1, 3), BAD, strict=True)
+    ]
+    assert read(reader_of(lab, files_in(tmp_path)), topic, (0, 3), (3, 5)) == [0, 2, 4]
+    assert contents() == first
+
+
+def encoded(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def test_a_range_without_bad_records_has_no_file(lab, topic, tmp_path):
+    assert read(reader_of(lab, files_in(tmp_path / "bad")), topic, (0, 1), (4, 5)) == [0, 4]
+    assert not (tmp_path / "bad").exists()
+
+
+def test_the_planner_reads_the_same_rows_and_writes_nothing(lab, topic, tmp_path):
+    looking = reader_of(lab, files_in(tmp_path / "bad")).without_writing()
+    assert read(looking, topic, (0, 5)) == [0, 2, 4]
+    assert not (tmp_path / "bad").exists()
+
+
+def test_columns_of_event_times_are_those_of_the_rows_that_are_left(lab, topic):
+    reader = reader_of(lab, None, include_headers=True, include_event_time=True)
+    [batch] = reader.read(ReadTask((SplitRange(f"{topic}-0", 0, 5),)))
+    assert batch.column("event_time").cast("int64").to_pylist() == [7000] * 3
+    assert batch.column("event_time_fault").null_count == 3
+    assert batch.column("headers").to_pylist() == [[{"key": "h", "value": b"1"}]] * 3
+
+
+def test_a_topic_has_the_record_and_headers_that_say_from_where_and_why(lab, topic, monkeypatch):
+    monkeypatch.setattr(module, "_BATCH_BYTES", 1)  # each is a batch of its own
+    dead = lab.new_topic(partitions=2)
+    reader = reader_of(lab, BadRecordTopic(dead))
+    assert read(reader, topic, (0, 5)) == [0, 2, 4]
+    assert [*reader.bad_records.values()] == [2]
+    found = consumed(lab, dead, 2)
+    assert [(record.key, record.value) for record in found] == [(record.key, record.value) for record in BAD]
+    for offset, record, written in zip((1, 3), BAD, found, strict=True):
+        assert written.headers[: len(record.headers)] == [*record.headers]
+        said = {"topic": topic, "partition": 0, "offset": offset, "timestamp": record.timestamp, "message": REASON}
+        assert dict(written.headers[len(record.headers) :]) == {
+            f"{ERROR_HEADERS}{name}": str(value).encode() for name, value in said.items()
+        }
+        assert written.timestamp > 1_700_000_000_000  # of the writing: retention would delete it by its own
+
+
+def consumed(lab: Lab, topic: str, count: int) -> list[Any]:
+    consumer = KafkaConsumer(bootstrap_servers=lab.kafka.bootstrap_servers, auto_offset_reset="earliest")
+    consumer.assign([ConsumerPartition(topic, 0)])
+    found: list[Any] = []
+    while len(found) < count:
+        found += [record for records in consumer.poll(1000).values() for record in records]
+    consumer.close()
+    return found
+
+
+def test_a_topic_that_is_not_there_or_takes_no_record_of_that_size_is_told(lab, topic):
+    with pytest.raises(ConnectorError, match=r"badRecordsTopic is 'dead-letters', but Kafka has no such topic; create"):
+        read(reader_of(lab, BadRecordTopic("dead-letters")), topic, (0, 5))
+    small = lab.new_topic(max_message_bytes="200")
+    with pytest.raises(ConnectorError, match=rf"Error to records for {small}-0: raise max\.message\.bytes"):
+        read(reader_of(lab, BadRecordTopic(small)), topic, (0, 5))
+
+
+def test_what_is_produced_is_at_the_offset_that_is_told(lab):
+    name = lab.new_topic()
+    with KafkaClient(lab.config()) as client:
+        offsets = [client.produce(TopicPartition(name, 0), encode([GOOD, GOOD])) for _ in range(2)]
+    assert offsets == [0, 2]

@@ -1,0 +1,99 @@
+"""Records that are set aside, in streams and batch queries, and their number in the progress."""
+
+import json
+from contextlib import closing
+
+import pytest
+
+from tests.sources.kafka.test_event_time import produce
+from tests.support.pages import blocks
+from tests.support.streams import HOUR, NOON, available_now, new_topic
+from tests.support.streams import kafka_source as source_of
+from tidegate import KafkaSource, OptionError
+from tidegate.errors import ConnectorError
+from tidegate.sources.query_progress import QueryProgress
+
+BAD = [b"no json", None, b'{"at": "soon"}', b'{"at": -5}']
+
+
+def good(hours):
+    return json.dumps({"at": NOON + int(hours * HOUR)}).encode()
+
+
+def set_aside(folder):
+    lines = [json.loads(line) for file in folder.iterdir() for line in file.read_text().splitlines()]
+    return sorted((line["partition"], line["offset"]) for line in lines)
+
+
+def counted(run):
+    """Return how many bad records the last progress of a run tells of."""
+    (said,) = QueryProgress.parse(run.query.lastProgress.json).source_progress
+    return said.bad_records_total
+
+
+def test_a_stream_goes_on_without_its_bad_records_and_its_restart_counts_on(spark, kafka, tmp_path, capsys):
+    folder, topic = tmp_path / "bad", new_topic(kafka, [], [])
+    produce(kafka, topic, 0, [(value, []) for value in (BAD[0], good(0), BAD[1], good(3), BAD[2])])
+    produce(kafka, topic, 1, [(value, []) for value in (good(2), *BAD)])
+    source = source_of(
+        kafka, topic, event_time="json:/at", bad_records_path=str(folder), starting_offsets="earliest",
+        max_offsets_per_trigger=4,
+    )  # fmt: skip
+    frame = source.read_stream(spark).select("partition", "offset")
+    run = available_now(frame, tmp_path / "checkpoint")
+    bad = [(0, 0), (0, 2), (0, 4), (1, 1), (1, 2), (1, 3), (1, 4)]
+    assert (run.offsets(), set_aside(folder)) == ([(0, 1), (0, 3), (1, 0)], bad)
+    assert counted(run) == 7
+
+    produce(kafka, topic, 0, [(BAD[0], []), (good(4), [])])
+    again = available_now(frame, tmp_path / "checkpoint")
+    assert (again.offsets(), set_aside(folder)) == ([(0, 6)], sorted([*bad, (0, 5)]))
+    assert counted(again) == 8
+
+    in_batch = source.model_copy(update={"bad_records_path": str(tmp_path / "batch")})
+    assert in_batch.read(spark).count() == 4
+    assert set_aside(tmp_path / "batch") == set_aside(folder)
+
+    (block,) = (block for block in blocks("docs/options.md") if "/lake/bad-records" in block.text)
+    block.with_own({"/lake/bad-records": str(folder)}).run({"spark": spark})
+    assert capsys.readouterr().out.count("the record has no") == 8
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"bad_records_path": "a", "bad_records_topic": "b"}, "badRecordsPath and badRecordsTopic exclude each other"),
+        (
+            {"bad_records_path": "a", "bad_event_time": "ignore"},
+            "badRecordsPath is set, but badEventTime is 'ignore', which refuses no record; set it to fail or record-",
+        ),
+        ({"bad_records_topic": "orders"}, "badRecordsTopic is 'orders', which the query itself reads"),
+        ({"bad_records_path": "https://x/y"}, "'https://x/y': expected a folder, or s3://bucket/prefix"),
+        ({"errors.deadletterqueue.topic.name": "dead"}, "set badRecordsTopic"),
+    ],
+)
+def test_options_that_contradict_each_other_end_in_a_sentence(options, sentence):
+    with pytest.raises(OptionError) as error:
+        source_of(NoServer, "orders", **options)
+    assert sentence in str(error.value)
+
+
+class NoServer:
+    bootstrap_servers = "localhost:9"
+
+
+def test_a_topic_for_bad_records_has_to_exist_and_is_not_read_by_a_pattern(kafka):
+    topic, dead = new_topic(kafka, [NOON]), new_topic(kafka, [NOON])
+
+    def discovered(bad_records_topic):
+        source = KafkaSource(
+            bootstrap_servers=kafka.bootstrap_servers,
+            subscribe_pattern=f"{topic}|{dead}",
+            bad_records_topic=bad_records_topic,
+        )
+        with closing(source.enumerator(None)) as enumerator:
+            return enumerator.discover()
+
+    assert discovered(dead) == [f"{topic}-0"]
+    with pytest.raises(ConnectorError, match=r"badRecordsTopic is 'nowhere', but Kafka has no such topic; create it"):
+        discovered("nowhere")
