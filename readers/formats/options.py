@@ -48,11 +48,11 @@ class DecompressionOptions(BaseModel):
 class RecordOptions(BaseModel):
     """Of formats whose records have columns.
 
-    event_time_unit: of an event-time column of numbers or text: ``s``, ``ms``, ``us`` or ``iso8601``.
+    event_time_unit: the unit of an event-time column of numbers or text: ``s``, ``ms``, ``us`` or ``iso8601``.
     mode: the policy for records that cannot be read or do not fit: ``FAILFAST``, ``PERMISSIVE`` or ``DROPMALFORMED``.
-    column_name_of_corrupt_record: holds the text of such a record, if it is permitted and the schema has
-        the column.
-    rescued_data_column: holds the values that do not fit the columns, as JSON.
+    column_name_of_corrupt_record: the column for the text of such a record, with ``mode`` ``PERMISSIVE`` and if the
+        schema has it.
+    rescued_data_column: a column for the values that do not fit the others, as JSON.
     bad_records_path: a folder, or ``s3://bucket/prefix``, to which bad records are written and not read.
     """
 

@@ -24,9 +24,10 @@ class S3ConnectionOptions(BaseModel):
     """The connection to the bucket.
 
     endpoint: a URL, for anything but AWS.
-    region, access_key, secret_key, session_token: by default as boto3 finds them, on each machine, so that no secret
-        travels.
-    anonymous: sign nothing.
+    region: of the bucket; default: as boto3 finds it.
+    access_key, secret_key, session_token: credentials, never shown; default: as boto3 finds them, on each machine, so
+        that no secret travels.
+    anonymous: sign no request.
     role_arn: a role to assume.
     """
 

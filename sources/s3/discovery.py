@@ -77,19 +77,22 @@ class S3DiscoveryOptions(BaseModel):
         own, and keeps it as long as its checkpoint.
     path_glob_filter: the names to read, such as ``*.parquet``.
     recursive_file_lookup: look into all folders, not only into those of partitions (``key=value``).
-    modified_after, modified_before: leave out objects by LastModified; exclusive.
+    modified_after, modified_before: read only objects with a LastModified between these times, both exclusive.
     include_existing_files: read the objects that exist when the query begins.
     allow_overwrites: read an overwritten object again, and skip a version that waited to be read.
     max_file_age: how much older than the newest one an object may be and still be found; not when
         the query begins.
     queue_url: an SQS queue with S3's notifications of new objects; objects are then listed only when the query begins,
-        and once per backfill_interval, if it is given.
+        and once per ``backfill_interval``, if it is given.
     use_incremental_listing: list only keys after the known ones, because keys rise with time; list all once per
-        backfill_interval, by default an hour.
+        ``backfill_interval``.
+    backfill_interval: the time between two listings of all objects, where new ones are found in another way; default:
+        an hour with ``use_incremental_listing``, and no such listing with ``queue_url``.
     watermark_from: ``marker:TEMPLATE``, such as ``marker:dt={yyyy-MM-dd}/hour={HH}/_SUCCESS``: the watermark goes by
         objects that say that their folder is complete.  Streams only.
     clean_source: for objects that are read and committed as a whole: ``off`` leaves them, ``archive`` moves them to
-        source_archive_dir, under their own keys, ``delete`` deletes them.
+        ``source_archive_dir``, under their own keys, ``delete`` deletes them.
+    source_archive_dir: ``s3://bucket/prefix`` in any bucket, outside of the path; required for ``archive``.
     """
 
     path: Path

@@ -48,8 +48,8 @@ class S3RowOptions(RecordOptions):
 
     columns: the names of inferred columns to read, or a schema.  By default all columns of the first objects, fixed in
         the state location.  A column that an object lacks is null; one that is not named is left out.
-    starting_timestamp, ending_timestamp: read only rows with event times in this range, the end exclusive; in ms or as
-        a datetime.
+    starting_timestamp, ending_timestamp: read only rows with event times from the one to the other, the end exclusive;
+        in ms or as a datetime.
     include_metadata: add the column ``_metadata``: the object and the chunk that a row is from.
     partition_column_type_inference: infer types for columns in folders ``column=value``; otherwise they are strings.
     """

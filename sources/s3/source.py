@@ -58,7 +58,8 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
 
     Its base classes describe their options; its own are:
 
-    max_files_per_trigger, max_bytes_per_trigger: the most that one batch reads, but at least one chunk.
+    max_files_per_trigger: the most objects that one batch reads.
+    max_bytes_per_trigger: about the most bytes that one batch reads, but at least one chunk.
     """
 
     connector: ClassVar[str] = "s3"

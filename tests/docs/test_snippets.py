@@ -28,6 +28,7 @@ RUN_BY = {
     "docs/migrate.md": "tests/jobs/migrate/test_page.py",
     "docs/operations.md": HERE,
     "docs/options.md": HERE,
+    "docs/options-s3.md": HERE,
     "docs/tutorial.md": "tests/docs/test_tutorial.py",
     "docs/watermarks.md": HERE,
     "docs/window-examples.md": "tests/windows/test_docs.py",
@@ -67,6 +68,14 @@ def test_options():
         if "/lake/bad-records" not in block.text:  # tests/sources/kafka/test_bad_records.py has such a folder
             block.run(names)
     assert decode.call_args.args[:2] == ("value", "orders-value")
+
+
+def test_options_s3(spark):
+    names = {"spark": spark}
+    for block in python("docs/options-s3.md"):
+        block.run(names)
+    assert names["orders"].columns == ["id", "country", "created"]
+    assert names["orders"].isStreaming
 
 
 def test_groups():

@@ -44,7 +44,8 @@ class CsvOptions(RecordOptions, EncodingOptions):
     infer_schema: infer types, too; otherwise all inferred columns are strings.
     multi_line: quoted values may hold line ends.
     null_value: a text that means null, besides an empty value.
-    ignore_leading_white_space, ignore_trailing_white_space: around values that are not quoted.
+    ignore_leading_white_space: leave out blanks before values that are not quoted.
+    ignore_trailing_white_space: leave out blanks after values that are not quoted.
     """
 
     sep: Character = ","

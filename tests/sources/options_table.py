@@ -1,0 +1,79 @@
+"""What the tables of all options share: names, types and defaults from the code, meanings from its docstrings."""
+
+import inspect
+import re
+from datetime import timedelta
+from typing import Literal, get_args, get_origin
+
+BEGIN, END = "<!-- made by scripts/options-table -->\n", "<!-- end -->\n"
+_COLUMNS = {"event_time"}  # fields that are also names of columns
+
+
+def table(*lines):
+    """Return a table of Markdown, the head first."""
+    head, *others = lines
+    return "".join(
+        f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in (head, ("---",) * len(head), *others)
+    )
+
+
+def write(page, made):
+    """Put a table in its place on a page."""
+    before, _, rest = page.read_text().partition(BEGIN)
+    page.write_text(f"{before}{BEGIN}\n{made}\n{END}{rest.partition(END)[2]}")
+
+
+def meanings(described):
+    """Return the entry of each field in the docstring of a class, as one line."""
+    entries = re.split(r"\n(?=[a-z_]+(?:, [a-z_]+)*: )", inspect.cleandoc(described.__doc__))
+    found = {}
+    for entry in entries[1:]:
+        fields, _, text = entry.partition("\n\n")[0].partition(": ")
+        found |= dict.fromkeys(fields.split(", "), " ".join(text.split()).rstrip("."))
+    return found
+
+
+def in_options(text, names):
+    """Name options in place of fields, but not in place of columns."""
+    options = {field: option for field, option in names.items() if field not in _COLUMNS}
+    return re.sub(r"``([^`]+)``", lambda name: f"`{options.get(name[1], name[1])}`", text)
+
+
+def kind(annotation, option):
+    """Return the type of an option and its unit, for people."""
+    parts = _parts(annotation)
+    unit = "bytes" if "Bytes" in option else "ms" if option.endswith("Ms") else ""
+    if timedelta in parts:
+        return "duration", "given with it"
+    if option.endswith("Timestamp"):
+        return ("JSON" if dict in map(get_origin, parts) else "number"), "ms since 1970"
+    if dict in map(get_origin, parts) or option == "assign":
+        return "JSON", ""
+    if bool in parts:
+        return "boolean", ""
+    if any(get_origin(part) is Literal for part in parts):
+        return "one of a few", ""
+    return ("number", unit) if int in parts else ("text", "")
+
+
+def _parts(annotation):
+    """Return a type and all types within it; constraints and limits are no types."""
+    inner = [part for part in get_args(annotation) if get_origin(annotation) is not Literal]
+    return [annotation, *(part for each in inner for part in _parts(each))]
+
+
+def shown(default):
+    """Return a default as it is written."""
+    if default in {None, ""}:
+        return "none" if default is None else "empty"
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    if isinstance(default, timedelta):
+        units = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
+        seconds = default.total_seconds()
+        unit, size = next(
+            ((name, size) for name, size in units if seconds >= size and not seconds % size), ("second", 1)
+        )
+        count = int(seconds / size)
+        return f"`{count} {unit}{'' if count == 1 else 's'}`"
+    return f"`{default}`"

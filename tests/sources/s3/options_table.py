@@ -1,0 +1,37 @@
+"""The table of the options that only the S3 source has, in the order of the alphabet.
+
+``python -m tests.sources.s3.options_table`` writes it into ``docs/options-s3.md``.
+"""
+
+from pathlib import Path
+
+from tests.sources.options_table import in_options, kind, meanings, shown, table, write
+from tidegate import S3Source
+from tidegate.readers.formats.registry import formats_with
+from tidegate.sources.contract import Source
+from tidegate.sources.options import option_names
+
+PAGE = Path(__file__).parents[3] / "docs" / "options-s3.md"
+HEAD = ("option", "type", "default", "meaning", "formats")
+
+
+def options_table():
+    return table(HEAD, *sorted(_options(), key=lambda line: line[0].lower()))
+
+
+def _options():
+    names, said = option_names(S3Source), {}
+    for described in reversed(S3Source.__mro__):
+        said |= meanings(described) if described.__doc__ else {}
+    for field, option in names.items():
+        if field in Source.model_fields:
+            continue
+        info = S3Source.model_fields[field]
+        of_kind, unit = kind(info.annotation, option)
+        default = "required" if info.is_required() else shown(info.default)
+        meaning, formats = in_options(said[field], names), ", ".join(formats_with(field))
+        yield f"`{option}`", f"{of_kind} ({unit})" if unit else of_kind, default, meaning, formats
+
+
+if __name__ == "__main__":
+    write(PAGE, options_table())
