@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import NamedTuple
 
 from tidegate.jobs.pages.axis import Axis
 from tidegate.jobs.pages.canvas import Canvas
@@ -18,7 +19,9 @@ from tidegate.jobs.pages.trace import Band, Trace
 __all__ = ["chart"]
 
 _HEIGHT = 400
-_THINNEST, _THICKER, _THICKEST = 2.0, 2.6, 10.0
+_WIDTH = 2.8  # of a split's line
+_TOGETHER = 2.0  # lines so near look like one
+_DASH = 9
 _NOTED_SHARE = 0.25  # of the batches: a shorter pause has no space for its note
 _LONG_SHARE = 0.65
 _LINE, _LETTER = 16, 7.5  # of a note, in units of the picture; a letter is as wide at most
@@ -40,8 +43,10 @@ class _Picture:
     def y(self, time_ms: float) -> float:
         return self.canvas.y(self.share(time_ms))
 
-    def points(self, times: Sequence[int | None]) -> list[str]:
-        return [f"{self.x(i)},{self.y(t)}" for i, t in enumerate(times) if t is not None]
+    def points(self, times: Sequence[int | None], first: int = 0, last: int | None = None) -> list[str]:
+        """Return the places of times, of all or of those from the first batch to the last."""
+        last = len(times) - 1 if last is None else last
+        return [f"{self.x(i)},{self.y(t)}" for i, t in enumerate(times) if t is not None and first <= i <= last]
 
 
 def chart(run: Trace, axis: Axis, description: str, late_label: Sequence[str] = ()) -> str:
@@ -52,28 +57,67 @@ def chart(run: Trace, axis: Axis, description: str, late_label: Sequence[str] = 
     late_label: lines at the places where splits ran below the watermark; empty: such places are not marked.
     """
     picture = _Picture(Canvas(run.batches, _HEIGHT, [label for _, label in axis.ticks]), axis)
+    bars = _bars(picture, run)
     marks = [
         *picture.canvas.frame(axis.title, [(picture.share(at_ms), label) for at_ms, label in axis.ticks]),
         *(_late(picture, run, late_label) if late_label else ()),
-        *_pauses(picture, run),
+        *_pauses(picture, bars),
         *_area(picture, run.band),
         _stairs(picture, run.bound, "bound"),
         *_splits(picture, run),
         *_envelope(picture, run.band),
         _stairs(picture, run.source_watermark, "source-watermark"),
         _stairs(picture, run.watermark, "watermark"),
+        *_notes(picture, bars),
     ]
     return picture.canvas.svg(marks, description)
 
 
 def _splits(picture: _Picture, run: Trace) -> Iterator[str]:
-    """Draw each split narrower than the one below it, so that equal lines all show."""
-    others = len(run.reached) - 1
-    thicker = min(_THICKER, (_THICKEST - _THINNEST) / max(1, others))
-    for index, times in enumerate(run.reached.values()):
-        width = _THINNEST + thicker * (others - index)
+    """Draw each split; those that lie on each other take turns in dashes, so that each shows."""
+    lines = list(run.reached.values())
+    for index, times in enumerate(lines):
         points = " ".join(picture.points(times))
-        yield f'<polyline class="split split-{index}" stroke-width="{width:.1f}" points="{points}"/>'
+        yield f'<polyline class="split split-{index}" stroke-width="{_WIDTH}" points="{points}"/>'
+    for members, first, last in _shared(picture, lines):
+        points = " ".join(picture.points(lines[members[0]], first, last + 1))
+        turns = f"{_DASH} {_DASH * (len(members) - 1)}"
+        for turn, index in enumerate(members):
+            yield (
+                f'<polyline class="split shared split-{index}" stroke-width="{_WIDTH}" stroke-dasharray="{turns}" '
+                f'stroke-dashoffset="{-_DASH * turn}" points="{points}"/>'
+            )
+
+
+def _shared(picture: _Picture, lines: Sequence[Sequence[int | None]]) -> list[tuple[tuple[int, ...], int, int]]:
+    """Return the lines that lie on each other, by their numbers, with the first and the last batch in which they do."""
+    stretches: list[tuple[tuple[int, ...], int, int]] = []
+    going_on: dict[tuple[int, ...], int] = {}
+    for batch in range(len(lines[0]) - 1 if lines else 0):
+        before, going_on = going_on, {}
+        for members in _together(picture, lines, batch):
+            place = before.get(members, len(stretches))
+            first = stretches[place][1] if members in before else batch
+            stretches[place : place + 1] = [(members, first, batch)]
+            going_on[members] = place
+    return stretches
+
+
+def _together(picture: _Picture, lines: Sequence[Sequence[int | None]], batch: int) -> Iterator[tuple[int, ...]]:
+    """Yield the groups of lines that lie on each other in a batch."""
+    groups: list[tuple[float, float, list[int]]] = []
+    for index, times in enumerate(lines):
+        begin_ms, end_ms = times[batch : batch + 2]
+        if begin_ms is None or end_ms is None:
+            continue
+        begin, end = picture.y(begin_ms), picture.y(end_ms)
+        near = (of for y, to, of in groups if abs(y - begin) <= _TOGETHER and abs(to - end) <= _TOGETHER)
+        group = next(near, None)
+        if group is None:
+            groups.append((begin, end, [index]))
+        else:
+            group.append(index)
+    return (tuple(members) for _, _, members in groups if len(members) > 1)
 
 
 def _area(picture: _Picture, band: Band | None) -> Iterator[str]:
@@ -103,39 +147,97 @@ def _stairs(picture: _Picture, times: Sequence[int | None], name: str) -> str:
     return f'<path class="{name}" d="{path}"/>' if path else ""
 
 
-def _pauses(picture: _Picture, run: Trace) -> Iterator[str]:
-    noted: list[tuple[float, float]] = []
-    for index, (split, times) in enumerate(run.reached.items()):
-        spans = [
-            (first, last, picture.y(at_ms))
-            for first, last in _spans(run.paused[split])
-            if (at_ms := times[first]) is not None
-        ]
-        for first, last, y in spans:
-            yield (
-                f'<rect class="pause pause-{index}" x="{picture.x(first)}" y="{y - 8}" '
-                f'width="{round(picture.x(last + 1) - picture.x(first), 1)}" height="16" rx="3"/>'
-            )
-        first, last, y = max(spans, key=lambda span: span[1] - span[0], default=(0, -1, 0.0))
-        length, note = last + 1 - first, f"{escape(split)} paused"
-        if length >= max(1, len(run.batches) * _NOTED_SHARE):
-            if length >= len(run.batches) * _LONG_SHARE:
-                note += f", batches {picture.canvas.number(first)} to {picture.canvas.number(last)}"
-                y += 25
-            else:
-                y -= 14  # below a short one are the lines of the others
-            x = picture.x(first) + 8
-            y = _free(y, [taken for taken, end in noted if end > x])
-            noted.append((y, x + len(note) * _LETTER))
-            yield f'<text class="note split-{index}" x="{x}" y="{y}">{note}</text>'
+class _Bar(NamedTuple):
+    """A pause of a split: its first and last batch, and its height."""
+
+    index: int
+    split: str
+    first: int
+    last: int
+    y: float
+
+    @property
+    def batches(self) -> int:
+        return self.last + 1 - self.first
 
 
-def _free(y: float, taken: Sequence[float]) -> float:
-    """Return the nearest place for a line of text, at or below ``y``, that lies on no other line."""
-    for other in sorted(taken):
-        if abs(y - other) < _LINE:
-            y = other + _LINE
-    return y
+def _bars(picture: _Picture, run: Trace) -> list[_Bar]:
+    return [
+        _Bar(index, split, first, last, picture.y(at_ms))
+        for index, (split, times) in enumerate(run.reached.items())
+        for first, last in _spans(run.paused[split])
+        if (at_ms := times[first]) is not None
+    ]
+
+
+def _pauses(picture: _Picture, bars: Sequence[_Bar]) -> Iterator[str]:
+    for bar in bars:
+        yield (
+            f'<rect class="pause pause-{bar.index}" x="{picture.x(bar.first)}" y="{bar.y - 8}" '
+            f'width="{round(picture.x(bar.last + 1) - picture.x(bar.first), 1)}" height="16" rx="3"/>'
+        )
+
+
+def _notes(picture: _Picture, bars: Sequence[_Bar]) -> Iterator[str]:
+    """Name the splits of long pauses, above all lines."""
+    taken = [_Box(picture.x(bar.first), picture.x(bar.last + 1), bar.y - 8, bar.y + 8) for bar in bars]
+    batches = len(picture.canvas.batches)
+    for together in _noted(bars, batches):
+        bar = min(together)
+        note, y = f"{_names(sorted(together))} paused", together[0].y - 14  # below a short one are other lines
+        if bar.batches >= batches * _LONG_SHARE:
+            note += f", batches {picture.canvas.number(bar.first)} to {picture.canvas.number(bar.last)}"
+            y = together[-1].y + 25
+        x = picture.x(bar.first) + 8
+        box = _free(_Box(x, x + len(note) * _LETTER, y - _LINE + 4, y + 4), taken, picture.canvas.bottom)
+        taken.append(box)
+        yield f'<text class="note split-{bar.index}" x="{x}" y="{box.bottom - 4}">{note}</text>'
+
+
+def _noted(bars: Sequence[_Bar], batches: int) -> list[list[_Bar]]:
+    """Return the longest pause of each split that has space for a note; those that lie together share one.
+
+    Each group is in the order of its heights.
+    """
+    longest: dict[int, _Bar] = {}
+    for bar in bars:
+        longest[bar.index] = max(longest.get(bar.index, bar), bar, key=lambda each: each.batches)
+    groups: list[list[_Bar]] = []
+    for bar in sorted(longest.values(), key=lambda each: (each.first, each.y)):
+        if bar.batches < max(1, batches * _NOTED_SHARE):
+            continue
+        last = groups[-1][-1] if groups else None
+        if last is not None and last.first == bar.first and bar.y - last.y < _LINE:
+            groups[-1].append(bar)
+        else:
+            groups.append([bar])
+    return groups
+
+
+def _names(bars: Sequence[_Bar]) -> str:
+    first, *others = [escape(bar.split) for bar in bars]
+    return " and ".join([first, *(others if len(others) < 2 else [f"{len(others)} more"])])
+
+
+class _Box(NamedTuple):
+    left: float
+    right: float
+    top: float
+    bottom: float
+
+    def meets(self, other: _Box) -> bool:
+        beside = self.right <= other.left or other.right <= self.left
+        return not beside and self.top < other.bottom and other.top < self.bottom
+
+
+def _free(box: _Box, taken: Sequence[_Box], bottom: float) -> _Box:
+    """Return the nearest place for a line of text, above or below, that lies on nothing else in the picture."""
+    for steps in range(int(bottom / _LINE)):
+        for shift in (-steps * _LINE, steps * _LINE):
+            moved = box._replace(top=box.top + shift, bottom=box.bottom + shift)
+            if moved.top >= 0 and moved.bottom <= bottom and not any(map(moved.meets, taken)):
+                return moved
+    return box
 
 
 def _spans(batches: frozenset[int]) -> Iterator[tuple[int, int]]:

@@ -26,7 +26,6 @@ COLUMNS = (
     "rows/s",
     "rows left",
     "behind",
-    "latency",
     "watermark (UTC)",
     "bound (UTC)",
     "late rows",
@@ -148,7 +147,7 @@ def _batches(run: SourceRun, shown: Trace) -> str:
     return figure(
         f"{run.name}: batches",
         f"{count(sum(rows) / len(rows))} rows and {sum(seconds) / len(seconds):.1f} s on average; "
-        f"at most {count(max(rows))} rows, {max(seconds):.1f} s.",
+        f"at most {count(max(rows))} rows, {max(seconds):.1f} s.{_latency(run)}",
         "".join(pictures),
     )
 
@@ -171,7 +170,6 @@ def _row(run: SourceRun) -> tuple[str, ...]:
         count(rows / seconds) if seconds else "-",
         count(last.rows_remaining),
         span(last.event_time_lag) if last.rows_remaining else "-",
-        _latency(run),
         clock_time(last.watermark),
         clock_time(last.bound),
         count(_late(run)),
@@ -180,9 +178,9 @@ def _row(run: SourceRun) -> tuple[str, ...]:
 
 
 def _latency(run: SourceRun) -> str:
-    """Return the latency in event time of the last batch that has one."""
+    """Return a sentence on the latency in event time of the last batch that has one; empty where none has."""
     lags = (batch.progress.current_emit_event_time_lag for batch in reversed(run.batches))
-    return next((span(lag) for lag in lags if lag is not None), "-")
+    return next((f" Latency of the last one: {span(lag)}." for lag in lags if lag is not None), "")
 
 
 def _late(run: SourceRun) -> int:

@@ -1,7 +1,6 @@
 """The page of a query, from Spark's progress to HTML."""
 
 import re
-from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -62,6 +61,14 @@ def test_only_who_has_unread_rows_and_runs_is_held(ended, left, sentence):
     assert ("UTC; it has ended." in page) == ended
 
 
+def test_latency_and_bad_records_are_told():
+    page = query_page([one(n, badRecordsTotal=1_300 + n, oldestEventTime=1795240800000) for n in range(3)], ALL)
+    assert "Bad records set aside: 1,302." in page  # of the last progress
+    assert "Latency of the last one: 2 h" in page
+    assert "minutes of latency" in page or "hours of latency" in page
+    assert "Bad records" not in query_page(run(3), ALL)
+
+
 def test_without_any_event_time_there_are_only_batches():
     unknown = dict.fromkeys(("watermark", "bound", "low", "heldBy", "oldestEventTime"))
     page = query_page([one(0, **unknown, bySplit={"orders-0": ["reading", None, 5]})], ALL)
@@ -94,15 +101,52 @@ def test_a_query_without_a_name_is_titled_by_what_it_reads():
     assert "<title>tidegate: counts</title>" in query_page([progress(0, source(said), name="counts")], ALL)
 
 
-def test_the_notes_of_splits_that_are_paused_at_one_time_lie_below_each_other():
-    paused = {f"orders-{n}": ["paused", NOON + 9 * HOUR, 50] for n in range(1, 5)}
-    batches = [
+def marks(page, name):
+    """Return the attributes of the marks of a class."""
+    found = re.findall(rf'<\w+ class="[^"]*\b{name}\b[^>]*>', page)
+    return [dict(re.findall(r'([\w-]+)="([^"]*)"', mark)) for mark in found]
+
+
+def with_paused(*hours, batches=8):
+    """Return a run whose first split is read, while others are paused at some hours of event time."""
+    paused = {f"orders-{n}": ["paused", NOON + int(hour * HOUR), 50] for n, hour in enumerate(hours, 1)}
+    return [
         progress(n, source(report(plannedRows=10, bySplit={"orders-0": ["reading", NOON + n * HOUR, 9], **paused})))
+        for n in range(1, batches + 1)
+    ]
+
+
+def test_splits_that_are_paused_at_one_time_share_a_note():
+    page = query_page(with_paused(9, 9, 9.1, 9), ALL)
+    assert len(marks(page, "pause")) == 5  # one is in the legend
+    assert len(marks(page, "note")) == 1
+    assert "orders-1 and 3 more paused, batches 1 to 8</text>" in page
+    assert "orders-1 and orders-2 paused, batches" in query_page(with_paused(9, 9), ALL)
+
+
+def test_no_note_of_a_pause_lies_on_another_or_on_a_pause():
+    page = query_page(with_paused(20, 18.8, 17.5, 16.5, 5), ALL)
+    notes = [(float(note["y"]) - 12, float(note["y"]) + 4) for note in marks(page, "note")]
+    bars = [(float(bar["y"]), float(bar["y"]) + 16) for bar in marks(page, "pause") if "x" in bar]
+    assert (len(notes), len(bars)) == (5, 5)
+    both = sorted([*notes, *(bar for bar in bars if bar not in notes)])
+    for note in notes:
+        assert [other for other in both if other != note and other[0] < note[1] and note[0] < other[1]] == []
+
+
+def test_lines_that_lie_on_each_other_take_turns_where_they_do():
+    def split(n, hour):
+        return ["reading", NOON + int(hour * HOUR), 9]
+
+    batches = [
+        progress(n, source(report(bySplit={"a": split(n, n), "b": split(n, n), "c": split(n, n if n < 4 else 2 * n)})))
         for n in range(1, 9)
     ]
-    places = [float(y) for y in re.findall(r'<text class="note[^>]* y="([\d.]+)"', query_page(batches, ALL))]
-    assert len(places) == 4
-    assert min(b - a for a, b in pairwise(sorted(places))) >= 12
+    shared = marks(query_page(batches, ALL), "shared")
+    turns = [(mark["class"].split()[-1], mark["stroke-dasharray"], mark["stroke-dashoffset"]) for mark in shared]
+    assert turns[:3] == [("split-0", "9 18", "0"), ("split-1", "9 18", "-9"), ("split-2", "9 18", "-18")]
+    assert turns[3:] == [("split-0", "9 9", "0"), ("split-1", "9 9", "-9")]
+    assert marks(query_page(with_paused(9, 12), ALL), "shared") == []
 
 
 def test_the_page_says_when_the_beginning_is_missing():
