@@ -34,6 +34,7 @@ class Summary:
     begin_ms, end_ms: event times of the first and the last record that this run had to read; None:
         it had none.
     seconds: of reading and writing, without Spark's start.
+    bad_records: set aside by all runs into this output, where an option asks for that.
     """
 
     output: Path
@@ -44,6 +45,7 @@ class Summary:
     seconds: float
     begin_ms: int | None = None
     end_ms: int | None = None
+    bad_records: int = 0
 
     def lines(self) -> list[tuple[str, str]]:
         """Return names and values for people."""
@@ -55,6 +57,8 @@ class Summary:
         lines = [("rows written", written), ("splits", count(self.splits))]
         if self.begin_ms is not None and self.end_ms is not None:
             lines.append(("event time", f"{clock_time(self.begin_ms)} to {clock_time(self.end_ms)} UTC"))
+        if self.bad_records:
+            lines.append(("bad records", f"{count(self.bad_records)} set aside"))
         return [
             *lines,
             ("batches", count(self.batches)),
@@ -84,11 +88,13 @@ def backfill(arguments: BackfillArguments, out: Path, errors: Console, *, master
         output.claim(arguments.binding(), None if extent is None else extent.state)
         with spark_session(master, "tidegate backfill", output.log) as spark:
             begun = time.monotonic()
-            bar = EventTimeBar(errors, stretches)
+            bar, bad_records = EventTimeBar(errors, stretches), 0
             with bar:
                 for batch in write_batches(spark, source, output):
                     stretches |= arguments.stretches(batch.source, batch.source.positions.keys() - stretches.keys())
                     bar.update(batch)
+                    said = batch.source.progress
+                    bad_records = (said and said.bad_records_total) or bad_records
             seconds = time.monotonic() - begun
     return Summary(
         output.path,
@@ -99,6 +105,7 @@ def backfill(arguments: BackfillArguments, out: Path, errors: Console, *, master
         seconds,
         min((s.begin_ms for s in stretches.values() if s.begin_ms is not None), default=None),
         max((s.end_ms for s in stretches.values() if s.end_ms is not None), default=None),
+        bad_records,
     )
 
 

@@ -28,6 +28,7 @@ ERROR_HEADERS = "__tidegate.errors."
 """Begins the names of headers that a record has in the topic, as ``__connect.errors.`` does in Kafka Connect."""
 
 _BATCH_BYTES = 512 << 10  # half of what a broker takes by default
+_LONGEST_TOPIC = 150  # in a file's name, which has 255 bytes at most; the digest tells topics apart
 _ROW_BYTES = 512  # about, of the headers that are added
 
 
@@ -78,7 +79,9 @@ class BadRecordFile:
         """Return the files of a range."""
         origin = config.bootstrap_servers if topic_id is None else str(topic_id)
         digest = digest_of([origin, wanted.split_id, wanted.start, wanted.end, self.identity])[:12]
-        return _InFiles(self.folder.files(f"{wanted.split_id}-{wanted.start}-{wanted.end}-{digest}"))
+        topic, partition = TopicPartition.of(wanted.split_id)
+        name = f"{topic[:_LONGEST_TOPIC]}-{partition}-{wanted.start}-{wanted.end}-{digest}"
+        return _InFiles(self.folder.files(name))
 
 
 class _InFiles:

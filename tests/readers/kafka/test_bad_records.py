@@ -12,6 +12,7 @@ from kafka import KafkaConsumer
 from kafka import TopicPartition as ConsumerPartition
 
 from tests.support.kafka.lab import Lab, Record, encode, rows
+from tests.support.kafka.rows import batch as kafka_rows
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import ConnectorError
 from tidegate.readers.bad_records.files import BadRecordFolder
@@ -86,6 +87,14 @@ def test_files_hold_every_byte_of_a_record_and_a_repeated_task_writes_the_same(l
 
 def encoded(data: bytes | None) -> str | None:
     return None if data is None else base64.b64encode(data).decode()
+
+
+def test_a_topic_of_the_longest_name_has_a_file(lab, tmp_path):
+    place = files_in(tmp_path).of_range(lab.config(), SplitRange(f"{'x' * 249}-999999", 2**62, 2**63 - 1), None)
+    place.add(kafka_rows([b"no json"]), ["is bad"])
+    place.flush()
+    (file,) = tmp_path.iterdir()
+    assert len(file.name) < 255
 
 
 def test_a_range_without_bad_records_has_no_file(lab, topic, tmp_path):
