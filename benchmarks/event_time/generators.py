@@ -30,7 +30,7 @@ from tidegate.alignment.generators.split_watermark import SplitWatermark
 from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.events.server import EventServer
 from tidegate.readers.contract import ReadTask
-from tidegate.readers.events.event import SourceEvent
+from tidegate.readers.events.event import WATERMARK, SourceEvent
 from tidegate.readers.events.send import send
 from tidegate.readers.events.watching import Watching, timed_reader, watched
 from tidegate.servers import KafkaServer, write_history
@@ -90,7 +90,7 @@ def reading(kafka: KafkaServer, server: EventServer, partitions: int, rows: int,
     for _ in range(rounds):
         for name, supplier in ways.items():
             seconds[name].append(seconds_of(partial(read, supplier)))
-    server.take()
+    server.take(WATERMARK)
     base = statistics.median(seconds["none"])
     return [
         [
@@ -109,7 +109,7 @@ def telling(server: EventServer, splits: int) -> list[str]:
     cpu_s, seconds = time.process_time(), []
     for _ in range(EVENTS):
         seconds.append(seconds_of(lambda: send(server.channel, events)))
-        server.take()
+        server.take(WATERMARK)
     each_cpu_s = (time.process_time() - cpu_s) / EVENTS
     return [
         f"{splits}",

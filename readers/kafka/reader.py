@@ -148,7 +148,7 @@ class KafkaSplitReader(SplitReader):
         if set_aside:
             self._set_aside[wanted] += len(set_aside)
             if aside is not None:
-                aside.add(batch.take(pa.array(set_aside, pa.int64())), [*set_aside.values()])
+                aside.add(batch.take(pa.array([*set_aside], pa.int64())), [*set_aside.values()])
             kept = np.ones(batch.num_rows, np.bool_)
             kept[[*set_aside]] = False
             batch, times, faults = (rows.filter(pa.array(kept)) for rows in (batch, times, faults))
