@@ -148,9 +148,9 @@ def _stairs(picture: _Picture, times: Sequence[int | None], name: str) -> str:
 
 
 class _Bar(NamedTuple):
-    """A pause of a split: its first and last batch, and its height."""
+    """A pause of a split: the number of its line, its name, the first and the last batch, and the height."""
 
-    index: int
+    number: int
     split: str
     first: int
     last: int
@@ -173,7 +173,7 @@ def _bars(picture: _Picture, run: Trace) -> list[_Bar]:
 def _pauses(picture: _Picture, bars: Sequence[_Bar]) -> Iterator[str]:
     for bar in bars:
         yield (
-            f'<rect class="pause pause-{bar.index}" x="{picture.x(bar.first)}" y="{bar.y - 8}" '
+            f'<rect class="pause pause-{bar.number}" x="{picture.x(bar.first)}" y="{bar.y - 8}" '
             f'width="{round(picture.x(bar.last + 1) - picture.x(bar.first), 1)}" height="16" rx="3"/>'
         )
 
@@ -191,7 +191,7 @@ def _notes(picture: _Picture, bars: Sequence[_Bar]) -> Iterator[str]:
         x = picture.x(bar.first) + 8
         box = _free(_Box(x, x + len(note) * _LETTER, y - _LINE + 4, y + 4), taken, picture.canvas.bottom)
         taken.append(box)
-        yield f'<text class="note split-{bar.index}" x="{x}" y="{box.bottom - 4}">{note}</text>'
+        yield f'<text class="note split-{bar.number}" x="{x}" y="{box.bottom - 4}">{note}</text>'
 
 
 def _noted(bars: Sequence[_Bar], batches: int) -> list[list[_Bar]]:
@@ -201,7 +201,7 @@ def _noted(bars: Sequence[_Bar], batches: int) -> list[list[_Bar]]:
     """
     longest: dict[int, _Bar] = {}
     for bar in bars:
-        longest[bar.index] = max(longest.get(bar.index, bar), bar, key=lambda each: each.batches)
+        longest[bar.number] = max(longest.get(bar.number, bar), bar, key=lambda each: each.batches)
     groups: list[list[_Bar]] = []
     for bar in sorted(longest.values(), key=lambda each: (each.first, each.y)):
         if bar.batches < max(1, batches * _NOTED_SHARE):
