@@ -41,6 +41,8 @@ _PASSING = {
     "RequestLimitExceeded",
 }
 
+_BUCKET_NAMES = "a bucket's name has letters, digits, '.', '-' and '_' only, or is the ARN of an access point"
+
 
 def s3_error(problem: Exception, target: str) -> TidegateError:
     """Return tidegate's error for one of a request: TransientError, ObjectGoneError, OptionError or ConnectorError.
@@ -62,7 +64,9 @@ def s3_error(problem: Exception, target: str) -> TidegateError:
     if isinstance(problem, passing):
         return TransientError(sentence)
     if isinstance(problem, exceptions.ParamValidationError):
-        return OptionError(f"{target} names no object of S3: {' '.join(sentence.split())}")
+        is_of_bucket = "Invalid bucket name" in sentence
+        reason = _BUCKET_NAMES if is_of_bucket else " ".join(sentence.split())
+        return OptionError(f"{target} names no object of S3: {reason}")
     return ConnectorError(f"cannot request {target}: {sentence}")
 
 

@@ -126,7 +126,7 @@ def test_a_deleted_object_is_gone(store):
 def test_a_bucket_that_is_not_there_is_the_callers_fault(config):
     with pytest.raises(OptionError, match=r"^there is no bucket 'nowhere', of s3://nowhere/key$"):
         ObjectStore(config, "nowhere").fetch(S3Object("key", 1, "", 0), 0, 1)
-    with pytest.raises(OptionError, match=r"names no object of S3: .*bucket name"):
+    with pytest.raises(OptionError, match=r"names no object of S3: a bucket's name has letters, digits, "):
         ObjectStore(config, "no bucket").fetch(S3Object("key", 1, "", 0), 0, 1)
 
 
