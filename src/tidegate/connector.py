@@ -36,7 +36,14 @@ from tidegate.errors import (
     PositionGoneError,
     UnavailableError,
 )
-from tidegate.readers.contract import ReadTask, SplitReader, SupportsEventTimes, TimedBatch, TimedRows
+from tidegate.readers.contract import (
+    ReadTask,
+    SplitReader,
+    SupportsBadRecords,
+    SupportsEventTimes,
+    TimedBatch,
+    TimedRows,
+)
 from tidegate.readers.event_time.policy import NO_TIME, EventTimePolicy, JudgedTimes
 from tidegate.readers.retry import Deadline, TransientError
 from tidegate.sources.contract import Source
@@ -70,6 +77,7 @@ __all__ = [
     "SplitRange",
     "SplitReader",
     "SupportsAvailability",
+    "SupportsBadRecords",
     "SupportsClock",
     "SupportsCommit",
     "SupportsCompleteness",
