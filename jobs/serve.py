@@ -1,4 +1,4 @@
-"""Runs the development servers in the foreground: Kafka and S3."""
+"""Runs the development servers in the foreground: Kafka, S3, and a cluster of Spark."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from rich.console import Console
 
 from tidegate.errors import OptionError, ServerError
 from tidegate.jobs.session import ends_on_signals
-from tidegate.servers import KafkaServer, S3Server
+from tidegate.servers import KafkaServer, S3Server, SparkCluster
+from tidegate.servers.server import Server
 
-__all__ = ["serve_kafka", "serve_s3"]
+__all__ = ["serve_kafka", "serve_s3", "serve_spark"]
 
 _LOOK_AGAIN_S = 0.5
 _BUCKET_NAME = re.compile("[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")  # as S3 allows; S3Proxy takes more
@@ -64,7 +65,20 @@ def serve_s3(buckets: Iterable[str], *, port: int | None = None, folder: Path | 
     _serve("S3", server, folder, prepare)
 
 
-def _serve(name: str, server: KafkaServer | S3Server, folder: Path | None, prepare: Callable[[], list[str]]) -> None:
+def serve_spark(*, workers: int = 2, port: int | None = None, cores: int = 1, memory: str = "1g") -> None:
+    """Run a standalone cluster of Spark until SIGINT or SIGTERM; nothing is left behind.
+
+    Prints the master's address to stdout, alone on the first line, when applications may be submitted.
+    port: of the master.  None: any free one.
+    cores, memory: of each worker.
+
+    Raises ServerError if it cannot start or a process ends by itself.
+    """
+    server = SparkCluster(workers=workers, port=port, cores=cores, memory=memory)
+    _serve("Spark", server, None, lambda: [server.master_url, f"The master's pages: {server.web_url}"])
+
+
+def _serve(name: str, server: Server, folder: Path | None, prepare: Callable[[], list[str]]) -> None:
     """Run a server until SIGINT or SIGTERM; ``prepare`` returns the lines for stdout when it runs."""
     output, errors = Console(), Console(stderr=True)
     _require_writable(folder)

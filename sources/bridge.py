@@ -46,6 +46,7 @@ from tidegate.readers.contract import ReadTask, SupportsBadRecords, TimedRows
 from tidegate.readers.events.event import EventChannel, SourceEvent
 from tidegate.readers.events.watching import Watching, timed_reader
 from tidegate.sources.alignment_group import group_of
+from tidegate.sources.environments import pickled
 from tidegate.sources.sentences import in_one_sentence
 from tidegate.sources.tasks import (
     PREVIOUS_WATERMARK,
@@ -130,6 +131,9 @@ def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], d
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - PySpark's
             return _StreamReader(self.source, _of_source(schema), driver)
 
+        def __reduce__(self) -> Any:
+            return pickled(self)
+
     return TidegateDataSource
 
 
@@ -205,6 +209,9 @@ class _BatchReader(DataSourceReader):
     def __init__(self, source: Source, driver: Driver) -> None:
         self._source, self._driver = source, driver
 
+    def __reduce__(self) -> Any:
+        return pickled(self)
+
     @property
     def pushFilters(self) -> _FilterTaker:  # noqa: N802 - PySpark's
         return _FilterTaker(self)
@@ -233,6 +240,9 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._supplier: GeneratorSupplier | None = None
         self._events: EventServer | None = None
         self._progress_note: ProgressNote | None = None
+
+    def __reduce__(self) -> Any:
+        return pickled(self)
 
     @cached_property
     def _source(self) -> Source:

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from tidegate.sources.batch_listener import listen_to_batches
 from tidegate.sources.bridge import Driver, data_source_class
+from tidegate.sources.environments import require_planner
 from tidegate.sources.session import push_filters_down, use_unix_sockets
 
 if TYPE_CHECKING:  # it imports this module to register itself
@@ -39,7 +40,10 @@ def _telling(source: Source, options: Mapping[str, str]) -> Source:
 
 
 def prepare(spark: SparkSession) -> Driver:
-    """Return the facts of the session that planners need."""
+    """Return the facts of the session that planners need.
+
+    Raises InstallationError if a planner could not run.
+    """
     context = getattr(spark, "sparkContext", None)
     is_local = context is not None and str(context.master).startswith("local")
     use_unix_sockets(spark, is_local=is_local)
@@ -50,6 +54,8 @@ def prepare(spark: SparkSession) -> Driver:
     if is_local:
         # Python workers would take the python3 of the PATH, which may be another one (trap).
         context.pythonExec = sys.executable
+    else:
+        require_planner(context.pythonExec)
     application_id = str(context.applicationId)
     listen_to_batches(spark, application_id)
     return Driver(context.defaultParallelism, application_id, *(() if is_local else _address(spark)))

@@ -15,6 +15,7 @@ NAMES = {
     "CorruptDataError",
     "DataLossError",
     "DeadlineError",
+    "InstallationError",
     "KafkaSource",
     "LateDataError",
     "ObjectGoneError",

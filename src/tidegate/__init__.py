@@ -11,7 +11,17 @@ See ``KafkaSource`` for the options, and ``docs/`` for what is guaranteed.
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if not Path(__file__).is_file():
+    raise ImportError(
+        f"tidegate cannot run from an archive, as --py-files and addPyFile ship it: {Path(__file__).parents[1]}; its "
+        "loops are compiled beside its files, and its dependencies have compiled parts. Install it on the driver and "
+        "the executors, or ship a packed environment (docs/deploy.md)"
+    )
 
 if TYPE_CHECKING:
     from tidegate.alignment.strategy import WatermarkStrategy
@@ -22,6 +32,7 @@ if TYPE_CHECKING:
         CorruptDataError,
         DataLossError,
         DeadlineError,
+        InstallationError,
         LateDataError,
         ObjectGoneError,
         OptionError,
@@ -49,6 +60,7 @@ __all__ = [
     "CorruptDataError",
     "DataLossError",
     "DeadlineError",
+    "InstallationError",
     "KafkaSource",
     "LateDataError",
     "ObjectGoneError",

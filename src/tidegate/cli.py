@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import signal
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
 
+from tidegate import __version__
 from tidegate.errors import OptionError, TidegateError
 
 __all__ = ["app", "main"]
@@ -48,7 +48,7 @@ app.add_typer(ledger, name="ledger")
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"tidegate {metadata.version('tidegate')}")
+        typer.echo(f"tidegate {__version__}")
         raise typer.Exit
 
 
@@ -367,6 +367,25 @@ def s3(
     from tidegate.jobs.serve import serve_s3
 
     serve_s3(bucket or [], port=port, folder=folder)
+
+
+@app.command()
+def spark(
+    *,
+    workers: Annotated[int, typer.Option(min=1, help="Number of workers.")] = 2,
+    cores: Annotated[int, typer.Option(min=1, help="Cores of each worker.")] = 1,
+    memory: Annotated[str, typer.Option(help="Memory of each worker for its executors.")] = "1g",
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=65_535, show_default="any free one", help="Port of 127.0.0.1 at which the master listens."
+        ),
+    ] = None,
+) -> None:
+    """Run a standalone cluster of Spark for development until Ctrl-C."""
+    from tidegate.jobs.serve import serve_spark
+
+    serve_spark(workers=workers, port=port, cores=cores, memory=memory)
 
 
 @app.command()

@@ -3,6 +3,7 @@
     TidegateError
     ├── OptionError           the caller: an option is unknown, malformed or contradictory
     ├── FunctionError         the caller: a function of windows raised
+    ├── InstallationError     the caller: a Python of the cluster lacks tidegate, or has another version
     ├── CheckpointError       the caller: a checkpoint of another source, of other windows or of a newer version
     ├── DataLossError         the data: planned records are gone
     │   ├── PositionGoneError     a position no longer lies in its log
@@ -33,6 +34,7 @@ __all__ = [
     "DataLossError",
     "DeadlineError",
     "FunctionError",
+    "InstallationError",
     "LateDataError",
     "ObjectGoneError",
     "OptionError",
@@ -54,6 +56,10 @@ class OptionError(TidegateError, ValueError):
 
 class FunctionError(TidegateError):
     """A function that was given to windows raised; its error is the cause of this one."""
+
+
+class InstallationError(TidegateError, ImportError):
+    """A Python of the cluster cannot be started, lacks tidegate, or has another version of it."""
 
 
 class CheckpointError(TidegateError):

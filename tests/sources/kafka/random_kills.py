@@ -26,9 +26,7 @@ from tests.enumerators.kafka.bad_days import start_cluster
 from tests.sources.kills import HOURS_A_KILL, ROWS_AN_HOUR, commits, log_of, start_driver, written
 from tests.support.streams import HOUR, NOON, append, even_times, every
 from tests.support.waiting import await_that
-from tidegate.servers.java import java_command, spark_jars
-from tidegate.servers.process import Sandbox
-from tidegate.servers.server import free_ports
+from tidegate.servers.spark import MASTER, SparkCluster
 
 KINDS = ("driver", "planner", "executor", "worker", "broker")
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
@@ -125,28 +123,10 @@ class Run:
 
 
 @contextmanager
-def standalone():
-    """Start a master and two workers of Spark; yield the master's address and the workers' process ids."""
-    port, web = free_ports(2)
-    with Sandbox(prefix="tidegate-spark-") as sandbox:
-        folder = spark_jars("spark-core_*.jar")[0].parent
-        os.environ["SPARK_HOME"] = str(folder.parent)  # workers start executors from there
-        jars = str(folder / "*")
-        java = [*java_command(sandbox.folder), "-Xmx512m", "-cp", jars]
-        host = ["--host", "127.0.0.1"]
-        master = [*java, "org.apache.spark.deploy.master.Master", *host, "--port", str(port), "--webui-port", str(web)]
-        sandbox.spawn(master, sandbox.folder / "master.log")
-        url = f"spark://127.0.0.1:{port}"
-        worker = [*java, "org.apache.spark.deploy.worker.Worker", *host, "--cores", "1", "--memory", "1g", url]
-        workers = [sandbox.spawn([*worker, "-d", str(sandbox.folder / n)], sandbox.folder / f"{n}.log") for n in "ab"]
-        yield url, [process.pid for process in workers]
-
-
-@contextmanager
 def cluster_of(master):
     if master == "standalone":
-        with standalone() as started:
-            yield started
+        with SparkCluster() as cluster:
+            yield cluster.master_url, [pid for node, pid in cluster.pids.items() if node != MASTER]
     else:
         yield master, []
 

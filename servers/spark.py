@@ -1,0 +1,85 @@
+"""A standalone cluster of Spark on this machine, for development and tests of what crosses processes."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from http.client import HTTPException
+from typing import TYPE_CHECKING
+from urllib.request import ProxyHandler, build_opener
+
+from tidegate.servers.java import spark_jars
+from tidegate.servers.server import HOST, Server, free_ports
+
+if TYPE_CHECKING:
+    from tidegate.servers.process import Sandbox
+
+__all__ = ["SparkCluster"]
+
+MASTER = 1  # the first node; the others are workers
+JVM_OPTIONS = ["-Xmx512m", "-XX:TieredStopAtLevel=1"]
+PROBE_SECONDS = 2
+
+
+class SparkCluster(Server):
+    """A master and workers from the jars of the installed PySpark, each a process; use it as a context manager.
+
+    Node 1 is the master, the others are workers.  A worker starts the executors of applications as its children, so
+    :meth:`kill` ends those, too.  Executors run the ``python3`` of our ``PATH`` unless the application says otherwise.
+
+    workers: at least 1.
+    port: of the master; None: any free one.
+    cores: of each worker.
+    memory: of each worker, for its executors, as Spark writes it.
+    """
+
+    def __init__(
+        self,
+        *,
+        workers: int = 2,
+        port: int | None = None,
+        cores: int = 1,
+        memory: str = "1g",
+        timeout_seconds: float = 60,
+    ) -> None:
+        own = [] if port is None else [port]
+        ports = [*own, *free_ports(workers + 2 - len(own), own)]
+        super().__init__("spark", ports[:-1], None, timeout_seconds)
+        self._web_port, self._cores, self._memory = ports[-1], cores, memory
+
+    @property
+    def master_url(self) -> str:
+        """The address for ``spark-submit --master``; it stays the same over restarts."""
+        return f"spark://{HOST}:{self._ports[MASTER]}"
+
+    @property
+    def web_url(self) -> str:
+        """The address of the master's pages, which show workers and applications."""
+        return f"http://{HOST}:{self._web_port}"
+
+    def _start(self, sandbox: Sandbox, nodes: list[int]) -> None:
+        jars = spark_jars("spark-core_*.jar")[0].parent
+        # A worker starts executors from there.
+        java = ["env", f"SPARK_HOME={jars.parent}", *self._java(sandbox, *JVM_OPTIONS, "-cp", str(jars / "*"))]
+        for node in sorted(nodes):
+            address = ["--host", HOST, "--port", str(self._ports[node])]
+            if node == MASTER:
+                role = ["master.Master", *address, "--webui-port", str(self._web_port)]
+            else:
+                folder = ["--work-dir", str(sandbox.folder / f"work-{node}")]
+                size = ["--cores", str(self._cores), "--memory", self._memory]
+                role = ["worker.Worker", *address, "--webui-port", "0", *folder, *size, self.master_url]
+            command = [*java, f"org.apache.spark.deploy.{role[0]}", *role[1:]]
+            self._running[node] = sandbox.spawn(command, sandbox.folder / f"node-{node}.log")
+            self._await_port(node)
+        for node in nodes:
+            self._await(lambda: self.alive_workers >= len(self.pids) - 1, node)
+
+    @property
+    def alive_workers(self) -> int:
+        """How many workers the master counts as alive; one that was killed counts for a minute."""
+        with suppress(OSError, HTTPException, ValueError, KeyError):
+            opener = build_opener(ProxyHandler({}))  # a proxy cannot reach our 127.0.0.1
+            with opener.open(f"{self.web_url}/json/", timeout=PROBE_SECONDS) as answer:
+                return int(json.load(answer)["aliveworkers"])
+        return 0

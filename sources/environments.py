@@ -1,0 +1,87 @@
+"""The Python environments of a cluster: the driver's and the executors' have tidegate, in one version.
+
+Spark sends a source to its other processes as a pickle, which names the modules that it needs.  A process without them
+would end below forty lines of stack trace.  So the pickle begins with a function that is sent as code and needs none.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from pyspark import cloudpickle
+
+from tidegate import __version__
+from tidegate.errors import InstallationError
+
+__all__ = ["pickled", "require_planner"]
+
+_PROBE = "import tidegate; print(tidegate.__version__)"
+_PROBE_S = 60
+
+
+def pickled(instance: object) -> tuple[Callable[[bytes], object], tuple[bytes]]:
+    """Return for ``__reduce__`` how another process of Spark makes an object again, by pickle or cloudpickle's loads.
+
+    The process raises ImportError, in one sentence, if it lacks a module or has another version of tidegate.
+    """
+    return _loader(__version__), (cloudpickle.dumps((type(instance), instance.__dict__)),)
+
+
+def _loader(version: str) -> Callable[[bytes], object]:
+    """Return a function that cloudpickle sends as code, because it is defined inside of one."""
+
+    def load(data: bytes) -> Any:
+        import os
+        import pickle
+        import platform
+        import sys
+
+        def failed(reason: str) -> ImportError:
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+            return ImportError(f"{sys.executable} on {platform.node()}, which Spark runs for this query, {reason}")
+
+        try:
+            import tidegate
+        except ImportError as error:
+            raise failed(
+                f"cannot import tidegate: {error}; it needs tidegate {version} with its dependencies (docs/deploy.md)"
+            ) from None
+        there = getattr(tidegate, "__version__", "of another version")
+        if there != version:
+            raise failed(f"has tidegate {there}, but the driver has {version}; install the driver's version there")
+        try:
+            made_of, state = pickle.loads(data)  # noqa: S301 - what pickled() made
+        except ModuleNotFoundError as error:
+            raise failed(
+                f"cannot load the source: {error}; it needs the modules that the driver has, also those of your own "
+                "connectors (docs/deploy.md)"
+            ) from None
+        made = object.__new__(made_of)
+        made.__dict__.update(state)
+        return made
+
+    return load
+
+
+@lru_cache
+def require_planner(python: str) -> None:
+    """Check that the Python of Spark's workers can plan on the driver, where Spark starts it for that, too.
+
+    python: PySpark's ``SparkContext.pythonExec``, relative to the folder of the driver.
+
+    Raises InstallationError if it is missing, or has no tidegate, or another version.
+    """
+    told = f"Spark runs the Python of PYSPARK_PYTHON, {python!r}, on the driver, too"
+    advice = f"set PYSPARK_PYTHON to a Python with tidegate {__version__} that the driver and all executors have there"
+    try:
+        answer = subprocess.run([python, "-c", _PROBE], capture_output=True, text=True, timeout=_PROBE_S, check=False)
+    except OSError as error:
+        raise InstallationError(f"{told}, where it cannot be started: {error.strerror}; {advice}") from error
+    if answer.returncode:
+        reason = (answer.stderr.strip().splitlines() or [f"exit code {answer.returncode}"])[-1]
+        raise InstallationError(f"{told}, where it cannot import tidegate: {reason}; {advice}")
+    if answer.stdout.strip() != __version__:
+        raise InstallationError(f"{told}, where it has tidegate {answer.stdout.strip()}; {advice}")

@@ -1,0 +1,118 @@
+"""Makes the notebook of the tutorial from its page: the same text, and the same programs in cells.
+
+python -m tests.docs.notebook [--run]
+
+A page has terminals where a notebook has one kernel.  So Kafka and the first run of the program are started in the
+background, ``watch`` looks once, and a cell waits before the kill.  ``--run`` executes the notebook in a copy of the
+checkout's examples, on another port; it needs nbclient and ipykernel.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.support.pages import ROOT
+
+PAGE, NOTEBOOK = ROOT / "docs/tutorial.md", ROOT / "docs/tutorial.ipynb"
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
+_SAVED_AS = re.compile(r"Save this program as `([\w.]+)`:\s*$")
+BEGIN = """\
+The notebook is the [tutorial](tutorial.md) in cells. `scripts/notebook` opens it. What the tutorial types into other
+terminals is started in the background here. Everything is written into the folder above this one: the checkout."""
+IN_CHECKOUT = "%cd -q .."
+SERVE = """\
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+kafka = subprocess.Popen(shlex.split("{command}"), stdout=subprocess.PIPE, text=True)
+kafka.stdout.readline()  # its address: it is ready"""
+FIRST_RUN = """\
+run = subprocess.Popen([sys.executable, "{program}"])
+while run.poll() is None and not Path("checkpoint/commits/1").exists():  # until two batches are written
+    time.sleep(0.2)"""
+KILL = "run.kill()  # as {command} would"
+END = "kafka.terminate()"
+
+
+def notebook(page: str) -> dict:
+    """Return the notebook of a page, as JSON of nbformat 4.5."""
+    cells = [_text(BEGIN), _code(IN_CHECKOUT)]
+    place, runs = 0, 0
+    for block in _BLOCK.finditer(page):
+        language, code = block.group(1), block.group(2).rstrip("\n")
+        if language not in {"", "python"}:  # shown, not run
+            continue
+        before = page[place : block.start()].strip("\n")
+        cells.append(_text(before))
+        place = block.end()
+        if language == "python":
+            saved = _SAVED_AS.search(before)
+            cells.append(_code(f"%%writefile {saved[1]}\n{code}" if saved else code))
+            continue
+        for command in code.splitlines():
+            if command.startswith("tidegate kafka"):
+                cells.append(_code(SERVE.format(command=command)))
+            elif command == "tidegate watch":
+                cells.append(_code("!tidegate watch --once"))
+            elif command.startswith("pkill"):
+                cells.append(_code(KILL.format(command=command)))
+            elif command == "python count_orders.py" and not runs:
+                runs += 1
+                cells.append(_code(FIRST_RUN.format(program="count_orders.py")))
+            else:
+                cells.append(_code(f"!{command}"))
+    cells += [_text(page[place:].strip("\n")), _code(END)]
+    for number, cell in enumerate(cells):
+        cell["id"] = f"cell-{number}"
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+
+
+def to_text(made: dict) -> str:
+    return json.dumps(made, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def _text(source: str) -> dict:
+    return {"cell_type": "markdown", "metadata": {}, "source": source.splitlines(keepends=True)}
+
+
+def _code(source: str) -> dict:
+    lines = source.splitlines(keepends=True)
+    return {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": lines}
+
+
+def run() -> None:
+    """Execute every cell, and check what the last one with an output shows."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    from tidegate.servers.server import free_ports
+
+    (port,) = free_ports(1)
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(ROOT / "examples", Path(folder, "examples"))
+        Path(folder, "docs").mkdir()
+        made = nbformat.reads(to_text(notebook(PAGE.read_text())).replace("9092", str(port)), 4)
+        nbformat.validate(made)
+        NotebookClient(made, timeout=600, resources={"metadata": {"path": f"{folder}/docs"}}).execute()
+    for cell in made.cells:
+        for output in cell.get("outputs", ()):
+            print(output.get("text", ""))
+
+
+def main() -> None:
+    NOTEBOOK.write_text(to_text(notebook(PAGE.read_text())))
+    if "--run" in sys.argv:
+        run()
+
+
+if __name__ == "__main__":
+    main()

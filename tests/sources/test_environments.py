@@ -1,0 +1,107 @@
+"""A process of Spark that lacks tidegate, or has another one, says so in one sentence."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark import cloudpickle
+
+import tidegate
+from tests.support.pages import ROOT
+from tidegate.errors import InstallationError, TidegateError
+from tidegate.sources.bridge import Driver, data_source_class
+from tidegate.sources.environments import require_planner
+
+HERE = tidegate.__version__
+OF_SPARK = [str(path) for path in Path(pyspark.__file__).parent.glob("python/lib/*.zip")]
+LOADS = """
+import pickle, sys
+try:
+    pickle.loads(sys.stdin.buffer.read())
+except ImportError as error:
+    print(type(error).__name__, error)
+"""
+
+
+def python(folder, *modules):
+    """Return a Python that has only what Spark gives its workers, and these folders of modules."""
+    made = folder / "python"
+    path = os.pathsep.join([*map(str, modules), *OF_SPARK])
+    made.write_text(f'#!/bin/sh\nPYTHONPATH="{path}" exec "{sys.executable}" -S "$@"\n')
+    made.chmod(0o755)
+    return str(made)
+
+
+def other_tidegate(folder, text="__version__ = '0.0.9'\n"):
+    module = folder / "modules" / "tidegate" / "__init__.py"
+    module.parent.mkdir(parents=True)
+    module.write_text(text)
+    return module.parents[1]
+
+
+def sent(options=None):
+    """Return what Spark sends to executors: the data source and its reader."""
+    options = {"kafka.bootstrap.servers": "localhost:9", "subscribe": "orders", **(options or {})}
+    source = data_source_class("tidegate_kafka", tidegate.KafkaSource.from_options, Driver(2, "app"))(options)
+    return source, source.streamReader(source.schema())
+
+
+def told(interpreter, data):
+    return subprocess.run([interpreter, "-c", LOADS], input=data, stdout=subprocess.PIPE, check=True).stdout.decode()
+
+
+class TestTasks:
+    @pytest.mark.parametrize("place", [0, 1], ids=["the data source", "the reader"])
+    def test_without_tidegate_they_end_with_a_sentence(self, tmp_path, place):
+        answer = told(python(tmp_path), cloudpickle.dumps(sent()[place]))
+        assert "which Spark runs for this query, cannot import tidegate: No module named 'tidegate'; it needs" in answer
+        assert f"tidegate {HERE} with its dependencies" in answer
+
+    def test_with_another_version_they_end_with_a_sentence(self, tmp_path):
+        answer = told(python(tmp_path, other_tidegate(tmp_path)), cloudpickle.dumps(sent()[1]))
+        assert f"has tidegate 0.0.9, but the driver has {HERE}; install the driver's version there" in answer
+
+    def test_without_the_dependencies_the_missing_one_is_named(self, tmp_path):
+        answer = told(python(tmp_path, ROOT / "src"), cloudpickle.dumps(sent()[1]))
+        assert "cannot load the source: No module named '" in answer
+        assert "No module named 'tidegate'" not in answer
+
+    def test_with_the_same_tidegate_the_objects_are_equal(self):
+        source, reader = cloudpickle.loads(cloudpickle.dumps(sent({"includeHeaders": "true"})))
+        assert source.source == sent({"includeHeaders": "true"})[0].source
+        assert source.schema() == reader._schema
+        assert reader.initialOffset() == {"v": 1}
+
+
+def test_an_archive_is_refused_when_it_is_imported(tmp_path):
+    archive = tmp_path / "libraries.zip"
+    with zipfile.ZipFile(archive, "w") as written:
+        written.write(ROOT / "src/tidegate/__init__.py", "tidegate/__init__.py")
+    answer = told(python(tmp_path, archive), cloudpickle.dumps(sent()[1]))
+    assert f"tidegate cannot run from an archive, as --py-files and addPyFile ship it: {archive};" in answer
+
+
+class TestPlanner:
+    def test_a_python_that_is_not_there_is_named(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(InstallationError, match=r"'\./environment/bin/python', on the driver, too, where"):
+            require_planner("./environment/bin/python")
+
+    def test_a_python_without_tidegate_is_refused(self, tmp_path):
+        with pytest.raises(InstallationError, match="No module named 'tidegate'; set PYSPARK_PYTHON to a Python with"):
+            require_planner(python(tmp_path))
+
+    def test_a_python_with_another_version_is_refused(self, tmp_path):
+        with pytest.raises(InstallationError, match=r"where it has tidegate 0\.0\.9; set PYSPARK_PYTHON"):
+            require_planner(python(tmp_path, other_tidegate(tmp_path)))
+
+    def test_our_own_python_is_taken(self):
+        require_planner(sys.executable)
+
+    def test_the_error_is_one_of_ours_and_an_import_error(self):
+        assert issubclass(InstallationError, TidegateError)
+        assert issubclass(InstallationError, ImportError)
