@@ -56,6 +56,10 @@ __all__ = ["INITIAL_OFFSET", "Hollow", "Offset"]
 
 _VERSION, _PACKED_VERSION = 1, 2
 _MOST_READABLE = 500  # splits
+_KEYS = frozenset(
+    "v source positions starts bound watermark idle late removed ended group hollow hollowBy waits generators "
+    "enumerator packed read".split()
+)
 INITIAL_OFFSET: Json = {"v": _VERSION}
 
 
@@ -168,6 +172,12 @@ class Offset:
                 f"the checkpoint was written by a newer tidegate (layout {version}, this one reads up to "
                 f"{_PACKED_VERSION}); "
                 "upgrade tidegate, or start with a new checkpoint"
+            )
+        if unknown := offset.keys() - _KEYS:
+            # To go on without a key would be to go on from another state than the one that was stored.
+            raise CheckpointError(
+                f"the checkpoint was written by a newer tidegate: its offset has {min(unknown)!r}, which this one does "
+                "not know; upgrade tidegate, or start with a new checkpoint"
             )
         if offset == INITIAL_OFFSET:
             return cls()

@@ -85,6 +85,19 @@ def test_the_initial_offset_says_nothing_and_is_of_any_source():
     assert Offset.from_json(INITIAL_OFFSET, "anything") == Offset.recognized(INITIAL_OFFSET) == Offset()
 
 
+OF_0_1 = """
+{"v":1,"source":"kafka","positions":{"orders-0..3":"5x3 9"},"starts":{"orders-0..3":"0x4"},"bound":1700000000000,
+"watermark":1699999999999,"idle":["orders-1"],"late":["orders-2"],"removed":["orders-3"],
+"hollow":{"orders-0":2},"hollowBy":"9f3a01c2","waits":1,"generators":{"a":1},"group":{"b":2},"enumerator":{"c":3}}
+"""
+
+
+def test_an_offset_of_version_0_1_is_read_and_written_as_it_was():
+    found = json.loads(OF_0_1)
+    assert Offset.from_json(found, "kafka").to_json() == found
+    assert Offset.from_json(found).progress.positions == {"orders-0": 5, "orders-1": 5, "orders-2": 5, "orders-3": 9}
+
+
 @pytest.mark.parametrize(
     "found", [None, 17, {"orders": {"0": 7}}, {"v": {"0": 7}}, {"v": {"0": 7}, "source": {"0": 1}}]
 )
@@ -103,6 +116,7 @@ def deflated(content):
 @pytest.mark.parametrize(
     ("offset", "sentence"),
     [
+<<<<<<< HEAD
         (written(v=3), "written by a newer tidegate"),
         (written(v=2), "broken offset"),
         (written(501, packed="eJw"), "broken offset"),
@@ -111,6 +125,10 @@ def deflated(content):
         (written(501, positions=deflated(bytes(8 * 500))), "broken offset"),
         (written(501, positions=deflated(bytes(501))), "broken offset"),
         (written(501, positions=deflated(bytes(65 << 20))), "broken offset"),
+=======
+        (written(v=2), "written by a newer tidegate"),
+        (written(fences=[1]), "written by a newer tidegate: its offset has 'fences', which this one does not know"),
+>>>>>>> a109a1a (An offset with a key that this version does not know is refused: it would go on from another state)
         (written(source="s3"), "belongs to the source 's3', not to 'kafka'"),
         (written(positions=[1]), "broken offset"),
         (written(positions={"a": "x"}), "broken offset"),
