@@ -57,8 +57,8 @@ __all__ = ["INITIAL_OFFSET", "Hollow", "Offset"]
 _VERSION, _PACKED_VERSION = 1, 2
 _MOST_READABLE = 500  # splits
 _KEYS = frozenset(
-    "v source positions starts bound watermark idle late removed ended group hollow hollowBy waits generators "
-    "enumerator packed read".split()
+    {"v", "source", "positions", "starts", "bound", "watermark", "idle", "late", "removed", "ended", "group"}
+    | {"hollow", "hollowBy", "waits", "generators", "enumerator", "packed", "read"}
 )
 INITIAL_OFFSET: Json = {"v": _VERSION}
 
