@@ -13,8 +13,8 @@ from typing import Any
 
 from pyspark import cloudpickle
 
-from tidegate import __version__
 from tidegate.errors import InstallationError
+from tidegate.version import __version__
 
 __all__ = ["pickled", "require_planner"]
 
@@ -27,7 +27,7 @@ def pickled(instance: object) -> tuple[Callable[[bytes], object], tuple[bytes]]:
 
     The process raises ImportError, in one sentence, if it lacks a module or has another version of tidegate.
     """
-    return _loader(__version__), (cloudpickle.dumps((type(instance), instance.__dict__)),)
+    return _loader(__version__), (cloudpickle.dumps((type(instance), instance.__dict__)),)  # type: ignore[no-untyped-call]
 
 
 def _loader(version: str) -> Callable[[bytes], object]:
@@ -44,12 +44,11 @@ def _loader(version: str) -> Callable[[bytes], object]:
             return ImportError(f"{sys.executable} on {platform.node()}, which Spark runs for this query, {reason}")
 
         try:
-            import tidegate
+            from tidegate.version import __version__ as there
         except ImportError as error:
             raise failed(
                 f"cannot import tidegate: {error}; it needs tidegate {version} with its dependencies (docs/deploy.md)"
             ) from None
-        there = getattr(tidegate, "__version__", "of another version")
         if there != version:
             raise failed(f"has tidegate {there}, but the driver has {version}; install the driver's version there")
         try:

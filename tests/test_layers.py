@@ -80,7 +80,7 @@ def violations(root):
 
 
 def may_use(package, used):
-    if used in {package, "errors", "frame"}:
+    if used in {package, "errors", "frame", "version"}:
         return True
     if package == "jobs":
         return True

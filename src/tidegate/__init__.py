@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from tidegate.version import __version__ as __version__
 
 if not Path(__file__).is_file():
     raise ImportError(

@@ -9,8 +9,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from tidegate import __version__
 from tidegate.errors import OptionError, TidegateError
+from tidegate.version import __version__
 
 __all__ = ["app", "main"]
 

@@ -36,11 +36,12 @@ def python(folder, *modules):
     return str(made)
 
 
-def other_tidegate(folder, text="__version__ = '0.0.9'\n"):
-    module = folder / "modules" / "tidegate" / "__init__.py"
-    module.parent.mkdir(parents=True)
-    module.write_text(text)
-    return module.parents[1]
+def other_tidegate(folder):
+    module = folder / "modules" / "tidegate"
+    module.mkdir(parents=True)
+    (module / "version.py").write_text("__version__ = '0.0.9'\n")
+    (module / "__init__.py").write_text("from tidegate.version import __version__\n")
+    return module.parent
 
 
 def sent(options=None):
@@ -80,7 +81,8 @@ class TestTasks:
 def test_an_archive_is_refused_when_it_is_imported(tmp_path):
     archive = tmp_path / "libraries.zip"
     with zipfile.ZipFile(archive, "w") as written:
-        written.write(ROOT / "src/tidegate/__init__.py", "tidegate/__init__.py")
+        for name in ("__init__", "version"):
+            written.write(ROOT / f"src/tidegate/{name}.py", f"tidegate/{name}.py")
     answer = told(python(tmp_path, archive), cloudpickle.dumps(sent()[1]))
     assert f"tidegate cannot run from an archive, as --py-files and addPyFile ship it: {archive};" in answer
 
