@@ -58,9 +58,11 @@ class SparkCluster(Server):
         return f"http://{HOST}:{self._web_port}"
 
     def _start(self, sandbox: Sandbox, nodes: list[int]) -> None:
-        jars = spark_jars("spark-core_*.jar")[0].parent
-        # A worker starts executors from there.
-        java = ["env", f"SPARK_HOME={jars.parent}", *self._java(sandbox, *JVM_OPTIONS, "-cp", str(jars / "*"))]
+        (core,) = spark_jars("spark-core_*.jar")
+        # Workers start executors from there.  Spark's own scripts would look up the version of Scala.
+        scala = core.name.removeprefix("spark-core_").partition("-")[0]
+        home = ["env", f"SPARK_HOME={core.parents[1]}", f"SPARK_SCALA_VERSION={scala}"]
+        java = [*home, *self._java(sandbox, *JVM_OPTIONS, "-cp", str(core.parent / "*"))]
         for node in sorted(nodes):
             address = ["--host", HOST, "--port", str(self._ports[node])]
             if node == MASTER:

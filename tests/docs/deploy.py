@@ -47,7 +47,7 @@ def must(command, folder, **environment):
     print("$", command, flush=True)
     code, output = shell(command, folder, **environment)
     if code:
-        sys.exit(f"exit code {code}\n{output[-6000:]}")
+        sys.exit(f"exit code {code}\n{output}")
 
 
 def refused(what, command, sentence, folder, **environment):
