@@ -10,7 +10,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from tidegate.alignment.generators.contract import NO_EVENT_TIME, GeneratorSupplier, WatermarkGenerator, WatermarkOutput
-from tidegate.errors import ContractError
+from tidegate.errors import ContractError, TidegateError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -136,7 +136,7 @@ class GeneratorRun(WatermarkOutput):
 def _named(who: str, method: str = "") -> Iterator[None]:
     try:
         yield
-    except ContractError:
+    except TidegateError:
         raise
     except Exception as error:
         place = f" in {method}" if method else ""

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from tidegate.alignment.generators.contract import NO_EVENT_TIME, GeneratorSupplier, WatermarkGenerator, WatermarkOutput
 from tidegate.errors import ContractError
 from tidegate.readers.event_time.assigners import RecordTimestamp, assigner_of
+from tidegate.readers.registry.config import RegistryConfig
 
 __all__ = ["Marks", "PunctuatedWatermarks", "marks_of", "punctuated_by"]
 
@@ -56,23 +57,26 @@ class PunctuatedWatermarks(WatermarkGenerator):
             output.emit_watermark(greatest_ms)
 
 
-def punctuated_by(marks: str | Marks) -> GeneratorSupplier:
+def punctuated_by(marks: str | Marks, registry: RegistryConfig | None = None) -> GeneratorSupplier:
     """Return what makes a generator of the watermarks that stand in rows.
 
-    marks: ``header:NAME`` or ``json:/pointer``, whose value is the watermark; or a function, see Marks.
+    marks: ``header:NAME``, or ``json:``, ``avro:`` or ``protobuf:`` with a pointer, whose value is the watermark; or a
+        function, see Marks.
+    registry: has the schemas of Avro and Protobuf; None: there is none.
 
     Raises ValueError for any other text.
     """
-    found = marks_of(marks) if isinstance(marks, str) else marks
+    found = marks_of(marks, registry) if isinstance(marks, str) else marks
     return lambda: PunctuatedWatermarks(found)
 
 
-def marks_of(text: str) -> Marks:
-    """Return what finds the marks that ``header:NAME`` or ``json:/pointer`` names.
+def marks_of(text: str, registry: RegistryConfig | None = None) -> Marks:
+    """Return what finds the marks that a text names; see ``punctuated_by``.
 
     Raises ValueError, one sentence, for anything else.
     """
-    assigner = assigner_of(text, None)
+    assigner = assigner_of(text, None, registry)
     if isinstance(assigner, RecordTimestamp):
-        raise ValueError("expected header:NAME or json:/pointer/into/value")  # noqa: TRY004 - a text of another kind
+        expected = "header:NAME, json:/pointer/into/value, or avro: or protobuf: with such a pointer"
+        raise ValueError(f"expected {expected}")  # noqa: TRY004 - a text of another kind
     return assigner.times_by_own_units

@@ -71,7 +71,7 @@ def _event_time(value: Any) -> Any:
 
 
 def _watermark_from(value: str) -> str:
-    marks_of(value)
+    marks_of(value, RegistryConfig(""))  # as above
     return value
 
 
@@ -128,8 +128,9 @@ class KafkaSource(Source):
     schema_registry_key_file: PEM file with the key of that certificate.
     event_time_unit: the unit of a header or field: ``s``, ``ms``, ``us`` or ``iso8601``.  Default: detected from the
         first one, then fixed.
-    watermark_from: the origin of each partition's watermark in its records: ``header:NAME`` or ``json:/pointer``.
-        A value is ISO 8601, or a number that shows its unit by its size.  Streams only.
+    watermark_from: the origin of each partition's watermark in its records: ``header:NAME``, or ``json:``, ``avro:`` or
+        ``protobuf:`` with a pointer.  A value is a time by its type, ISO 8601, or a number that shows its unit by its
+        size.  Streams only.
     max_offsets_per_trigger: the most offsets that one batch covers.
     max_bytes_per_trigger: about the most bytes, as stored in Kafka, by the mean size of a record.
     min_offsets_per_trigger: put a batch off until there are so many offsets, for ``max_trigger_delay`` at most.
@@ -260,16 +261,17 @@ class KafkaSource(Source):
             raise ValueError(
                 f"eventTimeUnit is {self.event_time_unit!r}, but only a header or a JSON field has a unit of its own"
             )
-        self._check_watermark()
+        self._check_watermark(registry)
         topics = self.subscribe or self.assign or ()
         check_bad_records(self.bad_records_path, self.bad_records_topic, super().event_time_policy, topics)
         connection_config(self.bootstrap_servers, self.kafka)
         return self
 
-    def _check_watermark(self) -> None:
+    def _check_watermark(self, registry: RegistryConfig | None) -> None:
         if self.watermark_from is None:
             return
         check_only_origin(self.watermarks)
+        marks_of(self.watermark_from, registry)
         if self.watermark_from.startswith("header:") and not self.include_headers:
             raise ValueError(f"watermarkFrom is {self.watermark_from!r}, which needs includeHeaders")
 
@@ -320,8 +322,10 @@ class KafkaSource(Source):
         reasons = without_effect(self.kafka)
         if self.group_id_prefix is not None:
             reasons.append(f"groupIdPrefix ({NO_GROUP})")
-        if self.schema_registry_url is not None and not str(self.event_time).startswith(_IN_REGISTRY):
-            reasons.append(f"{names['schema_registry_url']} (eventTime begins with none of {', '.join(_IN_REGISTRY)})")
+        origins = (str(self.event_time), str(self.watermark_from))
+        if self.schema_registry_url is not None and not any(origin.startswith(_IN_REGISTRY) for origin in origins):
+            beginnings = f"eventTime and watermarkFrom begin with none of {', '.join(_IN_REGISTRY)}"
+            reasons.append(f"{names['schema_registry_url']} ({beginnings})")
         for which in ("starting", "ending"):
             fields = [f"{which}_{kind}" for kind in ("timestamp", "offsets_by_timestamp", "offsets")]
             set_fields = [field for field in fields if getattr(self, field) is not None]
@@ -389,7 +393,8 @@ class KafkaSource(Source):
         """Take the watermark from where ``watermark_from`` says."""
         if self.watermark_from is None:
             return self
-        strategy = replace(self.watermarks, out_of_orderness=None, generator=punctuated_by(self.watermark_from))
+        marked = punctuated_by(self.watermark_from, self._registry)
+        strategy = replace(self.watermarks, out_of_orderness=None, generator=marked)
         return self.model_copy(update={"watermarks": strategy})
 
     def enumerator(self, state: Json | None) -> SplitEnumerator:

@@ -71,6 +71,7 @@ def test_a_wrong_option_is_told_at_once(options, mode, sentence):
     [
         ({"event_time": "avro:/at"}, "avro: needs a schema registry; set schema.registry.url"),
         ({"event_time": len, "schema_registry_url": "http://a:b@r"}, "url' holds a login; put it into"),
+        ({"watermark_from": "protobuf:/done"}, "protobuf: needs a schema registry; set schema.registry.url"),
         ({"event_time": "avro:", "schema_registry_url": "http://r"}, "expected a pointer to a field"),
         (
             {"schema_registry_token": "t"},
@@ -92,11 +93,18 @@ def test_contradictory_options_of_a_registry_are_told(fields, sentence):
 
 
 @pytest.mark.parametrize(
-    ("event_time", "unused"), [("timestamp", True), (len, True), ("avro:/at", False), ("protobuf:/at", False)]
+    ("fields", "unused"),
+    [
+        ({"event_time": "timestamp"}, True),
+        ({"event_time": len, "watermark_from": "json:/at"}, True),
+        ({"event_time": "avro:/at"}, False),
+        ({"event_time": "protobuf:/at"}, False),
+        ({"watermark_from": "avro:/done"}, False),
+    ],
 )
-def test_a_registry_that_no_event_time_asks_is_told_to_be_without_effect(event_time, unused):
-    fields = {"event_time": event_time, "schema_registry_url": "http://r"}
+def test_a_registry_that_nothing_asks_is_told_to_be_without_effect(fields, unused):
+    fields = {**fields, "schema_registry_url": "http://r"}
     source = tidegate.KafkaSource(bootstrap_servers="broker:9092", subscribe=["clicks"], **fields)
     assert source.without_effect == [
-        "schema.registry.url (eventTime begins with none of avro:, protobuf:)" for _ in range(unused)
+        "schema.registry.url (eventTime and watermarkFrom begin with none of avro:, protobuf:)" for _ in range(unused)
     ]

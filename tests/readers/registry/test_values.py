@@ -15,6 +15,7 @@ from google.protobuf import message_factory
 from tests.support.registered import avro_value, header, protobuf_value
 from tidegate.errors import ConnectorError, CorruptDataError, DeadlineError, OptionError
 from tidegate.readers.event_time.assigners import assigner_of
+from tidegate.readers.event_time.punctuated import marks_of
 from tidegate.readers.registry.columns import RegistryColumn, column_of_subject
 from tidegate.readers.registry.config import RegistryConfig
 from tidegate.readers.registry.protobuf_schema import ProtobufSchema
@@ -84,6 +85,14 @@ class TestAvro:
         raw = json.loads(json.dumps(schema).replace("logicalType", "unknown"))
         values = [avro_value(register(schema), raw, {"key": "k" * 9, "at": value})]
         assert times("avro:/at", config, values) == ([AT], unit)
+
+    def test_a_field_may_be_the_watermark_of_the_rows_that_have_it(self, config, register):
+        typed, plain = avro(("done", ["null", logical("long", "timestamp-millis")])), avro(("done", "long"))
+        first, second = register(typed), register(plain, next(SUBJECTS))
+        values = [avro_value(first, typed, {"done": at}) for at in (seconds(7), None)]
+        values += [None, b"{}", avro_value(second, plain, {"done": AT * 1000})]
+        rows = pa.record_batch({"value": pa.array(values, pa.binary())})
+        assert marks_of("avro:/done", config)(rows).to_pylist() == [7000, None, None, None, AT]
 
     def test_a_date_is_its_beginning_in_utc(self, config, register):
         schema = avro(("at", logical("int", "date")))

@@ -141,7 +141,7 @@ def test_a_function_tells_which_rows_are_marks(spark, kafka, tmp_path):
     ("fields", "sentence"),
     [
         ({"watermark_from": "heder:x"}, "did you mean 'header:'"),
-        ({"watermark_from": "timestamp"}, "expected header:NAME or json:/pointer/into/value"),
+        ({"watermark_from": "timestamp"}, "expected header:NAME, json:/pointer/into/value, or avro: or protobuf:"),
         ({"watermark_from": "header:x"}, "watermarkFrom is 'header:x', which needs includeHeaders"),
         (
             {
