@@ -5,6 +5,7 @@ Traps in the comments below were found in Spark's code or by trying; docs/spark.
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 import sys
@@ -62,6 +63,7 @@ if TYPE_CHECKING:  # a source asks for this bridge by itself (Source.read_stream
     from tidegate.sources.contract import Source
 
 __all__ = [
+    "WINDOWS",
     "Driver",
     "coordinator_of",
     "data_source_class",
@@ -71,6 +73,8 @@ __all__ = [
 
 _LOG = logging.getLogger("tidegate.planner")
 _EVERYTHING = 2**63 - 1
+WINDOWS = "__windows"
+"""The option by which ``tidegate.windowed`` tells the bridge which windows Spark keeps of the rows, as JSON."""
 _BUILDS: dict[str, Callable[[Mapping[str, str]], Source]] = {}  # of what this process registered, by name
 
 
@@ -112,9 +116,12 @@ def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], d
 
     class TidegateDataSource(DataSource):
         def __init__(self, options: Mapping[str, str]) -> None:
+            own = dict(options)
+            windows = own.pop(WINDOWS, None)
+            self.windows = None if windows is None else json.loads(windows)
             # Here a wrong option fails at load(); inside streamReader() Spark would lose the message.
             with in_one_sentence():
-                self.source = build(options)
+                self.source = build(own)
 
         @classmethod
         def name(cls) -> str:
@@ -129,7 +136,7 @@ def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], d
                 return _BatchReader(self.source.with_schema(_of_source(schema)).as_batch(), driver)
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - PySpark's
-            return _StreamReader(self.source, _of_source(schema), driver)
+            return _StreamReader(self.source, _of_source(schema), driver, self.windows)
 
         def __reduce__(self) -> Any:
             return pickled(self)
@@ -153,6 +160,8 @@ def coordinator_of(
     pace: BatchPace | None = None,
     clocks: Clocks = REAL_CLOCKS,
     take_events: Callable[[str], Collection[SourceEvent]] = lambda _: (),
+    *,
+    windows: Mapping[str, str] | None = None,
 ) -> SourceCoordinator:
     """Return the coordinator of a run of a source.  It opens nothing before its first question.
 
@@ -180,6 +189,7 @@ def coordinator_of(
             counts_bad_records=source.sets_bad_records_aside,
             by_completeness=source.has_completeness,
             options_digest=f"{crc32(repr(source).encode()):08x}",  # of the fields that repr() shows, so without secrets
+            windows=windows,
         ),
         driver.cores,
         group=group,
@@ -234,8 +244,8 @@ class _BatchReader(DataSourceReader):
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Lives in the planner process, and as a copy that plans nothing on the executors."""
 
-    def __init__(self, source: Source, schema: StructType, driver: Driver) -> None:
-        self._loaded, self._schema, self._driver = source, schema, driver
+    def __init__(self, source: Source, schema: StructType, driver: Driver, windows: Mapping[str, str] | None) -> None:
+        self._loaded, self._schema, self._driver, self._windows = source, schema, driver, windows
         self._planner: SourceCoordinator | None = None
         self._supplier: GeneratorSupplier | None = None
         self._events: EventServer | None = None
@@ -356,6 +366,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 group_of(source, self._driver.application_id),
                 self._pace(),
                 take_events=(lambda _: ()) if self._events is None else self._events.take,
+                windows=self._windows,
             )
         return self._planner
 

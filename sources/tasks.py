@@ -25,6 +25,7 @@ __all__ = [
     "END_OF_TIME_MS",
     "PREVIOUS_WATERMARK",
     "SOURCE_WATERMARK",
+    "WATERMARK_ROW_US",
     "TaskPartition",
     "as_task",
     "read_task",
@@ -37,6 +38,11 @@ SOURCE_WATERMARK = "source_watermark"
 PREVIOUS_WATERMARK = "previous_source_watermark"
 END_OF_TIME_MS = 253_402_300_799_999
 """Spark's last timestamp, in the year 9999: the watermark of a source whose splits are all at their ends."""
+WATERMARK_ROW_US = 1
+"""What a row with only the watermark adds to it: so no row of data is taken for such a row, whatever its columns hold.
+
+Watermarks are whole milliseconds, and Spark rounds them down to those.
+"""
 _BEGIN_OF_TIME_MS = -62_135_596_800_000
 """Spark's first timestamp, in the year 1."""
 
@@ -81,7 +87,7 @@ def read_task(source: Source, partition: TaskPartition) -> Iterator[pa.RecordBat
         if partition.tells_watermark:
             schema = source.arrow_schema
             nothing = pa.record_batch([pa.nulls(1, field.type) for field in schema], schema=schema)
-            yield _with_watermarks(source, nothing, partition)
+            yield _with_watermarks(source, nothing, partition, mark_us=WATERMARK_ROW_US)
         reader, watching = source.reader(partition.state), partition.watching
         batches = reader.read(partition.task)
         if watching is not None:
@@ -96,14 +102,18 @@ def read_task(source: Source, partition: TaskPartition) -> Iterator[pa.RecordBat
             )
 
 
-def _with_watermarks(source: Source, batch: pa.RecordBatch, partition: TaskPartition) -> pa.RecordBatch:
+def _with_watermarks(
+    source: Source, batch: pa.RecordBatch, partition: TaskPartition, mark_us: int = 0
+) -> pa.RecordBatch:
     for name in watermark_columns(source):
-        batch = batch.append_column(name, _constant_timestamp(partition.watermarks_ms.get(name), batch.num_rows))
+        added_us = mark_us if name == SOURCE_WATERMARK else 0
+        times = _constant_timestamp(partition.watermarks_ms.get(name), added_us, batch.num_rows)
+        batch = batch.append_column(name, times)
     return batch
 
 
-def _constant_timestamp(time_ms: int | None, rows: int) -> pa.Array:
-    time_us = None if time_ms is None else time_ms * 1000
+def _constant_timestamp(time_ms: int | None, added_us: int, rows: int) -> pa.Array:
+    time_us = None if time_ms is None else time_ms * 1000 + added_us
     return pa.repeat(pa.scalar(time_us, pa.timestamp("us", "UTC")), rows)
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from tidegate.errors import OptionError
-from tidegate.sources.tasks import END_OF_TIME_MS, PREVIOUS_WATERMARK, SOURCE_WATERMARK
+from tidegate.sources.tasks import END_OF_TIME_MS, SOURCE_WATERMARK, WATERMARK_ROW_US
 
-_IS_DATA, _WATERMARK = "__is_data", "__watermark"
+_WATERMARK = "__watermark"
 _LEAST_MICROSECONDS = -(2**63) + 1
 
 __all__ = ["follow_source_watermark", "with_source_watermark"]
@@ -35,13 +32,11 @@ def with_source_watermark(rows: DataFrame, event_time: str | None = None, delay:
             raise OptionError(
                 f"the DataFrame has no column {name!r}; set includeSourceWatermark, and use it before other steps"
             )
-    # The data columns count as they are now, not with the time that stands in below.
-    stream = rows.withColumn(_IS_DATA, _is_data(rows))
-    column = SOURCE_WATERMARK
+    stream, column = rows, SOURCE_WATERMARK
     if event_time is not None:
         column = event_time
         at_least = f.col(SOURCE_WATERMARK) + f.expr(f"interval {delay}")
-        stream = stream.withColumn(event_time, f.when(f.col(_IS_DATA), f.col(f"`{event_time}`")).otherwise(at_least))
+        stream = stream.withColumn(event_time, f.when(_is_data(), f.col(f"`{event_time}`")).otherwise(at_least))
     marked = _without_watermark_rows(stream.withWatermark(column, delay), column)
     return marked if event_time is None else _guarded(marked, column)
 
@@ -57,20 +52,21 @@ def follow_source_watermark(rows: DataFrame, ahead_ms: int) -> DataFrame:
     ahead = f.col(SOURCE_WATERMARK) + f.expr(f"interval {ahead_ms} milliseconds")
     # Spark has no name for a later time.  Its least() leaves out a null, which is a watermark that is not there yet.
     watermark = f.when(ahead.isNotNull(), f.least(ahead, f.timestamp_millis(f.lit(END_OF_TIME_MS))))
-    stream = rows.withColumn(_IS_DATA, _is_data(rows)).withColumn(_WATERMARK, watermark)
+    stream = rows.withColumn(_WATERMARK, watermark)
     marked = _without_watermark_rows(stream.withWatermark(_WATERMARK, "0 seconds"), _WATERMARK)
     return _guarded(marked, _WATERMARK).drop(_WATERMARK)
 
 
-def _is_data(rows: DataFrame) -> Column:
-    columns = [name for name in rows.columns if name not in {SOURCE_WATERMARK, PREVIOUS_WATERMARK}]
-    return reduce(or_, [f.col(f"`{name}`").isNotNull() for name in columns])
+def _is_data() -> Column:
+    # Without a watermark there is nothing that a row could hold alone.
+    since_ms = f.coalesce(f.pmod(f.unix_micros(f.col(SOURCE_WATERMARK)), f.lit(1000)), f.lit(0))
+    return since_ms != f.lit(WATERMARK_ROW_US)
 
 
 def _without_watermark_rows(marked: DataFrame, column: str) -> DataFrame:
     # The filter names the watermark's column.  Otherwise Spark would push it below the watermark's node, which would
     # never see the rows with the watermark.
-    return marked.where(f.col(_IS_DATA) | f.col(f"`{column}`").isNull()).drop(_IS_DATA)
+    return marked.where(_is_data() | f.col(f"`{column}`").isNull())
 
 
 def _guarded(marked: DataFrame, column: str) -> DataFrame:

@@ -7,7 +7,7 @@ only soft state: the answers of this run, and the last plan.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -41,6 +41,7 @@ from tidegate.enumerators.planning.garbage import collected_later
 from tidegate.enumerators.planning.generated import GeneratedWatermarks, ReaderFeed, needed_from
 from tidegate.enumerators.planning.membership import Membership
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Hollow, Offset
+from tidegate.enumerators.planning.other_windows import check_same_windows
 from tidegate.enumerators.planning.pace import BatchPace
 from tidegate.enumerators.planning.published import Published
 from tidegate.enumerators.planning.source_progress import ProgressReporter
@@ -65,6 +66,7 @@ class CoordinatorSettings:
     counts_bad_records: readers set bad records aside, and tell how many.
     by_completeness: the watermark is how far the enumerator says that the source is complete, and read.
     options_digest: changes with any option: records that were left out may count now.
+    windows: the description of the windows that Spark's aggregation keeps of the rows; None: it keeps none.
     """
 
     watermarks: WatermarkStrategy
@@ -79,6 +81,7 @@ class CoordinatorSettings:
     counts_bad_records: bool = False
     by_completeness: bool = False
     options_digest: str = ""
+    windows: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +205,8 @@ class SourceCoordinator:
 
     def _open_once(self, before: Offset) -> _Opened:
         if self._opened is None:
+            if before.windows is not None and self._settings.windows is not None:
+                check_same_windows(before.windows, self._settings.windows)
             enumerator = self._open(before.enumerator)
             if not isinstance(enumerator, SupportsPeek):
                 raise ContractError(f"the enumerator of {self._source!r} has no peek() and latest()")
@@ -276,6 +281,7 @@ class SourceCoordinator:
             Hollow(index.stretches_before(planned.progress.positions, _LONG_STRETCH), self._settings.options_digest),
             None if opened.generated is None else opened.generated.snapshot(planned.progress.positions),
             bad_records,
+            None if self._settings.windows is None else dict(self._settings.windows),
         )
         offset = after.to_json()
         self._last_offset = (offset, after)

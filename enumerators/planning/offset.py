@@ -19,6 +19,7 @@
      "waits": 1,                     how often in a row a bounded run has waited for its group
      "badRecords": 7,                that executors have told of, from the first batch to the one before
      "generators": {...},            what watermark generators have said, and up to where they have looked
+     "windows": {...},               the windows that Spark itself keeps of this source, by names of their parts
      "enumerator": {...}}            what the connector's enumerator needs beyond positions
 
 For people the offset of few splits is readable.  That of more than 500 is packed by ``enumerators/planning/packed.py``,
@@ -86,6 +87,7 @@ class Offset:
     waits: for the group, since the last batch with another reason.
     generators: the snapshot of the generated watermarks.
     bad_records: that were set aside in all batches before this offset's own, as far as executors told of them.
+    windows: the description of the windows that Spark's aggregation keeps of this source; None: there are none.
     """
 
     source: str = ""
@@ -97,6 +99,7 @@ class Offset:
     hollow: Hollow = field(default_factory=Hollow)
     generators: Json | None = None
     bad_records: int = 0
+    windows: Json | None = None
 
     def to_json(self) -> Json:
         """Return the offset JSON, canonical: equal offsets give equal texts."""
@@ -131,6 +134,7 @@ class Offset:
             "group": _canonical(self.group),
             "hollow": pack_values(self.hollow.begins) or None,
             "generators": _canonical(self.generators),
+            "windows": _canonical(self.windows),
             "enumerator": _canonical(self.enumerator),
         }
 
@@ -207,6 +211,7 @@ class Offset:
                 Hollow(unpack_values(offset.get("hollow", {})), str(offset.get("hollowBy", ""))),
                 _optional_json(offset.get("generators")),
                 _int(offset.get("badRecords", 0)),
+                _optional_json(offset.get("windows")),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CheckpointError(f"the checkpoint holds a broken offset: {_short(offset)}") from error

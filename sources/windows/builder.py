@@ -221,8 +221,10 @@ class WindowedStream:
             if name in {*self._keys, *operating.COLUMNS}:
                 raise OptionError(f"the result {name!r} has the name of another column of the windows")
         if self._why_operator is None:
-            rows = relations.telling_watermark(self._rows, native.AHEAD_MS, carries_previous=True)
-            return native.aggregated(rows, self._keys, str(self._event_time), self._assigner, expressions)  # type: ignore[arg-type]
+            time = str(self._event_time)
+            windows = native.description(self._rows, self._keys, time, self._assigned, expressions)
+            rows = relations.telling_watermark(self._rows, native.AHEAD_MS, windows)
+            return native.aggregated(rows, self._keys, time, self._assigner, expressions)  # type: ignore[arg-type]
         return operating.with_expressions(self._stream(), self._operator, expressions)
 
     def _of_function(self, function: WindowFunction, schema: Schema | None) -> DataFrame:

@@ -6,7 +6,7 @@ for each window, and a quotient that Spark computes of each result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,10 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, DecimalType
 
 from tidegate.errors import OptionError
+from tidegate.sources.windows.description import as_written, normalized
 from tidegate.windows import SqlAggregates
 
-__all__ = ["Parts", "parts_of"]
+__all__ = ["Parts", "aggregates_in", "parts_of"]
 
 _UNRESOLVED, _STAR = "UnresolvedFunction", "UnresolvedStar"
 _GROUP = "agg_funcs"  # of aggregates in Spark's catalog
@@ -30,12 +31,14 @@ class Parts:
     """Expressions with aggregates, taken apart.
 
     arguments: Spark expressions of each row, by the name of their column.
+    texts: of the arguments, as the user wrote them.
     aggregates: of each window, as ``SqlAggregates`` has them, by the name of their column.
     types: of the aggregates.
     results: Spark expressions over the aggregates, by the name of the result.
     """
 
     arguments: Mapping[str, str]
+    texts: Mapping[str, str]
     aggregates: Mapping[str, str]
     types: Mapping[str, DataType]
     results: Mapping[str, str]
@@ -45,9 +48,9 @@ class Parts:
         return SqlAggregates(**self.aggregates)
 
     def described(self) -> str:
-        """Return the aggregates as text, with the expressions of their arguments."""
+        """Return the aggregates as text, with the expressions of their arguments as the user wrote them."""
         calls = self.function().aggregates.values()
-        return ", ".join(f"{call.function}({self.arguments.get(call.argument, call.argument)})" for call in calls)
+        return ", ".join(f"{call.function}({self.texts.get(call.argument, call.argument)})" for call in calls)
 
 
 def parts_of(rows: DataFrame, expressions: Mapping[str, str]) -> Parts:
@@ -62,7 +65,16 @@ def parts_of(rows: DataFrame, expressions: Mapping[str, str]) -> Parts:
     results = {name: taken.outer(taken.parsed(text), text).sql() for name, text in expressions.items()}
     whole = rows.groupBy().agg(*(f.expr(text).alias(name) for name, text in taken.texts.items()))
     types = {name: whole.schema[name].dataType for name in taken.texts}
-    return Parts(taken.arguments, taken.aggregates, types, results)
+    return Parts(taken.arguments, taken.written, taken.aggregates, types, results)
+
+
+def aggregates_in(rows: DataFrame, expressions: Collection[str]) -> list[str]:
+    """Return the aggregates in expressions, each once, as the user wrote them.
+
+    rows: to which they refer.
+    """
+    taken = _TakenOut(rows)
+    return [*dict.fromkeys(text for one in expressions for text in taken.written_in(taken.parsed(one)))]
 
 
 class _TakenOut:
@@ -71,6 +83,7 @@ class _TakenOut:
     def __init__(self, rows: DataFrame) -> None:
         self._rows, self._spark = rows, rows.sparkSession
         self.arguments: dict[str, str] = {}
+        self.written: dict[str, str] = {}
         self.aggregates: dict[str, str] = {}
         self.texts: dict[str, str] = {}
 
@@ -91,12 +104,21 @@ class _TakenOut:
         children = [self.outer(child, text) for child in _list(node.children())]
         return node.withNewChildren(self._spark._jvm.PythonUtils.toSeq(children)) if children else node  # type: ignore[union-attr]  # noqa: SLF001
 
+    def written_in(self, node: Any) -> Iterator[str]:
+        """Yield the aggregates of an expression."""
+        name = _function_name(node)
+        if name is not None and (name in _KEPT or self._is_aggregate(name)):
+            yield _written(node)
+        else:
+            for child in _list(node.children()):
+                yield from self.written_in(child)
+
     def _kept(self, node: Any, name: str, text: str) -> Any:
         """Return the column of an aggregate, or what gives it from columns."""
         if _KEPT[name] == "avg":
             kind = self._rows.groupBy().agg(f.expr(node.sql())).schema[0].dataType
             if isinstance(kind, DecimalType):  # whose scale only Spark knows
-                call = node.sql().partition("(")[2]
+                call = as_written(node).partition("(")[2]
                 total, count = (self._aggregate(self.parsed(f"{part}({call}"), part, text) for part in ("sum", "count"))
                 return self.parsed(f"CAST({total} / {count} AS {kind.simpleString()})")
         return self._column(self._aggregate(node, name, text))
@@ -122,15 +144,15 @@ class _TakenOut:
         counts_rows = name == "count" and (argument.nodeName() == _STAR or is_literal)
         if counts_rows and not node.filter().isDefined():
             return "*"
-        text = "1" if counts_rows else argument.sql()
-        conditions = [text] if name == "count_if" else []
-        if node.filter().isDefined():
-            conditions.append(node.filter().get().sql())
-        if conditions:
-            text = f"CASE WHEN ({') AND ('.join(conditions)}) THEN {'1' if name == 'count_if' else text} END"
+        condition = node.filter().get() if node.filter().isDefined() else None
+        text, written = (
+            _of_row(name, "1" if counts_rows else show(argument), None if condition is None else show(condition))
+            for show in (_sql, _written)
+        )
         column = next((known for known, same in self.arguments.items() if same == text), None)
         column = column or f"__argument_{len(self.arguments)}"
         self.arguments[column] = text
+        self.written.setdefault(column, written)
         return column
 
     def _column(self, name: str) -> Any:
@@ -141,6 +163,24 @@ class _TakenOut:
         catalog = self._spark._jsparkSession.sessionState().catalog()  # noqa: SLF001
         identifier = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name)
         return bool(catalog.functionExists(identifier)) and catalog.lookupFunctionInfo(identifier).getGroup() == _GROUP
+
+
+def _of_row(function: str, argument: str, condition: str | None) -> str:
+    """Return the expression of a row that an aggregate keeps; it is null where the row does not count."""
+    conditions = [argument] if function == "count_if" else []
+    if condition is not None:
+        conditions.append(condition)
+    if not conditions:
+        return argument
+    return f"CASE WHEN ({') AND ('.join(conditions)}) THEN {'1' if function == 'count_if' else argument} END"
+
+
+def _sql(node: Any) -> str:
+    return str(node.sql())
+
+
+def _written(node: Any) -> str:
+    return normalized(as_written(node))
 
 
 def _function_name(node: Any) -> str | None:

@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from tidegate.sources.windows.description import described_stream
+from tidegate.sources.windows.expressions import aggregates_in
 from tidegate.sources.windows.processor import WINDOW_END, WINDOW_START
 from tidegate.sources.windows.relations import CARRIED
+from tidegate.windows.description import described
 
 if TYPE_CHECKING:
-    from tidegate.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
+    from tidegate.windows import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
 
-__all__ = ["AHEAD_MS", "aggregated"]
+__all__ = ["AHEAD_MS", "aggregated", "description"]
 
 AHEAD_MS = 1
 """How far Spark's watermark must be ahead of the source's."""
@@ -31,6 +34,17 @@ _FIRST_END_MS = 2
 
 # Spark's own mark of a column whose times its watermark is about, which withWatermark gives.
 _MARK = {"spark.watermarkDelayMs": 0}
+
+
+def description(
+    rows: DataFrame, keys: Sequence[str], event_time: str, assigner: WindowAssigner, expressions: Mapping[str, str]
+) -> dict[str, str]:
+    """Return all by which Spark's state of windows depends on the user's wish, by names of the parts."""
+    return {
+        **described_stream(rows, keys, event_time),
+        "assigner": described(assigner),
+        "function": f"aggregate {', '.join(aggregates_in(rows, expressions.values()))}",
+    }
 
 
 def aggregated(

@@ -13,6 +13,7 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from tidegate.errors import OptionError
 from tidegate.sources.windows import relations
+from tidegate.sources.windows.description import described_stream
 from tidegate.sources.windows.expressions import parts_of
 from tidegate.sources.windows.packing import BUCKET, packed
 from tidegate.sources.windows.processor import (
@@ -148,7 +149,8 @@ def _kept(
     ).where(f.col(TIME).isNotNull())
     elements = (*arguments, *carried) or (TIME,)  # without any column Arrow would not know how many rows there are
     columns = {field.name: field.type for field in to_arrow_schema(results, timezone="UTC")}
-    description = {**_description(stream), **description}
+    of_stream = described_stream(stream.rows, stream.keys, stream.event_time)
+    description = {**of_stream, "number of buckets": str(stream.buckets), **description}
     wish = Wish(
         operator, description, prepared.schema, keys, elements, columns, stream.late, tuple(original), time_mode
     )
@@ -159,16 +161,6 @@ def _kept(
         outputMode="append",
         timeMode=time_mode,
     )
-
-
-def _description(stream: Stream) -> dict[str, str]:
-    """Return what state depends on beside the operator."""
-    keys = (f"{name} {stream.rows.schema[name].dataType.simpleString()}" for name in stream.keys)
-    return {
-        "key": ", ".join(keys),
-        "event time": stream.event_time or "none",
-        "number of buckets": str(stream.buckets),
-    }
 
 
 def _time_mode(stream: Stream, operator: WindowOperator) -> TimeMode:

@@ -8,13 +8,14 @@ to Spark's planner (Catalyst), which has no Python API.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, TimestampType
 
 from tidegate.errors import OptionError
-from tidegate.sources.bridge import source_of
+from tidegate.sources.bridge import WINDOWS, source_of
 from tidegate.sources.tasks import PREVIOUS_WATERMARK, SOURCE_WATERMARK
 from tidegate.sources.watermark import follow_source_watermark
 
@@ -37,10 +38,11 @@ def lets_columns_through(rows: DataFrame) -> bool:
     return all(_kind(node) in _TRANSPARENT for node in _nodes(_plan(rows)))
 
 
-def telling_watermark(rows: DataFrame, ahead_ms: int, *, carries_previous: bool = False) -> DataFrame:
+def telling_watermark(rows: DataFrame, ahead_ms: int, windows: Mapping[str, str] | None = None) -> DataFrame:
     """Return the stream with a watermark: that of its sources, plus ``ahead_ms``, in front of all steps.
 
-    carries_previous: it also has the column ``CARRIED``; its steps must let columns of the source through.
+    windows: the description of those that Spark keeps of the stream, which then stands in its offsets; the stream also
+        has the column ``CARRIED``, and its steps must let columns of the source through.  None: Spark keeps none.
 
     Raises OptionError for a stream with a source that is not of tidegate.
     """
@@ -53,38 +55,40 @@ def telling_watermark(rows: DataFrame, ahead_ms: int, *, carries_previous: bool 
             "use withWatermark on the stream first, or a source of tidegate"
         )
     spark = rows.sparkSession
-    return _data_frame(spark, _rebuilt(spark, plan, ahead_ms, carries_previous=carries_previous))
+    return _data_frame(spark, _rebuilt(spark, plan, ahead_ms, windows))
 
 
 def _is_of_tidegate(source: Any) -> bool:
     return _kind(source) == _RELATION and _name(source).startswith("tidegate_")
 
 
-def _rebuilt(spark: SparkSession, node: Any, ahead_ms: int, *, carries_previous: bool) -> Any:
+def _rebuilt(spark: SparkSession, node: Any, ahead_ms: int, windows: Mapping[str, str] | None) -> Any:
     if _kind(node) == _RELATION:
-        return _telling_relation(spark, node, ahead_ms, carries_previous=carries_previous)
+        return _telling_relation(spark, node, ahead_ms, windows)
     children = _list(node.children())
     if not children:
         return node
-    rebuilt = [_rebuilt(spark, child, ahead_ms, carries_previous=carries_previous) for child in children]
+    rebuilt = [_rebuilt(spark, child, ahead_ms, windows) for child in children]
     node = node.withNewChildren(_seq(spark, rebuilt))
-    if not carries_previous or _kind(node) != _PROJECT:
+    if windows is None or _kind(node) != _PROJECT:
         return node
     carried = [column for column in _list(node.child().output()) if column.name() == CARRIED]
     return _catalyst(spark).plans.logical.Project(_seq(spark, [*_list(node.projectList()), *carried]), node.child())
 
 
-def _telling_relation(spark: SparkSession, relation: Any, ahead_ms: int, *, carries_previous: bool) -> Any:
+def _telling_relation(spark: SparkSession, relation: Any, ahead_ms: int, windows: Mapping[str, str] | None) -> Any:
     """Return a plan with the columns of the relation, by which the steps above know them, and the watermark.
 
     The source is loaded with the columns that it has: the user may have given them, or they were inferred before.
     """
-    asked = [SOURCE_WATERMARK, *[PREVIOUS_WATERMARK] * carries_previous]
+    asked = [SOURCE_WATERMARK, *[PREVIOUS_WATERMARK] * (windows is not None)]
     options = dict(relation.extraOptions().asCaseSensitiveMap())
     options |= {"includeSourceWatermark": "true", "watermarkRows": "true"}
-    if carries_previous:
+    if windows is not None:
         options["includePreviousWatermark"] = "true"
     source_of(_name(relation), options)  # Spark takes wrong options until the query begins, because of the columns
+    if windows is not None:
+        options[WINDOWS] = json.dumps(windows)
     schema = StructType.fromJson(json.loads(relation.schema().json()))
     for name in asked:
         if name not in schema.names:
@@ -98,7 +102,7 @@ def _telling_relation(spark: SparkSession, relation: Any, ahead_ms: int, *, carr
         expressions.Alias(now[was.name()], was.name(), was.exprId(), was.qualifier(), none, nothing)
         for was in _list(relation.output())
     ]
-    if carries_previous:
+    if windows is not None:
         fresh = _catalyst(spark).expressions.NamedExpression.newExprId()
         columns.append(expressions.Alias(now[PREVIOUS_WATERMARK], CARRIED, fresh, nothing, none, nothing))
     return _catalyst(spark).plans.logical.Project(_seq(spark, columns), _plan(marked))

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
 
-from tidegate.errors import CheckpointError
+from tidegate.enumerators.planning.other_windows import check_same_windows
 
 __all__ = ["Bucket", "BucketState", "Key", "KeyEntry"]
 
@@ -67,8 +67,7 @@ class BucketState:
         if not stored:
             return Bucket()
         description, timer, entries = pickle.loads(b"".join(self._parts))  # noqa: S301 - what store() pickled
-        if description != self._description:
-            raise CheckpointError(_difference(description, self._description))
+        check_same_windows(description, self._description)
         return Bucket(timer, {key: KeyEntry(*entry) for key, entry in entries.items()})
 
     def store(self, bucket: Bucket, timer: int | None, *, is_witness: bool = False) -> None:
@@ -132,12 +131,3 @@ class KeyStore:
 
 def _parts(blob: bytes) -> list[bytes]:
     return [blob[begin : begin + _PART] for begin in range(0, len(blob), _PART)]
-
-
-def _difference(stored: Mapping[str, str], now: Mapping[str, str]) -> str:
-    both = {name: (stored.get(name, "none"), now.get(name, "none")) for name in {**stored, **now}}
-    changes = [f"{name} was {was!r} and is {is_now!r}" for name, (was, is_now) in both.items() if was != is_now]
-    return (
-        f"the checkpoint holds the state of other windows: {', and '.join(changes)}; "
-        "set that back, or begin with a new checkpoint location"
-    )

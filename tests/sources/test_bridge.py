@@ -1,23 +1,28 @@
 """The bridge serves any source: here one that shares no code with Kafka's."""
 
+import json
 import signal
 import socket
 import threading
 from datetime import timedelta
 from itertools import chain
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows, ReadMinRows
 
 import tidegate
-from tests.sources.memory import MemorySource, append
+from tests.sources.memory import SCHEMA, MemorySource, append
 from tests.support.streams import running
 from tests.support.waiting import await_that
 from tidegate import WatermarkStrategy
+from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.planning.pace import batch_note
-from tidegate.errors import ContractError, OptionError
+from tidegate.errors import CheckpointError, ContractError, OptionError
+from tidegate.readers.contract import ReadTask, SplitReader
 from tidegate.sources import batch_listener
-from tidegate.sources.bridge import Driver, data_source_class
+from tidegate.sources.bridge import WINDOWS, Driver, data_source_class, schema_of
+from tidegate.sources.tasks import TaskPartition, read_task
 from tidegate.watermarks import AscendingTimestampsWatermarks
 
 HOUR = 3_600_000
@@ -123,6 +128,34 @@ def test_a_row_with_nothing_but_the_watermark_moves_spark_s_while_no_data_comes(
     assert sorted((row["split"], row["position"]) for row in kept) == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1)]
 
 
+class EmptyRows(SplitReader):
+    """Reads rows in which every column is null."""
+
+    def read(self, task):
+        for wanted in task.ranges:
+            rows = wanted.end - wanted.start
+            yield pa.record_batch([pa.nulls(rows, field.type) for field in SCHEMA], schema=SCHEMA)
+
+
+class EmptySource(MemorySource):
+    def reader(self, state):
+        return EmptyRows()
+
+
+@pytest.mark.parametrize("event_time", [None, "timestamp"])
+def test_a_row_in_which_every_column_is_null_is_taken_for_no_watermark_row(spark, event_time):
+    source = EmptySource(path="", include_source_watermark=True, watermark_rows=True)
+    task = ReadTask((SplitRange("a", 0, 3),))
+    partition = TaskPartition(task, None, {"source_watermark": 999}, tells_watermark=True)
+    table = pa.Table.from_batches([*read_task(source, partition)])
+    assert table.num_rows == 4
+    rows = spark.createDataFrame(table, schema_of(source))
+    kept = tidegate.with_source_watermark(rows, event_time).collect()
+    assert [(row["split"], row["timestamp"], row["source_watermark"].timestamp()) for row in kept] == [
+        (None, None, 0.999)
+    ] * 3
+
+
 def test_a_stream_without_the_column_of_the_watermark_is_refused(spark, path):
     append(path, a=[0])
     with pytest.raises(OptionError, match="no column 'source_watermark'; set includeSourceWatermark"):
@@ -142,9 +175,9 @@ def stream_reader(path):
     made = []
     handler = signal.getsignal(signal.SIGTERM)
 
-    def make(driver=Driver(2, "test"), **fields):  # noqa: B008 - it never changes
+    def make(driver=Driver(2, "test"), options=None, **fields):  # noqa: B008 - it never changes
         kind = data_source_class("memory", lambda _: MemorySource(path=path, **fields), driver)
-        source = kind({})
+        source = kind(options or {})
         made.append(source.streamReader(source.schema()))
         return made[-1]
 
@@ -159,6 +192,20 @@ def rows_planned(reader, limit, start=None):
     end = reader.latestOffset(start, limit)
     tasks = [partition.task for partition in reader.partitions(start, end)]
     return sum(each.end - each.start for task in tasks for each in task.ranges)
+
+
+def test_other_windows_that_spark_keeps_are_refused_by_the_offset_also_where_a_batch_is_repeated(stream_reader, path):
+    append(path, a=range(10))
+    first, same, other = (stream_reader(options={WINDOWS: json.dumps({"assigner": a})}) for a in ("5 s", "5 s", "6 s"))
+    begin = first.initialOffset()
+    end = first.latestOffset(begin, ReadAllAvailable())
+    assert same.latestOffset(end, ReadAllAvailable()) == end
+    told = "the checkpoint holds the state of other windows: assigner was '5 s' and is '6 s'; set that back"
+    for plan in (lambda: other.latestOffset(end, ReadAllAvailable()), lambda: other.partitions(begin, end)):
+        with pytest.raises(CheckpointError, match=told):
+            plan()
+    without = stream_reader().latestOffset(begin, ReadAllAvailable())
+    assert other.latestOffset(without, ReadAllAvailable()) == without
 
 
 @pytest.mark.parametrize(

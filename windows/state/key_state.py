@@ -12,6 +12,8 @@ from tidegate.windows.window import MIN_TIME, GlobalWindow, TimeWindow, Window
 
 __all__ = ["ElementList", "KeyState", "Pane", "TimedRow"]
 
+_ROWS = "rows"  # a pane whose contents are the chunks of an ElementList
+
 TimedRow: TypeAlias = tuple[int, Any]  # the time of a row in ms, and the row
 
 
@@ -79,7 +81,7 @@ class KeyState:
         pane = self._panes.get(window)
         if pane is None:
             stored = self._stored.get(window)
-            pane = self._panes[window] = Pane() if stored is None else Pane(*stored)
+            pane = self._panes[window] = Pane() if stored is None else _pane(*stored)
         return pane
 
     def elements(self, contents: ElementList) -> list[TimedRow]:
@@ -111,7 +113,7 @@ class KeyState:
             if pane.is_bare():
                 panes.pop(window, None)
             else:
-                panes[window.start, window.end] = (pane.contents, pane.trigger, pane.function)
+                panes[window.start, window.end] = _stored_pane(pane)
         blob = self._pickled(panes)
         if blob != self._read:
             self._store.write(blob)
@@ -135,6 +137,17 @@ class KeyState:
                 contents.chunks[place] = self._next_chunk
                 self._next_chunk += 1
                 self._live_chunks += 1
+
+
+def _stored_pane(pane: Pane) -> tuple[Any, ...]:
+    """Return a pane as it is pickled: without classes of tidegate, whose modules may move while state stays."""
+    if isinstance(pane.contents, ElementList):
+        return pane.contents.chunks, pane.trigger, pane.function, _ROWS
+    return pane.contents, pane.trigger, pane.function
+
+
+def _pane(contents: Any, trigger: dict[str, Any], function: dict[str, Any], kind: str | None = None) -> Pane:
+    return Pane(ElementList(contents) if kind == _ROWS else contents, trigger, function)
 
 
 def _window(start: int | None, end: int | None) -> Window:

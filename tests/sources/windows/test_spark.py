@@ -9,6 +9,7 @@ from datetime import timedelta
 from functools import reduce
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
@@ -232,6 +233,14 @@ def test_spark_s_own_aggregation_and_the_operator_give_the_same_and_drop_the_sam
 def test_sliding_windows_of_spark_are_those_of_flink_also_where_the_slide_does_not_divide_the_size(by_spark, expect):
     expected, _ = expect(OVERLAPPING)
     assert by_spark.values("overlapping") == sorted(((*window, sum(rows)) for *window, rows in expected), key=str)
+
+
+def test_other_windows_of_spark_are_refused_at_a_restart_in_a_sentence_that_names_the_change(spark, source, by_spark):
+    longer = windows_of(with_steps(source, spark), TumblingEventTimeWindows.of(seconds(6), seconds(2)))
+    streams = {"with steps": longer.aggregate(**AGGREGATES)}
+    told = r"assigner was 'TumblingEventTimeWindows\(.*size=5000.*' and is 'TumblingEventTimeWindows\(.*size=6000"
+    with pytest.raises(StreamingQueryException, match=f"holds the state of other windows: {told}.*new checkpoint"):
+        written(spark, streams, by_spark.checkpoint)
 
 
 def test_steps_that_know_nothing_of_the_watermark_may_be_below_windows_and_python_functions_aggregate(ran, expect):

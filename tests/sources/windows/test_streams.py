@@ -1,6 +1,7 @@
 """Windows over streams that are slow, late, idle or wrong."""
 
 import itertools
+import json
 import re
 from datetime import timedelta
 
@@ -44,14 +45,20 @@ def kept(windows, fired):
     return starts.writeStream.foreachBatch(lambda batch, _: fired.extend(batch.collect()))
 
 
-def test_a_stream_with_a_watermark_of_its_own_keeps_it_and_loses_no_late_row(spark, source, tmp_path):
-    append(source.path, a=[NOON])
-    limited = source.model_copy(update={"max_rows_per_trigger": 10})
-    own = limited.read_stream(spark).withWatermark("timestamp", "10 seconds")
-    windows = tidegate.windowed(own, "split", "timestamp").window(tumbling(5)).side_output_late("late")
+def test_a_stream_that_is_not_of_tidegate_keeps_its_own_watermark_and_loses_no_late_row(spark, tmp_path):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for number, times in enumerate([every_ten_seconds(13), [NOON]]):
+        rows = "".join(json.dumps({"key": "a", "at": time}) + "\n" for time in times)
+        (folder / f"{number}.json").write_text(rows)
+    files = spark.readStream.schema("key string, at long").option("maxFilesPerTrigger", 1).json(str(folder))
+    own = files.withColumn("timestamp", f.timestamp_millis("at")).withWatermark("timestamp", "10 seconds")
+    windows = tidegate.windowed(own, "key", "timestamp").window(tumbling(60)).side_output_late("late")
+    assert windows.explain().endswith("because the watermark is that of the stream's own withWatermark")
     run = available_now(windows.aggregate(rows="count(*)"), tmp_path / "checkpoint")
-    late = [row["late_row"] for row in run.all_rows if row["output"] == "late"]
-    assert [(row["split"], row["position"]) for row in late] == [("a", 13)]
+    results = [row for row in run.all_rows if row["output"] == "results"]
+    assert [(row["window_start"].timestamp() * SECOND, row["rows"]) for row in results] == [(NOON, 6)]
+    assert [row["late_row"]["at"] for row in run.all_rows if row["output"] == "late"] == [NOON]
 
 
 def test_objects_keep_the_columns_that_the_user_gave_them(spark, bucket, tmp_path):

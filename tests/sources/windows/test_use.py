@@ -1,6 +1,5 @@
 """What users write and are told before a query runs: mistakes, the plan of the windows, and who shall see what."""
 
-import re
 from datetime import timedelta
 
 import pytest
@@ -10,7 +9,7 @@ import tidegate
 from tests.sources.memory import MemorySource
 from tidegate import OptionError, WatermarkStrategy
 from tidegate.sources.windows import operating, packing, relations
-from tidegate.sources.windows.expressions import parts_of
+from tidegate.sources.windows.expressions import aggregates_in, parts_of
 from tidegate.windows import (
     AggregateFunction,
     DeltaEvictor,
@@ -166,7 +165,7 @@ def test_a_stream_that_tells_its_watermark_has_the_columns_that_the_user_asked_f
     rows = asked.read_stream(spark)
     expected = ["split", "position", "timestamp", *["source_watermark", "previous_source_watermark"] * previous]
     assert relations.telling_watermark(rows, 0).columns == rows.columns == expected
-    carried = relations.telling_watermark(rows.select("position"), 1, carries_previous=True)
+    carried = relations.telling_watermark(rows.select("position"), 1, windows={})
     assert carried.columns == ["position", relations.CARRIED]
     windows = tidegate.windowed(rows, "split", "timestamp").window(FIVE)
     assert windows.aggregate(n="count(*)").columns == ["split", "window_start", "window_end", "n"]
@@ -208,4 +207,13 @@ def test_only_what_counts_rows_has_no_argument(spark, text, argument):
 def test_the_description_of_aggregates_names_what_they_are_of(spark):
     expressions = {"mean": "sum(id * 2) / count(*)", "even": "count_if(id % 2 = 0)"}
     described = parts_of(spark.range(3).toDF("id"), expressions).described()
-    assert re.fullmatch(r"sum\(\(id \* 2\)\), count\(\*\), count\(CASE WHEN .*id % 2.* THEN 1 END\)", described)
+    assert described == "sum(id*2), count(*), count(CASE WHEN (id%2=0) THEN 1 END)"
+
+
+def test_the_description_of_aggregates_is_the_user_s_text_without_case_and_white_space(spark):
+    rows = spark.range(3).toDF("id")
+    one, other = "Sum( ID +1) FILTER (WHERE id  IN ('A b', `id`))", "sum(id+1) filter(where id in('A b',`id`))"
+    described = {parts_of(rows, {"n": text}).described() for text in (one, other)}
+    assert described == {"sum(CASE WHEN (id in('A b',`id`)) THEN id+1 END)"}
+    texts = [f"1 + {one}", "approx_count_distinct(id) / count(*)", f"{other} * 2", "max(id)"]
+    assert aggregates_in(rows, texts) == [other, "approx_count_distinct(id)", "count(*)", "max(id)"]

@@ -1,0 +1,23 @@
+"""Refuses state of other windows, in a sentence that names what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidegate.errors import CheckpointError
+
+__all__ = ["check_same_windows"]
+
+
+def check_same_windows(stored: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Raise CheckpointError if windows with another description have made the state of a checkpoint.
+
+    stored, now: descriptions, by names of their parts.
+    """
+    both = {name: (stored.get(name, "none"), now.get(name, "none")) for name in {**stored, **now}}
+    changes = [f"{name} was {was!r} and is {is_now!r}" for name, (was, is_now) in both.items() if was != is_now]
+    if changes:
+        raise CheckpointError(
+            f"the checkpoint holds the state of other windows: {', and '.join(changes)}; "
+            "set that back, or begin with a new checkpoint location"
+        )
