@@ -377,7 +377,13 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _watching(self, after: Offset, task: ReadTask) -> Watching | None:
         if self._supplier is None or self._events is None:
             return None
-        return Watching(self._supplier, said_before(after.generators, task, self._supplier), self._events.channel)
+        return Watching(
+            self._supplier,
+            said_before(after.generators, task, self._supplier),
+            self._events.channel,
+            self._coordinator().batch,
+            after.progress.watermark_ms,
+        )
 
 
 def _listening(driver: Driver) -> EventServer | None:

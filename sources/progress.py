@@ -58,12 +58,16 @@ class GeneratedProgress:
 
     held_by: the split that holds the watermark; None: none does.
     read_here: how many positions the planner itself has shown the generators in this run, for no reader told of them.
+    rows, late_rows: that the generators have seen in this run.  The late ones were behind the source's watermark before
+        their batch: a generator had promised that they would not come.
     by_split: the watermark of each split that is not at its end, None before its first; and ``active``, ``behind`` (it
         holds from where it has caught up) or ``idle``; up to 100 splits.
     """
 
     held_by: SplitId | None
     read_here: int
+    rows: int
+    late_rows: int
     by_split: Mapping[SplitId, tuple[datetime | None, str]]
 
 
@@ -216,7 +220,9 @@ def _generated(report: Mapping[str, Any] | None) -> GeneratedProgress | None:
     if report is None:
         return None
     by_split = {split: (_time(watermark_ms), status) for split, (watermark_ms, status) in report["bySplit"].items()}
-    return GeneratedProgress(report["heldBy"], report["readHere"], by_split)
+    return GeneratedProgress(
+        report["heldBy"], report["readHere"], report.get("rows", 0), report.get("lateRows", 0), by_split
+    )
 
 
 def _completeness(report: Mapping[str, Any] | None) -> CompletenessProgress | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-__all__ = ["GeneratorRun", "SplitWatermark", "name_of", "new_generator"]
+__all__ = ["GeneratorRun", "SeenRows", "SplitWatermark", "name_of", "new_generator"]
 
 _MOST_STATE = 4096  # characters: it stands in every offset, once for each split
 
@@ -62,13 +62,32 @@ def name_of(generator: WatermarkGenerator) -> str:
     return type(generator).__qualname__
 
 
+@dataclass(frozen=True, slots=True)
+class SeenRows:
+    """How many rows generators have seen.
+
+    late: those of them that were behind the source's watermark before their batch.
+    """
+
+    rows: int = 0
+    late: int = 0
+
+    def __add__(self, other: SeenRows) -> SeenRows:
+        return SeenRows(self.rows + other.rows, self.late + other.late)
+
+
 class GeneratorRun(WatermarkOutput):
     """One generator over rows of its split (Flink: TimestampsAndWatermarksOperator.WatermarkEmitter).
+
+    promised_ms: the source's watermark in the offset of the batch, behind which rows are late; None: there is none.
+
+    seen: an attribute: how many rows were shown.
 
     All errors of the generator become ContractErrors that name it.
     """
 
-    def __init__(self, generator: WatermarkGenerator, before: SplitWatermark) -> None:
+    def __init__(self, generator: WatermarkGenerator, before: SplitWatermark, promised_ms: int | None = None) -> None:
+        self.seen, self._promised_ms = SeenRows(), promised_ms
         self._generator, self._name = generator, f"the watermark generator {name_of(generator)}"
         self._watermark_ms, self._is_idle = before.watermark_ms, before.is_idle
         if before.state is not None:
@@ -80,12 +99,15 @@ class GeneratorRun(WatermarkOutput):
 
         event_times: null where a row has none that is usable.
         """
+        self.seen += SeenRows(batch.num_rows)
         if event_times.null_count and self._generator.wants_untimed_rows:
             event_times = event_times.fill_null(NO_EVENT_TIME)
         elif event_times.null_count:
             batch, event_times = batch.filter(event_times.is_valid()), event_times.drop_null()
         if batch.num_rows:
             times: npt.NDArray[np.int64] = event_times.to_numpy()
+            if self._promised_ms is not None:
+                self.seen += SeenRows(late=int(((times <= self._promised_ms) & (times != NO_EVENT_TIME)).sum()))
             with _named(self._name, "on_event()"):
                 self._generator.on_event(batch, times, self)
 
@@ -110,6 +132,13 @@ class GeneratorRun(WatermarkOutput):
                 "because each offset holds one for every split"
             )
         return SplitWatermark(self._watermark_ms, self._is_idle, json.loads(text) or None)
+
+    def said(self) -> dict[str, Any]:
+        """Return as JSON what the generator says after the last row, and how many rows it has seen.
+
+        Raises ContractError as ``end`` does.
+        """
+        return {**self.end().to_json(), "rows": self.seen.rows, "late": self.seen.late}
 
     def emit_watermark(self, watermark_ms: int) -> None:
         """Move the watermark of the split, never back.  Raises ContractError for anything but an integer."""

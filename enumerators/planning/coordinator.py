@@ -142,6 +142,8 @@ class SourceCoordinator:
         self._stays_at: Json | None = None  # the start of the last plan, if nothing came
         self._last_offset: tuple[Json, Offset] | None = None  # as JSON, which need not be read again
         self._batch_at_s = clocks.monotonic()
+        self.batch = 0
+        """The number of the batch whose tasks were planned last, in this run: source events name it."""
 
     def bound_run(self) -> None:
         """Fix the ends of this run at what can be read now (Trigger.AvailableNow)."""
@@ -170,6 +172,7 @@ class SourceCoordinator:
 
     def tasks_between(self, before: Offset, after: Offset) -> list[ReadTask]:
         """Return what ``tasks`` returns, for offsets of this source."""
+        self.batch += 1
         self._membership.stored(after.group, after.progress.bound_ms)
         opened = self._open_once(after)
         if before == after:  # its starts are of the batch before
@@ -253,8 +256,9 @@ class SourceCoordinator:
         found = splits.find(before.progress, first=first, bounded=self._is_bounded, look=has_news)
         if opened.generated is not None:
             positions = {s: at for s, at in before.progress.positions.items() if s not in found.starts}
-            opened.generated.see(positions, {s for s, extent in found.extents.items() if extent.available})
-            opened.generated.begin(found.starts, found.progress.positions)
+            readable = {s for s, extent in found.extents.items() if extent.available}
+            opened.generated.see(positions, readable, before.progress.watermark_ms)
+            opened.generated.begin(found.starts, found.progress.positions, self.batch)
         bad_records = self._count_bad_records(before, found)
         index.forget(found.diverged)
         limits = self._limits(enumerator, splits, budget)

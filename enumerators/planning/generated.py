@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tidegate.alignment.generators.contract import GeneratorSupplier
-from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWatermark, name_of, new_generator
+from tidegate.alignment.generators.split_watermark import GeneratorRun, SeenRows, SplitWatermark, name_of, new_generator
 from tidegate.alignment.generators.valve import StatusWatermarkValve, ValveInput
 from tidegate.alignment.plan import Progress
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
@@ -62,7 +62,8 @@ class GeneratedWatermarks:
         self._said: dict[SplitId, SplitWatermark] = {}
         self._seen: dict[SplitId, int] = {}
         self._told: dict[tuple[SplitId, int], SourceEvent] = {}
-        self._read_here = 0
+        self._begun_after: dict[SplitId, int] = {}  # the batch that was planned last when a split began
+        self._read_here, self._rows = 0, SeenRows()
 
     def restore(self, snapshot: Json | None, progress: Progress) -> None:
         """Go on from an offset.  Called once, before anything else."""
@@ -84,20 +85,24 @@ class GeneratedWatermarks:
         inputs = self._valve.inputs.values()
         self._valve.is_active = not inputs or any(known.is_active for known in inputs)
 
-    def see(self, positions: Positions, readable: Collection[SplitId]) -> None:
+    def see(self, positions: Positions, readable: Collection[SplitId], promised_ms: int | None = None) -> None:
         """Learn what the generators say of what was read up to the positions.  Called before every plan.
 
         positions: of the splits that hold what was read of them.
         readable: those that can be read now; of the others only events count.
+        promised_ms: the source's watermark before the rows, as far as it is known; None: there was none.
         """
-        self._told.update({(event.split_id, event.start): event for event in self._take_events()})
+        for event in self._take_events():
+            # One of a batch from before the split began tells of other records.
+            if event.batch > self._begun_after.get(event.split_id, -1):
+                self._told[event.split_id, event.start] = event
         for split, end in positions.items():
             while (position := self._seen.setdefault(split, end)) < end:
                 event = self._told.get((split, position))
                 if event is not None and event.end <= end:
                     self._seen[split] = self._hear(event)
                 elif split in readable:
-                    self._seen[split] = self._read_to(split, position, end)
+                    self._seen[split] = self._read_to(split, position, end, promised_ms)
                 else:
                     break
         self._told = {at: event for at, event in self._told.items() if event.end > self._seen.get(at[0], event.end)}
@@ -107,12 +112,13 @@ class GeneratedWatermarks:
         before, after = self._said[event.split_id], SplitWatermark.from_json(event.said)
         # That of a part knows nothing of the parts before it.
         self._said[event.split_id] = replace(after, watermark_ms=advanced(before.watermark_ms, after.watermark_ms))
+        self._rows += SeenRows(event.said.get("rows", 0), event.said.get("late", 0))
         return event.end
 
-    def _read_to(self, split: SplitId, start: int, end: int) -> int:
+    def _read_to(self, split: SplitId, start: int, end: int, promised_ms: int | None) -> int:
         """Show a generator rows here, up to the next that an event tells of, and return up to where."""
         end = min((told for other, told in self._told if other == split and start < told < end), default=end)
-        run = GeneratorRun(new_generator(self._supplier), self._said[split])
+        run = GeneratorRun(new_generator(self._supplier), self._said[split], promised_ms)
         self._read_here += end - start
         try:
             for _, batch, event_times in self._read(SplitRange(split, start, end)):
@@ -121,24 +127,27 @@ class GeneratedWatermarks:
             # They were delivered, so they are no loss to the query.
             _LOG.warning("a watermark generator does not see rows that are gone since they were read: %s", error)
         self._said[split] = run.end()
+        self._rows += run.seen
         return end
 
-    def begin(self, starts: Positions, splits: Collection[SplitId]) -> None:
+    def begin(self, starts: Positions, splits: Collection[SplitId], last_batch: int = -1) -> None:
         """Begin with splits that are new, or hold other records than before, and forget those that are gone for good.
 
         starts: may be told again, until an offset holds them.
         splits: all that have a position.
+        last_batch: the number of the batch that was planned last.
         """
         for split in self._said.keys() - set(splits):
             self._valve.remove(split)
             del self._said[split], self._seen[split]
+            self._begun_after.pop(split, None)
         nothing, inputs = SplitWatermark(), self._valve.inputs
         for split, start in starts.items():
             said, known = self._said.get(split, nothing), inputs.get(split)
             # A split that has said nothing yet holds the watermark; another one was part of it, and has to catch up.
             is_aligned = self._valve.watermark_ms is None or (said == nothing and (known is None or known.is_aligned))
             self._told = {at: event for at, event in self._told.items() if at[0] != split}
-            self._seen[split], self._said[split] = start, nothing
+            self._seen[split], self._said[split], self._begun_after[split] = start, nothing, last_batch
             inputs[split] = ValveInput(is_aligned=is_aligned)
 
     def combine(self, states: Mapping[SplitId, SplitState]) -> int | None:
@@ -174,6 +183,8 @@ class GeneratedWatermarks:
         return {
             "heldBy": silent[0] if silent else slowest,
             "readHere": self._read_here,
+            "rows": self._rows.rows,
+            "lateRows": self._rows.late,
             "bySplit": {s: [self._said[s].watermark_ms, _status(inputs[s])] for s in sorted(inputs)[:_DETAILED_SPLITS]},
         }
 

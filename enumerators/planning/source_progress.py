@@ -27,6 +27,7 @@
     "metrics": {"approximateQueueSize": 7},    figures of the connector's own, where it has any
      "generated": {"heldBy": "orders-1",        the split that holds the watermark of generators, where there are any
                    "readHere": 0,               how many positions the planner itself has shown them in this run
+                   "rows": 900, "lateRows": 2,  that they have seen in this run, and of them behind the watermark
                    "bySplit": {"orders-0": [ms, "active"]}},   watermark and status, up to 100 splits
      "completeness": {"until": ms,              up to where folders are complete by their markers, where there are any;
                       "next": ms},              the folder that holds the watermark; null: none does

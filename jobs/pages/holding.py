@@ -41,6 +41,10 @@ def _of_splits(generated: GeneratedProgress) -> str:
         holder = f"{generated.held_by} holds it: it has no watermark yet."
     else:
         holder = f"{generated.held_by} holds it: its watermark is the least of the active splits."
+    if generated.late_rows:
+        holder += (
+            f" {count(generated.late_rows)} of {count(generated.rows)} rows came behind the watermark in this run."
+        )
     if not generated.read_here:
         return holder
     return f"{holder} The planner itself has shown {count(generated.read_here)} positions to generators in this run."

@@ -2,7 +2,7 @@
 
 The coordinator greets with a nonce.  Who has the token answers with its HMAC, and is heard only then: a length, the
 HMAC of the nonce and the events, and the events as JSON.  The last answer is one byte.  An event may come late, twice
-or never: it names the range that it tells of, and counts once.
+or never: it names the batch, the split and the range that it tells of, and each range counts once.
 """
 
 from __future__ import annotations
@@ -43,8 +43,10 @@ Receive: TypeAlias = Callable[[int], bytes]
 class SourceEvent:
     """A reader's report of a range of a split.
 
-    said: JSON; a watermark generator says there what holds after the range; of bad records it is their ``number``.
+    said: JSON; a watermark generator says there what holds after the range, with the numbers of ``rows`` that it has seen
+        and of those that were ``late``; of bad records it is their ``number``.
     about: WATERMARK or BAD_RECORDS.
+    batch: the coordinator's number of the batch, in one run.
     """
 
     split_id: str
@@ -52,6 +54,7 @@ class SourceEvent:
     end: int
     said: Mapping[str, Any]
     about: str = WATERMARK
+    batch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ class EventChannel:
 
 def message(token: bytes, nonce: bytes, events: Sequence[SourceEvent]) -> bytes:
     """Return the bytes that tell events."""
-    body = json.dumps([[e.split_id, e.start, e.end, e.said, e.about] for e in events]).encode()
+    body = json.dumps([[e.split_id, e.start, e.end, e.said, e.about, e.batch] for e in events]).encode()
     login = hmac.digest(token, nonce, _DIGEST)
     return login + _LENGTH.pack(len(body)) + hmac.digest(token, nonce + body, _DIGEST) + body
 
@@ -91,8 +94,10 @@ def read_message(token: bytes, nonce: bytes, receive: Receive) -> list[SourceEve
     return [_event(*event) for event in events]
 
 
-def _event(split: object, start: Any, end: Any, said: Mapping[str, Any], about: object) -> SourceEvent:
-    return SourceEvent(str(split), int(start), int(end), said, str(about))
+def _event(  # noqa: PLR0917 - as it comes
+    split: object, start: Any, end: Any, said: Mapping[str, Any], about: object, batch: Any
+) -> SourceEvent:
+    return SourceEvent(str(split), int(start), int(end), said, str(about), int(batch))
 
 
 def _check(digest: bytes, expected: bytes) -> None:

@@ -24,11 +24,15 @@ class Watching:
     supplier: makes them.
     before: for each range, what the generator of its split has said before it.
     channel: to the coordinator.
+    batch: the coordinator's number of the batch.
+    promised_ms: the source's watermark before the batch; None: there is none.
     """
 
     supplier: GeneratorSupplier
     before: tuple[SplitWatermark, ...]
     channel: EventChannel
+    batch: int = 0
+    promised_ms: int | None = None
 
 
 def timed_reader(connector: str, reader: SplitReader) -> SupportsEventTimes:
@@ -40,12 +44,12 @@ def timed_reader(connector: str, reader: SplitReader) -> SupportsEventTimes:
 
 def watched(reader: SupportsEventTimes, watching: Watching, task: ReadTask) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task; at the end, tell what the generators say of its ranges."""
-    runs = [GeneratorRun(new_generator(watching.supplier), before) for before in watching.before]
+    runs = [GeneratorRun(new_generator(watching.supplier), before, watching.promised_ms) for before in watching.before]
     for number, batch, event_times in reader.read_timed(task):
         runs[number].add(batch, event_times)
         yield batch
     events = [
-        SourceEvent(wanted.split_id, wanted.start, wanted.end, run.end().to_json())
+        SourceEvent(wanted.split_id, wanted.start, wanted.end, run.said(), batch=watching.batch)
         for wanted, run in zip(task.ranges, runs, strict=True)
     ]
     send(watching.channel, events)

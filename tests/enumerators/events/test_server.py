@@ -11,7 +11,7 @@ from tidegate.readers.events import send as sending
 from tidegate.readers.events.event import BAD_RECORDS, NONCE_BYTES, WATERMARK, EventChannel, SourceEvent, message
 from tidegate.readers.events.send import send
 
-EVENTS = [SourceEvent("orders-0", 3, 9, {"watermark": 17}), SourceEvent("orders-1", 0, 2, {"idle": True})]
+EVENTS = [SourceEvent("orders-0", 3, 9, {"watermark": 17}, batch=4), SourceEvent("orders-1", 0, 2, {"idle": True})]
 
 
 @pytest.fixture

@@ -62,11 +62,11 @@ class Splits:
         for part in (times[:half], times[half:]):
             yield TimedBatch(0, pa.record_batch([part], ["at"]), part)
 
-    def event(self, supplier, wanted, before):
-        run = GeneratorRun(supplier(), before)
-        for _, batch, times in self.rows(wanted):
-            run.add(batch, times)
-        return SourceEvent(wanted.split_id, wanted.start, wanted.end, run.end().to_json())
+    def event(self, supplier, wanted, before, batch=1, promised_ms=None):
+        run = GeneratorRun(supplier(), before, promised_ms)
+        for _, rows, times in self.rows(wanted):
+            run.add(rows, times)
+        return SourceEvent(wanted.split_id, wanted.start, wanted.end, run.said(), batch=batch)
 
 
 def alone(supplier, times):
@@ -175,6 +175,31 @@ def test_a_split_that_holds_other_records_begins_anew_and_the_watermark_stays():
     assert generated.combine({"a": SplitState.CAUGHT_UP}) == 96
     generated.see({"a": 2}, "ab")
     assert generated.combine({"a": SplitState.CAUGHT_UP}) == 196
+
+
+def test_an_event_of_a_batch_from_before_a_split_began_anew_tells_nothing_of_its_records_now():
+    splits, inbox = Splits({"a": [100]}), Inbox()
+    generated = GeneratedWatermarks(bounded, splits.read, inbox.take)
+    generated.restore(None, Progress({}))
+    generated.begin({"a": 0}, "a", 0)
+    of_old = splits.event(bounded, SplitRange("a", 0, 1), SplitWatermark(), batch=1)
+    generated.begin({"a": 0}, "a", 1)  # the topic was deleted and created again
+    splits.times = {"a": [50]}
+    inbox.events = [of_old]  # its task has hung meanwhile
+    generated.see({"a": 1}, "a")
+    assert splits.read_here == [SplitRange("a", 0, 1)]
+    assert generated.combine({"a": SplitState.CAUGHT_UP}) == 46
+
+
+def test_rows_behind_the_source_s_watermark_are_counted_once_whoever_shows_them():
+    splits, inbox = Splits({"a": [10, 20, 19, 21], "b": [5, 30]}), Inbox()
+    generated = GeneratedWatermarks(bounded, splits.read, inbox.take)
+    generated.restore(None, Progress({}))
+    generated.begin({"a": 0, "b": 0}, "ab")
+    inbox.events = [splits.event(bounded, SplitRange("a", 0, 4), SplitWatermark(), promised_ms=19)] * 2
+    generated.see({"a": 4, "b": 2}, "ab", 19)
+    said = generated.report()
+    assert (said["rows"], said["lateRows"], said["readHere"]) == (6, 3, 2)
 
 
 def test_a_split_that_begins_twice_before_an_offset_holds_it_still_holds_the_watermark():

@@ -231,12 +231,13 @@ def test_a_page_tells_which_split_holds_the_watermark_of_generators(held_by, sen
         "orders-2": [None, "active"],
         "orders-3": [NOON - HOUR, "idle"],
     }
-    said = {"heldBy": held_by, "readHere": 1_200, "bySplit": by_split}
+    said = {"heldBy": held_by, "readHere": 1_200, "rows": 9_000, "lateRows": 30, "bySplit": by_split}
     page = query_page([progress(0, source(report(generated=said)))], ALL)
     assert sentence in page
     assert "<td>orders-1</td><td>2023-11-15 12:00:00</td><td>1 h</td><td>active</td>" in page
     assert "<td>orders-2</td><td>-</td><td>-</td><td>active</td>" in page
     assert "shown 1,200 positions" in page
+    assert "30 of 9,000 rows came behind the watermark" in page
     rows = re.findall(r"<td>(orders-[0-3])</td>", page)
     assert rows[-4:] == sorted(rows[-4:], key=lambda split: (split != held_by, "2103".index(split[-1])))
 
