@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from tidegate.conformance.checks.life import (
+    channel,
     opened,
     optional,
     said,
 )
 
 __all__ = [
+    "channel",
     "opened",
     "optional",
     "said",

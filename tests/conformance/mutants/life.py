@@ -1,4 +1,5 @@
 import logging
+import os
 import socket
 import subprocess
 import sys
@@ -7,17 +8,20 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
 from tests.conformance.mutants.mutant import Mutant, sinful
-from tests.conformance.references import WholeEnumerator
+from tests.conformance.references import TimedReader, WholeEnumerator
 from tidegate.alignment.budget import Cost
 from tidegate.conformance.abilities import Abilities, Ability
 from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryHarness, MemoryReader, MemorySource
+from tidegate.enumerators.events import server
 from tidegate.errors import ConnectorError, DataLossError
 from tidegate.readers.contract import ReadTask
+from tidegate.readers.events import event
 
 KEPT = []
 LOG = logging.getLogger("mutant")
@@ -356,6 +360,27 @@ class AsksForCosts(WholeEnumerator):
         return super().cost(ranges)
 
 
+def in_another_process(change):
+    """Return a source whose stream changes the process that plans it, but not this one."""
+    home = os.getpid()
+
+    class ChangesItsProcess(MemorySource):
+        def as_stream(self):
+            if os.getpid() != home:
+                change()
+            return super().as_stream()
+
+    return sinful(source=ChangesItsProcess, reader=TimedReader)
+
+
+def leave_the_channel_open():
+    server.EventServer.close = lambda _: None
+
+
+def hear_everybody():
+    event.hmac = SimpleNamespace(digest=event.hmac.digest, compare_digest=lambda *_: True)
+
+
 MUTANTS = [
     Mutant("a constructor looks up a host", "LIFE-1", ("making an enumerator looks up a host",), opening(a_lookup)),
     Mutant("a constructor starts a thread", "LIFE-1", ("making an enumerator", "'thread'"), opening(a_thread)),
@@ -412,6 +437,13 @@ MUTANTS = [
     Mutant("errors of others come through", "LIFE-11", ("KeyError",), sinful(reader=LetsErrorsThrough)),
     Mutant("lost rows are left out", "LIFE-11", ("left out without a word",), sinful(reader=LosesRowsSilently)),
     Mutant("an error names no split", "LIFE-11", ("does not name the split",), sinful(reader=NamesNoSplit)),
+    Mutant("whoever knows the port is heard", "LIFE-20", ("without the token",), in_another_process(hear_everybody)),
+    Mutant(
+        "the channel outlives its query",
+        "LIFE-20",
+        ("its port still takes connections",),
+        in_another_process(leave_the_channel_open),
+    ),
     Mutant("a secret in repr", "LIFE-12", ("a secret is in repr(source)",), sinful(source=ShowsItsAddress)),
     Mutant("a secret in what is read", "LIFE-12", ("a secret is in reads",), sinful(source=ReadsWithItsKey)),
     Mutant("a secret in the offset", "LIFE-12", ("a secret is in an offset",), sinful(enumerator=StoresItsAddress)),

@@ -1,0 +1,55 @@
+"""LIFE: the channel on which readers tell source events."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import timedelta
+
+from tidegate.alignment.generators.bounded import BoundedOutOfOrdernessWatermarks
+from tidegate.alignment.strategy import WatermarkStrategy
+from tidegate.conformance.declaring import rule
+from tidegate.conformance.errors import NotApplicableError
+from tidegate.conformance.lab.lab import Lab, after
+from tidegate.conformance.lab.spark.planner import Told, told_by_readers
+from tidegate.readers.contract import SupportsEventTimes
+
+__all__ = ["check_source_events_reach_the_coordinator_and_end_with_the_query"]
+
+_ROWS = 5
+
+
+def _disordered() -> BoundedOutOfOrdernessWatermarks:
+    return BoundedOutOfOrdernessWatermarks(timedelta(seconds=1))
+
+
+@rule(
+    "LIFE-20",
+    "source events reach the coordinator, nobody else is heard, and nothing is left",
+    purpose="Events that do not arrive cost a second reading; a stranger who is heard closes windows too early; a port "
+    "that stays open is one more for each query.",
+    tested="A stream with watermark generators is planned and read in another process, as Spark does it.  Then "
+    "somebody without the token sends an event, and the stream is stopped.",
+    passes="Readers tell of all rows, so that the planner reads none; the event without the token is refused; after "
+    "the stop the port is closed, and the channel's threads have ended.",
+    look_at=("read_timed() that does not end", "a reader that ends its worker's threads or sockets"),
+    source="docs/watermarks.md: How it works; FLIP-27: SourceEvent",
+)
+def check_source_events_reach_the_coordinator_and_end_with_the_query(lab: Lab) -> None:
+    """Listen to the readers of a stream."""
+    lab.split(*after(*range(_ROWS)))
+    source = lab.source()
+    reader = source.reader(None)
+    if not isinstance(reader, SupportsEventTimes):
+        raise NotApplicableError(f"{type(reader).__name__} has no {SupportsEventTimes.__name__}, which is optional")
+    with closing(source.as_stream().enumerator(None)) as enumerator:
+        lab.discovered(enumerator)
+    generated = source.model_copy(update={"watermarks": WatermarkStrategy.for_generator(_disordered)})
+    with closing(lab.elsewhere()) as planner:
+        told: Told = planner.call(told_by_readers, generated, _ROWS)
+    lab.expect(
+        told.read_here == 0, f"the planner read {told.read_here} positions itself, because no reader told of them"
+    )
+    lab.expect(told.rows == _ROWS, f"{_ROWS} rows were read, but readers told of {told.rows}")
+    lab.expect(not told.hears_strangers, "an event without the token of the run is heard")
+    lab.expect(not told.is_open, "after the stream was stopped its port still takes connections")
+    lab.expect(not told.threads, f"after the stream was stopped there are the threads {', '.join(told.threads)}")
