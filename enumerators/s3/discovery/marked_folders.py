@@ -10,8 +10,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from typing import Any
 
 from tidegate.enumerators.s3.discovery.complete_folders import CompleteFolders
-from tidegate.enumerators.s3.times.markers import FolderMarkers
-from tidegate.readers.objects.values import S3Object, TimeRange
+from tidegate.enumerators.s3.times.markers import Folder, FolderMarkers
+from tidegate.readers.objects.values import S3Object
 
 __all__ = ["FolderRound", "MarkedFolders"]
 
@@ -57,7 +57,7 @@ class FolderRound:
 
     def __init__(self, markers: FolderMarkers, known: CompleteFolders, settled_ms: int | None) -> None:
         self._markers, self._known, self._settled_ms = markers, known, settled_ms
-        self._marked: dict[str, tuple[TimeRange, bool]] = {}  # by the folder: its period, and whether it is settled
+        self._marked: dict[str, tuple[Folder, bool]] = {}  # by the key of the folder; and whether it is settled
         self._takes_markers = True
 
     def without_markers(self, page: Sequence[S3Object]) -> list[S3Object]:
@@ -65,18 +65,18 @@ class FolderRound:
         data = [obj for obj in page if not self._markers.are(obj.key)]
         if self._takes_markers and len(data) < len(page):
             for marker in set(page) - set(data):
-                period = self._markers.period_of(marker.key)
-                if period is not None and not self._known.is_known(period):
+                folder = self._markers.folder_of(marker.key)
+                if folder is not None and not self._known.is_known(folder):
                     is_settled = self._settled_ms is not None and marker.modified_ms <= self._settled_ms
-                    self._marked[marker.key[: marker.key.rindex("/") + 1]] = period, is_settled
+                    self._marked[marker.key[: marker.key.rindex("/") + 1]] = folder, is_settled
         return data
 
     def add(self, objects: Iterable[S3Object]) -> None:
         """Learn of new objects, whose folders are not complete before their markers."""
         for obj in objects:
-            period = self._markers.period_of(obj.key)
-            if period is not None:
-                self._known = self._known.with_object(period)
+            folder = self._markers.folder_of(obj.key)
+            if folder is not None:
+                self._known = self._known.with_object(folder)
 
     def unsettled(self) -> Iterator[str]:
         """Yield the folders with markers that have to be listed once more; markers found later wait for a round."""
@@ -88,6 +88,6 @@ class FolderRound:
     def known(self) -> CompleteFolders:
         """Return up to where folders are complete after the round."""
         known = self._known
-        for period, _ in sorted(self._marked.values()):
-            known = known.with_marker(period)
+        for folder, _ in sorted(self._marked.values(), key=lambda marked: marked[0].period):
+            known = known.with_marker(folder)
         return known

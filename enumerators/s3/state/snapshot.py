@@ -32,7 +32,7 @@ class _Seen(TypedDict):
 class _Folders(TypedDict):
     template: str
     complete: int | None
-    stretches: list[list[int]]
+    stretches: dict[str, list[list[int]]] | list[list[int]]
 
 
 class _Shape(TypedDict):

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tidegate.enumerators.s3.times.paths import PathTimes
 from tidegate.errors import did_you_mean
 from tidegate.readers.objects.values import TimeRange
 
-__all__ = ["FolderMarkers", "parse_markers"]
+__all__ = ["Folder", "FolderMarkers", "parse_markers"]
 
 _KIND = "marker"
+
+
+class Folder(NamedTuple):
+    """A folder that has a marker of its own.
+
+    root: what stands before the time in its key, such as ``orders/region=eu/``.
+    period: of event time that it holds, both ends inclusive.
+    """
+
+    root: str
+    period: TimeRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +58,13 @@ class FolderMarkers:
         """Tell whether a key is that of a marker."""
         if not key.endswith(f"/{self._name}"):
             return False
-        period = self.period_of(key)
-        return period is not None and period == self._markers.range_of(key)
+        folder, marker = self._folders.place_of(key), self._markers.place_of(key)
+        return folder is not None and folder == marker
 
-    def period_of(self, key: str) -> TimeRange | None:
-        """Return the period of the folder that a key lies in, both ends inclusive; None: it names none."""
-        return self._folders.range_of(key)
+    def folder_of(self, key: str) -> Folder | None:
+        """Return the folder that a key lies in; None: the key names none."""
+        place = self._folders.place_of(key)
+        return None if place is None else Folder(key[: place[0]], place[1])
 
 
 def parse_markers(text: str) -> FolderMarkers:

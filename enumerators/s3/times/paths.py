@@ -59,10 +59,15 @@ class PathTimes:
         For calendar units it is the whole second, minute ... year of the finest one, to its last millisecond; for
         ``{s}`` that second, for ``{ms}`` that millisecond.
         """
+        place = self.place_of(key)
+        return None if place is None else place[1]
+
+    def place_of(self, key: str) -> tuple[int, TimeRange] | None:
+        """Return where in a key the template matches, and the period; None: the key names none."""
         for match in self._pattern.finditer(key):
             period = self._period(match.groupdict())
             if period is not None:
-                return period
+                return match.start(), period
         return None
 
     def _period(self, numbers: dict[str, str]) -> TimeRange | None:

@@ -30,7 +30,7 @@ def test_a_marker_has_the_name_and_lies_in_a_folder_with_a_time(key, is_marker):
 
 @pytest.mark.parametrize("name", ["_SUCCESS", "part-0.json", "deeper/part-0.json"])
 def test_all_objects_of_a_folder_have_its_period(name):
-    assert MARKERS.period_of(f"in/dt=2024-01-01/hour=05/{name}") == (FIVE, FIVE + HOUR_MS - 1)
+    assert MARKERS.folder_of(f"in/dt=2024-01-01/hour=05/{name}") == ("in/", (FIVE, FIVE + HOUR_MS - 1))
 
 
 @pytest.mark.parametrize(
