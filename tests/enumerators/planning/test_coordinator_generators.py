@@ -55,6 +55,23 @@ def test_a_split_that_comes_later_holds_the_watermark_until_its_rows_were_seen()
     assert found == [19, 39]
 
 
+def test_a_restart_with_generators_for_the_first_time_keeps_the_watermark_until_all_splits_have_one():
+    logs = Logs(a=[10, 20, 30], b=[15, 25, 35])
+    _, last = drain(coordinator(logs, watermarks=WatermarkStrategy()), INITIAL_OFFSET)
+    assert last["watermark"] == 29
+    logs.times["a"] += [60]
+    run = coordinator(logs, watermarks=ASCENDING)
+    found, last = watermarks(run, last, Budget())
+    assert found == [29]  # b has said nothing: rows that were read before are not shown to a generator
+    logs.times["b"] += [50]
+    found, last = watermarks(run, last, Budget())
+    assert found == [29, 49]
+    # Without them it is planned again, from where it stands.
+    logs.times["b"] += [70]
+    found, _ = watermarks(coordinator(logs, watermarks=WatermarkStrategy()), last, Budget())
+    assert found == [59]
+
+
 def test_data_loss_that_is_accepted_costs_the_state_of_no_generator():
     logs = Logs(a=[10, 20, 30, 40], b=[11, 12, 13])
     run = coordinator(logs, watermarks=ASCENDING, fail_on_data_loss=False)
