@@ -6,8 +6,10 @@ The vocabulary is Flink's: ``WatermarkStrategy``, ``forBoundedOutOfOrderness``, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Any
 
 from tidegate.alignment.generators.contract import GeneratorSupplier
 from tidegate.errors import OptionError
@@ -44,6 +46,7 @@ class WatermarkStrategy:
     out_of_orderness: how far a record may lie behind the greatest event time before it in its
         split without being late; None: no watermark is planned.
     generator: makes a watermark generator for each split; None: there are none.
+    timestamp_assigner: the origin of event times, as the source's option event_time has it; None: that of the source.
     idle_timeout: how long a split must have nothing to read before it stops holding others.
     max_drift: how far past the slowest split's next record any split may be read; None: no bound.
     group: the slowest split is that of all sources that name this group; None: that of this source.
@@ -60,6 +63,7 @@ class WatermarkStrategy:
     group_members: int | None = None
     group_location: str | None = None
     generator: GeneratorSupplier | None = field(default=None, repr=False)
+    timestamp_assigner: str | Callable[..., Any] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         disorder, timeout, drift = self.out_of_orderness, self.idle_timeout, self.max_drift
@@ -128,6 +132,14 @@ class WatermarkStrategy:
     def no_watermarks(cls) -> WatermarkStrategy:
         """Compute no watermark; alignment still works."""
         return cls(out_of_orderness=None)
+
+    def with_timestamp_assigner(self, assigner: str | Callable[..., Any]) -> WatermarkStrategy:
+        """Take the event times of rows from ``assigner`` (Flink: withTimestampAssigner).
+
+        assigner: what the source's option event_time takes, such as ``json:/created``, or for Kafka a function from a
+            RecordBatch to an int64 array of milliseconds.  A source refuses it beside that option.
+        """
+        return replace(self, timestamp_assigner=assigner)
 
     def with_idleness(self, timeout: timedelta) -> WatermarkStrategy:
         """Let a split that had nothing to read for ``timeout`` stop holding the others."""

@@ -42,6 +42,7 @@ _WATERMARK_OPTIONS = {
     "alignmentLocation": "group_location",
 }
 # The same names as fields.
+_EVENT_TIME = "event_time"  # the field of a connector whose users choose the origin of event times
 _STRATEGY_FIELDS = {to_snake(option) for option in _WATERMARK_OPTIONS}
 
 
@@ -104,6 +105,19 @@ class Source(BaseModel, ABC):
     max_trigger_delay: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(minutes=15)
     discovery_interval: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(seconds=30)
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_timestamp_assigner(cls, fields: Any) -> Any:
+        strategy = fields.get("watermarks") if isinstance(fields, dict) else None
+        assigner = strategy.timestamp_assigner if isinstance(strategy, WatermarkStrategy) else None
+        if assigner is None:
+            return fields
+        if _EVENT_TIME not in cls.model_fields:
+            raise ValueError(f"watermarks has a timestamp assigner, but {cls.connector} has no option {_EVENT_TIME}")
+        if fields.get(_EVENT_TIME, assigner) != assigner:
+            raise ValueError(f"{_EVENT_TIME} is set, and watermarks has a timestamp assigner; set one of them")
+        return {**fields, _EVENT_TIME: assigner}
 
     @model_validator(mode="after")
     def _consistent_event_time(self) -> Self:

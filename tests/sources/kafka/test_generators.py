@@ -7,6 +7,7 @@ from kafka import KafkaProducer
 
 import tidegate
 from tests.sources.kafka import generators_kills
+from tests.sources.memory import MemorySource
 from tests.support.streams import (
     NOON,
     available_now,
@@ -159,6 +160,22 @@ def test_a_function_tells_which_rows_are_marks(spark, kafka, tmp_path):
 def test_a_wrong_option_is_one_sentence(fields, sentence):
     with pytest.raises(OptionError, match=sentence):
         tidegate.KafkaSource(bootstrap_servers="localhost:9092", subscribe=["orders"], **fields)
+
+
+def test_a_timestamp_assigner_of_the_strategy_is_the_event_time_of_the_source():
+    strategy = WatermarkStrategy.for_generator(EveryTenth).with_timestamp_assigner("json:/at")
+    fields = {"bootstrap_servers": "localhost:9092", "subscribe": ["orders"]}
+    source = tidegate.KafkaSource(**fields, watermarks=strategy)
+    assert source == tidegate.KafkaSource(**fields, watermarks=strategy, event_time="json:/at")
+    assert source.event_time == "json:/at"
+    objects = tidegate.S3Source(path="s3://b/p", watermarks=strategy.with_timestamp_assigner("column:at"))
+    assert objects.event_time == "column:at"
+    with pytest.raises(OptionError, match="event_time is set, and watermarks has a timestamp assigner; set one"):
+        tidegate.KafkaSource(**fields, watermarks=strategy, event_time="timestamp")
+    with pytest.raises(OptionError, match="json"):
+        tidegate.S3Source(path="s3://b/p", watermarks=strategy)
+    with pytest.raises(OptionError, match="a timestamp assigner, but memory has no option event_time"):
+        MemorySource(path="x", watermarks=strategy)
 
 
 @pytest.mark.parametrize(
