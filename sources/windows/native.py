@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from tidegate.sources.watermark import later
 from tidegate.sources.windows.description import described_stream
-from tidegate.sources.windows.expressions import aggregates_in
+from tidegate.sources.windows.expressions import described_aggregates
 from tidegate.sources.windows.processor import WINDOW_END, WINDOW_START
 from tidegate.sources.windows.relations import CARRIED
 from tidegate.windows.description import described
@@ -43,7 +44,7 @@ def description(
     return {
         **described_stream(rows, keys, event_time),
         "assigner": described(assigner),
-        "function": f"aggregate {', '.join(aggregates_in(rows, expressions.values()))}",
+        **described_aggregates(rows, expressions),
     }
 
 
@@ -64,14 +65,13 @@ def aggregated(
     end = f.col(_END)
     early = f.when(end < first_end, end).alias(_EARLY_END)
     marked = ended.select("*", early).withColumn(_END, f.greatest(end, first_end).alias(_END, metadata=_MARK))
-    at_the_watermark = f.col(CARRIED) + f.expr(f"interval {AHEAD_MS} milliseconds")
-    in_time = f.col(CARRIED).isNull() | (end > at_the_watermark)
+    in_time = f.col(CARRIED).isNull() | (end > later(f.col(CARRIED), AHEAD_MS))
     grouped = marked.where(in_time).groupBy(*(f.col(f"`{key}`") for key in keys), _END, _EARLY_END)
     results = grouped.agg(*(f.expr(text).alias(name) for name, text in expressions.items()))
     own_end = f.coalesce(_EARLY_END, _END)
     return results.select(
         *(f.col(f"`{key}`") for key in keys),
-        (own_end - f.expr(f"interval {assigner.size} milliseconds")).alias(WINDOW_START),
+        later(own_end, -assigner.size).alias(WINDOW_START),
         own_end.alias(WINDOW_END),
         *(f.col(f"`{name}`") for name in expressions),
     )
