@@ -6,7 +6,7 @@ for each window, and a quotient that Spark computes of each result.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from tidegate.errors import OptionError
 from tidegate.sources.windows.description import as_written, normalized
 from tidegate.windows import SqlAggregates
 
-__all__ = ["Parts", "aggregates_in", "parts_of"]
+__all__ = ["Parts", "described_aggregates", "parts_of"]
 
 _UNRESOLVED, _STAR = "UnresolvedFunction", "UnresolvedStar"
 _GROUP = "agg_funcs"  # of aggregates in Spark's catalog
@@ -31,14 +31,12 @@ class Parts:
     """Expressions with aggregates, taken apart.
 
     arguments: Spark expressions of each row, by the name of their column.
-    texts: of the arguments, as the user wrote them.
     aggregates: of each window, as ``SqlAggregates`` has them, by the name of their column.
     types: of the aggregates.
     results: Spark expressions over the aggregates, by the name of the result.
     """
 
     arguments: Mapping[str, str]
-    texts: Mapping[str, str]
     aggregates: Mapping[str, str]
     types: Mapping[str, DataType]
     results: Mapping[str, str]
@@ -46,11 +44,6 @@ class Parts:
     def function(self) -> SqlAggregates:
         """Return what the operator does with the arguments of a window's rows."""
         return SqlAggregates(**self.aggregates)
-
-    def described(self) -> str:
-        """Return the aggregates as text, with the expressions of their arguments as the user wrote them."""
-        calls = self.function().aggregates.values()
-        return ", ".join(f"{call.function}({self.texts.get(call.argument, call.argument)})" for call in calls)
 
 
 def parts_of(rows: DataFrame, expressions: Mapping[str, str]) -> Parts:
@@ -65,16 +58,17 @@ def parts_of(rows: DataFrame, expressions: Mapping[str, str]) -> Parts:
     results = {name: taken.outer(taken.parsed(text), text).sql() for name, text in expressions.items()}
     whole = rows.groupBy().agg(*(f.expr(text).alias(name) for name, text in taken.texts.items()))
     types = {name: whole.schema[name].dataType for name in taken.texts}
-    return Parts(taken.arguments, taken.written, taken.aggregates, types, results)
+    return Parts(taken.arguments, taken.aggregates, types, results)
 
 
-def aggregates_in(rows: DataFrame, expressions: Collection[str]) -> list[str]:
-    """Return the aggregates in expressions, each once, as the user wrote them.
+def described_aggregates(rows: DataFrame, expressions: Mapping[str, str]) -> dict[str, str]:
+    """Return for a description of windows the aggregates in expressions, each once, as the user wrote them.
 
     rows: to which they refer.
     """
     taken = _TakenOut(rows)
-    return [*dict.fromkeys(text for one in expressions for text in taken.written_in(taken.parsed(one)))]
+    calls = dict.fromkeys(call for text in expressions.values() for call in taken.written_in(taken.parsed(text)))
+    return {"function": f"aggregate {', '.join(calls)}"}
 
 
 class _TakenOut:
@@ -83,7 +77,6 @@ class _TakenOut:
     def __init__(self, rows: DataFrame) -> None:
         self._rows, self._spark = rows, rows.sparkSession
         self.arguments: dict[str, str] = {}
-        self.written: dict[str, str] = {}
         self.aggregates: dict[str, str] = {}
         self.texts: dict[str, str] = {}
 
@@ -108,7 +101,7 @@ class _TakenOut:
         """Yield the aggregates of an expression."""
         name = _function_name(node)
         if name is not None and (name in _KEPT or self._is_aggregate(name)):
-            yield _written(node)
+            yield normalized(as_written(node))
         else:
             for child in _list(node.children()):
                 yield from self.written_in(child)
@@ -116,7 +109,7 @@ class _TakenOut:
     def _kept(self, node: Any, name: str, text: str) -> Any:
         """Return the column of an aggregate, or what gives it from columns."""
         if _KEPT[name] == "avg":
-            kind = self._rows.groupBy().agg(f.expr(node.sql())).schema[0].dataType
+            kind = self._rows.groupBy().agg(f.expr(as_written(node))).schema[0].dataType
             if isinstance(kind, DecimalType):  # whose scale only Spark knows
                 call = as_written(node).partition("(")[2]
                 total, count = (self._aggregate(self.parsed(f"{part}({call}"), part, text) for part in ("sum", "count"))
@@ -135,7 +128,7 @@ class _TakenOut:
         known = next((column for column, same in self.aggregates.items() if same == aggregate), None)
         column = known or f"__aggregate_{len(self.aggregates)}"
         self.aggregates[column] = aggregate
-        self.texts[column] = node.sql()
+        self.texts[column] = as_written(node)  # sql() makes an argument of a filter
         return column
 
     def _argument(self, node: Any, name: str, argument: Any) -> str:
@@ -144,15 +137,15 @@ class _TakenOut:
         counts_rows = name == "count" and (argument.nodeName() == _STAR or is_literal)
         if counts_rows and not node.filter().isDefined():
             return "*"
-        condition = node.filter().get() if node.filter().isDefined() else None
-        text, written = (
-            _of_row(name, "1" if counts_rows else show(argument), None if condition is None else show(condition))
-            for show in (_sql, _written)
-        )
+        text = "1" if counts_rows else argument.sql()
+        conditions = [text] if name == "count_if" else []
+        if node.filter().isDefined():
+            conditions.append(node.filter().get().sql())
+        if conditions:
+            text = f"CASE WHEN ({') AND ('.join(conditions)}) THEN {'1' if name == 'count_if' else text} END"
         column = next((known for known, same in self.arguments.items() if same == text), None)
         column = column or f"__argument_{len(self.arguments)}"
         self.arguments[column] = text
-        self.written.setdefault(column, written)
         return column
 
     def _column(self, name: str) -> Any:
@@ -163,24 +156,6 @@ class _TakenOut:
         catalog = self._spark._jsparkSession.sessionState().catalog()  # noqa: SLF001
         identifier = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name)
         return bool(catalog.functionExists(identifier)) and catalog.lookupFunctionInfo(identifier).getGroup() == _GROUP
-
-
-def _of_row(function: str, argument: str, condition: str | None) -> str:
-    """Return the expression of a row that an aggregate keeps; it is null where the row does not count."""
-    conditions = [argument] if function == "count_if" else []
-    if condition is not None:
-        conditions.append(condition)
-    if not conditions:
-        return argument
-    return f"CASE WHEN ({') AND ('.join(conditions)}) THEN {'1' if function == 'count_if' else argument} END"
-
-
-def _sql(node: Any) -> str:
-    return str(node.sql())
-
-
-def _written(node: Any) -> str:
-    return normalized(as_written(node))
 
 
 def _function_name(node: Any) -> str | None:

@@ -14,7 +14,7 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 from tidegate.errors import OptionError
 from tidegate.sources.windows import relations
 from tidegate.sources.windows.description import described_stream
-from tidegate.sources.windows.expressions import parts_of
+from tidegate.sources.windows.expressions import described_aggregates, parts_of
 from tidegate.sources.windows.packing import BUCKET, packed
 from tidegate.sources.windows.processor import (
     LATE_ROW,
@@ -78,7 +78,7 @@ def with_expressions(
     arguments = {name: f.expr(text) for name, text in parts.arguments.items()}
     schema = StructType([StructField(name, parts.types[name]) for name in parts.aggregates])
     windows = operator(Aggregate(parts.function()))
-    description = {**windows.description, "function": f"aggregate {parts.described()}"}
+    description = {**windows.description, **described_aggregates(stream.rows, expressions)}
     kept = _kept(stream, windows, description, arguments, schema, reads_rows=windows.reads_rows)
     results = [f.expr(text).alias(name) for name, text in parts.results.items()]
     if stream.late is not None:  # a count of no rows is 0, but a late row has no results

@@ -237,7 +237,11 @@ def test_sliding_windows_of_spark_are_those_of_flink_also_where_the_slide_does_n
 
 def test_other_windows_of_spark_are_refused_at_a_restart_in_a_sentence_that_names_the_change(spark, source, by_spark):
     longer = windows_of(with_steps(source, spark), TumblingEventTimeWindows.of(seconds(6), seconds(2)))
-    streams = {"with steps": longer.aggregate(**AGGREGATES)}
+    same = windows_of(source.read_stream(spark), OVERLAPPING)
+    streams = {
+        "with steps": longer.aggregate(**AGGREGATES),
+        "overlapping": same.aggregate(total="sum(position)"),
+    }
     told = r"assigner was 'TumblingEventTimeWindows\(.*size=5000.*' and is 'TumblingEventTimeWindows\(.*size=6000"
     with pytest.raises(StreamingQueryException, match=f"holds the state of other windows: {told}.*new checkpoint"):
         written(spark, streams, by_spark.checkpoint)

@@ -53,9 +53,9 @@ def test_a_stream_that_is_not_of_tidegate_keeps_its_own_watermark_and_loses_no_l
         (folder / f"{number}.json").write_text(rows)
     files = spark.readStream.schema("key string, at long").option("maxFilesPerTrigger", 1).json(str(folder))
     own = files.withColumn("timestamp", f.timestamp_millis("at")).withWatermark("timestamp", "10 seconds")
-    windows = tidegate.windowed(own, "key", "timestamp").window(tumbling(60)).side_output_late("late")
+    windows = tidegate.windowed(own, "key", "timestamp").window(tumbling(60))
     assert windows.explain().endswith("because the watermark is that of the stream's own withWatermark")
-    run = available_now(windows.aggregate(rows="count(*)"), tmp_path / "checkpoint")
+    run = available_now(windows.side_output_late("late").aggregate(rows="count(*)"), tmp_path / "checkpoint")
     results = [row for row in run.all_rows if row["output"] == "results"]
     assert [(row["window_start"].timestamp() * SECOND, row["rows"]) for row in results] == [(NOON, 6)]
     assert [row["late_row"]["at"] for row in run.all_rows if row["output"] == "late"] == [NOON]

@@ -9,7 +9,7 @@ import tidegate
 from tests.sources.memory import MemorySource
 from tidegate import OptionError, WatermarkStrategy
 from tidegate.sources.windows import operating, packing, relations
-from tidegate.sources.windows.expressions import aggregates_in, parts_of
+from tidegate.sources.windows.expressions import described_aggregates, parts_of
 from tidegate.windows import (
     AggregateFunction,
     DeltaEvictor,
@@ -204,16 +204,22 @@ def test_only_what_counts_rows_has_no_argument(spark, text, argument):
     assert parts.arguments.get(column, column) == argument
 
 
-def test_the_description_of_aggregates_names_what_they_are_of(spark):
-    expressions = {"mean": "sum(id * 2) / count(*)", "even": "count_if(id % 2 = 0)"}
-    described = parts_of(spark.range(3).toDF("id"), expressions).described()
-    assert described == "sum(id*2), count(*), count(CASE WHEN (id%2=0) THEN 1 END)"
-
-
 def test_the_description_of_aggregates_is_the_user_s_text_without_case_and_white_space(spark):
     rows = spark.range(3).toDF("id")
-    one, other = "Sum( ID +1) FILTER (WHERE id  IN ('A b', `id`))", "sum(id+1) filter(where id in('A b',`id`))"
-    described = {parts_of(rows, {"n": text}).described() for text in (one, other)}
-    assert described == {"sum(CASE WHEN (id in('A b',`id`)) THEN id+1 END)"}
-    texts = [f"1 + {one}", "approx_count_distinct(id) / count(*)", f"{other} * 2", "max(id)"]
-    assert aggregates_in(rows, texts) == [other, "approx_count_distinct(id)", "count(*)", "max(id)"]
+
+    def described(*texts):
+        return described_aggregates(rows, dict(enumerate(texts)))["function"]
+
+    text = described("sum(id * 2) / Count( * )", "count_if(id %2=0)")
+    assert text == "aggregate sum(id*2), count(*), count_if(id%2=0)"
+    one, other = "1 + Sum( ID +1) FILTER (WHERE id  IN ('A b', `id`))", "sum(id+1) filter(where id in('A b',`id`)) * 2"
+    assert described(one, other) == described(one) == "aggregate sum(id+1)filter(where id in('A b',`id`))"
+    assert described("approx_count_distinct(id) / max(id)") == "aggregate approx_count_distinct(id), max(id)"
+
+
+def test_every_aggregate_takes_a_filter(spark):
+    parts = parts_of(
+        spark.range(3).toDF("id"), {"n": "sum(id + 1) FILTER (WHERE id > 1) / max(id) FILTER (WHERE id < 2)"}
+    )
+    assert [kind.simpleString() for kind in parts.types.values()] == ["bigint", "bigint"]
+    assert all(text.startswith("CASE WHEN") for text in parts.arguments.values())
