@@ -43,8 +43,8 @@ Receive: TypeAlias = Callable[[int], bytes]
 class SourceEvent:
     """A reader's report of a range of a split.
 
-    said: JSON; a watermark generator says there what holds after the range, with the numbers of ``rows`` that it has seen
-        and of those that were ``late``; of bad records it is their ``number``.
+    said: JSON; a watermark generator says there what holds after the range, with the numbers of ``rows`` and of those
+        that were ``late``; of bad records it is their ``number``.
     about: WATERMARK or BAD_RECORDS.
     batch: the coordinator's number of the batch, in one run.
     """
@@ -94,9 +94,7 @@ def read_message(token: bytes, nonce: bytes, receive: Receive) -> list[SourceEve
     return [_event(*event) for event in events]
 
 
-def _event(  # noqa: PLR0917 - as it comes
-    split: object, start: Any, end: Any, said: Mapping[str, Any], about: object, batch: Any
-) -> SourceEvent:
+def _event(split: object, start: Any, end: Any, said: Mapping[str, Any], about: object, batch: Any) -> SourceEvent:
     return SourceEvent(str(split), int(start), int(end), said, str(about), int(batch))
 
 

@@ -88,7 +88,7 @@ def told_by_readers(source: Source, rows: int) -> Told:
             raise DeadlineError(f"{_MOST:,} plans give readers no channel for source events")
         said = planner.reportLatestOffset()["generated"]
         stranger = EventChannel(channel.host, channel.port, b"another token")
-        hears_strangers = send(stranger, [SourceEvent(1, "a split", 0, 1, {"watermark": 1 << 60})])
+        hears_strangers = send(stranger, [SourceEvent("a split", 0, 1, {"watermark": 1 << 60})])
     finally:
         planner.stop()
     return Told(said["readHere"], said["rows"], hears_strangers, _is_open(channel), _threads_of_the_channel())
