@@ -92,10 +92,10 @@ class GeneratedWatermarks:
         readable: those that can be read now; of the others only events count.
         promised_ms: the source's watermark before the rows, as far as it is known; None: there was none.
         """
-        for event in self._take_events():
+        for told in self._take_events():
             # One of a batch from before the split began tells of other records.
-            if event.batch > self._begun_after.get(event.split_id, -1):
-                self._told[event.split_id, event.start] = event
+            if told.batch > self._begun_after.get(told.split_id, -1):
+                self._told[told.split_id, told.start] = told
         for split, end in positions.items():
             while (position := self._seen.setdefault(split, end)) < end:
                 event = self._told.get((split, position))
