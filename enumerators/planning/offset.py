@@ -59,7 +59,7 @@ _VERSION, _PACKED_VERSION = 1, 2
 _MOST_READABLE = 500  # splits
 _KEYS = frozenset(
     {"v", "source", "positions", "starts", "bound", "watermark", "idle", "late", "removed", "ended", "group"}
-    | {"hollow", "hollowBy", "waits", "generators", "enumerator", "packed", "read"}
+    | {"hollow", "hollowBy", "waits", "badRecords", "generators", "windows", "enumerator", "packed", "read"}
 )
 INITIAL_OFFSET: Json = {"v": _VERSION}
 
