@@ -140,3 +140,10 @@ def test_what_cannot_be_continued_is_refused_in_one_short_sentence(offset, sente
     with pytest.raises(CheckpointError, match=sentence) as raised:
         Offset.from_json(offset, "kafka")
     assert len(str(raised.value)) < 400
+
+
+@pytest.mark.parametrize("splits", [1, 600])
+def test_windows_and_bad_records_come_back_in_each_layout(splits):
+    progress = Progress({f"orders-{n}": n for n in range(splits)})
+    offset = Offset("kafka", progress, bad_records=3, windows={"assigner": "TumblingEventTimeWindows(size=5000)"})
+    assert Offset.from_json(json.loads(json.dumps(offset.to_json()))) == offset
