@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["first_record"]
 
 EARLIEST_MS, LATEST_MS = -(2**62), 2**62
+_SKIPPED_IN_A_STEP = 4  # records
 _steps_left = 200_000  # records for which Python takes about as long as the loops take to load
 
 
@@ -29,7 +30,8 @@ def first_record(
 ) -> tuple[int, int] | None:
     """Return offset and timestamp (ms) of the first record of a batch at or after ``position``, if any.
 
-    Records with a timestamp below ``lowest_ms`` or above ``highest_ms`` are skipped.  Raises CorruptDataError.
+    Records with a timestamp below ``lowest_ms`` or above ``highest_ms`` are skipped.  Those before ``position`` may be
+    stepped over by their lengths alone: who reads them checks them.  Raises CorruptDataError.
     """
     if batch.last_offset < position:
         return None
@@ -50,7 +52,11 @@ def _walk(
 ) -> tuple[int, int] | None:
     """Return offset and timestamp of the record, or None: none was found, or anything on the way is doubtful."""
     global _steps_left  # noqa: PLW0603 - the loops are loaded once per process
-    data, end, last = records.data, 0, batch.base_offset - 1
+    data = records.data
+    skipped = _records_before(batch, position)
+    end, last = _end_of(data, skipped), batch.base_offset + skipped - 1
+    next_offset = batch.base_offset + skipped if skipped else None
+    _steps_left -= skipped // _SKIPPED_IN_A_STEP
     base_ms = batch.base_timestamp_ms if batch.append_time_ms is None else batch.append_time_ms
     while _steps_left > 0:
         _steps_left -= 1
@@ -66,11 +72,39 @@ def _walk(
         is_sound = (
             at <= end <= len(data)
             and last < offset <= batch.last_offset
+            and next_offset in {None, offset}
             and max(abs(base_ms), abs(timestamp_delta), abs(timestamp_ms)) <= LARGEST_MS
         )
         if not is_sound:
             return None
         if offset >= position and lowest_ms <= timestamp_ms <= highest_ms:
             return offset, timestamp_ms
-        last = offset
+        last, next_offset = offset, None
     return None
+
+
+def _records_before(batch: RecordBatch, position: int) -> int:
+    """Return how many records come before a position; 0 where compaction has left holes, so that nobody knows."""
+    is_dense = batch.count == batch.last_offset - batch.base_offset + 1
+    return max(0, position - batch.base_offset) if is_dense else 0
+
+
+def _end_of(data: memoryview, count: int) -> int:
+    """Return where so many records end, by their lengths alone; behind all data if a length is doubtful."""
+    end = 0
+    try:
+        for _ in range(count):
+            first = data[end]
+            if first < 0x80:
+                twice, start = first, end + 1
+            elif (second := data[end + 1]) < 0x80:
+                twice, start = first & 0x7F | second << 7, end + 2
+            else:
+                length, start = decode_varint(data, end)
+                twice = 2 * length
+            if twice < 0 or twice & 1:  # an odd number stands for a negative length
+                return len(data)
+            end = start + (twice >> 1)
+    except (IndexError, ValueError):
+        return len(data)
+    return end
