@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 from kafka.net.sasl.gssapi import SaslMechanismGSSAPI
@@ -37,10 +38,23 @@ class KerberosMechanism(SaslMechanismGSSAPI):  # type: ignore[misc] # kafka-pyth
 
 def _credentials(gssapi: Any, config: dict[str, Any]) -> Any:
     """Return the credentials of the login module; None: those of the process."""
-    places = (("client_keytab", "sasl_kerberos_keytab"), ("ccache", "sasl_kerberos_ticket_cache"))
-    store = {name: config[option] for name, option in places if config.get(option)}
-    principal = config.get("sasl_kerberos_principal")
+    keytab, principal = config.get("sasl_kerberos_keytab"), config.get("sasl_kerberos_principal")
+    store = {
+        "client_keytab": keytab,
+        "ccache": config.get("sasl_kerberos_ticket_cache") or _own_cache(keytab, principal),
+    }
+    store = {name: place for name, place in store.items() if place}
     if not store and principal is None:
         return None
     name = None if principal is None else gssapi.Name(principal, gssapi.NameType.kerberos_principal)
     return gssapi.Credentials(name=name, store=store or None, usage="initiate")
+
+
+def _own_cache(keytab: str | None, principal: str | None) -> str | None:
+    """Return a place in memory for the tickets of a key table.
+
+    Otherwise they came into the cache of the process, and a ticket there would do, whatever the key.
+    """
+    if not keytab:
+        return None
+    return f"MEMORY:tidegate-{hashlib.sha256(repr((keytab, principal)).encode()).hexdigest()[:16]}"

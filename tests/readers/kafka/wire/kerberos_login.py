@@ -131,7 +131,7 @@ def main() -> None:
             by_key = f'useKeyTab=true keyTab="{realm.keytab(USER)}" principal="{USER}"'
             ways = {
                 "the key of a user": by_key,
-                "the same when the login is over": by_key,
+                "the same after the end of the login": by_key,
                 "the key of another user": f'useKeyTab=true keyTab="{realm.keytab(STRANGER)}" principal="{USER}"',
                 "a key table that is missing": f'useKeyTab=true keyTab="{name}/absent" principal="{USER}"',
                 "a ticket cache": f'useTicketCache=true ticketCache="{realm.ticket(USER)}"',

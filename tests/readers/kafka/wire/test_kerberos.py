@@ -54,8 +54,9 @@ def test_the_ticket_of_the_process_is_taken_unless_the_login_module_names_anothe
     assert asked["context"] == {"name": "service kafka@broker by kerberos", "creds": None, "usage": "initiate"}
     KerberosMechanism(**COMMON, sasl_kerberos_keytab="/k", sasl_kerberos_principal="me@REALM")
     assert asked["context"]["creds"] == "ours"
-    store = {"client_keytab": "/k"}
-    assert asked["credentials"] == {"name": "principal me@REALM", "store": store, "usage": "initiate"}
+    store = asked["credentials"].pop("store")
+    assert asked["credentials"] == {"name": "principal me@REALM", "usage": "initiate"}
+    assert (store.pop("client_keytab"), store.pop("ccache").partition(":")[0], store) == ("/k", "MEMORY", {})
     KerberosMechanism(**COMMON, sasl_kerberos_ticket_cache="/c", sasl_kerberos_domain_name="there")
     assert asked["credentials"] == {"name": None, "store": {"ccache": "/c"}, "usage": "initiate"}
     assert asked["context"]["name"] == "service kafka@there by kerberos"
