@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-MOST_IN_VAIN = 3  # runs in a row that commit nothing
+MOST_IN_VAIN = 10  # runs in a row that commit nothing; Spark finds out one by one that its idle workers are gone
 
 
 def driver_session(master, settings=None):
