@@ -4,36 +4,28 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
+from operator import itemgetter
+from typing import NamedTuple
 
 from tidegate.alignment.splits import Head, Positions, SplitId
 
 __all__ = ["KnownHeads"]
 
 
-@dataclass(slots=True)
-class _Stretches:
-    """Stretches of positions without a record to align by, in order, and the record behind each.
+class _Stretch(NamedTuple):
+    """Positions without a record to align by, and the record behind them.
 
-    starts: inclusive.
-    ends: exclusive; the record is there, if there is one.
-    times_ms: of these records; None: there was none yet.
-
-    There is at least one.
+    start: inclusive.
+    end: exclusive; the record is there, if there is one.
+    time_ms: of this record; None: there was none yet.
     """
 
-    starts: list[int]
-    ends: list[int]
-    times_ms: list[int | None]
+    start: int
+    end: int
+    time_ms: int | None
 
-    def drop(self, first: int, last: int) -> None:
-        for values in (self.starts, self.ends, self.times_ms):
-            del values[first:last]
 
-    def insert(self, place: int, start: int, end: int, time_ms: int | None) -> None:
-        self.starts.insert(place, start)
-        self.ends.insert(place, end)
-        self.times_ms.insert(place, time_ms)
+_start, _end = itemgetter(0), itemgetter(1)
 
 
 class KnownHeads:
@@ -43,15 +35,17 @@ class KnownHeads:
     """
 
     def __init__(self) -> None:
-        self._splits: dict[SplitId, _Stretches] = {}
+        self._splits: dict[SplitId, list[_Stretch]] = {}  # at least one each, in order
 
     def find(self, split: SplitId, position: int) -> Head | int:
         """Return the first record at or after a position, or the first position of which nothing is known."""
         stretches = self._splits.get(split)
-        if stretches is None:
+        if stretches is None or position > stretches[-1][1]:  # mostly, for a plan goes on behind the last one
             return position
-        while (place := bisect_right(stretches.starts, position) - 1) >= 0 and position <= stretches.ends[place]:
-            end, time_ms = stretches.ends[place], stretches.times_ms[place]
+        while (place := bisect_right(stretches, position, key=_start) - 1) >= 0:
+            _, end, time_ms = stretches[place]
+            if position > end:
+                break
             if time_ms is not None:
                 return Head(end, time_ms)
             if position == end:
@@ -69,24 +63,24 @@ class KnownHeads:
         elif end <= position:
             return
         time_ms = None if head is None else head.event_time_ms
-        stretches = self._splits.get(split)
-        if stretches is None:
-            self._splits[split] = _Stretches([position], [end], [time_ms])
+        stretches = self._splits.setdefault(split, [])
+        if not stretches or position > stretches[-1][1]:
+            stretches.append(_Stretch(position, end, time_ms))
             return
-        first = bisect_left(stretches.starts, position)
-        if first and stretches.times_ms[first - 1] is None and stretches.ends[first - 1] >= position:
+        first = bisect_left(stretches, position, key=_start)
+        if first and (before := stretches[first - 1]).time_ms is None and before.end >= position:
             first -= 1
-            position = stretches.starts[first]
-        stretches.drop(first, bisect_left(stretches.starts, max(end, position + 1)))
-        stretches.insert(first, position, end, time_ms)
+            position = before.start
+        last = bisect_left(stretches, max(end, position + 1), first, key=_start)
+        stretches[first:last] = [_Stretch(position, end, time_ms)]
 
     def first_without(self, split: SplitId, end: int) -> int:
         """Return the begin of the stretch without a record that reaches to an end; the end if there is none."""
-        spans = self._splits.get(split)
-        if spans is None:
+        stretches = self._splits.get(split)
+        if stretches is None:
             return end
-        while (place := bisect_left(spans.starts, end) - 1) >= 0 and spans.ends[place] >= end:
-            end = spans.starts[place]
+        while (place := bisect_left(stretches, end, key=_start) - 1) >= 0 and stretches[place].end >= end:
+            end = stretches[place].start
         return end
 
     def forget(self, split: SplitId) -> None:
@@ -95,20 +89,20 @@ class KnownHeads:
 
     def forget_before(self, positions: Positions) -> None:
         """Drop what ends before the positions, and the splits that have no position."""
-        self._splits = {
-            split: stretches
-            for split, stretches in self._splits.items()
-            if split in positions and stretches.ends[-1] >= positions[split]
-        }
+        known: dict[SplitId, list[_Stretch]] = {}
         for split, stretches in self._splits.items():
-            if stretches.ends[0] < positions[split]:
-                stretches.drop(0, bisect_left(stretches.ends, positions[split]))
+            position = positions.get(split)
+            if position is not None and stretches[-1].end >= position:
+                known[split] = stretches
+                if stretches[0].end < position:
+                    del stretches[: bisect_left(stretches, position, key=_end)]
+        self._splits = known
 
     def stretches_before(self, positions: Positions) -> Mapping[SplitId, int]:
         """Return for each split the begin of the stretch without a record that reaches to its position, if any."""
         begins = {
             split: self.first_without(split, positions[split])
             for split, stretches in self._splits.items()
-            if split in positions and stretches.starts[0] < positions[split]
+            if split in positions and stretches[0].start < positions[split]
         }
         return {split: start for split, start in begins.items() if start < positions[split]}
