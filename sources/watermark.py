@@ -60,7 +60,7 @@ def follow_source_watermark(rows: DataFrame, ahead_ms: int) -> DataFrame:
 def later(time: Column, by_ms: int) -> Column:
     """Return timestamps that are so much later, for each row of a stream.
 
-    Spark adds an interval by the calendar of a time zone, which takes a tenth of the time of a whole window query.
+    Spark adds an interval by the calendar of a time zone, with new objects for each row.  This is one addition.
     """
     return f.timestamp_micros(f.unix_micros(time) + f.lit(by_ms * 1000))
 
