@@ -26,23 +26,15 @@ def follow(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Iterator
     No other query may run in the session.  Raises the error of the query, and ServerError if Spark's Java process dies.
     If the caller ends first, the query is stopped.
     """
-    from pyspark.sql.streaming.listener import (
-        QueryProgressEvent,
-        QueryStartedEvent,
-        QueryTerminatedEvent,
-        StreamingQueryListener,
-    )
+    from tidegate.sources.progress_listener import ProgressListener
 
     events: Queue[str | None] = Queue()
 
-    class Listener(StreamingQueryListener):
-        def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - PySpark's name
-            """Nothing is known yet."""
+    class Listener(ProgressListener):
+        def on_progress(self, progress: str) -> None:
+            events.put(progress)
 
-        def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-            events.put(event.progress.json)
-
-        def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: ARG002, N802
+        def on_end(self, run_id: str) -> None:  # noqa: ARG002
             events.put(None)
 
     def next_event(query: StreamingQuery) -> str | None:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from weakref import WeakSet
 
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.listener import (
-    QueryProgressEvent,
-    QueryStartedEvent,
-    QueryTerminatedEvent,
-    StreamingQueryListener,
-)
 
 from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.planning.pace import BATCHES, batch_note
 from tidegate.errors import ConnectorError
 from tidegate.sources.listeners import add_listener
+from tidegate.sources.progress_listener import ProgressListener
 from tidegate.sources.query_progress import json_object
 
 __all__ = ["listen_to_batches"]
@@ -32,33 +28,30 @@ def listen_to_batches(spark: SparkSession, application_id: str) -> None:
         _listening.add(spark)
 
 
-class _BatchListener(StreamingQueryListener):
+class _BatchListener(ProgressListener):
     """Leaves a note for the planner of every tidegate source of a query, after each batch."""
 
     def __init__(self, notes: NoteFolder) -> None:
         self._notes = notes
         self._planners: dict[str, set[str]] = {}
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - PySpark's name
-        """Nothing is known yet."""
-
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+    def on_progress(self, progress: str) -> None:
         """Note the duration of the batch."""
-        progress = event.progress
-        for source in progress.sources:
-            planner = json_object(source.latestOffset).get("planner")
+        batch = json.loads(progress)
+        for source in batch["sources"]:
+            planner = json_object(source.get("latestOffset")).get("planner")
             if not isinstance(planner, str) or not planner.isalnum():
                 continue
-            self._planners.setdefault(str(progress.runId), set()).add(planner)
-            start, end = json_object(source.startOffset), json_object(source.endOffset)
+            self._planners.setdefault(batch["runId"], set()).add(planner)
+            start, end = json_object(source["startOffset"]), json_object(source["endOffset"])
             if start == end:
                 continue  # a batch of Spark's own, for timers and windows
             try:
-                self._notes.write(planner, batch_note(end, progress.batchDuration / 1000, progress.name))
+                self._notes.write(planner, batch_note(end, batch["batchDuration"] / 1000, batch["name"]))
             except ConnectorError as error:
                 _LOG.warning("batches are sized by the time between plans: %s", error)
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+    def on_end(self, run_id: str) -> None:
         """Take the notes away."""
-        for planner in self._planners.pop(str(event.runId), ()):
+        for planner in self._planners.pop(run_id, ()):
             self._notes.remove(planner)

@@ -17,7 +17,6 @@ from tidegate.sources.progress import SourceProgress, parse_utc, utc_time
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.listener import QueryProgressEvent, QueryStartedEvent, QueryTerminatedEvent
     from pyspark.sql.streaming.listener import StreamingQueryListener as Listener
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -137,24 +136,21 @@ def on_progress(spark: SparkSession, callback: Callable[[str, int, list[SourcePr
 
     Returns the listener; ``spark.streams.removeListener`` ends the calls.
     """
-    from pyspark.sql.streaming.listener import StreamingQueryListener
+    from tidegate.sources.progress_listener import ProgressListener
 
-    class ProgressListener(StreamingQueryListener):
-        def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - PySpark's name
-            """Nothing is known yet."""
-
-        def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+    class Caller(ProgressListener):
+        def on_progress(self, progress: str) -> None:
             try:
-                entry = QueryProgress.parse(event.progress.json)
+                entry = QueryProgress.parse(progress)
                 if source_progress := entry.source_progress:
                     callback(entry.name or entry.id, entry.number, source_progress)
             except Exception:  # noqa: BLE001 - it is the caller's code
                 _LOG.exception("a callback of tidegate.on_progress failed")
 
-        def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        def on_end(self, run_id: str) -> None:
             """Nothing to do."""
 
-    listener = ProgressListener()
+    listener = Caller()
     add_listener(spark, listener)
     return listener
 

@@ -1,0 +1,73 @@
+"""A listener to Spark's progress that gets it as JSON."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql.streaming.listener import (
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+__all__ = ["ProgressListener"]
+
+
+class ProgressListener(StreamingQueryListener, ABC):
+    """Is told of each progress and of the end of each query of a session, one call at a time."""
+
+    @abstractmethod
+    def on_progress(self, progress: str) -> None:
+        """Take the JSON of a StreamingQueryProgress."""
+
+    @abstractmethod
+    def on_end(self, run_id: str) -> None:
+        """Take the id of the run that has ended, by itself, by ``stop`` or by an error."""
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - PySpark's name
+        """Nothing is known yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """Spark Connect calls this: there, events come as JSON."""
+        self.on_progress(event.progress.json)
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """Spark Connect calls this, too."""
+        self.on_end(str(event.runId))
+
+    @property
+    def _jlistener(self) -> Any:
+        # PySpark asks for this to add and to remove the listener.
+        if not hasattr(self, "_for_java"):
+            java: Any = SparkContext._jvm  # noqa: SLF001 - PySpark tells it nowhere else
+            self._for_java = java.PythonStreamingQueryListenerWrapper(_CalledByJava(self))
+        return self._for_java
+
+
+class _CalledByJava:
+    """Takes the JSON of an event.
+
+    PySpark's own takes each value by calls of Java's: some hundred for the metrics of a state store alone, before the
+    listener even sees the event.
+    """
+
+    def __init__(self, listener: ProgressListener) -> None:
+        self._listener = listener
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Java's name
+        """Spare the query's start the calls: it waits for this."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        self._listener.on_progress(event.progress().json())
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """There is nothing new."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        self._listener.on_end(event.runId().toString())
+
+    class Java:
+        implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
