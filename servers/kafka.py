@@ -14,7 +14,7 @@ from tidegate.servers.maven import find_jars
 from tidegate.servers.server import HOST, Server, free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from kafka import KafkaAdminClient
@@ -28,6 +28,8 @@ JVM_OPTIONS = ["-Xmx1g", "-Dlog4j2.level=WARN"]
 LATEST = -1  # as an offset, in Kafka's protocol
 LOGGING_JARS = ["slf4j-api-2*.jar", "log4j-slf4j2-impl-*.jar", "log4j-api-2*.jar", "log4j-core-*.jar"]
 FOREVER = "-1"
+_ID_LENGTH = 22  # characters, of Kafka's own ids
+_META, _BOOTSTRAP = "meta.properties", "bootstrap.checkpoint"  # what a formatted storage has
 ANY_DISTANCE_MS = str(2**63 - 1)
 
 DEFAULTS: dict[str, str] = {
@@ -53,6 +55,11 @@ DEFAULTS: dict[str, str] = {
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "500",
 }
+
+
+# The features and users with which a new cluster begins, by what they depend on.  Kafka's tool takes a second to write
+# them, as a Java of its own.
+_bootstraps: dict[tuple[str, ...], bytes] = {}
 
 
 class KafkaServer(Server):
@@ -195,7 +202,7 @@ class KafkaServer(Server):
         java = self._java(sandbox, *JVM_OPTIONS, *self._security.jvm_options, "-classpath", classpath)
 
         settings = {node: self._write_settings(node, self._folder or sandbox.folder) for node in nodes}
-        self._format(sandbox, java, settings.values())
+        self._format(sandbox, java, settings)
         for node, path in settings.items():
             self._running[node] = sandbox.spawn([*java, "kafka.Kafka", str(path)], path.with_name("broker.log"))
         for node in nodes:
@@ -204,18 +211,26 @@ class KafkaServer(Server):
             for node in nodes:
                 self._await(partial(_serves, admin, node), node)
 
-    def _format(self, sandbox: Sandbox, java: list[str], settings: Iterable[Path]) -> None:
-        cluster_id = secrets.token_hex(11)  # 22 characters, the length of Kafka's own ids
-        format_command = [*java, "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id]
-        format_command += [*self._security.format_arguments, "--config"]
-        formats = [
-            sandbox.spawn([*format_command, str(path)], path.with_name("format.log"))
-            for path in settings
-            if not (path.parent / "data" / "meta.properties").exists()
-        ]
-        for process in formats:
+    def _format(self, sandbox: Sandbox, java: list[str], settings: Mapping[int, Path]) -> None:
+        """Format the storage of new nodes: the first in this process by Kafka's own tool, and others like it."""
+        cluster_id = secrets.token_hex(_ID_LENGTH // 2)
+        arguments = self._security.format_arguments
+        kind = (java[-1], *arguments)  # the class path
+        for node, path in settings.items():
+            data = path.parent / "data"
+            if (data / _META).exists():
+                continue
+            if kind in _bootstraps:
+                data.mkdir(exist_ok=True)
+                (data / _BOOTSTRAP).write_bytes(_bootstraps[kind])
+                ids = {"cluster.id": cluster_id, "directory.id": secrets.token_hex(_ID_LENGTH // 2), "node.id": node}
+                _write_properties(data / _META, {"version": 1, **ids})
+                continue
+            command = [*java, "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, *arguments]
+            process = sandbox.spawn([*command, "--config", str(path)], path.with_name("format.log"))
             if process.wait(self._timeout_seconds) != 0:
                 raise ServerError(f"Kafka's storage could not be formatted{process.last_lines()}")
+            _bootstraps[kind] = (data / _BOOTSTRAP).read_bytes()
 
     def _write_settings(self, node: int, home: Path) -> Path:
         folder = home / f"broker-{node}"
@@ -241,13 +256,17 @@ class KafkaServer(Server):
             "log.dirs": folder / "data",
         }
         path = folder / "server.properties"
-        path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        _write_properties(path, settings)
         return path
 
     def _admin(self) -> KafkaAdminClient:
         from kafka import KafkaAdminClient
 
         return KafkaAdminClient(bootstrap_servers=[f"{HOST}:{self._ports[node]}" for node in self.pids])
+
+
+def _write_properties(path: Path, values: Mapping[str, Any]) -> None:
+    path.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
 
 
 def _serves(admin: KafkaAdminClient, node: int) -> bool:
