@@ -8,12 +8,11 @@ LOCATION: of an alignment group of two members; without it there is no group.
 import sys
 from datetime import timedelta
 
-from tests.sources.killable import driver_session, run_again_and_again, run_to_parquet
+from tests.sources.killable import await_end, driver_session, run_again_and_again, start_to_parquet
 from tidegate import KafkaSource, WatermarkStrategy
 
 
-def main(servers, topic, out, master="local[2]", location=None):
-    spark = driver_session(master)
+def start(spark, servers, topic, out, location=None):
     group = {"group": "drivers", "location": location, "members": 2} if location else {}
     source = KafkaSource(
         bootstrap_servers=servers,
@@ -23,8 +22,12 @@ def main(servers, topic, out, master="local[2]", location=None):
         bad_records_path=f"{out}/bad",
         watermarks=WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=1), **group),
     )
-    rows = source.read_stream(spark)
-    run_again_and_again(lambda: run_to_parquet(rows, out, availableNow=True), out)
+    return start_to_parquet(source.read_stream(spark), out, availableNow=True)
+
+
+def main(servers, topic, out, master="local[2]", location=None):
+    spark = driver_session(master)
+    run_again_and_again(lambda: await_end(start(spark, servers, topic, out, location), out), out)
     spark.stop()
 
 

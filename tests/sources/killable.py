@@ -1,5 +1,6 @@
 """The parts that drivers which tests kill have in common."""
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -23,17 +24,22 @@ def driver_session(master, settings=None):
     )
 
 
-def run_to_parquet(rows, out, **trigger):
-    """Write rows to ``out/data``, with the checkpoint beside it, until the query ends; return the query."""
-    query = (
+def start_to_parquet(rows, out, **trigger):
+    """Start to write rows to ``out/data``, with the checkpoint beside it, and return the query."""
+    return (
         rows.writeStream.format("parquet")
         .option("path", f"{out}/data")
         .option("checkpointLocation", f"{out}/checkpoint")
         .trigger(**trigger)
         .start()
     )
+
+
+def await_end(query, out):
+    """Wait until a query ends, and leave in ``out/state.json`` how many rows of state it had after each batch."""
     query.awaitTermination()
-    return query
+    state = [sum(operator.numRowsTotal for operator in batch.stateOperators) for batch in query.recentProgress]
+    Path(out, "state.json").write_text(json.dumps(state))
 
 
 def run_again_and_again(run, out):

@@ -42,12 +42,27 @@ def start_module(module, out, *arguments, **environment):
         )
 
 
-def kill_while_it_works(driver, out, dice):
-    """Kill the driver some time after its next commit; return whether it still ran."""
-    before = commits(out)
+def await_commits(driver, out, folders, dice):
+    """Wait some time beyond the next commit of the query of each folder, or until the driver has ended.
+
+    out: has the driver's log.
+    """
+    before = [commits(folder) for folder in folders]
+
+    def have_committed():
+        return all(commits(folder) != old for folder, old in zip(folders, before, strict=True))
+
+    await_that(lambda: have_committed() or driver.poll() is not None, 180, lambda: log_of(out))
+    time.sleep(dice.uniform(0, 0.6))  # the random moment itself
+
+
+def kill_while_it_works(driver, out, dice, folders=None):
+    """Kill the driver some time after its next commit; return whether it still ran.
+
+    folders: of its queries, of which each has to commit; None: it has one, in ``out``.
+    """
     try:
-        await_that(lambda: commits(out) != before or driver.poll() is not None, 180, lambda: log_of(out))
-        time.sleep(dice.uniform(0, 0.6))  # the random moment itself
+        await_commits(driver, out, folders or [out], dice)
     finally:
         alive = driver.poll() is None
         if alive:
@@ -71,27 +86,38 @@ def written(spark, out):
     return sorted((row["partition"], row["offset"]) for row in rows)
 
 
+def skewed_topic(kafka, hours):
+    """Return a topic of so many hours, one of whose partitions has the last one only, and the rows of each partition.
+
+    Some rows of the last partition have no event time.
+    """
+    counts = [hours * ROWS_AN_HOUR] * 2 + [ROWS_AN_HOUR]
+    history = even_times(NOON, NOON + hours * HOUR, counts[0])
+    late = even_times(NOON + (hours - 1) * HOUR, NOON + hours * HOUR, counts[2])
+    late[::BAD_EVERY] = -1
+    return new_topic(kafka, history, history, late), counts
+
+
 def survive(kafka, spark, out, kills, seed):
     """Kill the driver so many times, let it end in peace, and return how often it was really killed.
 
     Raises AssertionError unless the output and the bad records then equal the topic.
     """
     dice = random.Random(seed)
-    hours = HOURS_A_KILL * kills
-    counts = [hours * ROWS_AN_HOUR] * 2 + [ROWS_AN_HOUR]
-    history = even_times(NOON, NOON + hours * HOUR, counts[0])
-    late = even_times(NOON + (hours - 1) * HOUR, NOON + hours * HOUR, counts[2])
-    without_time = late.copy()
-    without_time[::BAD_EVERY] = -1
-    topic = new_topic(kafka, history, history, without_time)
+    topic, counts = skewed_topic(kafka, HOURS_A_KILL * kills)
     killed = sum(
         kill_while_it_works(start_driver(kafka.bootstrap_servers, topic, out), out, dice) for _ in range(kills)
     )
     let_end(start_driver(kafka.bootstrap_servers, topic, out), out)
+    judge_written(spark, out, counts)
+    return killed
+
+
+def judge_written(spark, out, counts):
+    """Raise AssertionError unless the output and the bad records are those of a ``skewed_topic``."""
     bad = [(2, offset) for offset in range(0, counts[2], BAD_EVERY)]
     assert written(spark, out) == sorted({*every(counts)} - {*bad})
     assert sorted(set_aside(out)) == bad
-    return killed
 
 
 def set_aside(out):

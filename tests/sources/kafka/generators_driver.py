@@ -7,14 +7,12 @@ import sys
 
 import tidegate
 from tests.sources.kafka.marked_topic import HEADER, SIZE
-from tests.sources.killable import driver_session, run_to_parquet
+from tests.sources.killable import await_end, driver_session, start_to_parquet
 from tidegate import KafkaSource
 from tidegate.windows import TumblingEventTimeWindows
 
 
-def main(servers, topic, out, master="local[2]", *settings):
-    others = dict(setting.split("=", 1) for setting in settings)
-    spark = driver_session(master, {**tidegate.session_conf(), **others, "spark.sql.shuffle.partitions": 2})
+def start(spark, servers, topic, out):
     source = KafkaSource(
         bootstrap_servers=servers,
         subscribe=[topic],
@@ -25,7 +23,13 @@ def main(servers, topic, out, master="local[2]", *settings):
     )
     rows = source.read_stream(spark).where("value is not null")
     windows = tidegate.windowed(rows, "partition", "timestamp").window(TumblingEventTimeWindows.of(SIZE))
-    run_to_parquet(windows.aggregate(rows="count(*)"), out, availableNow=True)
+    return start_to_parquet(windows.aggregate(rows="count(*)"), out, availableNow=True)
+
+
+def main(servers, topic, out, master="local[2]", *settings):
+    others = dict(setting.split("=", 1) for setting in settings)
+    spark = driver_session(master, {**tidegate.session_conf(), **others, "spark.sql.shuffle.partitions": 2})
+    await_end(start(spark, servers, topic, out), out)
     spark.stop()
 
 

@@ -6,7 +6,6 @@ import pytest
 from kafka import KafkaProducer
 
 import tidegate
-from tests.sources.kafka import generators_kills
 from tests.sources.memory import MemorySource
 from tests.support.streams import (
     NOON,
@@ -188,11 +187,3 @@ def test_a_timestamp_assigner_of_the_strategy_is_the_event_time_of_the_source():
 def test_windows_go_by_generated_watermarks_too(fields):
     source = tidegate.KafkaSource(bootstrap_servers="localhost:9092", subscribe=["orders"], **fields)
     assert source.telling_watermarks(previous=False).include_source_watermark
-
-
-def test_a_driver_that_is_killed_twice_closes_each_window_on_its_marks_once(spark, kafka, tmp_path):
-    assert generators_kills.survive(kafka, spark, tmp_path, kills=2, seed=1) == 2
-
-
-def test_a_lost_executor_and_speculative_tasks_change_no_window(spark, kafka, tmp_path):
-    assert generators_kills.survive_without_executors(kafka, spark, tmp_path, kills=1, seed=1) == 1

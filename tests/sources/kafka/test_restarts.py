@@ -1,4 +1,4 @@
-"""Exactly once, whatever dies: driver, broker, or the first batch."""
+"""Exactly once, whatever dies: broker, or the first batch.  ``tests/sources/test_kills.py`` kills drivers."""
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -18,10 +18,6 @@ from tests.support.streams import (
     start,
 )
 from tests.support.waiting import await_that
-
-
-def test_a_driver_that_is_killed_writes_every_record_once(spark, kafka, tmp_path):
-    assert kills.survive(kafka, spark, tmp_path, kills=1, seed=1) == 1
 
 
 def test_a_broker_that_is_killed_in_mid_read_and_restarted_costs_and_doubles_nothing(spark, kafka, tmp_path):

@@ -9,13 +9,11 @@ without, all there are, and ends.
 import argparse
 from datetime import timedelta
 
-from tests.sources.killable import driver_session, run_to_parquet
+from tests.sources.killable import await_end, driver_session, start_to_parquet
 from tidegate import S3Source, WatermarkStrategy
 
 
-def main(path, state, out, files, master, queue):
-    # A cluster would give up after ten executors that die.
-    spark = driver_session(master, {"spark.deploy.maxExecutorRetries": -1})
+def start(spark, path, state, out, files=None, queue=None, *, ends=True):
     source = S3Source(
         path=path,
         event_time="column:at",
@@ -25,8 +23,14 @@ def main(path, state, out, files, master, queue):
         watermarks=WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=3)),
         discovery_interval=timedelta(milliseconds=300),
     )
-    trigger = {"availableNow": True} if files is None else {"processingTime": "0 seconds"}
-    run_to_parquet(source.read_stream(spark), out, **trigger)
+    trigger = {"availableNow": True} if ends else {"processingTime": "0 seconds"}
+    return start_to_parquet(source.read_stream(spark), out, **trigger)
+
+
+def main(path, state, out, files, master, queue):
+    # A cluster would give up after ten executors that die.
+    spark = driver_session(master, {"spark.deploy.maxExecutorRetries": -1})
+    await_end(start(spark, path, state, out, files, queue, ends=files is None), out)
     spark.stop()
 
 

@@ -1,15 +1,9 @@
-"""A driver to be killed: windows over a topic into Parquet, that can be started again over its checkpoint.
+"""A query to be killed: windows over a topic into Parquet, that can be started again over its checkpoint."""
 
-python -m tests.sources.windows.driver SERVERS TOPIC OUT PARTITIONS [MASTER]
-"""
-
-import json
-import sys
 from datetime import timedelta
-from pathlib import Path
 
 import tidegate
-from tests.sources.killable import driver_session, run_to_parquet
+from tests.sources.killable import start_to_parquet
 from tidegate import KafkaSource, WatermarkStrategy
 from tidegate.windows import EventTimeSessionWindows
 
@@ -17,8 +11,7 @@ GAP, DISORDER, LATENESS = timedelta(minutes=1), timedelta(minutes=5), timedelta(
 BUCKETS = 8
 
 
-def main(servers, topic, out, partitions, master="local[2]"):
-    spark = driver_session(master, {**tidegate.session_conf(), "spark.sql.shuffle.partitions": partitions})
+def start(spark, servers, topic, out):
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(DISORDER)
     source = KafkaSource(
         bootstrap_servers=servers,
@@ -31,11 +24,4 @@ def main(servers, topic, out, partitions, master="local[2]"):
     sessions = windows.window(EventTimeSessionWindows.with_gap(GAP)).allowed_lateness(LATENESS)
     counted = sessions.side_output_late("late").aggregate(rows="count(*)", total="sum(offset)")
     rows = counted.selectExpr("*", "late_row.offset AS late_offset").drop("late_row")
-    query = run_to_parquet(rows, out, availableNow=True)
-    state = [progress.stateOperators[0].numRowsTotal for progress in query.recentProgress]
-    Path(out, "state.json").write_text(json.dumps(state))
-    spark.stop()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    return start_to_parquet(rows, out, availableNow=True)
