@@ -1,8 +1,10 @@
 import sys
+from contextlib import nullcontext
 
 import pytest
 
 from tidegate.cli import main
+from tidegate.jobs.backfill import run as backfill_run
 
 
 @pytest.fixture
@@ -15,5 +17,23 @@ def tidegate(monkeypatch, capsys):
             main()
         output, errors = capsys.readouterr()
         return end.value.code, output, errors
+
+    return run
+
+
+@pytest.fixture
+def goes_on(tidegate, spark, monkeypatch):
+    """Let a back-fill go on in the session of all tests, then once more without any; return the output of both."""
+
+    def run(*command):
+        with monkeypatch.context() as patch:
+            patch.setattr(backfill_run, "spark_session", lambda *_: nullcontext(spark))
+            code, output, errors = tidegate(*command)
+            assert code == 0, errors
+            assert "100 %" in errors
+            patch.setattr(backfill_run, "spark_session", lambda *_: pytest.fail("it starts a Spark for nothing"))
+            code, again, errors = tidegate(*command)
+            assert (code, errors) == (0, "")
+        return output, again
 
     return run
