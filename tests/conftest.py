@@ -1,7 +1,9 @@
 """Fixtures that start real things once for the whole run: Spark, and a Kafka broker."""
 
 import os
+import shutil
 import signal
+import tempfile
 from itertools import islice
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import tidegate
 from benchmarks.measuring.peers import built_in_jars
 from tests.support import class_archive
 from tests.support.buckets import Bucket
+from tests.support.examples import share_of_examples, try_fewer
 from tests.support.queues import Queue, QueueServer
 from tests.support.quick_run import QuickRun
 from tidegate.readers.s3.config import S3ConnectionConfig
@@ -23,6 +26,12 @@ settings.register_profile("tests", deadline=None, derandomize=True)
 # Looks for what no run has tried yet: pytest --hypothesis-profile=explore
 settings.register_profile("explore", deadline=None)
 settings.load_profile("tests")
+
+# Checkpoints, logs and objects of tests outlive no run: memory takes them without waiting for a disk.
+MEMORY, ENOUGH_BYTES = "/dev/shm", 6 << 30  # noqa: S108 - pytest makes folders of its own there
+if os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free > ENOUGH_BYTES:  # noqa: PTH112 - there may be none
+    os.environ.setdefault("TMPDIR", MEMORY)
+    tempfile.tempdir = None  # it may be known already
 
 # For the seconds that each of many Javas lives, the second compiler costs more than it saves.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -43,7 +52,7 @@ START_PROGRAMS = {"examples", "jobs", "servers"}
 # Tests of ten seconds and more, which wait or start Sparks of their own: they come first, for one of them at the
 # end is what a worker waits for that has nothing left to do.
 LONG = (
-    "s3/test_kills.py",
+    "sources/test_kills.py",
     "killed",
     "[SPARK-10 ",
     "[SPARK-11 ",
@@ -70,13 +79,14 @@ def pytest_configure(config):
         os.environ["JDK_JAVA_OPTIONS"] = class_archive.options_with_archive(CLASSES, os.environ["JDK_JAVA_OPTIONS"])
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Let all workers end at the same time, and one of them start no Spark for the session.
 
     Each worker begins with an even share of the list, and then takes over the end of what another has left.  So one
     share begins with the tests that start programs, the others with those that need the session, and at the end of
     each are the many that take next to no time.
     """
+    try_fewer(share_of_examples(config), items)
     groups = {"programs": [], "session": [], "others": []}
     for item in sorted(items, key=lambda item: not any(name in item.nodeid for name in LONG)):
         starts_programs = item.nodeid.split("/")[1] in START_PROGRAMS

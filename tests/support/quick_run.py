@@ -1,4 +1,4 @@
-"""A quick run: no Spark, no server, and a tenth of the examples that Hypothesis makes up.
+"""A quick run: no Spark, no server, and few of the examples that Hypothesis makes up.
 
 Whatever asks for Java gets one that only tells this process, which then leaves out the test that it runs.  So no test
 need be marked: it may ask by a fixture, in its body, or in a process that it starts.
@@ -14,16 +14,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from hypothesis import settings
 
-SETTINGS = "_hypothesis_internal_use_settings"  # there is no public name for them
-SHARE = 10
 REASON = "it starts a Spark or a server"
 JAVA = "#!/bin/sh\nkill -USR1 {process_id}\nexit 1\n"
 
 
 class QuickRun:
-    """A plugin of pytest that leaves out what starts a Spark or a server, and most examples.
+    """A plugin of pytest that leaves out what starts a Spark or a server.
 
     fixtures: the names of those that start one.
     """
@@ -38,16 +35,6 @@ class QuickRun:
         os.environ["JAVA_HOME"] = self._folder.name
         os.environ["PATH"] = f"{java.parent}{os.pathsep}{os.environ['PATH']}"
         signal.signal(signal.SIGUSR1, self._asked)
-
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Let tests that say how many examples they try do with fewer: the first ones, which are the same each time."""
-        functions = [item for item in items if isinstance(item, pytest.Function)]
-        machines = {item.cls for item in functions if item.cls is not None}
-        for tests, name in [({item.function for item in functions}, SETTINGS), (machines, "settings")]:
-            for test in tests:
-                own = getattr(test, name, None)
-                if isinstance(own, settings):
-                    setattr(test, name, settings(own, max_examples=max(1, own.max_examples // SHARE)))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> None:
