@@ -54,7 +54,6 @@ START_PROGRAMS = {"examples", "jobs", "servers"}
 LONG = (
     "sources/test_kills.py",
     "killed",
-    "[SPARK-10 ",
     "[SPARK-11 ",
     "[FAULT-6 ",
     "[FAULT-7 ",

@@ -1,8 +1,8 @@
 """tidegate's own connectors, the reference and the example keep the rules: on a real broker, endpoint and database.
 
 A Spark of its own takes long.  So each rule that starts one is tested where no other test shows the same:
-a killed driver is the subject of ``tests/sources/test_kills.py``, Kafka through Spark Connect of ``test_connect``,
-killed executors are, too.  Of the reference the mutants are made that these rules must find;
+``tests/sources/test_kills.py`` kills drivers, and executors of a cluster, that read topics and objects.
+``test_connect`` reads a topic through Spark Connect.  Of the reference the mutants are made that these rules must find;
 queries of Spark read the other three.  LIVES of a query are made up.
 With TIDEGATE_CONFORMANCE_DRIVERS=yes all rules are tested everywhere, with as many lives as a user's run takes.
 """
@@ -21,7 +21,7 @@ from tidegate.conformance.memory.reference import MemoryHarness
 
 DRIVERS = "TIDEGATE_CONFORMANCE_DRIVERS"
 LIVES = 3
-OWN_DRIVER = {("TestKafka", "SPARK-10"), ("TestS3", "SPARK-11")}
+OWN_DRIVER = {("TestS3", "SPARK-11")}
 
 
 @pytest.fixture
