@@ -33,7 +33,7 @@ from tests.support.streams import HOUR, MINUTE, NOON, new_topic
 from tidegate.windows import EventTimeSessionWindows
 from tidegate.windows.testing import WindowHarness
 
-pytestmark = pytest.mark.timeout(600)  # the first test waits for all that befalls the queries
+pytestmark = pytest.mark.timeout(900)  # the first test waits for all that befalls the queries
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 # A cluster would give up after ten executors that die.
