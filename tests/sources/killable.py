@@ -1,8 +1,15 @@
-"""The parts that drivers which tests kill have in common."""
+"""The parts that drivers which tests kill have in common, and a driver with queries of several others.
+
+python -m tests.sources.killable MASTER SETTINGS QUERIES
+
+SETTINGS: Spark's, as JSON.  QUERIES: as JSON, a list of a module, the folder of its output, and the arguments of its
+``start`` by name.  A Spark for each of them would take far longer.
+"""
 
 import json
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
@@ -59,3 +66,15 @@ def run_again_and_again(run, out):
 def commits(out):
     """Return how many batches were committed.  Spark deletes the notes of old ones, so their numbers tell it."""
     return max((int(file.name) + 1 for file in Path(out, "checkpoint", "commits").glob("[0-9]*")), default=0)
+
+
+def main(master, settings, queries):
+    spark = driver_session(master, json.loads(settings))
+    named = json.loads(queries)
+    for query, out in [(import_module(name).start(spark, out=out, **given), out) for name, out, given in named]:
+        await_end(query, out)
+    # As many programs do, it ends without stopping its session.
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -75,7 +75,7 @@ def survived(kafka, s3, tmp_path_factory):
     def start(master, partitions, *others):
         settings = {**SETTINGS, PARTITIONS: partitions, **dict(setting.split("=", 1) for setting in others)}
         arguments = (master, json.dumps(settings), json.dumps(queries))
-        return start_module("tests.sources.drivers", home, *arguments, **s3.environment)
+        return start_module("tests.sources.killable", home, *arguments, **s3.environment)
 
     with feeder.adding():
         killed = kill_while_it_works(start("local[2]", 2), home, dice, folders)
