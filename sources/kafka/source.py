@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
-from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt, model_validator
 from pyspark.sql.datasource import Filter
 from typing_extensions import Self
 
@@ -24,7 +24,7 @@ from tidegate.enumerators.kafka.subscription import Assign, Subscribe, Subscribe
 from tidegate.enumerators.kafka.wanted import WantedRecords
 from tidegate.enumerators.planning.source_progress import first_names
 from tidegate.errors import OptionError
-from tidegate.readers.bad_records.files import BadRecordFolder, check_location
+from tidegate.readers.bad_records.files import BadRecordFolder
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.assigners import TimestampAssigner, TimeUnit, assigner_of
 from tidegate.readers.event_time.policy import EventTimePolicy
@@ -38,6 +38,7 @@ from tidegate.readers.registry.config import RegistryConfig
 from tidegate.sources.contract import Source, check_only_origin
 from tidegate.sources.kafka.bad_records import bad_record_place, check_bad_records
 from tidegate.sources.kafka.filters import take_over
+from tidegate.sources.kafka.option_types import BadRecordsPath, EventTimeOption, WatermarkFrom, lower_case
 from tidegate.sources.kafka.positions import (
     Offsets,
     Partitions,
@@ -60,28 +61,6 @@ _PREFIX = "kafka."
 _REGISTRY = "schema.registry."
 _IN_REGISTRY = ("avro:", "protobuf:")
 _SUBSCRIBE = "set subscribe, subscribePattern or assign"
-
-
-def _event_time(value: Any) -> Any:
-    if isinstance(value, str):
-        assigner_of(value, None, RegistryConfig(""))  # whether there is a registry is checked with the other options
-    elif not callable(value):
-        raise ValueError("expected timestamp, header:NAME, json:/pointer, avro:/field, protobuf:/field, or a function")  # noqa: TRY004
-    return value
-
-
-def _watermark_from(value: str) -> str:
-    marks_of(value, RegistryConfig(""))  # as above
-    return value
-
-
-def _lower(value: Any) -> Any:
-    return value.lower() if isinstance(value, str) else value
-
-
-EventTimeOption: TypeAlias = Annotated[str | Callable[..., Any], BeforeValidator(_event_time)]
-BadRecordsPath: TypeAlias = Annotated[str, AfterValidator(check_location)]
-WatermarkFrom: TypeAlias = Annotated[str, AfterValidator(_watermark_from)]
 
 
 class KafkaSource(Source):
@@ -171,8 +150,8 @@ class KafkaSource(Source):
     starting_timestamp: Timestamp | None = None
     starting_offsets_by_timestamp: Timestamps | None = None
     starting_group_id: Annotated[str | None, Field(min_length=1)] = None
-    starting_group_id_strategy: Annotated[Literal["error", "earliest", "latest"], BeforeValidator(_lower)] = "error"
-    starting_offsets_by_timestamp_strategy: Annotated[Literal["error", "latest"], BeforeValidator(_lower)] = "error"
+    starting_group_id_strategy: Annotated[Literal["error", "earliest", "latest"], BeforeValidator(lower_case)] = "error"
+    starting_offsets_by_timestamp_strategy: Annotated[Literal["error", "latest"], BeforeValidator(lower_case)] = "error"
     ending_offsets: Offsets | None = None
     ending_timestamp: Timestamp | None = None
     ending_offsets_by_timestamp: Timestamps | None = None

@@ -1,105 +1,36 @@
 import logging
 import os
-import socket
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
+from tests.conformance.mutants.leaks import (
+    KEPT,
+    Undoing,
+    a_file,
+    a_lookup,
+    a_process,
+    a_socket,
+    a_thread,
+    a_written_file,
+    leaking,
+    opening,
+)
 from tests.conformance.mutants.mutant import Mutant, sinful
 from tests.conformance.references import TimedReader, WholeEnumerator
 from tidegate.alignment.budget import Cost
 from tidegate.conformance.abilities import Abilities, Ability
-from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryHarness, MemoryReader, MemorySource
+from tidegate.conformance.memory.reference import MemoryEnumerator, MemoryReader, MemorySource
 from tidegate.enumerators.events import server
 from tidegate.errors import ConnectorError, DataLossError
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.events import event
 
-KEPT = []
 LOG = logging.getLogger("mutant")
-
-
-class Undoing(MemoryHarness):
-    """Ends in the end what the mutants leave."""
-
-    def close(self):
-        super().close()
-        while KEPT:
-            KEPT.pop()()
-
-
-def opening(what):
-    """Return an enumerator whose constructor opens something."""
-
-    class Opens(MemoryEnumerator):
-        def __init__(self, source, state):
-            super().__init__(source, state)
-            KEPT.append(what())
-
-    return sinful(enumerator=Opens, harness=Undoing)
-
-
-def leaking(what):
-    """Return an enumerator that opens something when it looks, and keeps it when it is closed."""
-
-    class Leaks(MemoryEnumerator):
-        _opened = False
-
-        def discover(self):
-            if not self._opened:
-                KEPT.append(what())
-                self._opened = True
-            return super().discover()
-
-    return sinful(enumerator=Leaks, harness=Undoing)
-
-
-def a_written_file():
-    with tempfile.TemporaryFile("w") as file:
-        file.write("a cache")
-    return lambda: None
-
-
-def a_lookup():
-    socket.getaddrinfo("localhost", 80)
-    return list  # there is nothing to undo
-
-
-def a_file():
-    return Path(__file__).open().close
-
-
-def a_socket():
-    return socket.socket().close
-
-
-def a_process():
-    process = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
-
-    def end():
-        process.communicate()
-
-    return end
-
-
-def a_thread():
-    over = threading.Event()
-    thread = threading.Thread(target=over.wait, daemon=True)
-    thread.start()
-
-    def end():
-        over.set()
-        thread.join()
-
-    return end
 
 
 class LeaksWhenGivenUp(MemoryReader):
