@@ -20,6 +20,7 @@ from kafka import errors as kafka_errors
 
 from tidegate.errors import ConnectorError, OptionError
 from tidegate.readers.kafka.wire.frames import FrameSocket, FrameTooLargeError
+from tidegate.readers.kafka.wire.kerberos import TicketError
 from tidegate.readers.kafka.wire.login import NotKafkaError, listener_at, log_in
 from tidegate.readers.kafka.wire.login import decode_response as _decode_response
 from tidegate.readers.kafka.wire.sockets import ProxyError
@@ -50,6 +51,7 @@ _LOOK_AT: dict[type[Exception], tuple[str, ...]] = {
     FrameTooLargeError: ("security_protocol", "bootstrap_servers"),
     NotKafkaError: ("security_protocol", "bootstrap_servers"),
     ProxyError: ("proxy_url",),
+    TicketError: ("sasl_jaas_config",),
     TokenError: ("sasl_oauthbearer_token_endpoint_url", "sasl_jaas_config"),
 }
 """The options that explain a refusal by a broker or a proxy."""

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Any
 
 from kafka.net.sasl.gssapi import SaslMechanismGSSAPI
 
 from tidegate.errors import OptionError
+from tidegate.readers.kafka.wire.tokens import TokenError
 
-__all__ = ["KerberosMechanism"]
+__all__ = ["KerberosMechanism", "TicketError"]
+
+_MAY_HEAL = {2529639068, 2529639132}  # KRB5_KDC_UNREACH, KRB5_REALM_CANT_RESOLVE, without a sign
+
+
+class TicketError(TokenError):
+    """Kerberos gives no ticket; ``may_heal`` tells whether there may be one later."""
 
 
 class KerberosMechanism(SaslMechanismGSSAPI):  # type: ignore[misc] # kafka-python has no types
     """kafka-python's dialogue; its constructor is replaced, because it knows only the default ticket.
 
-    Raises OptionError if the package gssapi is missing.
+    Raises OptionError if the package gssapi is missing, and TicketError.
     """
 
     def __init__(self, **config: Any) -> None:
@@ -31,9 +39,14 @@ class KerberosMechanism(SaslMechanismGSSAPI):  # type: ignore[misc] # kafka-pyth
         self.auth_id = config.get("sasl_kerberos_name") or f"{config['sasl_kerberos_service_name']}@{domain}"
         service = gssapi.Name(self.auth_id, gssapi.NameType.hostbased_service)
         self.gssapi_name = service.canonicalize(gssapi.MechType.kerberos)
-        context = gssapi.SecurityContext(name=self.gssapi_name, creds=_credentials(gssapi, config), usage="initiate")
-        self._client_ctx: Any = context
-        self._next_token: Any = context.step(None)
+        try:
+            credentials = _credentials(gssapi, config)
+            self._client_ctx: Any = gssapi.SecurityContext(name=self.gssapi_name, creds=credentials, usage="initiate")
+            self._next_token: Any = self._client_ctx.step(None)
+        except gssapi.exceptions.GSSError as error:
+            reason = re.sub(r"^.*Minor \(\d+\): ", "", str(error), flags=re.DOTALL)
+            sentence = f"Kerberos gives no ticket for {self.auth_id}: {reason}"
+            raise TicketError(sentence, may_heal=error.min_code & 0xFFFFFFFF in _MAY_HEAL) from None
 
 
 def _credentials(gssapi: Any, config: dict[str, Any]) -> Any:

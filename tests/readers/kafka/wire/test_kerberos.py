@@ -10,7 +10,7 @@ import pytest
 from typing_extensions import Self
 
 from tidegate.errors import OptionError
-from tidegate.readers.kafka.wire.kerberos import KerberosMechanism
+from tidegate.readers.kafka.wire.kerberos import KerberosMechanism, TicketError
 
 COMMON = {"host": "broker", "sasl_kerberos_service_name": "kafka"}
 
@@ -60,6 +60,24 @@ def test_the_ticket_of_the_process_is_taken_unless_the_login_module_names_anothe
     KerberosMechanism(**COMMON, sasl_kerberos_ticket_cache="/c", sasl_kerberos_domain_name="there")
     assert asked["credentials"] == {"name": None, "store": {"ccache": "/c"}, "usage": "initiate"}
     assert asked["context"]["name"] == "service kafka@there by kerberos"
+
+
+@pytest.mark.parametrize(("code", "may_heal"), [(-1765328228, True), (2529639068, True), (2529639107, False)])
+def test_a_ticket_that_is_refused_is_told_and_one_of_a_centre_that_is_away_may_come(
+    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch, code: int, may_heal: bool
+) -> None:
+    class GSSError(Exception):
+        min_code = code
+
+    def refuse(**_: object) -> None:
+        raise GSSError(f"Major (458752): No credentials were supplied, Minor ({abs(code)}): the reason")
+
+    gssapi: Any = sys.modules["gssapi"]
+    monkeypatch.setattr(gssapi, "Credentials", refuse)
+    monkeypatch.setattr(gssapi, "exceptions", SimpleNamespace(GSSError=GSSError), raising=False)
+    with pytest.raises(TicketError, match=r"^Kerberos gives no ticket for kafka@broker: the reason$") as raised:
+        KerberosMechanism(**COMMON, sasl_kerberos_keytab="/k")
+    assert raised.value.may_heal is may_heal
 
 
 def test_without_the_package_the_way_to_get_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
