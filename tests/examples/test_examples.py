@@ -13,7 +13,7 @@ from tests.support.streams import HOUR, NOON, even_times, new_topic
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ROWS = 3_600
-LONGER = {"sessions.py", "typed.py"}  # a stateful processor; a file to be type-checked
+LONGER = {"delta.py", "sessions.py", "typed.py"}  # Delta's settings; a stateful processor; a file to be type-checked
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import re
 from datetime import timedelta
 
@@ -50,7 +51,9 @@ def test_a_stream_that_is_not_of_tidegate_keeps_its_own_watermark_and_loses_no_l
     folder.mkdir()
     for number, times in enumerate([every_ten_seconds(13), [NOON]]):
         rows = "".join(json.dumps({"key": "a", "at": time}) + "\n" for time in times)
-        (folder / f"{number}.json").write_text(rows)
+        path = folder / f"{number}.json"
+        path.write_text(rows)
+        os.utime(path, (number, number))  # Spark reads the older file first
     files = spark.readStream.schema("key string, at long").option("maxFilesPerTrigger", 1).json(str(folder))
     own = files.withColumn("timestamp", f.timestamp_millis("at")).withWatermark("timestamp", "10 seconds")
     windows = tidegate.windowed(own, "key", "timestamp").window(tumbling(60))
