@@ -40,7 +40,7 @@ new whenever its text is.  The first offset of a query is ``{"v": 1}`` and nothi
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -60,6 +60,9 @@ _MOST_READABLE = 500  # splits
 _KEYS = frozenset(
     {"v", "source", "positions", "starts", "bound", "watermark", "idle", "late", "removed", "ended", "group"}
     | {"hollow", "hollowBy", "waits", "badRecords", "generators", "windows", "enumerator", "packed", "read"}
+)
+_PACKED_KEYS = frozenset(
+    {"splits", "new", "idle", "late", "removed", "group", "hollow", "generators", "windows", "enumerator"}
 )
 INITIAL_OFFSET: Json = {"v": _VERSION}
 
@@ -177,12 +180,7 @@ class Offset:
                 f"{_PACKED_VERSION}); "
                 "upgrade tidegate, or start with a new checkpoint"
             )
-        if unknown := offset.keys() - _KEYS:
-            # To go on without a key would be to go on from another state than the one that was stored.
-            raise CheckpointError(
-                f"the checkpoint was written by a newer tidegate: its offset has {min(unknown)!r}, which this one does "
-                "not know; upgrade tidegate, or start with a new checkpoint"
-            )
+        _check_known(offset, _KEYS)
         if offset == INITIAL_OFFSET:
             return cls()
         if source is not None and offset.get("source") != source:
@@ -234,9 +232,20 @@ def _not_ours(offset: Mapping[str, Any]) -> str:
     return f"{sentence}, but of Spark's built-in Kafka source; `tidegate migrate` makes a checkpoint that goes on there"
 
 
+def _check_known(part: Mapping[str, Any], keys: Collection[str]) -> None:
+    """Raise CheckpointError for a key of an offset, or of its packed part, that this version does not know."""
+    if unknown := part.keys() - set(keys):
+        # To go on without a key would be to go on from another state than the one that was stored.
+        raise CheckpointError(
+            f"the checkpoint was written by a newer tidegate: its offset has {min(unknown)!r}, which this one does "
+            "not know; upgrade tidegate, or start with a new checkpoint"
+        )
+
+
 def _unpacked(offset: Mapping[str, Any]) -> dict[str, Any]:
     """Return an offset of the packed layout in the other one."""
     parts = unpack(offset["packed"])
+    _check_known(parts, _PACKED_KEYS)
     splits = _names(parts["splits"])
     new = _names(parts.get("new", parts["splits"]))
     positions = dict(zip(splits, unpack_numbers(offset["positions"]), strict=True))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
+from uuid import uuid4
 
 from tidegate.errors import ConnectorError
 from tidegate.readers.s3.address import S3Address, s3_address
@@ -52,7 +51,7 @@ class BadRecordFiles:
     """
 
     def __init__(self, location: str, name: str, write: WriteObject) -> None:
-        self._location, self._name, self._write = location.rstrip("/"), name, write
+        self._location, self._name, self._write = location, name, write
         self._written = 0
         self._lines = bytearray()
 
@@ -69,7 +68,7 @@ class BadRecordFiles:
         """Write the records that are not written yet; raises the errors of ``add``."""
         if self._lines:
             name, data = f"{self._name}-{self._written}.json", bytes(self._lines)
-            place = s3_address(f"{self._location}/{name}")
+            place = s3_address(f"{self._location.rstrip('/')}/{name}")
             if place is None:
                 _write(_folder(self._location), name, data)
             else:
@@ -104,13 +103,14 @@ def _write(folder: Path, name: str, data: bytes) -> None:
     """Write a file as a whole: others see all of it or none."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle, unfinished = tempfile.mkstemp(prefix=".", dir=folder)
+        # With open() the umask decides who may read the file; mkstemp() would keep it from all other users.
+        unfinished = folder / f".{uuid4().hex}"
         try:
-            with os.fdopen(handle, "wb") as file:
+            with unfinished.open("xb") as file:
                 file.write(data)
-            Path(unfinished).replace(folder / name)
+            unfinished.replace(folder / name)
         except BaseException:
-            Path(unfinished).unlink(missing_ok=True)
+            unfinished.unlink(missing_ok=True)
             raise
     except OSError as problem:
         raise ConnectorError(f"cannot write bad records to {folder}: {problem}") from problem

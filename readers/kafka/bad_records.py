@@ -77,7 +77,8 @@ class BadRecordFile:
 
     def of_range(self, config: KafkaConnectionConfig, wanted: SplitRange, topic_id: UUID | None) -> BadRecords:
         """Return the files of a range."""
-        origin = config.bootstrap_servers if topic_id is None else str(topic_id)
+        servers = sorted(server.strip() for server in config.bootstrap_servers.split(","))
+        origin = ",".join(servers) if topic_id is None else str(topic_id)
         digest = digest_of([origin, wanted.split_id, wanted.start, wanted.end, self.identity])[:12]
         topic, partition = TopicPartition.of(wanted.split_id)
         name = f"{topic[:_LONGEST_TOPIC]}-{partition}-{wanted.start}-{wanted.end}-{digest}"

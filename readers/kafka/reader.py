@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from copy import copy
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -98,14 +99,9 @@ class KafkaSplitReader(SplitReader):
 
     def without_writing(self) -> KafkaSplitReader:
         """Return a reader that writes no bad records."""
-        return KafkaSplitReader(
-            self._config,
-            include_headers=self._include_headers,
-            fail_on_data_loss=self._fail_on_data_loss,
-            event_times=self._event_times,
-            include_event_time=self._include_event_time,
-            max_batch_bytes=self._max_batch_bytes,
-        )
+        reader = copy(self)
+        reader._place, reader._set_aside = None, {}  # noqa: SLF001 - its own class
+        return reader
 
     def read(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
         """Yield the records of each range, one range after the other."""

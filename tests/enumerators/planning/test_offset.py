@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tidegate.alignment.plan import Progress
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Hollow, Offset
+from tidegate.enumerators.planning.packed import pack
 from tidegate.errors import CheckpointError
 
 splits = st.text(min_size=1, max_size=5)
@@ -125,6 +126,10 @@ def deflated(content):
         (written(501, positions=deflated(bytes(501))), "broken offset"),
         (written(501, positions=deflated(bytes(65 << 20))), "broken offset"),
         (written(fences=[1]), "written by a newer tidegate: its offset has 'fences', which this one does not know"),
+        (
+            written(501, packed=pack({"splits": ["a-0..500"], "fences": [1]})),
+            "written by a newer tidegate: its offset has 'fences', which this one does not know",
+        ),
         (written(source="s3"), "belongs to the source 's3', not to 'kafka'"),
         (written(positions=[1]), "broken offset"),
         (written(positions={"a": "x"}), "broken offset"),

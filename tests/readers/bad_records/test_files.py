@@ -60,6 +60,26 @@ def test_a_folder_that_cannot_be_written_to_is_told(tmp_path):
         files.flush()
 
 
+def test_the_umask_decides_who_may_read_a_file(tmp_path):
+    files = folder_files(tmp_path)
+    files.add({})
+    files.flush()
+    (tmp_path / "other").touch()
+    (file,) = tmp_path.glob("*.json")
+    assert file.stat().st_mode == (tmp_path / "other").stat().st_mode
+    assert len([*tmp_path.iterdir()]) == 2
+
+
+@pytest.mark.parametrize("location", ["/", "file:///"])
+def test_the_root_is_a_folder_like_others(location, monkeypatch):
+    written = []
+    monkeypatch.setattr(module, "_write", lambda folder, *_: written.append(str(folder)))
+    files = folder_files(location)
+    files.add({})
+    files.flush()
+    assert written == ["/"]
+
+
 @pytest.mark.parametrize("location", ["", " ", "s3://", "s3:///x", "https://bucket/x"])
 def test_a_location_that_is_none_is_refused(location):
     with pytest.raises(ValueError, match="expected a folder, or s3://bucket/prefix"):

@@ -23,7 +23,7 @@ from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka import bad_records as module
 from tidegate.readers.kafka.bad_records import ERROR_HEADERS, BadRecordFile, BadRecordPlace, BadRecordTopic
 from tidegate.readers.kafka.client import KafkaClient
-from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.s3.config import S3ConnectionConfig
 
@@ -95,6 +95,14 @@ def test_a_topic_of_the_longest_name_has_a_file(lab, tmp_path):
     place.flush()
     (file,) = tmp_path.iterdir()
     assert len(file.name) < 255
+
+
+def test_the_order_of_the_servers_names_no_other_file(tmp_path):
+    for servers in ("a:1,b:2", "b:2, a:1"):
+        place = files_in(tmp_path).of_range(KafkaConnectionConfig(servers), SplitRange("orders-0", 0, 5), None)
+        place.add(kafka_rows([b"no json"]), ["is bad"])
+        place.flush()
+    assert len([*tmp_path.iterdir()]) == 1
 
 
 def test_a_range_without_bad_records_has_no_file(lab, topic, tmp_path):
