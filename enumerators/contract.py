@@ -173,8 +173,9 @@ class SupportsWaiting(Protocol):
     def wait(self, seconds: float) -> bool:
         """Wait until extents may have changed since the last ``extents``, at most so long; return whether they may.
 
-        Called in place of ``extents`` while nothing came, some ten times a second.  It is advice: extents are asked for
-        every few seconds, whatever it returns.  True at once where nobody can tell.  Raises nothing.
+        Called in place of ``extents`` while nothing came, some ten times a second: also in an alignment group, with
+        watermark generators, and while a batch is put off for more rows.  It is advice: extents are asked for every few
+        seconds, whatever it returns.  True at once where nobody can tell.  Raises nothing.
         """
 
 

@@ -42,6 +42,7 @@ class GroupCommits:
         self._changed = threading.Lock()
         self._wanted: Mapping[TopicPartition, int] = {}
         self._is_open = False  # something is still to be committed
+        self._is_closed = False
         self._again_s = clock()
         self._warned = ""
         self._run: Future[None] | None = None
@@ -62,6 +63,7 @@ class GroupCommits:
         """Wait a moment for the last commit, and close the connections."""
         if self._run is not None:
             wait([self._run], _PATIENCE_S)
+        self._is_closed = True
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._group.close()
 
@@ -72,7 +74,7 @@ class GroupCommits:
             with self._changed:
                 if failure is not None:
                     self._again_s = self._clock() + _AFTER_FAILURE_S
-                if self._wanted is wanted:
+                if self._wanted is wanted or self._is_closed:
                     self._is_open = False
                     break
         self._tell(failure)
@@ -85,6 +87,8 @@ class GroupCommits:
         return None
 
     def _tell(self, failure: Exception | None) -> None:
+        if self._is_closed:  # the connections were closed under the commit
+            return
         is_ours = failure is None or isinstance(failure, TidegateError)
         sentence = str(failure or "") if is_ours else f"{type(failure).__name__}: {failure}"
         if sentence and sentence != self._warned:

@@ -174,6 +174,7 @@ class SourceCoordinator:
         """Return what ``tasks`` returns, for offsets of this source."""
         self.batch += 1
         self._membership.stored(after.group, after.progress.bound_ms)
+        self._check_windows(before)
         opened = self._open_once(after)
         if before == after:  # its starts are of the batch before
             return []
@@ -208,8 +209,7 @@ class SourceCoordinator:
 
     def _open_once(self, before: Offset) -> _Opened:
         if self._opened is None:
-            if before.windows is not None and self._settings.windows is not None:
-                check_same_windows(before.windows, self._settings.windows)
+            self._check_windows(before)
             enumerator = self._open(before.enumerator)
             if not isinstance(enumerator, SupportsPeek):
                 raise ContractError(f"the enumerator of {self._source!r} has no peek() and latest()")
@@ -228,6 +228,10 @@ class SourceCoordinator:
             if self._bad_records is not None:
                 self._bad_records.restore(before.bad_records)
         return self._opened
+
+    def _check_windows(self, stored: Offset) -> None:
+        if stored.windows is not None and self._settings.windows is not None:
+            check_same_windows(stored.windows, self._settings.windows)
 
     def _generated(self, before: Offset, enumerator: SplitEnumerator) -> GeneratedWatermarks | None:
         supplier, feed = self._settings.watermarks.generator, self._feed
@@ -285,7 +289,8 @@ class SourceCoordinator:
             Hollow(index.stretches_before(planned.progress.positions, _LONG_STRETCH), self._settings.options_digest),
             None if opened.generated is None else opened.generated.snapshot(planned.progress.positions),
             bad_records,
-            None if self._settings.windows is None else dict(self._settings.windows),
+            # The state stays in the checkpoint, also where Spark refuses the query of this run.
+            before.windows if self._settings.windows is None else dict(self._settings.windows),
         )
         offset = after.to_json()
         self._last_offset = (offset, after)

@@ -90,7 +90,8 @@ class Offset:
     waits: for the group, since the last batch with another reason.
     generators: the snapshot of the generated watermarks.
     bad_records: that were set aside in all batches before this offset's own, as far as executors told of them.
-    windows: the description of the windows that Spark's aggregation keeps of this source; None: there are none.
+    windows: the description of the windows that Spark's aggregation keeps of this source, or kept in an earlier run;
+        None: there never were any.
     """
 
     source: str = ""

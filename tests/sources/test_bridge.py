@@ -208,6 +208,20 @@ def test_other_windows_that_spark_keeps_are_refused_by_the_offset_also_where_a_b
     assert other.latestOffset(without, ReadAllAvailable()) == without
 
 
+def test_an_offset_of_a_run_without_such_windows_still_says_which_ones_the_checkpoint_holds(stream_reader, path):
+    append(path, a=range(10))
+    first, same, other = (stream_reader(options={WINDOWS: json.dumps({"assigner": a})}) for a in ("5 s", "5 s", "6 s"))
+    begin = first.latestOffset(first.initialOffset(), ReadAllAvailable())
+    append(path, a=range(10, 20))
+    end = stream_reader().latestOffset(begin, ReadAllAvailable())
+    assert end != begin
+    assert same.latestOffset(end, ReadAllAvailable()) == end
+    of_old_run = {key: part for key, part in end.items() if key != "windows"}
+    for plan in (lambda: other.latestOffset(end, ReadAllAvailable()), lambda: other.partitions(begin, of_old_run)):
+        with pytest.raises(CheckpointError, match="assigner was '5 s' and is '6 s'"):
+            plan()
+
+
 @pytest.mark.parametrize(
     ("limit", "rows"),
     [

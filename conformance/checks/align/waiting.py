@@ -7,6 +7,7 @@ from tidegate.conformance.declaring import rule
 from tidegate.conformance.lab.lab import Lab, after
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import Level
+from tidegate.enumerators.runs import unpack_names
 
 __all__ = [
     "check_a_bounded_run_reads_all_there_was_at_its_start_and_no_more",
@@ -119,7 +120,7 @@ def check_a_paused_split_never_becomes_idle(lab: Lab) -> None:
         query.pass_time(20)
         query.run_until_read(slow.append_each(*after(second)))
         query.rest()
-        idle = [split for batch in query.batches for split in batch.end.get("idle", ())]
+        idle = [split for batch in query.batches for split in unpack_names(batch.end.get("idle", ()))]
         lab.expect(
             not idle, f"{', '.join(map(repr, sorted(set(idle))))} became idle, though it has rows or just had some"
         )

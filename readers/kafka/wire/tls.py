@@ -167,8 +167,9 @@ def _as_file(content: bytes) -> Iterator[Path]:
     It is in memory and has no name, so that nothing is left behind, however the process ends.  Where the system has no
     such files, it is in a folder that only we can read.
     """
-    if hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir():
-        with os.fdopen(os.memfd_create("tidegate", os.MFD_CLOEXEC), "wb") as written:
+    in_memory = _file_in_memory()
+    if in_memory is not None:
+        with os.fdopen(in_memory, "wb") as written:
             written.write(content)
             written.flush()
             yield Path(f"/proc/self/fd/{written.fileno()}")
@@ -179,6 +180,16 @@ def _as_file(content: bytes) -> Iterator[Path]:
         with os.fdopen(descriptor, "wb") as written:
             written.write(content)
         yield path
+
+
+def _file_in_memory() -> int | None:
+    """Return the descriptor of a new file in memory that has a path; None: the system has or allows none."""
+    if not hasattr(os, "memfd_create") or not Path("/proc/self/fd").is_dir():
+        return None
+    try:
+        return os.memfd_create("tidegate", os.MFD_CLOEXEC)
+    except OSError:  # such as EPERM in a sandbox, or ENOSYS
+        return None
 
 
 def _told(option: str, file: str, password: str | None, password_option: str) -> Callable[[], str]:

@@ -62,6 +62,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
         self._properties = properties
         self._options: Mapping[str, str] = properties.get("sasl_oauth_options", {})
         self._deadline = deadline
+        self._handed_out = ""
 
     def token(self) -> str:
         """Return a token that is still valid."""
@@ -75,11 +76,15 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
                 _tokens[key] = known = self._new()
         finally:
             lock.release()
+        self._handed_out = known.text
         return known.text
 
     def forget(self) -> None:
-        """Let the next login fetch another token, because a broker has refused this one."""
-        _tokens.pop(self._key, None)
+        """Let the next login fetch another token, because a broker has refused the one that this gave."""
+        key = self._key
+        known = _tokens.get(key)
+        if known is not None and known.text == self._handed_out:  # another connection may have fetched a newer one
+            _tokens.pop(key, None)
 
     def extensions(self) -> dict[str, str]:
         """Return what the login module adds to the token, such as ``extension_logicalCluster``."""

@@ -3,6 +3,7 @@
 import itertools
 import logging
 import threading
+from concurrent.futures import wait
 from contextlib import closing, suppress
 
 import pytest
@@ -13,6 +14,7 @@ from kafka.structs import OffsetAndMetadata
 
 from tests.support.streams import NOON, available_now, even_times, every, kafka_source, new_topic
 from tests.support.waiting import await_that
+from tidegate.enumerators.kafka import commits as commits_module
 from tidegate.enumerators.kafka.commits import GroupCommits
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
 from tidegate.enumerators.kafka.offsets import CommittedBy, OffsetsSpec, resolve
@@ -127,6 +129,26 @@ def test_a_failure_that_nobody_expects_is_told_and_ends_no_later_commit(group, m
     assert done == [{TopicPartition("orders", 0): 2}]
     (record,) = caplog.records
     assert record.getMessage().endswith("keeps its old offsets: RuntimeError: no memory is left")
+
+
+def test_a_commit_whose_connections_are_closed_under_it_warns_of_nothing(group, monkeypatch, caplog):
+    asked, closed = threading.Event(), threading.Event()
+
+    def break_off(_):
+        asked.set()
+        closed.wait(60)
+        raise OSError("Bad file descriptor")
+
+    monkeypatch.setattr(commits_module, "_PATIENCE_S", 0)
+    commits = GroupCommits(KafkaConnectionConfig("127.0.0.1:1"), group)
+    monkeypatch.setattr(commits._group, "commit", break_off)
+    monkeypatch.setattr(commits._group, "close", closed.set)
+    with caplog.at_level(logging.WARNING, "tidegate.planner"):
+        commits.commit({TopicPartition("orders", 0): 1})
+        assert asked.wait(60)
+        commits.close()
+        wait([commits._run], 60)
+    assert not caplog.records
 
 
 def test_what_stays_the_same_is_committed_again_only_after_an_hour(group, monkeypatch):

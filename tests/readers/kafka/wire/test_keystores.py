@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import errno
 import os
 import ssl
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from cryptography import x509
@@ -156,10 +157,22 @@ def test_a_store_becomes_a_context_and_its_key_touches_no_disk(
     assert open_files() == before
 
 
+@pytest.mark.parametrize("is_forbidden", [False, True])
 def test_where_no_file_can_be_in_memory_only_we_can_read_the_key_and_no_file_is_left_behind(
-    stores: Stores, loaded_from: list[tuple[Path, int, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stores: Stores,
+    loaded_from: list[tuple[Path, int, int]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_forbidden: bool,
 ) -> None:
-    monkeypatch.delattr(os, "memfd_create", raising=False)
+    def forbid(*_: Any) -> int:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    if is_forbidden:
+        monkeypatch.setattr(os, "memfd_create", forbid, raising=False)
+    else:
+        monkeypatch.delattr(os, "memfd_create", raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert tls_context(of_stores(stores)) is not None
     assert [modes for _, *modes in loaded_from] == [[0o600, 0o700]]

@@ -76,6 +76,20 @@ def test_connections_share_a_token_and_each_login_has_its_own(endpoint: TokenEnd
     assert endpoint.asked[1] == {"grant_type": ["client_credentials"]}
 
 
+def test_a_refused_token_is_forgotten_but_not_the_newer_one_of_another_connection(endpoint: TokenEndpoint) -> None:
+    settings = from_endpoint(endpoint.url)
+    refused, also_refused, later = (provider(settings) for _ in range(3))
+    first = refused.token()
+    assert also_refused.token() == first
+    refused.forget()
+    second = later.token()
+    assert second != first
+    also_refused.forget()
+    assert provider(settings).token() == second
+    later.forget()
+    assert provider(settings).token() not in {first, second}
+
+
 def test_a_slow_endpoint_holds_up_its_own_login_only_and_no_longer_than_its_deadline(
     endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
