@@ -6,15 +6,15 @@ are nights without data.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeAlias
 
 from tidegate.enumerators.s3.times.markers import Folder
 
 __all__ = ["CompleteFolders"]
-
-_ANY_ROOT = "*"  # of folders in offsets that do not tell it
 
 
 class _Stretch(NamedTuple):
@@ -23,7 +23,11 @@ class _Stretch(NamedTuple):
     first_ms: int
     last_ms: int
     is_complete: bool
-    root: str
+
+
+_Stretches: TypeAlias = tuple[_Stretch, ...]
+
+_FIRST_MS, _LAST_MS = attrgetter("first_ms"), attrgetter("last_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,88 +36,103 @@ class CompleteFolders:
 
     template: of the markers by which it is known.
     complete_ms: no folder up to this event time has objects, but no marker; None: there was no marker yet.
-    stretches: of later folders that have objects or a marker, in order.
+    stretches: of later folders that have objects or a marker, by their root, in order and without overlap.
     """
 
     template: str
     complete_ms: int | None = None
-    stretches: tuple[_Stretch, ...] = ()
+    stretches: Mapping[str, _Stretches] = field(default_factory=dict)
 
     @property
     def holding_ms(self) -> int | None:
         """The first event time of the folder that holds the watermark, because it has no marker; None: none does."""
-        return min((s.first_ms for s in self.stretches if not s.is_complete), default=None)
+        stretches = (stretch for of_root in self.stretches.values() for stretch in of_root)
+        return min((s.first_ms for s in stretches if not s.is_complete), default=None)
 
     def is_known(self, folder: Folder) -> bool:
         """Tell whether a folder is complete, or so old that a marker changes nothing."""
         if self.complete_ms is not None and folder.period.max_ms <= self.complete_ms:
             return True
-        return any(s.is_complete and _holds(s, folder) for s in self.stretches)
+        stretch = self._stretch_of(folder)
+        return stretch is not None and stretch.is_complete
 
-    def with_object(self, folder: Folder) -> CompleteFolders:
-        """Return it after an object was found in a folder.  One in a folder that is complete is late, and ignored."""
-        if any(_holds(s, folder) for s in self.stretches) or self.is_known(folder):
-            return self
-        return self._with(folder, is_complete=False)
+    def with_objects(self, folders: Iterable[Folder]) -> CompleteFolders:
+        """Return it after objects were found in folders.  One in a folder that is complete is late, and ignored."""
+        new = (folder for folder in set(folders) if not self.is_known(folder) and self._stretch_of(folder) is None)
+        return self._with(new, is_complete=False)
 
-    def with_marker(self, folder: Folder) -> CompleteFolders:
-        """Return it after the marker of a folder was found, and all its objects."""
-        if self.is_known(folder):
-            return self
-        marked = self._with(folder, is_complete=True)
-        holding_ms, complete_ms, left = marked.holding_ms, marked.complete_ms, []
-        for s in marked.stretches:
-            if s.is_complete and (holding_ms is None or s.first_ms < holding_ms):
-                reached_ms = s.last_ms if holding_ms is None else min(s.last_ms, holding_ms - 1)
-                complete_ms = reached_ms if complete_ms is None else max(reached_ms, complete_ms)
-                s = s._replace(first_ms=reached_ms + 1)  # noqa: PLW2901 - what is left of it
-            if s.first_ms <= s.last_ms:
-                left.append(s)
-        return replace(marked, complete_ms=complete_ms, stretches=tuple(left))
-
-    def _with(self, folder: Folder, *, is_complete: bool) -> CompleteFolders:
-        new = _Stretch(folder.period.min_ms, folder.period.max_ms, is_complete, folder.root)
-        pieces = [new]
-        for old in self.stretches:
-            if old.root not in {new.root, _ANY_ROOT}:
-                pieces.append(old)
-                continue
-            before = old._replace(last_ms=min(old.last_ms, new.first_ms - 1))
-            after = old._replace(first_ms=max(old.first_ms, new.last_ms + 1))
-            pieces += [piece for piece in (before, after) if piece.first_ms <= piece.last_ms]
-        merged: list[_Stretch] = []
-        for piece in sorted(set(pieces), key=lambda piece: (piece.root, piece)):
-            last = merged[-1] if merged else None
-            is_same = last is not None and (last.root, last.is_complete) == (piece.root, piece.is_complete)
-            if last is not None and is_same and piece.first_ms <= last.last_ms + 1:
-                merged[-1] = last._replace(last_ms=max(last.last_ms, piece.last_ms))
+    def with_markers(self, folders: Iterable[Folder]) -> CompleteFolders:
+        """Return it after the markers of folders were found, and all objects in these folders."""
+        marked = self._with((folder for folder in set(folders) if not self.is_known(folder)), is_complete=True)
+        holding_ms = marked.holding_ms
+        reached = [] if marked.complete_ms is None else [marked.complete_ms]
+        for of_root in marked.stretches.values():
+            if holding_ms is None:
+                reached.append(of_root[-1].last_ms)
             else:
-                merged.append(piece)
-        return replace(self, stretches=tuple(sorted(merged)))
+                reached += [min(s.last_ms, holding_ms - 1) for s in of_root if s.first_ms < holding_ms]
+        if not reached:
+            return marked
+        complete_ms = max(reached)
+        later = {root: _after(complete_ms, of_root) for root, of_root in marked.stretches.items()}
+        left = {root: of_root for root, of_root in later.items() if of_root}
+        return replace(marked, complete_ms=complete_ms, stretches=left)
+
+    def _stretch_of(self, folder: Folder) -> _Stretch | None:
+        of_root = self.stretches.get(folder.root, ())
+        at = bisect_left(of_root, folder.period.max_ms, key=_LAST_MS)
+        return of_root[at] if at < len(of_root) and of_root[at].first_ms <= folder.period.min_ms else None
+
+    def _with(self, folders: Iterable[Folder], *, is_complete: bool) -> CompleteFolders:
+        changed: dict[str, _Stretches] = {}
+        for root, period in sorted(folders):
+            of_root = changed.get(root) or self.stretches.get(root, ())
+            changed[root] = _with_stretch(of_root, _Stretch(*period, is_complete))
+        return replace(self, stretches={**self.stretches, **changed}) if changed else self
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON, which stands in each offset."""
-        roots: dict[str, list[list[int]]] = {}
-        for s in self.stretches:
-            roots.setdefault(s.root, []).append([s.first_ms, s.last_ms, int(s.is_complete)])
-        return {"template": self.template, "complete": self.complete_ms, "stretches": roots}
+        """Return it as JSON, which stands in each offset.  Roots with the same stretches stand together."""
+        roots: dict[_Stretches, list[str]] = {}
+        for root, of_root in sorted(self.stretches.items()):
+            roots.setdefault(of_root, []).append(root)
+        stretches = [
+            {"roots": alike, "periods": [[s.first_ms, s.last_ms, int(s.is_complete)] for s in of_root]}
+            for of_root, alike in roots.items()
+        ]
+        return {"template": self.template, "complete": self.complete_ms, "stretches": stretches}
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any] | None, template: str) -> CompleteFolders:
         """Read what ``to_json`` returned.  Folders that were known by another template hold nobody any more."""
         if state is None:
             return cls(template)
-        stored = state["stretches"]
-        roots: Mapping[str, Any] = stored if isinstance(stored, Mapping) else {_ANY_ROOT: stored}
-        stretches = sorted(
-            _Stretch(first_ms, last_ms, bool(is_complete), root)
-            for root, of_root in roots.items()
-            for first_ms, last_ms, is_complete in of_root
-        )
-        return cls(template, state["complete"], tuple(stretches) if state["template"] == template else ())
+        if state["template"] != template:
+            return cls(template, state["complete"])
+        stretches = {
+            root: tuple(_Stretch(first_ms, last_ms, bool(is_complete)) for first_ms, last_ms, is_complete in periods)
+            for roots, periods in ((alike["roots"], alike["periods"]) for alike in state["stretches"])
+            for root in roots
+        }
+        return cls(template, state["complete"], stretches)
 
 
-def _holds(stretch: _Stretch, folder: Folder) -> bool:
-    period = folder.period
-    is_of_root = stretch.root in {folder.root, _ANY_ROOT}
-    return is_of_root and stretch.first_ms <= period.min_ms and period.max_ms <= stretch.last_ms
+def _with_stretch(of_root: _Stretches, new: _Stretch) -> _Stretches:
+    """Return stretches with one more, which takes the place of what it covers and joins neighbours of its kind."""
+    start = bisect_left(of_root, new.first_ms - 1, key=_LAST_MS)
+    end = bisect_right(of_root, new.last_ms + 1, lo=start, key=_FIRST_MS)
+    near, others = [new], []
+    for old in of_root[start:end]:
+        if old.is_complete == new.is_complete:
+            near.append(old)
+        else:
+            others.append(old._replace(last_ms=min(old.last_ms, new.first_ms - 1)))
+            others.append(old._replace(first_ms=max(old.first_ms, new.last_ms + 1)))
+    joined = new._replace(first_ms=min(map(_FIRST_MS, near)), last_ms=max(map(_LAST_MS, near)))
+    pieces = [joined, *(piece for piece in others if piece.first_ms <= piece.last_ms)]
+    return (*of_root[:start], *sorted(pieces), *of_root[end:])
+
+
+def _after(complete_ms: int, of_root: _Stretches) -> _Stretches:
+    """Return what complete stretches have after a time, and the stretches that are not complete."""
+    cut = (s._replace(first_ms=max(s.first_ms, complete_ms + 1)) if s.is_complete else s for s in of_root)
+    return tuple(s for s in cut if s.first_ms <= s.last_ms)

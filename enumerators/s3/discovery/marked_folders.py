@@ -73,10 +73,8 @@ class FolderRound:
 
     def add(self, objects: Iterable[S3Object]) -> None:
         """Learn of new objects, whose folders are not complete before their markers."""
-        for obj in objects:
-            folder = self._markers.folder_of(obj.key)
-            if folder is not None:
-                self._known = self._known.with_object(folder)
+        folders = (self._markers.folder_of(obj.key) for obj in objects)
+        self._known = self._known.with_objects(folder for folder in folders if folder is not None)
 
     def unsettled(self) -> Iterator[str]:
         """Yield the folders with markers that have to be listed once more; markers found later wait for a round."""
@@ -87,7 +85,4 @@ class FolderRound:
 
     def known(self) -> CompleteFolders:
         """Return up to where folders are complete after the round."""
-        known = self._known
-        for folder, _ in sorted(self._marked.values(), key=lambda marked: marked[0].period):
-            known = known.with_marker(folder)
-        return known
+        return self._known.with_markers(folder for folder, _ in self._marked.values())

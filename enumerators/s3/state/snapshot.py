@@ -29,10 +29,15 @@ class _Seen(TypedDict):
     newest: int | None
 
 
+class _Stretches(TypedDict):
+    roots: list[str]
+    periods: list[list[int]]
+
+
 class _Folders(TypedDict):
     template: str
     complete: int | None
-    stretches: dict[str, list[list[int]]] | list[list[int]]
+    stretches: list[_Stretches]
 
 
 class _Shape(TypedDict):

@@ -9,6 +9,7 @@ from tidegate.errors import CheckpointError
 
 names = st.text(min_size=1, max_size=5)
 numbers = st.integers(0, 2**40)
+stretches = st.fixed_dictionaries({"roots": st.lists(names), "periods": st.lists(st.lists(numbers, min_size=3))})
 snapshots = st.builds(
     S3Snapshot,
     names,
@@ -18,9 +19,7 @@ snapshots = st.builds(
     st.dictionaries(names, numbers),
     st.just({}) | st.fixed_dictionaries({"listed_ms": st.none() | numbers}, optional={"after": st.none() | names}),
     st.none()
-    | st.fixed_dictionaries(
-        {"template": names, "complete": st.none() | numbers, "stretches": st.lists(st.lists(numbers, min_size=3))}
-    ),
+    | st.fixed_dictionaries({"template": names, "complete": st.none() | numbers, "stretches": st.lists(stretches)}),
     st.just({}) | st.just({"of a newer version": [1]}),
 )
 
