@@ -11,22 +11,34 @@ from tidegate.readers.kafka.bad_records import BadRecordFile, BadRecordPlace, Ba
 __all__ = ["bad_record_place", "check_bad_records"]
 
 
-def check_bad_records(path: str | None, topic: str | None, policy: EventTimePolicy, read: Collection[str]) -> None:
+def check_bad_records(
+    path: str | None, topic: str | None, policy: EventTimePolicy, read: Collection[str], *, has_marks: bool
+) -> None:
     """Raise ValueError for options that contradict each other.
 
     policy: for rows without a usable event time.
     read: the topics that the query names.
+    has_marks: the watermark stands in records.
     """
     if path is None and topic is None:
         return
     if path is not None and topic is not None:
         raise ValueError("the options badRecordsPath and badRecordsTopic exclude each other; set one of them")
-    if not policy.refuses_rows:
-        option = "badRecordsTopic" if path is None else "badRecordsPath"
+    option = "badRecordsTopic" if path is None else "badRecordsPath"
+    if policy.bad == "ignore":
         raise ValueError(
             f"{option} is set, but badEventTime is 'ignore', which refuses no record; set it to fail or "
             "record-timestamp"
         )
+    if policy.future == "fail":
+        # A replay of a batch has another clock, and has to have the same rows.
+        raise ValueError(
+            f"{option} is set, but futureEventTime is 'fail', which refuses records by the time of the clock; set it "
+            "to ignore or hold"
+        )
+    if has_marks:
+        # A record that is a mark often has no event time, and a mark that is set aside would be lost.
+        raise ValueError(f"{option} is set, but watermarkFrom is set, too, and a record that is set aside is no mark")
     if topic in read:
         raise ValueError(f"badRecordsTopic is {topic!r}, which the query itself reads")
 
@@ -39,6 +51,5 @@ def bad_record_place(
     event_times: tell which records these are.
     """
     if folder is not None:
-        policy = event_times.policy
-        return BadRecordFile(folder, f"{event_times.name} {policy.bad} {policy.future} {policy.max_future_skew_ms}")
+        return BadRecordFile(folder, f"{event_times.name} {event_times.policy.bad}")
     return None if topic is None else BadRecordTopic(topic)

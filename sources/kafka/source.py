@@ -114,8 +114,8 @@ class KafkaSource(Source):
     max_bytes_per_trigger: about the most bytes, as stored in Kafka, by the mean size of a record.
     min_offsets_per_trigger: put a batch off until there are so many offsets, for ``max_trigger_delay`` at most.
     max_records_per_partition: the most offsets of one Spark task.
-    bad_records_path: a folder, or ``s3://bucket/prefix``, to which records are written that ``bad_event_time`` or
-        ``future_event_time`` refuses; the query goes on without them.
+    bad_records_path: a folder, or ``s3://bucket/prefix``, to which records are written that ``bad_event_time`` refuses;
+        the query goes on without them.
     bad_records_topic: a topic of the same cluster, to which such records are written instead (Kafka Connect: dead
         letter queue).  It has to exist, and is not read though ``subscribe_pattern`` matches it.
     include_headers: add the column ``headers``.
@@ -242,7 +242,13 @@ class KafkaSource(Source):
             )
         self._check_watermark(registry)
         topics = self.subscribe or self.assign or ()
-        check_bad_records(self.bad_records_path, self.bad_records_topic, super().event_time_policy, topics)
+        check_bad_records(
+            self.bad_records_path,
+            self.bad_records_topic,
+            super().event_time_policy,
+            topics,
+            has_marks=self.watermark_from is not None,
+        )
         connection_config(self.bootstrap_servers, self.kafka)
         return self
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.logs import DRIFT_10, WALL, Clock, Logs, all_records, coordinator, drain, read
-from tidegate.alignment.budget import Budget
+from tidegate.alignment.budget import Budget, Cost, split_rows
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import CheckpointError, ContractError
@@ -59,6 +59,25 @@ def test_a_replayed_batch_has_the_same_tasks_whatever_came_since():
     logs.times["a"] += range(100)
     logs.starting = "latest"
     assert coordinator(logs).tasks(INITIAL_OFFSET, end) == before
+
+
+def test_a_replayed_batch_has_the_same_tasks_whatever_size_records_are_taken_to_have():
+    """The mean size of records is not kept; files of bad records are named after the ranges of tasks."""
+
+    class Sized(Logs):
+        positions_are_rows, row_bytes = True, 1
+
+        def cost(self, ranges):
+            rows = split_rows(ranges).rows
+            return Cost(rows, rows * self.row_bytes)
+
+    logs = Sized(a=range(300), b=range(20_000))
+    run = coordinator(logs)
+    end = run.latest_offset(INITIAL_OFFSET)
+    before = run.tasks(INITIAL_OFFSET, end)
+    logs.row_bytes = 1_000_000
+    assert coordinator(logs).tasks(INITIAL_OFFSET, end) == before
+    assert len(before) > 1
 
 
 def test_the_broker_is_asked_anew_by_every_plan_but_ten_times_a_second_at_most_while_nothing_comes():

@@ -67,6 +67,18 @@ def test_a_stream_goes_on_without_its_bad_records_and_its_restart_counts_on(spar
             {"bad_records_path": "a", "bad_event_time": "ignore"},
             "badRecordsPath is set, but badEventTime is 'ignore', which refuses no record; set it to fail or record-",
         ),
+        (
+            {"bad_records_topic": "b", "future_event_time": "fail"},
+            "badRecordsTopic is set, but futureEventTime is 'fail', which refuses records by the time of the clock",
+        ),
+        (
+            {"bad_records_path": "a", "bad_event_time": "ignore", "future_event_time": "fail"},
+            "badRecordsPath is set, but badEventTime is 'ignore'",
+        ),
+        (
+            {"bad_records_path": "a", "watermark_from": "json:/done"},
+            "badRecordsPath is set, but watermarkFrom is set, too, and a record that is set aside is no mark",
+        ),
         ({"bad_records_topic": "orders"}, "badRecordsTopic is 'orders', which the query itself reads"),
         ({"bad_records_path": "https://x/y"}, "'https://x/y': expected a folder, or s3://bucket/prefix"),
         ({"errors.deadletterqueue.topic.name": "dead"}, "set badRecordsTopic"),
