@@ -10,6 +10,7 @@ from tidegate.sources.tasks import END_OF_TIME_MS, SOURCE_WATERMARK, WATERMARK_R
 
 _WATERMARK = "__watermark"
 _LEAST_MICROSECONDS = -(2**63) + 1
+_EPOCH = "timestamp_ntz'1970-01-01'"  # of no time zone
 
 __all__ = ["follow_source_watermark", "later", "with_source_watermark"]
 
@@ -35,7 +36,7 @@ def with_source_watermark(rows: DataFrame, event_time: str | None = None, delay:
     stream, column = rows, SOURCE_WATERMARK
     if event_time is not None:
         column = event_time
-        at_least = f.col(SOURCE_WATERMARK) + f.expr(f"interval {delay}")
+        at_least = later(f.col(SOURCE_WATERMARK), _milliseconds(delay))
         stream = stream.withColumn(event_time, f.when(_is_data(), f.col(f"`{event_time}`")).otherwise(at_least))
     marked = _without_watermark_rows(stream.withWatermark(column, delay), column)
     return marked if event_time is None else _guarded(marked, column)
@@ -57,12 +58,18 @@ def follow_source_watermark(rows: DataFrame, ahead_ms: int) -> DataFrame:
     return _guarded(marked, _WATERMARK).drop(_WATERMARK)
 
 
-def later(time: Column, by_ms: int) -> Column:
+def later(time: Column, by_ms: int | Column) -> Column:
     """Return timestamps that are so much later, for each row of a stream.
 
-    Spark adds an interval by the calendar of a time zone, with new objects for each row.  This is one addition.
+    Spark adds an interval by the calendar of the session's time zone, in which a day may have 23 or 25 hours, with new
+    objects for each row.  This is one addition.
     """
     return f.timestamp_micros(f.unix_micros(time) + f.lit(by_ms * 1000))
+
+
+def _milliseconds(interval: str) -> Column:
+    """Return the whole milliseconds of an interval, as ``withWatermark`` takes it: a day has 24 hours."""
+    return f.expr(f"timestampdiff(MILLISECOND, {_EPOCH}, {_EPOCH} + interval {interval})")
 
 
 def _is_data() -> Column:

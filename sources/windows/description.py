@@ -32,9 +32,12 @@ def as_written(node: Any) -> str:
     return str(origin.sqlText().get())[origin.startIndex().get() : origin.stopIndex().get() + 1]
 
 
-def normalized(text: str) -> str:
-    """Return an expression without the differences of case and white space that mean nothing."""
-    tokens = [token if token[0] in _QUOTES else token.lower() for token in _TOKEN.findall(text)]
+def normalized(text: str, *, case_sensitive: bool = False) -> str:
+    """Return an expression without the differences of case and white space that mean nothing.
+
+    case_sensitive: as ``spark.sql.caseSensitive``: columns may differ only in case.
+    """
+    tokens = [token if case_sensitive or token[0] in _QUOTES else token.lower() for token in _TOKEN.findall(text)]
     spaced = (" " * (_is_word(one) and _is_word(other)) + other for one, other in pairwise(tokens))
     return "".join([*tokens[:1], *spaced])
 

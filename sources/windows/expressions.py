@@ -65,9 +65,11 @@ def described_aggregates(rows: DataFrame, expressions: Mapping[str, str]) -> dic
     """Return for a description of windows the aggregates in expressions, each once, as the user wrote them.
 
     rows: to which they refer.
+
+    An expression without an aggregate of Spark's own is described whole: it may be an aggregate of the user.
     """
     taken = _TakenOut(rows)
-    calls = dict.fromkeys(call for text in expressions.values() for call in taken.written_in(taken.parsed(text)))
+    calls = dict.fromkeys(call for text in expressions.values() for call in taken.described(text))
     return {"function": f"aggregate {', '.join(calls)}"}
 
 
@@ -76,6 +78,7 @@ class _TakenOut:
 
     def __init__(self, rows: DataFrame) -> None:
         self._rows, self._spark = rows, rows.sparkSession
+        self._case_sensitive = self._spark.conf.get("spark.sql.caseSensitive") == "true"
         self.arguments: dict[str, str] = {}
         self.aggregates: dict[str, str] = {}
         self.texts: dict[str, str] = {}
@@ -97,14 +100,20 @@ class _TakenOut:
         children = [self.outer(child, text) for child in _list(node.children())]
         return node.withNewChildren(self._spark._jvm.PythonUtils.toSeq(children)) if children else node  # type: ignore[union-attr]  # noqa: SLF001
 
-    def written_in(self, node: Any) -> Iterator[str]:
-        """Yield the aggregates of an expression."""
+    def described(self, text: str) -> list[str]:
+        """Return what tells one expression's aggregates from those of others."""
+        return [*self._written_in(self.parsed(text))] or [self._normalized(text)]
+
+    def _written_in(self, node: Any) -> Iterator[str]:
         name = _function_name(node)
         if name is not None and (name in _KEPT or self._is_aggregate(name)):
-            yield normalized(as_written(node))
+            yield self._normalized(as_written(node))
         else:
             for child in _list(node.children()):
-                yield from self.written_in(child)
+                yield from self._written_in(child)
+
+    def _normalized(self, text: str) -> str:
+        return normalized(text, case_sensitive=self._case_sensitive)
 
     def _kept(self, node: Any, name: str, text: str) -> Any:
         """Return the column of an aggregate, or what gives it from columns."""
@@ -143,8 +152,9 @@ class _TakenOut:
             conditions.append(node.filter().get().sql())
         if conditions:
             text = f"CASE WHEN ({') AND ('.join(conditions)}) THEN {'1' if name == 'count_if' else text} END"
-        column = next((known for known, same in self.arguments.items() if same == text), None)
-        column = column or f"__argument_{len(self.arguments)}"
+        wanted = self._normalized(text)
+        known = next((column for column, same in self.arguments.items() if self._normalized(same) == wanted), None)
+        column = known or f"__argument_{len(self.arguments)}"
         self.arguments[column] = text
         return column
 

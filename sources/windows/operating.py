@@ -78,7 +78,9 @@ def with_expressions(
     arguments = {name: f.expr(text) for name, text in parts.arguments.items()}
     schema = StructType([StructField(name, parts.types[name]) for name in parts.aggregates])
     windows = operator(Aggregate(parts.function()))
-    description = {**windows.description, **described_aggregates(stream.rows, expressions)}
+    types = ", ".join(kind.simpleString() for kind in parts.types.values())
+    of_aggregates = {**described_aggregates(stream.rows, expressions), "types of the aggregates": types}
+    description = {**windows.description, **of_aggregates}
     kept = _kept(stream, windows, description, arguments, schema, reads_rows=windows.reads_rows)
     results = [f.expr(text).alias(name) for name, text in parts.results.items()]
     if stream.late is not None:  # a count of no rows is 0, but a late row has no results

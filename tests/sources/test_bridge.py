@@ -20,7 +20,7 @@ from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.planning.pace import batch_note
 from tidegate.errors import CheckpointError, ContractError, OptionError
 from tidegate.readers.contract import ReadTask, SplitReader
-from tidegate.sources import batch_listener
+from tidegate.sources import batch_listener, watermark
 from tidegate.sources.bridge import WINDOWS, Driver, data_source_class, schema_of
 from tidegate.sources.tasks import TaskPartition, read_task
 from tidegate.watermarks import AscendingTimestampsWatermarks
@@ -154,6 +154,21 @@ def test_a_row_in_which_every_column_is_null_is_taken_for_no_watermark_row(spark
     assert [(row["split"], row["timestamp"], row["source_watermark"].timestamp()) for row in kept] == [
         (None, None, 0.999)
     ] * 3
+
+
+@pytest.mark.parametrize("delay", ["1 day", "2 weeks", "1 day 90 minutes", "1500 milliseconds"])
+def test_the_delay_is_as_long_in_a_time_zone_that_changes_to_winter_time(spark, monkeypatch, delay):
+    watermark_us = 1_792_843_200_000_001  # noon of 24 October 2026, in a row with nothing else
+    rows = spark.sql(f"SELECT timestamp_micros(0) AS timestamp, timestamp_micros({watermark_us}) AS source_watermark")
+    monkeypatch.setattr(watermark, "_without_watermark_rows", lambda marked, _: marked)
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        (row,) = tidegate.with_source_watermark(rows, "timestamp", delay).selectExpr("unix_micros(timestamp)").collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    seconds = {"1 day": 86_400, "2 weeks": 14 * 86_400, "1 day 90 minutes": 86_400 + 5_400}.get(delay, 1.5)
+    assert row[0] - watermark_us == seconds * 1_000_000
 
 
 def test_a_stream_without_the_column_of_the_watermark_is_refused(spark, path):

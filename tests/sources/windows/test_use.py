@@ -215,6 +215,34 @@ def test_the_description_of_aggregates_is_the_user_s_text_without_case_and_white
     one, other = "1 + Sum( ID +1) FILTER (WHERE id  IN ('A b', `id`))", "sum(id+1) filter(where id in('A b',`id`)) * 2"
     assert described(one, other) == described(one) == "aggregate sum(id+1)filter(where id in('A b',`id`))"
     assert described("approx_count_distinct(id) / max(id)") == "aggregate approx_count_distinct(id), max(id)"
+    assert described("of_the_user(ID +1)", "sum(id)") == "aggregate of_the_user(id+1), sum(id)"
+
+
+def test_aggregates_that_are_one_in_the_description_are_one_in_the_operator(spark):
+    rows = spark.sql("SELECT 1 AS a")
+    texts = {"one": "sum(a + 1)", "other": "SUM( A+1 )", "filtered": "sum(a) FILTER (WHERE a > 0)"}
+    parts = parts_of(rows, {**texts, "again": "sum(A) filter (where A>0)"})
+    assert len(parts.aggregates) == len(parts.arguments) == 2
+    assert parts.results["one"] == parts.results["other"] != parts.results["filtered"] == parts.results["again"]
+
+
+def test_columns_that_differ_in_case_are_kept_apart_where_spark_does(spark):
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        rows = spark.sql("SELECT 1 AS a, 2.5D AS A")
+        parts, description = (made(rows, {"x": "sum(a)", "y": "sum(A)"}) for made in (parts_of, described_aggregates))
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+    assert [kind.simpleString() for kind in parts.types.values()] == ["bigint", "double"]
+    assert description == {"function": "aggregate sum(a), sum(A)"}
+
+
+def test_the_description_of_the_operator_has_the_types_of_its_aggregates(windows, monkeypatch):
+    described = []
+    made = operating.Wish
+    monkeypatch.setattr(operating, "Wish", lambda *fields: described.append(fields[1]) or made(*fields))
+    windows.side_output_late("late").aggregate(n="count(*)", last="max(timestamp)", mean="avg(position)")
+    assert described[0]["types of the aggregates"] == "bigint, timestamp, double"
 
 
 def test_every_aggregate_takes_a_filter(spark):
