@@ -26,7 +26,6 @@ row that is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -110,14 +109,14 @@ class JudgedTimes(NamedTuple):
     bad: the rows whose own time is bad.
     future: the other rows that are left out or refused because their time is in the future.
     refused: the first row that is refused and ends the query; None: there is none.
-    set_aside: all rows that are refused, where these are set aside.
+    set_aside: the rows that are refused, where these are set aside; ``EventTimePolicy.refusal`` describes one.
     """
 
     times: Times
     bad: Rows
     future: Rows
     refused: RefusedRow | None
-    set_aside: tuple[RefusedRow, ...] = ()
+    set_aside: Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,17 +175,16 @@ class EventTimePolicy:
         """
         if self.accepts_all(own, now_ms):
             nothing = np.zeros(len(own), np.bool_)
-            return JudgedTimes(own, nothing, nothing, None)
+            return JudgedTimes(own, nothing, nothing, None, nothing)
         times, bad, _, refused, set_aside = self.without_bad(own, stand_in)
         if self.future == "hold":
             return JudgedTimes(times, bad, np.zeros_like(bad), refused, set_aside)
         ahead = times > self._horizon_ms(now_ms)
         if self.future == "fail" and ahead.any():
-            early = self._refused(ahead, lambda row: _from_the_future(row, int(times[row])))
             if self.sets_aside:
-                set_aside = tuple(sorted([*set_aside, *early]))
-            elif refused is None or early[0].row < refused.row:
-                (refused,) = early
+                set_aside = set_aside | ahead
+            elif refused is None or ahead.argmax() < refused.row:
+                refused = self.refusal(int(ahead.argmax()), own, stand_in)
         return JudgedTimes(np.where(ahead, NO_TIME, times), bad, ahead & ~bad, refused, set_aside)
 
     def without_bad(self, own: Times, stand_in: Times | None) -> JudgedTimes:
@@ -194,28 +192,30 @@ class EventTimePolicy:
         bad = self._is_bad(own)
         nothing = np.zeros_like(bad)
         if self.bad == "ignore" or not bad.any():
-            return JudgedTimes(np.where(bad, NO_TIME, own), bad, nothing, None)
+            return JudgedTimes(np.where(bad, NO_TIME, own), bad, nothing, None, nothing)
         others = np.full_like(own, NO_TIME) if stand_in is None else stand_in
-        cannot = self._is_bad(others)
-        unusable = bad & cannot if self.bad == "record-timestamp" else bad
+        unusable = bad & self._is_bad(others) if self.bad == "record-timestamp" else bad
         times = np.where(unusable, NO_TIME, np.where(bad, others, own))
-        if not unusable.any():
-            return JudgedTimes(times, bad, nothing, None)
+        if self.sets_aside or not unusable.any():
+            return JudgedTimes(times, bad, nothing, None, unusable)
+        return JudgedTimes(times, bad, nothing, self.refusal(int(unusable.argmax()), own, stand_in), nothing)
 
-        def described(row: int) -> RefusedRow:
-            why = f": it is {_fault(own[row])}"
-            if self.bad == "record-timestamp":
-                why += f", and its own timestamp is {_fault(others[row])}"
-            ways = "ignore" if cannot[row] else "record-timestamp or ignore"
-            return RefusedRow(row, "has no usable event time", why, f"; set badEventTime to {ways}")
-
-        refused = self._refused(unusable, described)
-        return JudgedTimes(times, bad, nothing, *((None, refused) if self.sets_aside else refused))
-
-    def _refused(self, rows: Rows, described: Callable[[int], RefusedRow]) -> tuple[RefusedRow, ...]:
-        """Return all of the rows where refused rows are set aside, else the first one, of at least one row."""
-        numbers = np.flatnonzero(rows) if self.sets_aside else [rows.argmax()]
-        return tuple(described(int(row)) for row in numbers)
+    def refusal(self, row: int, own: Times, stand_in: Times | None) -> RefusedRow:
+        """Describe a row that is refused; see ``judge``, which takes far less time for a row that it sets aside."""
+        own_ms, other_ms = own[row], np.int64(NO_TIME) if stand_in is None else stand_in[row]
+        is_bad, cannot = self._is_bad(own_ms), self._is_bad(other_ms)
+        if not is_bad or (self.bad == "record-timestamp" and not cannot):
+            return RefusedRow(
+                row,
+                f"has an event time of {other_ms if is_bad else own_ms} ms",
+                ", further ahead of the clock than maxFutureSkew",
+                "; set futureEventTime to ignore or hold",
+            )
+        why = f": it is {_fault(own_ms)}"
+        if self.bad == "record-timestamp":
+            why += f", and its own timestamp is {_fault(other_ms)}"
+        ways = "ignore" if cannot else "record-timestamp or ignore"
+        return RefusedRow(row, "has no usable event time", why, f"; set badEventTime to {ways}")
 
     def time_of_row(
         self, own_ms: int | None, stand_in_ms: int | None, now_ms: int, where: str, origin: str = ""
@@ -256,15 +256,6 @@ def _fault(time_ms: np.int64) -> str:
     if time_ms == NO_TIME:
         return "missing or unparsable"
     return "too large" if time_ms > LARGEST_MS else "negative"
-
-
-def _from_the_future(row: int, time_ms: int) -> RefusedRow:
-    return RefusedRow(
-        row,
-        f"has an event time of {time_ms} ms",
-        ", further ahead of the clock than maxFutureSkew",
-        "; set futureEventTime to ignore or hold",
-    )
 
 
 def _row(time_ms: int | None) -> Times:

@@ -23,7 +23,7 @@ from tidegate.readers.event_time.assigners import (
     TimestampAssigner,
     TimeUnit,
 )
-from tidegate.readers.event_time.policy import BAD, FUTURE, NO_TIME, EventTimePolicy, Times, int64_times
+from tidegate.readers.event_time.policy import BAD, FUTURE, NO_TIME, EventTimePolicy, JudgedTimes, Times, int64_times
 from tidegate.readers.event_time.registered import RegistryTimestamp
 from tidegate.readers.event_time.unit_assigner import UnitAssigner
 
@@ -101,7 +101,10 @@ class RecordTimes:
 
         Raises what ``judge`` raises.
         """
-        return self.judge(batch, now_ms).times
+        assigned, own = self._assigned(batch)
+        if self.policy.accepts_all(own, now_ms):
+            return assigned
+        return _counted(self._judged(batch, own, self._stand_in(batch, own), now_ms))
 
     def judge(self, batch: pa.RecordBatch, now_ms: int) -> JudgedRecords:
         """Return the times, their faults, and the records that are set aside.
@@ -109,27 +112,39 @@ class RecordTimes:
         Raises CorruptDataError for the first record that ends the query; it never shows the record.  Raises
         ContractError if the assigner returns anything but an int64 per row; what the assigner itself raises passes.
         """
-        # Without one usable time so far, these are bad in any unit.
-        rows = batch.num_rows
-        assigned = (
-            pa.nulls(rows, pa.int64()) if self.unit_is_unknown else _checked(self.assigner(batch), rows, self.name)
-        )
-        own = int64_times(assigned)
+        assigned, own = self._assigned(batch)
         # Decoding the timestamps that stand in costs as much as decoding the times themselves.
         if self.policy.accepts_all(own, now_ms):
-            return JudgedRecords(assigned, pa.nulls(rows, pa.string()))
-        judged = self.policy.judge(own, self._stand_in(batch, own), now_ms)
-        if judged.refused is not None:
-            raise judged.refused.error(_place(batch, judged.refused.row), self._origin)
+            return JudgedRecords(assigned, pa.nulls(batch.num_rows, pa.string()))
+        stand_in = self._stand_in(batch, own)
+        judged = self._judged(batch, own, stand_in, now_ms)
         return JudgedRecords(
-            pa.array(judged.times, mask=judged.times == NO_TIME),
+            _counted(judged),
             pc.if_else(judged.bad, BAD, pc.if_else(judged.future, FUTURE, pa.scalar(None, pa.string()))),
-            {refused.row: refused.reason(self._origin) for refused in judged.set_aside},
+            {
+                row: self.policy.refusal(row, own, stand_in).reason(self._origin)
+                for row in np.flatnonzero(judged.set_aside).tolist()
+            },
         )
 
     def check_timestamp(self, split_id: str, offset: int, timestamp_ms: int, now_ms: int) -> None:
         """Raise CorruptDataError if a record whose event time is its own timestamp ends the query."""
         self.policy.time_of_row(timestamp_ms, timestamp_ms, now_ms, _name_of(split_id, offset), self._origin)
+
+    def _assigned(self, batch: pa.RecordBatch) -> tuple[pa.Int64Array, Times]:
+        """Return the records' own times, and the same as NumPy's."""
+        # Without one usable time so far, these are bad in any unit.
+        rows = batch.num_rows
+        assigned = (
+            pa.nulls(rows, pa.int64()) if self.unit_is_unknown else _checked(self.assigner(batch), rows, self.name)
+        )
+        return assigned, int64_times(assigned)
+
+    def _judged(self, batch: pa.RecordBatch, own: Times, stand_in: Times | None, now_ms: int) -> JudgedTimes:
+        judged = self.policy.judge(own, stand_in, now_ms)
+        if judged.refused is not None:
+            raise judged.refused.error(_place(batch, judged.refused.row), self._origin)
+        return judged
 
     def _stand_in(self, batch: pa.RecordBatch, own: Times) -> Times | None:
         if self.by_record_timestamp:
@@ -139,6 +154,10 @@ class RecordTimes:
     @property
     def _origin(self) -> str:
         return f" from {self.name}"
+
+
+def _counted(judged: JudgedTimes) -> pa.Int64Array:
+    return pa.array(judged.times, mask=judged.times == NO_TIME)
 
 
 def _checked(assigned: object, rows: int, name: str) -> pa.Int64Array:
