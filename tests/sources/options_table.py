@@ -5,7 +5,16 @@ import re
 from datetime import timedelta
 from typing import Literal, get_args, get_origin
 
+from tidegate import WatermarkStrategy
+from tidegate.sources.contract import _WATERMARK_OPTIONS
+
 BEGIN, END = "<!-- made by scripts/options-table -->\n", "<!-- end -->\n"
+_STRATEGY_KINDS = {
+    "alignmentGroup": "text",
+    "alignmentPriority": "number",
+    "alignmentMembers": "number",
+    "alignmentLocation": "text",
+}
 _COLUMNS = {"event_time"}  # fields that are also names of columns
 
 
@@ -77,3 +86,13 @@ def shown(default):
         count = int(seconds / size)
         return f"`{count} {unit}{'' if count == 1 else 's'}`"
     return f"`{default}`"
+
+
+def strategy_options():
+    """Yield each option of watermark strategies, as (option, type, unit, default, meaning)."""
+    said, defaults = meanings(WatermarkStrategy), WatermarkStrategy()
+    names = {field: option for option, field in _WATERMARK_OPTIONS.items()}
+    for option, field in _WATERMARK_OPTIONS.items():
+        of_kind = _STRATEGY_KINDS.get(option, "duration")
+        unit = "given with it" if of_kind == "duration" else ""
+        yield f"`{option}`", of_kind, unit, shown(getattr(defaults, field)), in_options(said[field], names)

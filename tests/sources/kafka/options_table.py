@@ -5,20 +5,14 @@
 
 from pathlib import Path
 
-from tests.sources.options_table import in_options, kind, meanings, shown, table, write
-from tidegate import KafkaSource, WatermarkStrategy
-from tidegate.sources.contract import _WATERMARK_OPTIONS, Source
+from tests.sources.options_table import in_options, kind, meanings, shown, strategy_options, table, write
+from tidegate import KafkaSource
+from tidegate.sources.contract import Source
 from tidegate.sources.kafka.property_table import PROPERTIES
 from tidegate.sources.options import option_names
 
 PAGE = Path(__file__).parents[3] / "docs" / "options.md"
 HEAD = ("option", "type", "unit", "default", "meaning", "of")
-STRATEGY_KINDS = {
-    "alignmentGroup": "text",
-    "alignmentPriority": "number",
-    "alignmentMembers": "number",
-    "alignmentLocation": "text",
-}
 OF_SPARK = {
     *("assign", "subscribe", "subscribePattern", "kafka.bootstrap.servers", "startingTimestamp", "startingOffsets"),
     *("startingOffsetsByTimestamp", "endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets", "failOnDataLoss"),
@@ -53,19 +47,8 @@ def _of_source():
 
 
 def _of_strategy():
-    said, defaults = meanings(WatermarkStrategy), WatermarkStrategy()
-    names = {field: option for option, field in _WATERMARK_OPTIONS.items()}
-    for option, field in _WATERMARK_OPTIONS.items():
-        of_kind = STRATEGY_KINDS.get(option, "duration")
-        unit = "given with it" if of_kind == "duration" else ""
-        yield (
-            f"`{option}`",
-            of_kind,
-            unit,
-            shown(getattr(defaults, field)),
-            in_options(said[field], names),
-            "tidegate",
-        )
+    for described in strategy_options():
+        yield *described, "tidegate"
 
 
 def _of_client():

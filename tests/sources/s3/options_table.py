@@ -1,14 +1,13 @@
-"""The table of the options that only the S3 source has, in the order of the alphabet.
+"""The table of all options of the S3 source, in the order of the alphabet.
 
 ``python -m tests.sources.s3.options_table`` writes it into ``docs/options-s3.md``.
 """
 
 from pathlib import Path
 
-from tests.sources.options_table import in_options, kind, meanings, shown, table, write
+from tests.sources.options_table import in_options, kind, meanings, shown, strategy_options, table, write
 from tidegate import S3Source
 from tidegate.readers.formats.registry import formats_with
-from tidegate.sources.contract import Source
 from tidegate.sources.options import option_names
 
 PAGE = Path(__file__).parents[3] / "docs" / "options-s3.md"
@@ -16,7 +15,7 @@ HEAD = ("option", "type", "default", "meaning", "formats")
 
 
 def options_table():
-    return table(HEAD, *sorted(_options(), key=lambda line: line[0].lower()))
+    return table(HEAD, *sorted([*_options(), *_of_strategy()], key=lambda line: line[0].lower()))
 
 
 def _options():
@@ -24,13 +23,22 @@ def _options():
     for described in reversed(S3Source.__mro__):
         said |= meanings(described) if described.__doc__ else {}
     for field, option in names.items():
-        if field in Source.model_fields:
+        if field == "watermarks":
             continue
         info = S3Source.model_fields[field]
-        of_kind, unit = kind(info.annotation, option)
+        of_kind = _with_unit(*kind(info.annotation, option))
         default = "required" if info.is_required() else shown(info.default)
         meaning, formats = in_options(said[field], names), ", ".join(formats_with(field))
-        yield f"`{option}`", f"{of_kind} ({unit})" if unit else of_kind, default, meaning, formats
+        yield f"`{option}`", of_kind, default, meaning, formats
+
+
+def _of_strategy():
+    for option, of_kind, unit, default, meaning in strategy_options():
+        yield option, _with_unit(of_kind, unit), default, meaning, ""
+
+
+def _with_unit(of_kind, unit):
+    return f"{of_kind} ({unit})" if unit else of_kind
 
 
 if __name__ == "__main__":
