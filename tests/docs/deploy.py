@@ -65,17 +65,23 @@ def archive_of_tidegate(path):
             archive.write(file, file.relative_to(ROOT / "src"))
 
 
+def commands():
+    """Return the blocks of the page: a cluster, data, an environment, what is submitted, its result, and an image."""
+    cluster, data, pack, submit, result, image = (block for block in blocks("docs/deploy.md") if not block.language)
+    return cluster, data, pack, submit, result, image
+
+
 def main():
-    cluster, data, pack, submit, image = (block for block in blocks("docs/deploy.md") if not block.language)
+    cluster, data, pack, submit, result, image = commands()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(*sys.argv[1:2] or [temporary])
+        folder = Path(*sys.argv[1:2] or [temporary]).resolve()
         kafka_port, spark_port = free_ports(2)
         own = {
+            "scripts/wheel dist": f"scripts/wheel {folder}/dist",  # the script works in the checkout
             "scripts/": f"{ROOT}/scripts/",
             ".venv/bin/": f"{ROOT}/.venv/bin/",
             "examples/": f"{ROOT}/examples/",
-            "pip install .": f"pip install {ROOT}",
-            "orders /tmp/orders": f"orders {temporary}/orders",
+            "/tmp/orders": f"{temporary}/orders",  # noqa: S108
             "9092": str(kafka_port),
             "7077": str(spark_port),
         }
@@ -92,6 +98,7 @@ def main():
                     must(line, folder)
             export, line = submit.with_own(own).text.splitlines()
             must(f"{export}; {line}", folder)
+            must(result.with_own(own).text, folder)
             counts = dataset.dataset(f"{temporary}/orders/counts", format="parquet").to_table()["count"].to_pylist()
             print(f"{sum(counts):,} of {ORDERS:,} orders in {len(counts)} closed windows", flush=True)
             assert ORDERS - 500 < sum(counts) <= ORDERS

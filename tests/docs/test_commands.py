@@ -5,6 +5,7 @@ import shlex
 
 import typer
 
+from tests.docs import deploy
 from tests.support.pages import ROOT
 from tidegate.cli import app
 
@@ -65,3 +66,16 @@ def test_a_command_or_an_option_that_there_is_not_is_found():
     assert wrong(["tidegate", "kafka", "--prot", "9092"]) == "--prot"
     assert wrong(["tidegate", "ledger", "shwo"]) == "shwo"
     assert wrong(["python", "-m", "benchmarks.nothing"]) == "benchmarks.nothing"
+
+
+def test_the_page_on_deploying_has_the_commands_that_its_program_types():
+    cluster, data, pack, submit, result, image = (block.text.splitlines() for block in deploy.commands())
+    assert [line.split()[0] for line in (*cluster, *data)] == [
+        "scripts/cluster",
+        ".venv/bin/tidegate",
+        ".venv/bin/python",
+    ]
+    assert pack[0] == image[0] == "scripts/wheel dist"
+    assert len(submit) == 2
+    assert "count_orders.py localhost:9092 orders /tmp/orders" in submit[1]
+    assert "orders/counts" in result[0]
