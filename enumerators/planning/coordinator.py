@@ -271,8 +271,10 @@ class SourceCoordinator:
         said = self._said_of_watermark(opened)
         if self._bad_records is not None:
             said["badRecordsTotal"] = bad_records
-        self._published.publish(planned, found, enumerator, index, self._membership.name_of(planned), said)
         put_off = not first and self._is_put_off(planned, found, min_rows)
+        # Rows that are not read yet have no latency yet.
+        reported = replace(planned, oldest_ms=None) if put_off else planned
+        self._published.publish(reported, found, enumerator, index, self._membership.name_of(planned), said)
         # A repeated offset ends a bounded run, which must not end while others hold it.
         self._nothing_came = put_off or (is_nothing and held_by is None)
         if self._nothing_came:

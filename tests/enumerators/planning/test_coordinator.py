@@ -120,8 +120,10 @@ def test_a_batch_with_fewer_rows_than_the_minimum_waits():
     first = run.latest_offset(INITIAL_OFFSET, min_rows=10)
     logs.times["a"] += range(9)
     assert run.latest_offset(first, min_rows=10) == first
+    assert run.source_progress()["oldestEventTime"] is run.source_progress()["currentFetchEventTimeLag"] is None
     logs.times["a"] += [9]
     assert len(read(run, first, run.latest_offset(first, min_rows=10))) == 10
+    assert run.source_progress()["oldestEventTime"] == 0
 
 
 def test_a_batch_query_reads_from_the_starts_to_the_stops():
