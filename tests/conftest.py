@@ -74,6 +74,8 @@ def pytest_configure(config):
     """Make the archive that every Java of the tests uses, before there are workers that inherit the options."""
     if config.option.quick:
         config.pluginmanager.register(QuickRun({"spark", "kafka", "s3", "sqs", "registry"}))
+        # A test that is left out while it starts a process never learns of that process.
+        config.addinivalue_line("filterwarnings", "ignore::pytest.PytestUnraisableExceptionWarning")
     elif not hasattr(config, "workerinput") and not config.option.collectonly:
         os.environ["JDK_JAVA_OPTIONS"] = class_archive.options_with_archive(CLASSES, os.environ["JDK_JAVA_OPTIONS"])
 
