@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import replace
 from typing import Any
 
 from tidegate.errors import OptionError, did_you_mean
@@ -15,7 +16,7 @@ from tidegate.sources.kafka.property_values import VERSIONS
 from tidegate.sources.kafka.servers import parse_servers
 from tidegate.sources.kafka.without_effect import INSTEAD, why_without_effect
 
-__all__ = ["connection_config", "without_effect"]
+__all__ = ["connection_config", "planner_config", "without_effect"]
 
 _FRAME_BEYOND_RECORDS = 512  # as librdkafka has it
 _SHORTEST_PAUSE_S = 0.001  # a busy loop helps nobody
@@ -72,6 +73,18 @@ def connection_config(bootstrap_servers: str, properties: Mapping[str, Any]) -> 
     config = KafkaConnectionConfig(servers, connecting, **reading)
     if config.fetch_max_bytes + _FRAME_BEYOND_RECORDS > LARGEST_FRAME:
         connecting.setdefault("receive_message_max_bytes", config.fetch_max_bytes + _FRAME_BEYOND_RECORDS)
+    return config
+
+
+def planner_config(
+    config: KafkaConnectionConfig, retries: int | None, retry_interval_ms: int | None
+) -> KafkaConnectionConfig:
+    """Return the configuration for the planner, by Spark's ``fetchOffset.numRetries`` and ``retryIntervalMs``."""
+    if retries is not None:
+        config = replace(config, deadline_s=config.deadline_s * (1 + retries))
+    if retry_interval_ms is not None:
+        pause_s = max(1, retry_interval_ms) / 1000  # a busy loop helps nobody
+        config = replace(config, retry_pauses_s=(pause_s, pause_s))
     return config
 
 

@@ -32,7 +32,7 @@ from tidegate.readers.event_time.punctuated import marks_of, punctuated_by
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.event_time.registered import RegistryTimestamp
 from tidegate.readers.kafka.client import LATEST
-from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.schema import arrow_schema
 from tidegate.readers.registry.config import RegistryConfig
@@ -49,7 +49,7 @@ from tidegate.sources.kafka.positions import (
     names_point,
     offsets_spec,
 )
-from tidegate.sources.kafka.properties import connection_config, without_effect
+from tidegate.sources.kafka.properties import connection_config, planner_config, without_effect
 from tidegate.sources.kafka.properties_file import read_properties
 from tidegate.sources.kafka.without_effect import NO_GROUP
 from tidegate.sources.options import option_names
@@ -352,17 +352,10 @@ class KafkaSource(Source):
             )
         if self.commit_group_id is not None:
             raise OptionError("commitGroupId is for streams: a batch query has no batches that are committed")
-        starts = (
-            self.starting_offsets,
-            self.starting_timestamp,
-            self.starting_offsets_by_timestamp,
-            self.starting_group_id,
-        )
-        return (
-            self
-            if any(start is not None for start in starts)
-            else self.model_copy(update={"starting_offsets": "earliest"})
-        )
+        starts = ("offsets", "timestamp", "offsets_by_timestamp", "group_id")
+        if any(getattr(self, f"starting_{kind}") is not None for kind in starts):
+            return self
+        return self.model_copy(update={"starting_offsets": "earliest"})
 
     def with_filters(self, filters: Sequence[Filter]) -> tuple[Self, Sequence[Filter]]:
         """Take over filters on ``topic``, ``partition`` and ``offset``, and let lower limits of ``timestamp`` help."""
@@ -389,7 +382,11 @@ class KafkaSource(Source):
             _LOG.warning("these options have no effect: %s", ", ".join(unused))
         kind = KafkaTimestampEnumerator if self.event_times.by_record_timestamp else KafkaEnumerator
         made = kind(
-            self._planner_config(),
+            planner_config(
+                connection_config(self.bootstrap_servers, self.kafka),
+                self.fetch_offset_num_retries,
+                self.fetch_offset_retry_interval_ms,
+            ),
             self._subscription(),
             self._starting(),
             offsets_spec("ending", self.ending_offsets, self.ending_timestamp, self.ending_offsets_by_timestamp),
@@ -428,15 +425,6 @@ class KafkaSource(Source):
             starting or OffsetsSpec("startingOffsets", LATEST),
             without_record=self.starting_offsets_by_timestamp_strategy,
         )
-
-    def _planner_config(self) -> KafkaConnectionConfig:
-        config = connection_config(self.bootstrap_servers, self.kafka)
-        if self.fetch_offset_num_retries is not None:
-            config = replace(config, deadline_s=config.deadline_s * (1 + self.fetch_offset_num_retries))
-        if self.fetch_offset_retry_interval_ms is not None:
-            pause_s = max(1, self.fetch_offset_retry_interval_ms) / 1000  # a busy loop helps nobody
-            config = replace(config, retry_pauses_s=(pause_s, pause_s))
-        return config
 
     @property
     def event_times(self) -> RecordTimes:

@@ -108,7 +108,7 @@ def _threads_of_the_channel() -> list[str]:
         names = [t.name for t in threading.enumerate() if any(kind in t.name for kind in _OF_THE_CHANNEL)]
         if not names or time.monotonic() > until_s:
             return names
-        time.sleep(0.01)
+        time.sleep(0.01)  # a thread that ends tells only who joins it, and these are not ours
 
 
 def stream_by_limit(source: Source, limit: ReadLimit, rows: int | None = None) -> list[PlannedBatch]:
