@@ -67,7 +67,7 @@ LONG = (
 
 
 def pytest_addoption(parser):
-    parser.addoption("--quick", action="store_true", help="leave out what needs a Spark or a server")
+    parser.addoption("--quick", action="store_true", help="leave out what needs a Spark or a server, and what is slow")
 
 
 def pytest_configure(config):

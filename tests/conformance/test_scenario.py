@@ -122,7 +122,7 @@ def test_a_life_that_goes_wrong_only_once_is_told():
 
         def read(self, task):
             LosesOneRowOnce.reads += 1
-            lost = LosesOneRowOnce.reads == 150
+            lost = LosesOneRowOnce.reads == 25  # of the first life or two, however slow the machine is
             for batch in super().read(task):
                 yield batch.slice(1) if lost else batch
 

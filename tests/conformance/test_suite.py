@@ -193,6 +193,7 @@ def test_a_run_without_connectors_shows_nothing_and_imports_nothing(pytester):
     assert "conformance" not in str(result.stdout).replace("tidegate", "")
 
 
+@pytest.mark.slow
 def test_reports_are_written_wherever_the_tests_ran(pytester):
     pytester.makepyfile(
         test_memory="""

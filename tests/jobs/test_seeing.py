@@ -87,6 +87,7 @@ def catches(process, number):
     return int(mask, 16) >> (number - 1) & 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
 def test_watch_goes_on_until_it_is_told_to_end(tmp_path, ending):
     with started("watch", env={"PATH": "/usr/bin", "TMPDIR": str(tmp_path)}) as process:

@@ -81,6 +81,7 @@ except CorruptDataError as problem:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_a_bomb_takes_no_more_memory_than_it_may(codec: str) -> None:
     told = subprocess.run([sys.executable, "-c", MEASURED, codec], check=True, capture_output=True, text=True)
@@ -116,6 +117,7 @@ except OutOfMemoryError as problem:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
 def test_little_memory_is_enough_for_small_batches_and_told_for_large_ones(codec: str) -> None:
     command = [sys.executable, "-c", IN_LITTLE_MEMORY, codec]

@@ -1,4 +1,4 @@
-"""A quick run: no Spark, no server, and few of the examples that Hypothesis makes up.
+"""A quick run: no Spark, no server, no test that is marked as slow, and few of Hypothesis's examples.
 
 Whatever asks for Java gets one that only tells this process, which then leaves out the test that it runs.  So no test
 need be marked: it may ask by a fixture, in its body, or in a process that it starts.
@@ -35,6 +35,12 @@ class QuickRun:
         os.environ["JAVA_HOME"] = self._folder.name
         os.environ["PATH"] = f"{java.parent}{os.pathsep}{os.environ['PATH']}"
         signal.signal(signal.SIGUSR1, self._asked)
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Deselect the tests that are marked as slow."""
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> None:

@@ -75,6 +75,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow
 def test_the_lease_of_a_process_is_kept_by_a_thread_and_ends_with_a_kill(tmp_path):
     lease_s, now = 10.0, 0.0
     folder = NoteFolder.of_application("app").within("groups", "join")

@@ -82,6 +82,7 @@ def test_a_refusal_is_one_sentence_that_names_the_queue_and_the_region(code):
     assert str(caught.value) == f"the endpoint refused the queue {url} in us-east-1: {code}"
 
 
+@pytest.mark.slow
 def test_what_passes_is_asked_for_again():
     with endpoint(*[(400, "RequestThrottled")] * 4, *[(503, "ServiceUnavailable")] * 4) as url:
         assert NotificationQueue(CONFIG, url).receive(60) == []

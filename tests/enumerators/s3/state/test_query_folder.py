@@ -17,6 +17,7 @@ def folder(tmp_path):
     made.release()
 
 
+@pytest.mark.slow
 def test_it_is_held_by_one_query_at_a_time(folder, tmp_path):
     other = QueryFolder(open_ledger(tmp_path), "you", {})
     with pytest.raises(ConnectorError):

@@ -201,6 +201,7 @@ except CorruptDataError as problem:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "item"),
     [
@@ -296,6 +297,7 @@ def test_a_batch_of_rows_that_arrow_makes_large_has_few_of_them() -> None:
         read(AvroFormat(InMemory(content), most_bytes=1 << 20), found, schema)
 
 
+@pytest.mark.slow
 def test_a_short_schema_that_stands_for_a_long_one_is_none() -> None:
     inner: object = _record("r0", a="int")
     for level in range(1, 40):

@@ -31,6 +31,8 @@ from tidegate.readers.objects.values import ChunkSurvey
 from tidegate.readers.s3.reader import S3SplitReader
 from tidegate.readers.s3.store import TAIL_BYTES
 
+pytestmark = pytest.mark.slow  # it starts decoder processes, and waits for them to end
+
 
 def test_an_object_that_ends_the_process_is_corrupt_however_it_is_looked_at():
     store = Objects(x="a\nfault\nb")

@@ -23,6 +23,8 @@ from tidegate.readers.formats.guarded import process as decoder_process
 from tidegate.readers.formats.guarded.process import decoder
 from tidegate.readers.objects.values import ChunkSurvey
 
+pytestmark = pytest.mark.slow  # it starts decoder processes, and waits for them to end
+
 
 def test_it_is_told_why_a_process_does_not_start(monkeypatch):
     monkeypatch.setattr(decoder_process, "_PROGRAM", "raise ValueError('no such thing')  # {} {} {}")

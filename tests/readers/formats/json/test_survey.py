@@ -207,6 +207,7 @@ def test_every_sample_can_be_read_by_the_schema_that_was_inferred(texts):
                 assert (row[name] is None) == (record.get(name) is None)
 
 
+@pytest.mark.slow
 def test_only_the_first_mebibyte_of_a_sample_is_looked_at():
     for suffix, compress in {"": bytes, **COMPRESSED}.items():
         memory = Memory(compress(b'{"a":1}\n' * 140_000 + b'{"b":1}\n' * 300_000), f"x{suffix}")
