@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from tidegate.sources.progress import utc_time
+from tidegate.sources.progress.source import utc_time
 
 __all__ = ["clock_time", "count", "share", "span"]
 

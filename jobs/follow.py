@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import ServerError
 from tidegate.jobs.failures import is_lost_java, lost_java_forgiven
-from tidegate.sources.query_progress import QueryProgress
+from tidegate.sources.progress.query import QueryProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +26,7 @@ def follow(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Iterator
     No other query may run in the session.  Raises the error of the query, and ServerError if Spark's Java process dies.
     If the caller ends first, the query is stopped.
     """
-    from tidegate.sources.progress_listener import ProgressListener
+    from tidegate.sources.progress.listener import ProgressListener
 
     events: Queue[str | None] = Queue()
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.errors import ServerError, TidegateError
 from tidegate.jobs.failures import cause, is_lost_java, lost_java_forgiven
 from tidegate.servers.java import find_java
-from tidegate.sources.session import session_conf
+from tidegate.sources.session.settings import session_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -344,13 +344,13 @@ class Source(BaseModel, ABC):
 
     def read_stream(self, spark: SparkSession) -> DataFrame:
         """Return a streaming DataFrame of this source."""
-        from tidegate.sources.single_source import register_source
+        from tidegate.sources.session.single_source import register_source
 
         return spark.readStream.format(register_source(spark, self)).load()
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Return a batch DataFrame of the present records of this source."""
-        from tidegate.sources.single_source import register_source
+        from tidegate.sources.session.single_source import register_source
 
         return spark.read.format(register_source(spark, self)).load()
 

@@ -211,7 +211,7 @@ def test_connectors_and_formats_know_nothing_of_each_other():
         ("readers/formats/text/format", "from tidegate.readers.formats.json import lines", 1),
         ("readers/formats/json/lines", "from tidegate.readers.formats.line_ranges import LONGEST_LINE", 0),
         ("readers/formats/json/lines", "from tidegate.readers.s3.store import ObjectStore", 0),
-        ("sources/registration", "import tidegate.sources.kafka.source, tidegate.sources.s3.source", 0),
+        ("sources/session/registration", "import tidegate.sources.kafka.source, tidegate.sources.s3.source", 0),
         ("sources/s3/format", "from tidegate.readers.formats.csv.dialect import CsvDialect", 0),
     ],
 )

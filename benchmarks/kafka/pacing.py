@@ -25,7 +25,7 @@ from benchmarks.measuring.peers import session
 from tidegate import KafkaSource
 from tidegate.jobs.follow import follow
 from tidegate.servers import KafkaServer, write_history
-from tidegate.sources.query_progress import QueryProgress
+from tidegate.sources.progress.query import QueryProgress
 
 TOPIC = "orders"
 PARTITIONS = 4

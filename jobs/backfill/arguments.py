@@ -17,7 +17,7 @@ from tidegate.jobs.backfill.output import Noted
 from tidegate.jobs.run_extent import RunExtent, Stretch
 from tidegate.sources.contract import Source
 from tidegate.sources.options import parse_duration
-from tidegate.sources.query_progress import SourceBatch
+from tidegate.sources.progress.query import SourceBatch
 
 __all__ = ["BackfillArguments", "parse_options", "parse_properties", "parse_span", "parse_time"]
 

@@ -16,7 +16,7 @@ from typing_extensions import Self
 from tidegate.alignment.splits import SplitId
 from tidegate.jobs.backfill.standing import Standing, standing
 from tidegate.jobs.run_extent import Stretch
-from tidegate.sources.query_progress import QueryProgress
+from tidegate.sources.progress.query import QueryProgress
 
 __all__ = ["EventTimeBar"]
 

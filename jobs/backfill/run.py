@@ -16,7 +16,7 @@ from tidegate.jobs.backfill.output import Output
 from tidegate.jobs.figures import clock_time, count
 from tidegate.jobs.follow import follow
 from tidegate.jobs.session import ends_on_signals, spark_session
-from tidegate.sources.query_progress import QueryProgress
+from tidegate.sources.progress.query import QueryProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,7 +13,7 @@ from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 from tidegate.jobs.backfill.arguments import BackfillArguments
 from tidegate.jobs.backfill.output import Noted
 from tidegate.jobs.run_extent import RunExtent, Stretch, run_extent
-from tidegate.sources.query_progress import SourceBatch
+from tidegate.sources.progress.query import SourceBatch
 from tidegate.sources.s3.source import S3Source
 
 __all__ = ["S3Arguments"]

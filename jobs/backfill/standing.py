@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from tidegate.alignment.splits import SplitId
 from tidegate.jobs.figures import clock_time, count, share, span
 from tidegate.jobs.run_extent import Stretch
-from tidegate.sources.progress import epoch_ms
-from tidegate.sources.query_progress import QueryProgress
+from tidegate.sources.progress.query import QueryProgress
+from tidegate.sources.progress.source import epoch_ms
 
 __all__ = ["Standing", "standing"]
 

@@ -21,7 +21,7 @@ from tidegate.jobs.run_extent import Stretch, run_extent
 from tidegate.jobs.session import ends_on_signals, spark_session
 from tidegate.servers import KafkaServer, write_history
 from tidegate.sources.kafka.source import KafkaSource
-from tidegate.sources.query_progress import QueryProgress
+from tidegate.sources.progress.query import QueryProgress
 
 __all__ = ["Demo", "run_demo", "skewed_history"]
 

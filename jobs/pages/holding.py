@@ -8,7 +8,7 @@ from math import inf
 from tidegate.jobs.figures import clock_time, count, span
 from tidegate.jobs.pages.layout import figure, table_row
 from tidegate.jobs.pages.runs import SourceRun
-from tidegate.sources.progress import CompletenessProgress, GeneratedProgress
+from tidegate.sources.progress.source import CompletenessProgress, GeneratedProgress
 
 __all__ = ["holding"]
 

@@ -12,8 +12,8 @@ from tidegate.jobs.pages.holding import holding
 from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, split_key, table_row
 from tidegate.jobs.pages.runs import SourceRun, source_runs
 from tidegate.jobs.pages.trace import Trace, trace, with_axis
-from tidegate.sources.progress import SourceProgress
-from tidegate.sources.query_progress import QueryProgress
+from tidegate.sources.progress.query import QueryProgress
+from tidegate.sources.progress.source import SourceProgress
 
 __all__ = ["COLUMNS", "KEPT", "query_page"]
 

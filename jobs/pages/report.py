@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import OptionError
 from tidegate.jobs.pages.query import KEPT, query_page
-from tidegate.sources.query_progress import QueryProgress
+from tidegate.sources.progress.query import QueryProgress
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

@@ -17,7 +17,7 @@ from tidegate.alignment.splits import SplitId
 from tidegate.jobs.pages.axis import Axis, utc_times
 from tidegate.jobs.pages.runs import PlannedBatch
 from tidegate.jobs.run_extent import Stretch
-from tidegate.sources.progress import SplitDetail, epoch_ms
+from tidegate.sources.progress.source import SplitDetail, epoch_ms
 
 __all__ = ["Band", "Trace", "trace", "with_axis"]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from tidegate.sources.watermark import later
+from tidegate.sources.columns.watermark import later
 from tidegate.sources.windows.description import described_stream
 from tidegate.sources.windows.expressions import described_aggregates
 from tidegate.sources.windows.processor import WINDOW_END, WINDOW_START

@@ -16,8 +16,8 @@ from pyspark.sql.types import StructType, TimestampType
 
 from tidegate.errors import OptionError
 from tidegate.sources.bridge import WINDOWS, source_of
+from tidegate.sources.columns.watermark import follow_source_watermark
 from tidegate.sources.tasks import PREVIOUS_WATERMARK, SOURCE_WATERMARK
-from tidegate.sources.watermark import follow_source_watermark
 
 __all__ = ["CARRIED", "has_watermark", "lets_columns_through", "telling_watermark"]
 

@@ -40,16 +40,16 @@ if TYPE_CHECKING:
         TidegateError,
     )
     from tidegate.jobs.pages.report import report
+    from tidegate.sources.columns.decoding import from_avro, from_protobuf
+    from tidegate.sources.columns.observed import observe_event_times
+    from tidegate.sources.columns.watermark import with_source_watermark
     from tidegate.sources.contract import Source
-    from tidegate.sources.decoding import from_avro, from_protobuf
     from tidegate.sources.kafka.source import KafkaSource
-    from tidegate.sources.observed import observe_event_times
-    from tidegate.sources.progress import SourceProgress
-    from tidegate.sources.query_progress import on_progress, progress
-    from tidegate.sources.registration import register
+    from tidegate.sources.progress.query import on_progress, progress
+    from tidegate.sources.progress.source import SourceProgress
     from tidegate.sources.s3.source import S3Source
-    from tidegate.sources.session import session_conf
-    from tidegate.sources.watermark import with_source_watermark
+    from tidegate.sources.session.registration import register
+    from tidegate.sources.session.settings import session_conf
     from tidegate.sources.windows.builder import WindowedStream, windowed
     from tidegate.sources.windows.operating import split_outputs
 
@@ -89,20 +89,20 @@ _HOMES = {
     "KafkaSource": "tidegate.sources.kafka.source",
     "S3Source": "tidegate.sources.s3.source",
     "Source": "tidegate.sources.contract",
-    "SourceProgress": "tidegate.sources.progress",
+    "SourceProgress": "tidegate.sources.progress.source",
     "WatermarkStrategy": "tidegate.alignment.strategy",
     "WindowedStream": "tidegate.sources.windows.builder",
-    "from_avro": "tidegate.sources.decoding",
-    "from_protobuf": "tidegate.sources.decoding",
-    "observe_event_times": "tidegate.sources.observed",
-    "on_progress": "tidegate.sources.query_progress",
-    "progress": "tidegate.sources.query_progress",
-    "register": "tidegate.sources.registration",
+    "from_avro": "tidegate.sources.columns.decoding",
+    "from_protobuf": "tidegate.sources.columns.decoding",
+    "observe_event_times": "tidegate.sources.columns.observed",
+    "on_progress": "tidegate.sources.progress.query",
+    "progress": "tidegate.sources.progress.query",
+    "register": "tidegate.sources.session.registration",
     "report": "tidegate.jobs.pages.report",
-    "session_conf": "tidegate.sources.session",
+    "session_conf": "tidegate.sources.session.settings",
     "split_outputs": "tidegate.sources.windows.operating",
     "windowed": "tidegate.sources.windows.builder",
-    "with_source_watermark": "tidegate.sources.watermark",
+    "with_source_watermark": "tidegate.sources.columns.watermark",
 }
 
 

@@ -12,7 +12,7 @@ TASKS = 10_000
 PRELUDE = """
 import gc, sys, weakref
 from tidegate.readers.worker_memory import freeze_imports
-from tidegate.sources import worker_daemon
+from tidegate.sources.session import worker_daemon
 
 class Node:
     def __init__(self):

@@ -20,8 +20,8 @@ from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.planning.pace import batch_note
 from tidegate.errors import CheckpointError, ContractError, OptionError
 from tidegate.readers.contract import ReadTask, SplitReader
-from tidegate.sources import batch_listener, watermark
 from tidegate.sources.bridge import WINDOWS, Driver, data_source_class, schema_of
+from tidegate.sources.columns import watermark
 from tidegate.sources.tasks import TaskPartition, read_task
 from tidegate.watermarks import AscendingTimestampsWatermarks
 
@@ -300,7 +300,7 @@ def test_batches_size_themselves_by_what_spark_s_listener_tells(spark, path, tmp
         sizes.append(batch.count())
         await_that(lambda: len(told) >= number)  # of the batches before
 
-    monkeypatch.setattr(batch_listener, "batch_note", tell)
+    monkeypatch.setattr("tidegate.sources.progress.batches.batch_note", tell)
     append(path, sized=range(10_000))
     source = MemorySource(path=path, target_batch_duration=timedelta(seconds=100))
     query = (

@@ -3,7 +3,7 @@
 import json
 from datetime import datetime, timezone
 
-from tidegate.sources.query_progress import QueryProgress
+from tidegate.sources.progress.query import QueryProgress
 
 NOON = 1_700_049_600_000
 MINUTE = 60_000

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from tidegate.sources.session import session_conf
+from tidegate.sources.session.settings import session_conf
 
 __all__ = ["configured", "shared_session"]
 

@@ -11,7 +11,7 @@ from tests.support.streams import HOUR, NOON, available_now, new_topic
 from tests.support.streams import kafka_source as source_of
 from tidegate import KafkaSource, OptionError
 from tidegate.errors import ConnectorError
-from tidegate.sources.query_progress import QueryProgress
+from tidegate.sources.progress.query import QueryProgress
 
 BAD = [b"no json", None, b'{"at": "soon"}', b'{"at": -5}']
 

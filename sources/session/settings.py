@@ -37,7 +37,7 @@ def session_conf(*, worker_daemon: bool = False) -> dict[str, bool | float | int
     """
     if sys.platform == "win32":
         return {}
-    daemon = {_DAEMON: "tidegate.sources.worker_daemon"} if worker_daemon else {}
+    daemon = {_DAEMON: "tidegate.sources.session.worker_daemon"} if worker_daemon else {}
     return {_UNIX_SOCKETS: "true", **daemon}
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
-from tidegate.sources.batch_listener import listen_to_batches
 from tidegate.sources.bridge import Driver, data_source_class
 from tidegate.sources.environments import require_planner
-from tidegate.sources.session import push_filters_down, use_unix_sockets
+from tidegate.sources.progress.batches import listen_to_batches
+from tidegate.sources.session.settings import push_filters_down, use_unix_sockets
 
 if TYPE_CHECKING:  # it imports this module to register itself
     from tidegate.sources.contract import Source

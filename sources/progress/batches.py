@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.planning.pace import BATCHES, batch_note
 from tidegate.errors import ConnectorError
-from tidegate.sources.listeners import add_listener
-from tidegate.sources.progress_listener import ProgressListener
-from tidegate.sources.query_progress import json_object
+from tidegate.sources.progress.lifetime import add_listener
+from tidegate.sources.progress.listener import ProgressListener
+from tidegate.sources.progress.query import json_object
 
 __all__ = ["listen_to_batches"]
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.offset import Offset
-from tidegate.sources.listeners import add_listener
-from tidegate.sources.progress import SourceProgress, parse_utc, utc_time
+from tidegate.sources.progress.lifetime import add_listener
+from tidegate.sources.progress.source import SourceProgress, parse_utc, utc_time
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -136,7 +136,7 @@ def on_progress(spark: SparkSession, callback: Callable[[str, int, list[SourcePr
 
     Returns the listener; ``spark.streams.removeListener`` ends the calls.
     """
-    from tidegate.sources.progress_listener import ProgressListener
+    from tidegate.sources.progress.listener import ProgressListener
 
     class Caller(ProgressListener):
         def on_progress(self, progress: str) -> None:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 import tidegate
-from tidegate.sources.session import use_unix_sockets
+from tidegate.sources.session.settings import use_unix_sockets
 
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
@@ -20,7 +20,7 @@ SCRIPT = """
 import json, logging
 from pyspark.sql import SparkSession
 import tidegate
-from tidegate.sources.session import use_unix_sockets
+from tidegate.sources.session.settings import use_unix_sockets
 
 class Lines(logging.Handler):
     def emit(self, record):

@@ -8,7 +8,7 @@ from tidegate.sources.bridge import data_source_class
 from tidegate.sources.contract import Source
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.s3.source import S3Source
-from tidegate.sources.single_source import prepare
+from tidegate.sources.session.single_source import prepare
 
 __all__ = ["register"]
 

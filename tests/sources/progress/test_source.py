@@ -12,7 +12,7 @@ from tidegate.alignment.plan import Plan, Progress, SplitPlan
 from tidegate.alignment.splits import SplitRange
 from tidegate.alignment.states import SplitState
 from tidegate.enumerators.planning.source_progress import ProgressReporter
-from tidegate.sources.progress import MostBehind, SplitDetail
+from tidegate.sources.progress.source import MostBehind, SplitDetail
 
 START = datetime(2023, 11, 15, 12, tzinfo=timezone.utc)
 

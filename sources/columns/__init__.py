@@ -1,0 +1,1 @@
+"""Columns and DataFrames: decoded values, the source's watermark, counts of bad event times."""
