@@ -1,9 +1,18 @@
-"""Values in Confluent's wire format, written by fastavro and by Google's Protobuf."""
+"""Values in Confluent's wire format, written by fastavro and by Google's Protobuf; and their event times."""
 
 import io
 import struct
 
 import fastavro
+import pyarrow as pa
+
+from tidegate.readers.event_time.assigners import assigner_of
+
+AT = 1_700_000_000_123
+
+
+def avro(*fields):
+    return {"type": "record", "name": "Order", "fields": [{"name": name, "type": kind} for name, kind in fields]}
 
 
 def header(schema_id):
@@ -18,3 +27,11 @@ def avro_value(schema_id, schema, record):
 
 def protobuf_value(schema_id, message, indexes=b"\0"):
     return header(schema_id) + indexes + message.SerializeToString()
+
+
+def times(option, config, values, unit=None):
+    assigner = assigner_of(option, unit, config)
+    batch = pa.record_batch({"value": pa.array(values, pa.binary())})
+    if unit is None:
+        assigner = assigner.with_unit(assigner.detect(batch))
+    return assigner(batch).to_pylist(), assigner.unit

@@ -1,0 +1,119 @@
+"""Registries of schemas: one that is away, refuses, wants a login, or lacks a schema yet."""
+
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pyarrow as pa
+import pytest
+
+from tests.support.registered import AT, avro, avro_value, header, times
+from tidegate.errors import ConnectorError, DeadlineError, OptionError
+from tidegate.readers.registry.columns import RegistryColumn
+from tidegate.readers.registry.config import RegistryConfig
+from tidegate.readers.registry.schemas import SchemaRegistry, registry_of
+
+
+@contextmanager
+def stub(answer):
+    """A registry that gives the status and the body of ``answer``; yields its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            status, content = answer()
+            body = content if isinstance(content, bytes) else json.dumps(content).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            """Stay quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture
+def replica():
+    """A registry that has only some schemas yet; and these, by id."""
+    known = {}
+
+    def answer(handler):
+        schema = known.get(int(handler.path.split("?")[0].rpartition("/")[2]))
+        return (404, {"error_code": 40403}) if schema is None else (200, {"schema": json.dumps(schema)})
+
+    with stub(answer) as url:
+        yield url, known
+
+
+@pytest.fixture
+def guarded():
+    """A registry that wants a login, which Apicurio takes only with a server for logins; and the logins sent."""
+    sent = []
+
+    def answer(handler):
+        login = handler.headers.get("Authorization")
+        sent.extend([login] if login else [])
+        return (200, {"schema": '"string"'}) if login else (401, {"error_code": 40101})
+
+    with stub(answer) as url:
+        yield url, sent
+
+
+def test_one_that_is_away_is_asked_until_the_deadline_and_no_login_is_told():
+    config = RegistryConfig("http://127.0.0.1:1", user_info="anna:secret-7", deadline_s=0.3)
+    with pytest.raises(
+        DeadlineError, match=r"cannot ask the schema registry at http://127.0.0.1:1 for schema 1"
+    ) as raised:
+        times("avro:/at", config, [header(1)], "ms")
+    assert "secret-7" not in f"{raised.value!r} {config!r}"
+
+
+def test_one_that_refuses_ends_the_query_at_once(registry):
+    with pytest.raises(ConnectorError, match="it answers with the HTTP status 404"):
+        times("avro:/at", RegistryConfig(registry.url.replace("v7", "nowhere")), [header(1)], "ms")
+
+
+@pytest.mark.parametrize(
+    ("login", "header_sent"),
+    [({"user_info": "anna:secret"}, "Basic YW5uYTpzZWNyZXQ="), ({"token": "t-1"}, "Bearer t-1")],
+)
+def test_a_login_is_sent_and_without_it_the_refusal_is_told(guarded, login, header_sent):
+    url, sent = guarded
+    assert SchemaRegistry(RegistryConfig(url, **login)).schema(1).text == '"string"'
+    assert sent == [header_sent]
+    with pytest.raises(ConnectorError, match="it answers with the HTTP status 401"):
+        SchemaRegistry(RegistryConfig(url)).schema(1)
+
+
+def test_a_page_that_is_no_answer_of_a_registry_is_told():
+    with (
+        stub(lambda _: (200, b"<html>Log in</html>")) as url,
+        pytest.raises(ConnectorError, match=r"for schema 1: it answers with something that is no JSON$"),
+    ):
+        SchemaRegistry(RegistryConfig(url)).schema(1)
+
+
+def test_a_schema_that_a_replica_lacks_is_asked_for_again(replica, monkeypatch):
+    url, known = replica
+    config, now_s = RegistryConfig(url), 0.0
+    monkeypatch.setattr(registry_of(config), "_clock", lambda: now_s)
+    schema = avro(("at", "long"))
+    value = avro_value(7, schema, {"at": AT})
+    column = RegistryColumn(config, "avro", pa.struct([("at", pa.int64())]), "PERMISSIVE")
+    assert times("avro:/at", config, [value], "ms")[0] == column.decoded(pa.array([value])).to_pylist() == [None]
+    known[7] = schema
+    assert times("avro:/at", config, [value], "ms")[0] == [None]  # it is not asked for with each batch
+    now_s = 60.0
+    assert times("avro:/at", config, [value], "ms")[0] == [AT]
+    assert column.decoded(pa.array([value])).to_pylist() == [{"at": AT}]
+
+
+def test_a_login_in_the_address_is_refused_and_not_told():
+    with pytest.raises(OptionError, match=r"put it into 'schema\.registry\.basic") as raised:
+        RegistryConfig("https://anna:secret-7@registry:8081")
+    assert "secret-7" not in str(raised.value)
