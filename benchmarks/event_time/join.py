@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, expr
 
-from benchmarks.measuring.batches import Measured, mebibytes, most, print_table, run_to_end
-from benchmarks.measuring.peers import session, spread
+from benchmarks.measuring.batches import STATE_COLUMNS, Measured, print_table, run_to_end, state_cells
+from benchmarks.measuring.peers import session
 from tidegate import KafkaSource, WatermarkStrategy, with_source_watermark
 from tidegate.servers import KafkaServer, write_history
 
@@ -47,15 +47,7 @@ MAX_DRIFT = timedelta(hours=1)
 DELAY = timedelta(minutes=1)
 MOST_DRIFTS = 1.1  # of rows in the state, with watermark rows
 BATCHES = 12  # of the longer topic, by the row budget
-COLUMNS = (
-    "",
-    "matches found",
-    "state rows at most",
-    "state at most",
-    "memory for it",
-    "batches with rows",
-    "time",
-)
+COLUMNS = ("", "matches found", *STATE_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,17 +162,8 @@ def measured(spark: SparkSession, rows: DataFrame, topics: tuple[Topic, Topic], 
 
 
 def row(name: str, joins: list[Joined]) -> list[str]:
-    """Return a row of the table: the worst of all rounds, and times as their median and spread."""
-    runs = [join.run for join in joins]
-    return [
-        name,
-        min(joins, key=lambda join: join.distinct).matches,
-        most([run.peak_state_rows for run in runs]),
-        mebibytes([run.peak_state_bytes for run in runs]),
-        mebibytes([run.peak_memory_bytes for run in runs]),
-        most([run.batches for run in runs]),
-        spread([run.seconds for run in runs]),
-    ]
+    """Return a row of the table: the worst of all rounds."""
+    return [name, min(joins, key=lambda join: join.distinct).matches, *state_cells([join.run for join in joins])]
 
 
 def main() -> None:

@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from benchmarks.measuring.batches import Measured, mebibytes, most, print_table, run_to_end
-from benchmarks.measuring.peers import BUILT_IN, session, spread
+from benchmarks.measuring.batches import STATE_COLUMNS, Measured, most, print_table, run_to_end, state_cells
+from benchmarks.measuring.peers import BUILT_IN, session
 from tidegate import KafkaSource, WatermarkStrategy
 from tidegate.jobs.demo.run import skewed_history
 from tidegate.servers import KafkaServer, write_history
@@ -42,16 +42,7 @@ TOPIC = "orders"
 BATCHES = 16.5  # of the built-in source, as in the demonstration
 MINUTE_MS = 60_000
 MIN_POLICY = ("spark.sql.streaming.multipleWatermarkPolicy", "min")
-COLUMNS = (
-    "",
-    "rows lost",
-    "furthest ahead",
-    "state rows at most",
-    "state at most",
-    "memory for it",
-    "batches with rows",
-    "time",
-)
+COLUMNS = ("", "rows lost", "furthest ahead", *STATE_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +127,12 @@ def furthest_ahead_ms(run: Measured, history: Mapping[str, NDArray[np.int64]]) -
 
 
 def row(name: str, counts: list[Count]) -> list[str]:
-    """Return a row of the table: the worst of all rounds, and times as their median and spread."""
-    runs = [counted.run for counted in counts]
+    """Return a row of the table: the worst of all rounds."""
     return [
         name,
         most([counted.lost for counted in counts]),
         f"{max(counted.ahead_ms for counted in counts) * 100 // MINUTE_MS / 100:,.2f} min",
-        most([run.peak_state_rows for run in runs]),
-        f"{max(run.peak_state_bytes for run in runs):,} bytes",
-        mebibytes([run.peak_memory_bytes for run in runs]),
-        most([run.batches for run in runs]),
-        spread([run.seconds for run in runs]),
+        *state_cells([counted.run for counted in counts]),
     ]
 
 

@@ -15,10 +15,14 @@ from typing import Any
 
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from benchmarks.measuring.peers import spread
 from tidegate.enumerators.planning.offset import Offset
 
-__all__ = ["Measured", "mebibytes", "most", "print_table", "run_to_end"]
+__all__ = ["STATE_COLUMNS", "Measured", "most", "print_table", "run_to_end", "size", "state_cells"]
 
+STATE_COLUMNS = ("state rows at most", "state at most", "memory for it", "batches with rows", "time")
+
+_MEBIBYTE = 1 << 20
 _CURRENT_VERSION = "stateOnCurrentVersionSizeBytes"  # what a checkpoint of the state holds; Spark's own estimate
 
 
@@ -87,9 +91,20 @@ def most(figures: Sequence[int]) -> str:
     return f"{greatest:,}" if least == greatest else f"{least:,} to {greatest:,}"
 
 
-def mebibytes(sizes: Sequence[int]) -> str:
-    """Return the greatest size."""
-    return f"{max(sizes) / 2**20:.2f} MiB"
+def state_cells(runs: Sequence[Measured]) -> list[str]:
+    """Return the cells below STATE_COLUMNS: the worst of all runs, and times as their median and spread."""
+    return [
+        most([run.peak_state_rows for run in runs]),
+        size(max(run.peak_state_bytes for run in runs)),
+        size(max(run.peak_memory_bytes for run in runs)),
+        most([run.batches for run in runs]),
+        spread([run.seconds for run in runs]),
+    ]
+
+
+def size(number: int) -> str:
+    """Return a number of bytes as text."""
+    return f"{number / _MEBIBYTE:.2f} MiB" if number > _MEBIBYTE // 10 else f"{number:,} bytes"
 
 
 def print_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.measuring.batches import mebibytes
+from benchmarks.measuring.batches import size
 from benchmarks.s3.throughput import table
 from tidegate.alignment.splits import SplitRange
 from tidegate.readers.contract import ReadTask
@@ -96,15 +96,15 @@ def main() -> None:
         with ProcessPoolExecutor(TASKS, get_context("spawn")) as pool:
             taken = [*pool.map(read, [config] * TASKS, [schema] * TASKS, shares)]
         seconds = time.perf_counter() - begun - cutting_s
-        size = path.stat().st_size
+        written_bytes = path.stat().st_size
     print(
-        f"{size / 1e9:.2f} GB, {rows:,} rows, {len(chunks)} chunks; cut in {cutting_s:.2f} s with "
-        f"{mebibytes([cutting_bytes])}; read in {seconds:.0f} s with {mebibytes([used for _, used in taken])} a task"
+        f"{written_bytes / 1e9:.2f} GB, {rows:,} rows, {len(chunks)} chunks; cut in {cutting_s:.2f} s with "
+        f"{size(cutting_bytes)}; read in {seconds:.0f} s with {size(max(used for _, used in taken))} a task"
     )
     if sum(read for read, _ in taken) != rows:
         raise SystemExit(f"of {rows:,} rows {sum(read for read, _ in taken):,} were read")
     if max(used for _, used in taken) > MOST_BYTES:
-        raise SystemExit(f"a task takes more than {mebibytes([MOST_BYTES])}")
+        raise SystemExit(f"a task takes more than {size(MOST_BYTES)}")
 
 
 if __name__ == "__main__":

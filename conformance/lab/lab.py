@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from types import TracebackType
 from typing import TypeVar
 
@@ -258,6 +259,11 @@ class Lab:
             return splits if full else None
 
         return self.until(seen, f"{wanted} rows that were written are never found by discover() and extents()")
+
+    def wait_until_discovered(self, source: Source) -> None:
+        """Wait until an enumerator of its own, as a stream has it, sees all rows that were written."""
+        with closing(self.enumerator(source)) as enumerator:
+            self.discovered(enumerator)
 
     def everything(self, enumerator: SplitEnumerator, rows: int | None = None) -> list[SplitRange]:
         """Return a range for each split with rows, from its begin to its end; see ``discovered``."""

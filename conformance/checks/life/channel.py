@@ -41,8 +41,7 @@ def check_source_events_reach_the_coordinator_and_end_with_the_query(lab: Lab) -
     reader = source.reader(None)
     if not isinstance(reader, SupportsEventTimes):
         raise NotApplicableError(f"{type(reader).__name__} has no {SupportsEventTimes.__name__}, which is optional")
-    with closing(source.as_stream().enumerator(None)) as enumerator:
-        lab.discovered(enumerator)
+    lab.wait_until_discovered(source)
     generated = source.model_copy(update={"watermarks": WatermarkStrategy.for_generator(_disordered)})
     with closing(lab.elsewhere()) as planner:
         told: Told = planner.call(told_by_readers, generated, _ROWS)

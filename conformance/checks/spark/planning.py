@@ -32,8 +32,7 @@ def _written(lab: Lab) -> int:
     """Write rows, and return how many; all can be discovered when it returns."""
     for number in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
         lab.split(*(BEGIN_MS + n * SECOND_MS + number for n in range(5)))
-    with closing(lab.source().as_stream().enumerator(None)) as enumerator:
-        lab.discovered(enumerator)
+    lab.wait_until_discovered(lab.source())
     return len(lab.rows)
 
 

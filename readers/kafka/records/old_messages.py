@@ -10,11 +10,10 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka.record.util import encode_varint
-
 from tidegate.errors import CorruptDataError
 from tidegate.readers.decompression import about, decompress, sound_lz4_header
 from tidegate.readers.event_time.units import LARGEST_MS
+from tidegate.readers.kafka.records.record import append_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,15 +88,8 @@ class _Run:
             raise _impossible(message.offset)
         if not self.count:
             self.base_offset, self._base_timestamp_ms = message.offset, message.timestamp_ms
-        record = bytearray(1)  # the attributes, all unused
-        encode_varint(message.timestamp_ms - self._base_timestamp_ms, record.append)
-        encode_varint(message.offset - self.base_offset, record.append)
-        for text in (message.key, message.value):
-            encode_varint(-1 if text is None else len(text), record.append)
-            record += text or b""
-        record.append(0)  # no headers
-        encode_varint(len(record), self.data.append)
-        self.data += record
+        delta_ms = message.timestamp_ms - self._base_timestamp_ms
+        append_record(self.data, message.offset - self.base_offset, delta_ms, message.key, message.value)
         self.last_offset = message.offset
         self.count += 1
 

@@ -8,57 +8,37 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from tests.support.kafka.listening import Listening
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from typing_extensions import Self
 
 LENGTH = struct.Struct(">i")
 API_KEY = struct.Struct(">4xh")
 AUTHENTICATE = 36
 
 
-class FaultyBroker:
+class FaultyBroker(Listening):
     """Listens at ``address`` while it is used as a context manager.
 
     answer: called with this, the client's socket and every frame of the broker; hands it on.
     """
 
     def __init__(self, broker: str, answer: Callable[[FaultyBroker, socket.socket, bytes], None]) -> None:
+        super().__init__()
         host, _, port = broker.partition(":")
         self._broker = host, int(port)
         self._answer = answer
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._threads: list[threading.Thread] = []
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.over = threading.Event()
         self.asked: list[int] = []
 
-    def __enter__(self) -> Self:
-        self._start(self._accept)
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def stop(self) -> None:
         self.over.set()
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for thread in self._threads:
-            thread.join()
 
-    def _start(self, target: Callable[..., None], *arguments: object) -> None:
-        self._threads.append(threading.Thread(target=target, args=arguments))
-        self._threads[-1].start()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                self._start(self._serve, client)
-
-    def _serve(self, client: socket.socket) -> None:
-        with client, socket.create_connection(self._broker) as broker, suppress(OSError):
-            for each in client, broker:
-                each.settimeout(30)
+    def serve(self, client: socket.socket) -> None:
+        with socket.create_connection(self._broker) as broker:
+            for side in client, broker:
+                side.settimeout(30)
             while (frame := _frame(client)) is not None:
                 self.asked.append(API_KEY.unpack_from(frame)[0])
                 broker.sendall(frame)

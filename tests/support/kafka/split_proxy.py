@@ -5,24 +5,21 @@ from __future__ import annotations
 import socket
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
+from tests.support.kafka.listening import Listening
 
 
-class SplitProxy:
+class SplitProxy(Listening):
     """HTTP's CONNECT at ``url``, while it is used as a context manager."""
 
     def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._threads: list[threading.Thread] = []
+        super().__init__()
         self._cut: set[int] = set()
         self._open: list[socket.socket] = []
         self._healed = threading.Condition()
         self._is_over = False
         self.held = 0
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.url = f"http://{self.address}"
 
     def cut(self, address: str) -> None:
         """Let no byte pass to or from a broker until ``heal``."""
@@ -35,45 +32,26 @@ class SplitProxy:
             self._cut.clear()
             self._healed.notify_all()
 
-    def __enter__(self) -> Self:
-        self._start(self._accept)
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def stop(self) -> None:
         self._is_over = True
         self.heal()
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
         for opened in self._open:
             with suppress(OSError):
                 opened.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join()
 
-    def _start(self, target: object, *arguments: object) -> None:
-        self._threads.append(threading.Thread(target=target, args=arguments))  # type: ignore[arg-type]
-        self._threads[-1].start()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                self._start(self._serve, client)
-
-    def _serve(self, client: socket.socket) -> None:
-        with client, suppress(OSError):
-            asked = b""
-            while not asked.endswith(b"\r\n\r\n"):
-                asked += client.recv(1) or b"\r\n\r\n"
-            host, _, port = asked.split()[1].decode().partition(":")
-            self._pass(int(port))
-            with socket.create_connection((host, int(port))) as broker:
-                self._open += [client, broker]
-                client.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
-                back = threading.Thread(target=self._copy, args=(broker, client, int(port)))
-                back.start()
-                self._copy(client, broker, int(port))
-                back.join()
+    def serve(self, client: socket.socket) -> None:
+        asked = b""
+        while not asked.endswith(b"\r\n\r\n"):
+            asked += client.recv(1) or b"\r\n\r\n"
+        host, _, port = asked.split()[1].decode().partition(":")
+        self._pass(int(port))
+        with socket.create_connection((host, int(port))) as broker:
+            self._open += [client, broker]
+            client.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            back = threading.Thread(target=self._copy, args=(broker, client, int(port)))
+            back.start()
+            self._copy(client, broker, int(port))
+            back.join()
 
     def _copy(self, source: socket.socket, target: socket.socket, port: int) -> None:
         with suppress(OSError):
