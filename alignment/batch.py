@@ -1,7 +1,7 @@
 """Chooses how much of each split one batch reads.
 
 A batch reads everything, everything before one event time, shares by backlog, or what a common cut leaves.  ``used``
-returns the share of the budget that cuts take; more than 1: too much.  This is rule 3 of ``docs/planning.md``.
+returns the share of the budget that cuts take; more than 1 is too much.  This is rule 3 of ``docs/planning.md``.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def at_starts(spans: Spans) -> Cuts:
 
 
 def cut_at_one_time(spans: Spans, cutter: Cutter, bound_ms: int, used: Used) -> tuple[int, Cuts]:
-    """Cut all spans at the bound or, where the budget is smaller, at the greatest time that fits.
+    """Cut all spans at the bound or, if the budget is smaller, at the greatest time that fits.
 
-    Returns the time and the cuts.  Where no time fits, the least is taken, and the cuts shrunk.
+    Returns the time and the cuts.  If no time fits, the earliest is used, and the cuts are shrunk.
     """
     while True:
         time_ms, cuts, fits = _greatest_time(spans, cutter, bound_ms, used)
@@ -46,7 +46,7 @@ def cut_at_one_time(spans: Spans, cutter: Cutter, bound_ms: int, used: Used) -> 
 def _greatest_time(spans: Spans, cutter: Cutter, bound_ms: int, used: Used) -> tuple[int, Cuts, bool]:
     """Return the greatest time up to the bound that fits the budget, its cuts, and True.
 
-    When none fits: the least time that reads anything, its cuts, and False.
+    If none fits: the earliest time that reads anything, its cuts, and False.
     """
     low_ms = min((span.head.event_time_ms for span in spans.values()), default=bound_ms)
     tried: dict[int, Cuts] = {low_ms: {}}
@@ -70,10 +70,10 @@ def _greatest_time(spans: Spans, cutter: Cutter, bound_ms: int, used: Used) -> t
 
 
 def cut_by_position(cuts: Cuts, starts: Positions, spans: Spans, used: Used, *, least: int = 1) -> Cuts:
-    """Shrink a batch by backlog until it fits, without regard to event times; keep at least ``least`` positions.
+    """Shrink a batch by backlog until it fits, ignoring event times; keep at least ``least`` positions.
 
-    Spark's own Kafka source does the same.  The time of a split's head stays the lower bound of its next record, if its
-    span has a head: the watermark waits for it.
+    Spark's own Kafka source does the same.  The time of a split's head, if it has one, stays the lower bound for its
+    next record: the watermark waits for it.
     """
     used_by_all = used(cuts)
     if used_by_all <= 1:
@@ -101,7 +101,7 @@ def _backlog(cuts: Cuts, starts: Positions) -> dict[SplitId, int]:
 
 
 def _shrunk(cuts: Cuts, starts: Positions, spans: Spans, rows: int) -> Cuts:
-    """Shrink cuts by backlog to a number of positions in all."""
+    """Shrink cuts by backlog to a total number of positions."""
     backlog, shrunk = _backlog(cuts, starts), dict(cuts)
     for split, count in share(backlog, rows).items():
         if count < backlog[split]:

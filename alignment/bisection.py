@@ -17,14 +17,14 @@ _GOOD_ENOUGH = 16
 class Bisection:
     """The search for the first record at or after an event time, in one split.
 
-    What is in doubt lies between ``low``, a record before the time, and ``high``, a position at
-    which no record before the time was seen.  Interpolates by event time, and halves now and then
-    because event times need not be spread evenly.
+    The answer is between ``low``, a record before the time, and ``high``, a position at which no record before the time
+    was seen.  The search interpolates by event time, and halves now and then because event times need not be spread
+    evenly.
 
     head: the first unread record; before the time.
     end: exclusive.
-    known: peeks made earlier, as the position that was asked for and its answer.
-    exact: search on until the record itself is found, however little is left in doubt.
+    known: earlier peeks, each as the position that was asked for and its answer.
+    exact: continue until the record itself is found, however few positions are left.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Bisection:
             self.answer(position, answer)
 
     def question(self) -> int | None:
-        """Return the position to peek at next; None: the rest is not worth a request."""
+        """Return the position to peek at next; None: the remaining positions are not worth a request."""
         first, last = self._low.position + 1, self._high - 1
         worth_asking = 0 if self._exact else (self._low.position - self._first) // _GOOD_ENOUGH
         if last - first < worth_asking:
@@ -59,14 +59,14 @@ class Bisection:
             # Holes up to the end, or the inside of one long record: positions need not be records.
             return (first + last) // 2
         if self._high_ms is None:
-            # Nothing is known of the far side: gallop, so that a cut nearby costs few peeks.  The next plans ask for
+            # Nothing is known about the far side: gallop, so that a cut nearby costs few peeks.  The next plans ask for
             # the same round positions again, and the index remembers the answers.
             self._step *= _STRIDE
             return min(last, (self._low.position // self._step + 2) * self._step)
         if self._asked % 3 == 0:
             return (first + last) // 2
         share = (self._time_ms - self._low.event_time_ms) / (self._high_ms - self._low.event_time_ms)
-        # A guess that is a little off would leave all the rest in doubt.  Overstep, to close in from both sides.
+        # A guess that is slightly off would leave all the rest in doubt.  Overstep, to close in from both sides.
         nudge = isqrt(last - first) * self._side
         return min(last, max(first, first + int((last - first) * share) + nudge))
 
@@ -84,6 +84,6 @@ class Bisection:
     def result(self) -> tuple[int, int | None]:
         """Return the position of the cut, and the event time of the next record; None: there is none.
 
-        The cut is never before the record that was searched; with ``exact`` it is at it.
+        The cut is never before the record that was searched for; with ``exact`` it is at that record.
         """
         return self._high, self._high_ms

@@ -14,9 +14,9 @@ __all__ = ["Bound", "find_bound"]
 
 
 class Bound(NamedTuple):
-    """The limit of a batch, and who sets it.
+    """The limit of a batch, and what sets it.
 
-    low_ms: the lowest event time that holds it, of this source and of its group.
+    low_ms: the lowest event time that holds back the bound, in this source and its group.
     bound_ms: exclusive; None: only the budget limits the batch.
     held_by: the split, or the other member of the group, that sets it.
     """
@@ -46,7 +46,7 @@ def find_bound(standing: Standing, group_bound: GroupBound | None, limits: Limit
 def _own_bound_ms(standing: Standing, limits: Limits) -> int | None:
     if limits.max_drift_ms is None:
         return None
-    # Splits that are overdue hold nobody, but must be read, within the drift.
+    # Overdue splits hold back no other split, but must be read, within the drift.
     held_ms = standing.in_time_ms if standing.low_ms is None else standing.low_ms
     bound_ms = None if held_ms is None else held_ms + limits.max_drift_ms
     # Rule 2: the bound never falls, except through a split that catches up.

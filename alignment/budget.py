@@ -53,17 +53,17 @@ def greatest_within(
     sample: Callable[[int, int, float], int] | None = None,
     enough: float = 7 / 8,
 ) -> int | None:
-    """Return about the greatest number in (low, high) whose batch fits the budget; None: none does.
+    """Return roughly the greatest number in (low, high) whose batch fits the budget; None: none does.
 
-    used: share of the budget that a batch takes; not decreasing.
-    used_at_high: the share at ``high``; more than 1.  That at ``low`` is 0.
-    sample: takes low, high and a share, and returns a number between them; about that share of the batch lies below it.
-        Called once interpolation has missed, which assumes evenly spread data.
+    used: the share of the budget that a batch takes; must not decrease.
+    used_at_high: the share at ``high``; more than 1.  The share at ``low`` is 0.
+    sample: takes low, high and a share, and returns a number between them below which about that share of the batch
+        lies.  Called once interpolation, which assumes evenly spread data, has missed.
     enough: the share of the budget that ends the search, because each step may cost a request.
     """
     best, used_at_low, step = None, 0.0, 0
     while high - low > 1 and (used_at_low < enough if step < _PATIENCE else best is None):
-        # Between enough and all, so that a guess that is a little off still ends the search.
+        # Aim between enough and all, so that a guess that is slightly off still ends the search.
         aim = ((enough + 1) / 2 - used_at_low) / (used_at_high - used_at_low)
         if step % 4 == 3:
             guess = (low + high) // 2
@@ -82,7 +82,7 @@ def greatest_within(
 
 
 def share(backlog: Mapping[SplitId, int], rows: int) -> dict[SplitId, int]:
-    """Divide ``rows`` among splits, all of it, none beyond its backlog.
+    """Divide all ``rows`` among splits, giving none more than its backlog.
 
     If there are enough rows, each split with a backlog gets one first, so that large splits do not starve small ones.
     Spark's own Kafka source does the same.  The rest is shared in proportion to the remaining backlogs.

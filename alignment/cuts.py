@@ -1,7 +1,7 @@
 """Cuts splits at an event time, with an index or by probing.
 
-Every answer of a ``lookup`` is a candidate.  The index is *blind* where it answers with a position that was read
-already.  It is also blind where the answer is no record: a Kafka transaction marker carries the wall clock.  Blind
+Every answer of a ``lookup`` is a candidate.  The index is *blind* where it answers with a position that was already
+read.  It is also blind where the answer is not a record: a Kafka transaction marker carries the wall clock.  Blind
 splits, and all splits of a source without an index, are bisected by peeks (rule 6 of ``docs/planning.md``).
 """
 
@@ -35,8 +35,7 @@ class Cut(NamedTuple):
     """The end of a batch within a split.
 
     position: exclusive end of the batch; between the span's start and its end.
-    next_ms: event time of the first record after the cut, or a lower bound of it; None: the span
-        holds none.
+    next_ms: event time of the first record after the cut, or a lower bound for it; None: the span has no record there.
     exact: False when the cut was found by probing; it is then right up to the split's disorder.
     """
 
@@ -48,8 +47,8 @@ class Cut(NamedTuple):
 class Cutter:
     """Cuts the spans of one plan at event times.
 
-    Each plan makes a new one.  One cut helps to find the next, but a plan starts from the spans alone.  So a restart
-    asks the same questions and makes the same cuts.
+    Each plan creates a new cutter.  One cut helps to find the next, but a plan starts from the spans alone.  So a
+    restarted query asks the same questions and makes the same cuts.
     """
 
     def __init__(self, index: TimeIndex, spans: Mapping[SplitId, Span]) -> None:
@@ -87,14 +86,14 @@ class Cutter:
             elif candidate.position > span.head.position:
                 cuts[split] = Cut(candidate.position, candidate.event_time_ms)
             else:
-                # Rule 6: the answer of the index is read already.
+                # Rule 6: the record that the index answered with was already read.
                 self._blind.add(split)
                 probed.append(split)
         cuts.update(self._bisect(event_time_ms, probed))
         return cuts
 
     def sharpened(self, event_time_ms: int, cuts: Mapping[SplitId, Cut]) -> dict[SplitId, Cut]:
-        """Return candidates, with those that were found by probing moved to the exact record.
+        """Return candidates; those that were found by probing are moved to the exact record.
 
         Otherwise one split would be read further than another, and a watermark could pass unread records (rule 6).
         """
@@ -102,7 +101,7 @@ class Cutter:
         return {**cuts, **self._bisect(event_time_ms, probed, exact=True)}
 
     def confirm(self, cuts: Mapping[SplitId, Cut]) -> bool:
-        """Tell whether every cut is at a record; a split whose cut is not becomes blind."""
+        """Return whether every cut is at a record; any other cut makes its split blind."""
         doubtful = {
             split: cut.position
             for split, cut in cuts.items()
@@ -114,18 +113,18 @@ class Cutter:
             for split, position in doubtful.items()
             if (head := heads[split]) is None or (head.position, head.event_time_ms) != (position, cuts[split].next_ms)
         ]
-        # Rule 6: the answer of the index is no record to align by.
+        # Rule 6: the index answered with something that is not a record to align by.
         self._blind.update(wrong)
         return not wrong
 
     def sample(self, low: Mapping[SplitId, Cut], high: Mapping[SplitId, Cut], share: float) -> int | None:
-        """Return an event time; about a share of the records between two cuts lies before it.
+        """Return an event time before which about the given share of the records between two cuts lies.
 
-        Peeks as far into each split and takes the median, weighted by the records between the cuts.  However times are
-        spread, the next cut there leaves much less in doubt.  Only the largest splits are asked.  None: nothing is
-        between the cuts.
+        Peeks at that share of each split and takes the median, weighted by the records between the cuts.  However
+        unevenly times are spread, the next cut there leaves much less in doubt.  Only the largest splits are asked.
+        None: nothing is between the cuts.
 
-        low: empty: from the heads.
+        low: the lower cuts; if empty, the heads are used.
         """
         first = {s: max(span.head.position, low[s].position if low else 0) for s, span in self._spans.items()}
         between = {s: width for s, cut in high.items() if (width := cut.position - first[s]) > 0}
@@ -146,7 +145,7 @@ class Cutter:
         return heads
 
     def _bisect(self, event_time_ms: int, splits: Collection[SplitId], *, exact: bool = False) -> dict[SplitId, Cut]:
-        """Cut blind splits, all of a round in one request."""
+        """Cut blind splits; each round peeks into all of them with one request."""
         searches = {}
         for split in splits:
             span = self._spans[split]

@@ -1,7 +1,7 @@
 """The bound that an alignment group sets for each of its members (FLIP-182: watermark alignment group).
 
-Members tell each other the lowest event time they still have to read.  None reads further past the lowest of all than
-the max drift.  Pure: members hear of each other elsewhere.
+Members tell each other the lowest event time they still have to read.  No member reads further past the lowest of all
+than the max drift.  This module is pure: how members exchange their times is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ __all__ = ["UNGROUPED", "GroupBound", "Member", "group_bound"]
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A source as the others of its group see it.
+    """A source as the other members of its group see it.
 
-    id: names it for the life of its checkpoint.
-    max_drift_ms: must be the same for all.
-    joined: when it joined, in seconds since the epoch.  If two members contradict each other, the later is wrong.
-    priority: a member with a higher one is read first.
-    low_ms: the lowest event time that it has still to read; None: it holds nobody (all its splits
-        are idle or finished).
-    reads: the topics or the path that it reads, for people.
+    id: the member's name for the life of its checkpoint.
+    max_drift_ms: must be the same for all members.
+    joined: when the member joined, in seconds since the epoch.  If two members contradict each other, the later one is
+        wrong.
+    priority: members with a higher priority are read first.
+    low_ms: the lowest event time that the member still has to read; None: it holds back no other (all its splits are
+        idle or finished).
+    reads: the topics or the path that it reads, for display.
     """
 
     id: str
@@ -39,7 +40,7 @@ class Member:
 class GroupBound:
     """The bound that the others set for a member.
 
-    low_ms: the lowest event time that one of them has still to read; None: no other member holds.
+    low_ms: the lowest event time that another member still has to read; None: no other member holds back this one.
     bound_ms: nothing at or past this event time may be read; None: there is no bound.
     held_by: the member that sets the bound.
     """
@@ -55,11 +56,11 @@ UNGROUPED = GroupBound()
 def group_bound(me: Member, others: Collection[Member], missing: str | None, stored_bound_ms: int | None) -> GroupBound:
     """Return the bound that ``others`` set for ``me``.
 
-    missing: an expected member that has not reported yet; until then nothing past the stored bound is read, and nothing
-        at all without one.
+    missing: an expected member that has not reported yet.  Until it does, nothing past the stored bound is read, and
+        without a stored bound nothing at all.
 
-    Deadlock-free: among the members with the lowest low, nobody holds those of the highest priority.  Their head lies
-    before the low plus a drift of at least 1 ms.
+    Free of deadlocks: among the members with the lowest low, nothing holds back those with the highest priority.  Their
+    head is before the low plus a drift of at least 1 ms.
 
     Raises OptionError when a member that joined earlier has another max drift.
     """
@@ -74,7 +75,7 @@ def group_bound(me: Member, others: Collection[Member], missing: str | None, sto
     if missing is not None:
         return GroupBound(low_ms, me.low_ms if stored_bound_ms is None else stored_bound_ms, missing)
     bounds = [(low + me.max_drift_ms, name) for low, name, _ in holding]
-    # A member with a higher priority is not only within the drift: it has been read up to there.
+    # A member with a higher priority must be read up to this time, not only within the drift.
     bounds += [(low, name) for low, name, priority in holding if priority > me.priority]
     bound_ms, held_by = min(bounds, default=(None, None))
     return GroupBound(low_ms, bound_ms, held_by)

@@ -1,7 +1,7 @@
 """Asks a source for the positions of event times.
 
-A connector that knows them offers ``SupportsTimeIndex``; any other offers ``SupportsPeek`` alone.  ``TimeIndex`` has
-one interface for both, and remembers what it has seen.
+A connector that knows them implements ``SupportsTimeIndex``; any other implements only ``SupportsPeek``.  ``TimeIndex``
+has one interface for both, and remembers the answers.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ class SupportsPeek(Protocol):
     """Can look at single records on the driver."""
 
     def peek(self, positions: Positions) -> Mapping[SplitId, Head | None]:
-        """Return for each split its first record at or after the position; None: none up to the end.
+        """Return the first record of each split at or after a position; None: there is none up to the end.
 
         Called by the planner a few times per batch, for many splits at once.  Skips everything that is not a record to
-        align by: holes, control records, aborted records, records whose time is to be ignored.  Must see exactly what a
+        align by: holes, control records, aborted records, records whose time is ignored.  Must see exactly what a
         reader would deliver.
         """
 
     def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
-        """Return for each split the greatest event time in ms among the records before its end.
+        """Return the greatest event time in ms among the records of each split before its end.
 
-        Called for splits that are read to their end.  A time may be too small, which holds the watermark and the other
-        splits back.  It is never too great: a record at or after the end must not count.  None is for a split that
-        holds no record before its end.  A split may be left out: peeks then search its last record before the end.
+        Called for splits that are read to their end.  A time may be too small, which holds back the watermark and the
+        other splits.  It must never be too great: a record at or after the end must not count.  None means that the
+        split has no record before its end.  A split may be left out: peeks then search for its last record before the
+        end.
         """
 
 
@@ -44,17 +45,17 @@ class SupportsTimeIndex(SupportsPeek, Protocol):
     """Knows the positions of event times without reading."""
 
     def lookup(self, event_time_ms: int, splits: Collection[SplitId]) -> Mapping[SplitId, Head | None]:
-        """Return for each split its first record, of all it holds, at or after an event time.
+        """Return the first of all records of each split at or after an event time; None: there is none now.
 
-        Called by the planner a few times per batch.  None: no such record now.  The answer is a
-        candidate: it may lie before what is still unread, and it may be no record at all.
+        Called by the planner a few times per batch.  The answer is a
+        candidate: it may have been read already, and it need not be a record.
         """
 
 
 class TimeIndex:
     """Asks a source, and remembers its answers.
 
-    Memory saves requests and decides nothing: without it the answers are the same.
+    The memory only saves requests: without it the answers would be the same.
     """
 
     def __init__(self, source: SupportsPeek) -> None:
@@ -90,9 +91,9 @@ class TimeIndex:
             self._latest.pop(split, None)
 
     def stretches_before(self, positions: Positions, least: int) -> dict[SplitId, int]:
-        """Return the begins of long stretches without a record to align by that reach up to a split's position.
+        """Return where long stretches without a record to align by begin that reach up to a split's position.
 
-        least: the positions of a long stretch.  With ``recall`` another planner need not search it again.
+        least: the fewest positions of a long stretch.  ``recall`` spares another planner the search.
         """
         begins = self._known.stretches_before(positions)
         return {split: start for split, start in begins.items() if positions[split] - start >= least}
@@ -103,7 +104,7 @@ class TimeIndex:
             self._known.learn(split, start, None, positions.get(split, start))
 
     def heads(self, positions: Positions) -> dict[SplitId, Head | None]:
-        """Return for each split its first record at or after the position; None: none yet."""
+        """Return the first record of each split at or after a position; None: there is none yet."""
         heads: dict[SplitId, Head | None] = {}
         unknown: dict[SplitId, int] = {}
         find = self._known.find
@@ -128,8 +129,8 @@ class TimeIndex:
         return None if extent is None else extent.end
 
     def latest(self, extents: Extents) -> dict[SplitId, int | None]:
-        """Return for each split the greatest event time before its end; None: it holds no record."""
-        # Records that were deleted since no longer count, and ignored records never did.
+        """Return the greatest event time of each split before its end; None: it has no record."""
+        # Deleted records no longer count, and ignored records never did.
         first_without, known = self._known.first_without, self._latest
         bounds = {s: (e.begin, max(e.begin, first_without(s, e.end))) for s, e in extents.items()}
         stale = {s: bound[1] for s, bound in bounds.items() if s not in known or known[s][0] != bound}
@@ -147,7 +148,7 @@ class TimeIndex:
         rest: after that record there may be others, and holes.
         """
         last: dict[SplitId, Head] = {}
-        # For each split, a position from which on there is no record before its end.
+        # For each split, a position after which there is no record before its end.
         unseen = {split: extent.end for split, extent in extents.items()}
         stride = 1
         while missing := {

@@ -13,11 +13,11 @@ __all__ = ["KnownHeads"]
 
 
 class _Stretch(NamedTuple):
-    """Positions without a record to align by, and the record behind them.
+    """Positions without a record to align by, and the record after them.
 
     start: inclusive.
-    end: exclusive; the record is there, if there is one.
-    time_ms: of this record; None: there was none yet.
+    end: exclusive; the position of the record, if there is one.
+    time_ms: the event time of this record; None: there was none yet.
     """
 
     start: int
@@ -29,18 +29,18 @@ _start, _end = itemgetter(0), itemgetter(1)
 
 
 class KnownHeads:
-    """Remembers for each split the first record to align by at or after a position.
+    """Remembers the first record to align by at or after a position, for each split.
 
-    So a long stretch of ignored records is searched once, and not at every plan.
+    So a long stretch of ignored records is searched once, and not by every plan.
     """
 
     def __init__(self) -> None:
         self._splits: dict[SplitId, list[_Stretch]] = {}  # at least one each, in order
 
     def find(self, split: SplitId, position: int) -> Head | int:
-        """Return the first record at or after a position, or the first position of which nothing is known."""
+        """Return the first record at or after a position, or the first position about which nothing is known."""
         stretches = self._splits.get(split)
-        if stretches is None or position > stretches[-1][1]:  # mostly, for a plan goes on behind the last one
+        if stretches is None or position > stretches[-1][1]:  # usually, because a plan continues after the last one
             return position
         while (place := bisect_right(stretches, position, key=_start) - 1) >= 0:
             _, end, time_ms = stretches[place]
@@ -75,7 +75,7 @@ class KnownHeads:
         stretches[first:last] = [_Stretch(position, end, time_ms)]
 
     def first_without(self, split: SplitId, end: int) -> int:
-        """Return the begin of the stretch without a record that reaches to an end; the end if there is none."""
+        """Return where the stretch without a record begins that reaches to an end; the end if there is none."""
         stretches = self._splits.get(split)
         if stretches is None:
             return end
@@ -99,7 +99,7 @@ class KnownHeads:
         self._splits = known
 
     def stretches_before(self, positions: Positions) -> Mapping[SplitId, int]:
-        """Return for each split the begin of the stretch without a record that reaches to its position, if any."""
+        """Return where the stretch without a record begins that reaches to the position of a split, if there is one."""
         begins = {
             split: self.first_without(split, positions[split])
             for split, stretches in self._splits.items()

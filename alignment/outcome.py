@@ -1,6 +1,6 @@
 """The outcome of a batch: new positions, the states of the splits, and the source's watermark.
 
-Rules are numbered as in ``docs/planning.md``.  ``states.py`` says what a state means for the others.
+Rules are numbered as in ``docs/planning.md``.  ``states.py`` says which states hold back other splits.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def find_outcome(
 ) -> Outcome:
     """Return the outcome of a batch.
 
-    cuts: of all splits with unread positions.
-    cut_ms: the event time at which they were made; None: they were made by position.
+    cuts: the cuts of all splits with unread positions.
+    cut_ms: the event time of the cuts; None: the splits were cut by position.
     in_group: the source has a group, so the low after the batch is wanted.
     """
     before = standing.before
@@ -63,7 +63,7 @@ def find_outcome(
     cut_bound_ms = None if cut_ms is None else advanced(before.bound_ms, cut_ms)
     reads_records = any(s in ranges for s in standing.spans)
     after = Progress(
-        # A removed split keeps its position, and goes on from there if it comes back.
+        # A removed split keeps its position, and continues from there if it comes back.
         positions={**before.positions, **positions},
         bound_ms=cut_bound_ms if reads_records else before.bound_ms,
         watermark_ms=watermark_ms,
@@ -73,7 +73,7 @@ def find_outcome(
         ended=_are_at_stops(positions, limits),
     )
     next_low_ms = _next_low(standing, splits, holding, reached, after, limits) if in_group else None
-    # Rule 8: a batch that reads nothing and moves nothing leaves its start unchanged.
+    # Rule 8: a batch that reads nothing and changes nothing leaves its start unchanged.
     return Outcome(ranges, before if after == before else after, next_low_ms, splits)
 
 
@@ -105,7 +105,7 @@ def _described(
 
 
 def _late_rows(standing: Standing, cuts: Cuts, index: TimeIndex) -> dict[SplitId, int]:
-    """Return for each overdue split how many positions the batch reads before the first that is in time."""
+    """Return how many positions of each overdue split the batch reads before the first that is in time."""
     if not standing.overdue or standing.in_time_ms is None:
         return {}
     spans = {s: standing.spans[s] for s in standing.overdue}
@@ -135,7 +135,7 @@ def _late(
 ) -> frozenset[SplitId]:
     """Return the splits that have not caught up with the watermark (rule 1)."""
     before = standing.before
-    # The new records of a woken split may lie past the end of a bounded run, where its head is not seen.
+    # The new records of a woken split may be past the end of a bounded run, where its head is not seen.
     woken = {s for s in before.idle if states.get(s) is not SplitState.IDLE}
     suspects = before.late | standing.late | woken
     late = {s for s in suspects if watermark_ms is not None and reached.get(s, inf) <= watermark_ms}
@@ -158,7 +158,7 @@ def _watermark(
     cut_ms: int | None,
     disorder_ms: int | None,
 ) -> int | None:
-    """Return the source's watermark by its splits.  It may be less than the last one."""
+    """Return the source's watermark from its splits.  It may be less than the last one."""
     if disorder_ms is None:
         return None
     # A split without a record does not count (Beam issue 20908: it must not pin the watermark), unless its
@@ -179,9 +179,9 @@ def _watermark(
 
 
 def _complete_and_read(standing: Standing, splits: Mapping[SplitId, SplitPlan], cut_ms: int | None) -> int | None:
-    """Return up to what event time the source is complete, and read by the batch.
+    """Return the event time up to which the source is complete, and read by the batch.
 
-    Late splits hold it, too: behind their first records, which are late, may lie others that are not.
+    Late splits hold it back, too: their first records are late, but later ones may not be.
     """
     if standing.complete_ms is None:
         return None
@@ -202,7 +202,7 @@ def _next_low(
     """Return the low of the next standing, if no records come in between."""
     in_time_ms = None if after.watermark_ms is None else after.watermark_ms + 1
     times = []
-    # Rule 7: an unavailable split may go on right behind the watermark.
+    # Rule 7: an unavailable split may resume right behind the watermark.
     if in_time_ms is not None and any(not standing.extents[s].available for s in holding):
         times.append(in_time_ms)
     for split, at_ms in reached.items():

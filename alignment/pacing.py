@@ -1,6 +1,6 @@
 """Sizes the next batch so that it takes the target time.
 
-The idea is Flink's buffer debloating (FLIP-183): measure the speed, and take what fits into the target time.  Unlike
+The idea is Flink's buffer debloating (FLIP-183): measure the speed, and read what fits into the target time.  Unlike
 the PID controller of Spark's old DStreams, past errors are not added up: a measurement that comes one batch late does
 not make the budget swing.
 """
@@ -26,8 +26,8 @@ _SMOOTHED = 5  # batches
 class BatchMeasure:
     """One finished batch.
 
-    rows: the rows that it read, not those that it was allowed to read.
-    seconds: from its trigger to its end.
+    rows: how many rows it read, not how many it was allowed to read.
+    seconds: the time from its trigger to its end.
     """
 
     rows: int
@@ -37,22 +37,22 @@ class BatchMeasure:
 class BatchSizer:
     """The row budget with which a batch takes the target time.
 
-    A batch is taken to last ``fixed + rows * per_row`` seconds.  When a batch takes another time, each term is
-    corrected by its part in the time (least mean squares, on logarithms).  An almost empty batch corrects the fixed
+    The model: a batch lasts ``fixed + rows * per_row`` seconds.  When a batch takes another time, each term is
+    corrected by its share of the time (least mean squares, on logarithms).  An almost empty batch corrects the fixed
     time and leaves the speed alone.
 
-    The speed is the mean over the batches since it last changed, and over about five at most.  A batch that is off by
-    more than 1.6 times counts as a change.  A pause looks the same until the next batch is seen.  So one step grows the
-    budget at most 2 times, as in Flink, and shrinks it at most 3 times.  A batch that leaves its budget unused does not
-    show that more would fit (RFC 7661): the budget is at most twice the largest batch that was measured.
+    The speed is the mean over the batches since it last changed, but over about five at most.  A batch that is off by a
+    factor of more than 1.6 counts as a change.  A pause looks the same until the next batch is seen.  So one step grows
+    the budget at most 2 times, as in Flink, and shrinks it at most 3 times.  A batch that leaves its budget unused does
+    not show that more would fit (RFC 7661): the budget is at most twice the largest batch that was measured.
 
     target_seconds: at least a millisecond.  A target below the fixed time cannot be met: rows then get a quarter of it.
         The budget is then often too low, because batches of almost one size do not show what a row costs.
-    first_rows: the first batch's budget; at least 1.  Nothing is known of the sink then, and without a limit a
+    first_rows: the first batch's budget; at least 1.  Nothing is known about the sink then, and without a limit a
         back-fill would put all history into one batch.  A low value costs little: batches that double until they fill
-        the target take two targets together.
+        the target take twice the target in total.
 
-    Raises OptionError for values outside these limits.  The state is soft: a restart begins anew.
+    Raises OptionError for values outside these limits.  Nothing is stored: a restarted query measures again.
     """
 
     def __init__(self, target_seconds: float, first_rows: int = 1_000) -> None:
@@ -76,8 +76,8 @@ class BatchSizer:
     def observe(self, measure: BatchMeasure) -> None:
         """Learn from a finished batch.
 
-        Called once for each, in their order; some may come late or never.  A time that no batch can
-        take (none, negative, not finite) is ignored.
+        Called once for each batch, in order; some may come late or never.  A time that no batch can take (zero,
+        negative, not finite) is ignored.
         """
         if not 0 < measure.seconds < math.inf:
             return

@@ -1,4 +1,4 @@
-"""The values that go into a plan, and those that come out of it."""
+"""The inputs and the results of a plan."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ LateSplits: TypeAlias = Literal["admit", "catch-up", "fail"]
 class Progress:
     """The state of a source after a batch: all that the next plan needs to know of the past.
 
-    positions: of every split, its next unread record.
-    bound_ms: the greatest event time at which batches have been cut.  Everything delivered lies before it, up to the
+    positions: the next unread record of every split.
+    bound_ms: the greatest event time at which batches have been cut.  Everything delivered is before it, up to the
         disorder of splits that are cut by probing.  None: no batch was cut yet, or the last one read everything.
-    watermark_ms: of the source; None: minus infinity.
+    watermark_ms: the source's watermark; None: minus infinity.
     idle: the splits that were idle.
     late: splits that came, or woke from idle, with records older than the watermark, and have not
         caught up with it yet.
@@ -47,17 +47,17 @@ class Limits:
     aligned: cut all splits at one event time; False: share the budget by backlog.
     max_drift_ms: how far past the lowest head any split may be read; None: no bound.
     out_of_orderness_ms: None: no watermark is planned.
-    generated: the watermark is that of generators.
+    generated: the watermark comes from generators.
     by_completeness: the watermark is how far the source is complete, and read.
     budget: what a batch may cost.
     stops: configured ends, exclusive; a split without an entry, or with None, has none.
-    bounded: extents do not grow in this run (Trigger.AvailableNow): a split that is read to its
-        extent no longer bounds the others, though it still holds the watermark.
-    fail_on_data_loss: raise, or skip what is gone.
+    bounded: extents do not grow in this run (Trigger.AvailableNow): a split that is read to its extent no longer bounds
+        the others, though it still holds back the watermark.
+    fail_on_data_loss: raise an error if records are gone; False: skip them.
     late_splits: the policy for a split that comes, or wakes, with records older than the watermark.  It is read at once
         and its rows are late (admit), the others wait for it (catch-up), or the query ends (fail).
     horizon_ms: nothing at or past this event time is read; None: there is no horizon.
-    cost: of ranges; the default counts positions as rows.
+    cost: what ranges cost; the default counts positions as rows.
     """
 
     aligned: bool = True
@@ -82,7 +82,7 @@ class Limits:
 class SplitPlan(NamedTuple):
     """The plan's decision about one split.
 
-    next_ms: event time of its next record after the batch, or a lower bound of it; None: none is known.
+    next_ms: event time of its next record after the batch, or a lower bound for it; None: none is known.
     late: it came, or woke, with records older than the source's watermark, and had not caught up.
     late_rows: the number of positions in the batch before the first record that is not older than the source's
         watermark.
@@ -100,15 +100,15 @@ class SplitPlan(NamedTuple):
 class Plan:
     """The ranges of a batch, the state of the source after it, and the reasons.
 
-    ranges: of the splits that give records; empty when there is nothing to read.
+    ranges: the range of each split that contributes records; empty when there is nothing to read.
     progress: identical to the old one when the plan reads nothing and moves neither the watermark
         nor an idle flag (rule 8).
-    low_ms: the lowest event time that held the bound; None: nothing did.
+    low_ms: the lowest event time that held back the bound; None: nothing did.
     held_by: the split, or the other member of the group, that sets the bound.
-    group_bound_ms: what the others of the group leave to this source; None: they set no bound.
-    next_low_ms: the lowest event time that is still unread after the batch and holds others; None: nothing holds.
+    group_bound_ms: the bound that the other members of the group set for this source; None: they set none.
+    next_low_ms: the lowest event time that is still unread after the batch and holds back others; None: nothing does.
     splits: the state of every split, removed ones included.
-    oldest_ms: the least event time among the first records of the ranges; None: none is known.
+    oldest_ms: the earliest event time among the first records of the ranges; None: none is known.
     """
 
     ranges: Mapping[SplitId, SplitRange]

@@ -1,4 +1,4 @@
-"""The plan of one micro-batch: which records of which splits, cut at one common event time.
+"""The plan of one micro-batch: the range of each split, cut at one common event time.
 
 A plan has three steps.  ``find_standing`` finds the standing of the splits, and the low of this source.  A source with
 a group tells it that low, and asks it for a bound.  ``plan`` decides the rest.  Both functions run at every trigger,
@@ -29,9 +29,9 @@ _MOST_FOR_FOLLOWING = 1 / 2  # of the budget, while others have records to align
 def plan(standing: Standing, group_bound: GroupBound | None, index: TimeIndex, limits: Limits) -> Plan:
     """Decide one micro-batch.
 
-    group_bound: the bound that the others of the group set for this source; None: it has no group.  Without alignment
-        there is no bound.
-    index, limits: those that the standing was found with.
+    group_bound: the bound that the other members of the group set for this source; None: it has no group.  Without
+        alignment there is no bound.
+    index, limits: the same as for ``find_standing``.
 
     Called at every trigger.
     """
@@ -92,7 +92,7 @@ class _Batch:
         return time_ms, {**cuts, **self._with_next_times(beside)}
 
     def share(self) -> Cuts:
-        """Share the budget by backlog, without regard to event times."""
+        """Share the budget by backlog, ignoring event times."""
         everything = {**at_ends(self._spans), **self._standing.hollow}
         return self._with_next_times(cut_by_position(everything, self._starts, self._spans, self._used))
 
@@ -103,7 +103,7 @@ class _Batch:
         """Return the share of the budget that cuts take; positions before a head may hold rows, too."""
         if self._limits.budget == UNLIMITED:
             return 0.0
-        if self._limits.cost is split_rows:  # a search asks often and for all splits: without an object for each
+        if self._limits.cost is split_rows:  # a search asks often and for all splits, so it saves an object for each
             starts = self._starts
             return self._limits.budget.used(Cost(sum([cut.position - starts[s] for s, cut in cuts.items()])))
         return self._limits.budget.used(self._limits.cost(self._standing.ranges(cuts)))
@@ -119,7 +119,7 @@ class _Batch:
         return 1 - min(self._used(following), fair, _MOST_FOR_FOLLOWING) if leading else 1
 
     def _draws(self, leading: Collection[SplitId], following: Collection[SplitId]) -> bool:
-        """Tell by lot whether the splits that follow are read alone.  The lot stays the same until something is read.
+        """Decide by lot whether the splits that follow are read alone.  The lot stays the same until something is read.
 
         That happens if one position is too large for both, such as a chunk of a file.
         """
@@ -127,7 +127,7 @@ class _Batch:
         return lot < len(following) / (len(leading) + len(following))
 
     def _with_next_times(self, cuts: Cuts) -> Cuts:
-        """Return cuts that were made without event times, with the next event times for the watermark."""
+        """Return cuts that were made without event times, now with the next event times for the watermark."""
         if not self._limits.wants_watermark:
             return cuts
         inside = {s: cut.position for s, cut in cuts.items() if s in self._spans and cut.position < self._spans[s].end}

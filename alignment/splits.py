@@ -14,16 +14,16 @@ from typing import NamedTuple, TypeAlias
 __all__ = ["Extent", "Extents", "Head", "Positions", "SplitId", "SplitRange"]
 
 SplitId: TypeAlias = str
-"""Names a split for ever.  A reader can find the split by this string alone."""
+"""The permanent name of a split.  A reader can find the split by this string alone."""
 
 Positions: TypeAlias = Mapping[SplitId, int]
-"""For each split the position of its next unread record."""
+"""The position of the next unread record of each split."""
 
 
 class Head(NamedTuple):
     """A record that alignment can see: its position and its event time.
 
-    position: of the record; a read from here yields it first.
+    position: the record's position; a read from here yields it first.
     event_time_ms: milliseconds since the epoch, UTC; may be negative.
     """
 
@@ -33,18 +33,18 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The positions of a split that can be read now.
+    """The readable positions of a split.
 
     begin: the first position that still exists.
     end: exclusive; reading stops here until a later extent is greater.
     settled: False while records at or past ``end`` exist but may not be read yet (a Kafka
         transaction that is still open).  An unsettled split never becomes idle.
-    complete: nothing will ever be added at ``end``.  Once it is read, the split is finished and holds nobody, even if
-        the source goes on.
-    available: False while nobody can look at the split.  ``begin`` and ``end`` are then its position, and it holds the
-        others.
-    epoch: it changes when unread records may differ from those that were seen (KIP-320: leader epoch).  Equality of
-        extents ignores it.
+    complete: nothing will ever be added at ``end``.  Once that is read, the split is finished and holds back no other
+        split, even if the source continues.
+    available: False while the split cannot be reached.  ``begin`` and ``end`` are then its position, and it holds back
+        the others.
+    epoch: changes when unread records may differ from those that were seen (KIP-320: leader epoch).  Extents are equal
+        whatever their epochs.
     """
 
     begin: int

@@ -1,7 +1,7 @@
-"""The splits before a plan: the readable part of each, its state, and the split that holds the others.
+"""The splits before a plan: the readable part of each, its state, and the split that holds back the others.
 
-This is the first step of a plan.  An alignment group is told its ``low_ms``, and then asked for the bound.  Rules are
-numbered as in ``docs/planning.md``.
+This is the first step of a plan.  The source tells its ``low_ms`` to the alignment group, which answers with a bound.
+Rules are numbered as in ``docs/planning.md``.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ __all__ = ["Standing", "find_standing"]
 class Standing:
     """The state of a source before a batch.
 
-    before: as the last plan left it.
+    before: the progress after the last plan.
     extents: of all splits that exist now.
     starts: the position from which each split is read.
     ends: the position up to which each split may be read; exclusive.
     spans: the unread part of every split that holds a record to align by.
     hollow: the ends of the splits with unread positions but no record to align by: markers, holes, ignored rows.
-    states: of every split, as if the batch read nothing and had no bound.
+    states: the state of every split if the batch read nothing and had no bound.
     overdue: the splits with a head that is not after the source's watermark.
     late: the overdue splits that came, or woke, with such a head, and have not caught up.
     catching_up: the late splits that the others wait for.
-    low_ms: the lowest event time that holds the bound; None: nothing does, or the batch is not aligned.
-    held_by: the split whose head it is.
-    generated_ms: the source's watermark by its generators, of what was read before; None: they have none.
+    low_ms: the lowest event time that holds back the bound; None: nothing does, or the batch is not aligned.
+    held_by: the split whose head has that time.
+    generated_ms: the source's watermark from its generators, for the rows read so far; None: they have none.
     complete_ms: no record at or before it is still to be discovered; None: nothing is known to be complete.
     """
 
@@ -56,12 +56,12 @@ class Standing:
 
     @property
     def admitted(self) -> frozenset[SplitId]:
-        """The late splits that do not hold others."""
+        """The late splits that do not hold back others."""
         return self.late - self.catching_up
 
     @property
     def in_time_ms(self) -> int | None:
-        """The first event time that is not late: waiting saves nothing before it.  None: no time is late."""
+        """The first event time that is not late; waiting cannot save earlier records.  None: no time is late."""
         return None if self.before.watermark_ms is None else self.before.watermark_ms + 1
 
     def ranges(self, cuts: Mapping[SplitId, Cut]) -> dict[SplitId, SplitRange]:
@@ -91,10 +91,10 @@ def find_standing(
 ) -> Standing:
     """Return the standing of the splits, and the low of this source.
 
-    progress: as the last plan left it, with the starts of new splits among its positions.
+    progress: the progress after the last plan, with the starts of new splits among its positions.
     extents: of all splits that exist now, taken before ``index`` is asked.
     idle: splits that have had nothing to read for the idle timeout; others in it are ignored.
-    added: splits that were not there when the query began, and are new to this plan.
+    added: splits that did not exist when the query began, and are new to this plan.
 
     Raises DataLossError when records were deleted before they were read, or when a split ends before its position.
     Raises LateDataError when a split is late and ``limits`` do not allow it.
@@ -127,7 +127,7 @@ def find_standing(
 def _readable(positions: Positions, extents: Extents) -> Extents:
     """Return the extents, extended to the positions where records before them exist but may not be read now.
 
-    That happens when a query goes on with another isolation level, under an open transaction (rule 7).
+    That happens when a query resumes with another isolation level during an open transaction (rule 7).
     """
     if all(extent.settled for extent in extents.values()):
         return extents
@@ -155,7 +155,7 @@ def _start_after_loss(split: SplitId, position: int, extent: Extent, limits: Lim
     if position < extent.begin and limits.fail_on_data_loss:
         raise DataLossError(
             f"positions {position} to {extent.begin - 1} of split {split!r} are gone, deleted before they were "
-            "read; set failOnDataLoss to false to go on without them"
+            "read; set failOnDataLoss to false to continue without them"
         )
     return max(position, extent.begin)
 
@@ -207,7 +207,7 @@ def _with_low(standing: Standing, index: TimeIndex, limits: Limits) -> Standing:
         if not limits.bounded:
             for split, latest_ms in standing.latest(index, waiting).items():
                 times[split] = latest_ms if in_time_ms is None else max(latest_ms, in_time_ms)
-        # Rule 7: an unavailable split may go on right behind the watermark.
+        # Rule 7: an unavailable split may resume right behind the watermark.
         away_ms = in_time_ms
         if away_ms is None and standing.before.bound_ms is not None:
             away_ms = standing.before.bound_ms - limits.max_drift_ms

@@ -1,7 +1,7 @@
 """The states of a split, as one table.
 
 A state is never stored: every plan derives it from positions, extents, idle timers and the bound.  Only ``STATES`` says
-what a state means for the others.
+which states hold back other splits.
 
                        +--------------------------------------+
                        v                                      |
@@ -26,19 +26,19 @@ class SplitState(Enum):
     """The state of a split after a plan."""
 
     UNREAD = "unread"
-    """Has records before the bound, but none of them fitted into the batch."""
+    """Has records before the bound, but none of them fit into the batch."""
     READING = "reading"
-    """Gives records to the batch."""
+    """Contributes records to the batch."""
     PAUSED = "paused"
-    """Its next record lies at or past the bound: nothing is read until the others have come up."""
+    """Its next record is at or past the bound: nothing is read until the other splits have caught up."""
     CAUGHT_UP = "caught up"
     """Nothing to read now; more may come at any moment."""
     IDLE = "idle"
-    """Settled, and nothing to read for the idle timeout: it no longer holds the others."""
+    """Settled, with nothing to read for the idle timeout: it no longer holds back the others."""
     FINISHED = "finished"
-    """At its configured end, or complete: nothing will ever come."""
+    """At its configured end, or complete: no more records will come."""
     REMOVED = "removed"
-    """Not discovered.  If it comes back, it goes on from its old position."""
+    """Not discovered.  If it comes back, it continues from its old position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ STATES: dict[SplitState, StateRule] = {
 
 
 def may_follow(before: SplitState, after: SplitState) -> bool:
-    """Tell whether the plan after one that said ``before`` may say ``after``."""
+    """Return whether a split may go from one state to another between two plans."""
     return after in STATES[before].next
 
 

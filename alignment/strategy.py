@@ -29,7 +29,7 @@ class StrategyError(OptionError):
     """Fields of a WatermarkStrategy are malformed or contradict each other.
 
     fields: their names.
-    must: what a field that is wrong by itself must do or be, as in "must be zero or more".
+    must: the requirement on a single wrong field, such as "must be zero or more".
     """
 
     def __init__(self, message: str, *fields: str, must: str = "") -> None:
@@ -39,20 +39,20 @@ class StrategyError(OptionError):
 
 @dataclass(frozen=True, slots=True)
 class WatermarkStrategy:
-    """How a source derives its watermark and how it keeps its splits together.
+    """How a source derives its watermark and keeps its splits together.
 
     Immutable; start from one of the four class methods and refine with ``with_...``.
 
-    out_of_orderness: how far a record may lie behind the greatest event time before it in its
-        split without being late; None: no watermark is planned.
-    generator: makes a watermark generator for each split; None: there are none.
-    timestamp_assigner: the origin of event times, as the source's option event_time has it; None: that of the source.
-    idle_timeout: how long a split must have nothing to read before it stops holding others.
+    out_of_orderness: how far a record may be behind the greatest event time before it in its split without being late;
+        None: no watermark is planned.
+    generator: creates a watermark generator for each split; None: there are none.
+    timestamp_assigner: where event times come from, as in the source's option event_time; None: as that option says.
+    idle_timeout: how long a split must have nothing to read before it stops holding back others.
     max_drift: how far past the slowest split's next record any split may be read; None: no bound.
-    group: the slowest split is that of all sources that name this group; None: that of this source.
-    group_priority: sources of the group with a higher one are read first.
-    group_members: how many sources the group has; None: nobody waits for those that come later.
-    group_location: a folder that all applications of the group reach; None: the group is that of one application.
+    group: align with the slowest split of all sources that name this group; None: of this source alone.
+    group_priority: sources of the group with a higher priority are read first.
+    group_members: how many sources the group has; None: the group does not wait for sources that join later.
+    group_location: a folder that all applications of the group can reach; None: all members are in one application.
     """
 
     out_of_orderness: timedelta | None = timedelta(0)
@@ -104,7 +104,7 @@ class WatermarkStrategy:
 
     @classmethod
     def for_bounded_out_of_orderness(cls, bound: timedelta) -> WatermarkStrategy:
-        """Let records of a split lie up to ``bound`` behind the greatest event time before them."""
+        """Allow records of a split to be up to ``bound`` behind the greatest event time before them."""
         return cls(out_of_orderness=bound)
 
     @classmethod
@@ -114,11 +114,11 @@ class WatermarkStrategy:
 
     @classmethod
     def for_generator(cls, supplier: GeneratorSupplier) -> WatermarkStrategy:
-        """Take the watermark from generators, of which ``supplier`` makes one for each split.
+        """Take the watermark from generators; ``supplier`` creates one for each split.
 
-        The watermark of a batch is what they say of the rows before it.
+        The watermark of a batch comes from the rows before the batch.
 
-        Raises StrategyError if it cannot be called, as a generator itself cannot.
+        Raises StrategyError if ``supplier`` cannot be called, such as a generator in place of its class.
         """
         if not callable(supplier):
             raise StrategyError(
@@ -137,12 +137,12 @@ class WatermarkStrategy:
         """Take the event times of rows from ``assigner`` (Flink: withTimestampAssigner).
 
         assigner: what the source's option event_time takes, such as ``json:/created``, or for Kafka a function from a
-            RecordBatch to an int64 array of milliseconds.  A source refuses it beside that option.
+            RecordBatch to an int64 array of milliseconds.  A source refuses both at once.
         """
         return replace(self, timestamp_assigner=assigner)
 
     def with_idleness(self, timeout: timedelta) -> WatermarkStrategy:
-        """Let a split that had nothing to read for ``timeout`` stop holding the others."""
+        """Let a split that had nothing to read for ``timeout`` stop holding back the others."""
         return replace(self, idle_timeout=timeout)
 
     def with_watermark_alignment(
@@ -158,11 +158,12 @@ class WatermarkStrategy:
 
         In a back-fill ``max_drift`` is also the slice of event time that one batch covers.
 
-        group: keep together with all sources of the application that name this group, in the same query or in others;
-            all need the same max drift.
-        priority: read a source with a higher one first, such as a dimension that facts are joined to.
-        members: how many sources the group has; until all are there, nobody reads, for 10 seconds at most.
-        location: keep together with sources of other applications, too, which name the same folder: a path that the
+        group: keep together with all sources of the application that name this group, in the same query or in other
+            queries; all need the same max drift.
+        priority: sources with a higher priority are read first, such as a dimension that facts are joined to.
+        members: how many sources the group has.  No source reads until all have joined, or until 10 seconds have
+            passed.
+        location: also keep together with sources of other applications that name the same folder: a path that the
             machines of all drivers share, or ``s3://bucket/prefix``.
         """
         return replace(

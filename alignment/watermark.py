@@ -1,7 +1,7 @@
 """The watermark of a split and of a source.
 
-A watermark ``w`` promises that no record with event time <= ``w`` is still to come, but for
-records that break the declared out-of-orderness (Flink: BoundedOutOfOrdernessWatermarks).
+A watermark ``w`` promises that no record with event time <= ``w`` will come, except for records that break the declared
+out-of-orderness (Flink: BoundedOutOfOrdernessWatermarks).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["advanced", "combine", "split_watermark"]
 def split_watermark(reached_ms: int, out_of_orderness_ms: int) -> int:
     """Return the watermark of a split.
 
-    reached_ms: before this event time the split holds no unread record that is in order.
+    reached_ms: the split has no unread record in order before this event time.
     """
     return reached_ms - out_of_orderness_ms - 1
 
@@ -22,8 +22,8 @@ def split_watermark(reached_ms: int, out_of_orderness_ms: int) -> int:
 def combine(holding: Collection[int], released: Collection[int]) -> int | None:
     """Return the source's watermark from those of its splits; None when no split has one.
 
-    The minimum over the splits that hold it.  When none does (all are idle), the maximum over the
-    others: that is the same whatever the order in which they went idle (FLINK-38454).
+    It is the minimum over the splits that hold it back.  When none does (all are idle), it is the maximum over the
+    others, in whatever order they went idle (FLINK-38454).
     """
     return min(holding) if holding else max(released, default=None)
 

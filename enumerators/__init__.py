@@ -1,1 +1,1 @@
-"""Discovers splits, plans batches, and writes offsets: on the driver."""
+"""The driver's part of a source: discovering splits, planning batches, writing offsets."""

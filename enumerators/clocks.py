@@ -13,9 +13,9 @@ __all__ = ["REAL_CLOCKS", "Clocks"]
 class Clocks:
     """Clocks in seconds.
 
-    monotonic: runs evenly.
-    wall: since the epoch; may be set.
-    sleep: lets time pass.
+    monotonic: never goes back or jumps.
+    wall: seconds since the epoch; may be adjusted.
+    sleep: waits for a number of seconds.
     """
 
     monotonic: Callable[[], float] = time.monotonic
@@ -24,7 +24,7 @@ class Clocks:
 
     @property
     def are_real(self) -> bool:
-        """Whether time passes by itself: only then may a run wait for another system."""
+        """Whether this is real time: only then may a run wait for another system."""
         return self.monotonic is time.monotonic
 
 

@@ -35,7 +35,7 @@ Json: TypeAlias = dict[str, Any]
 
 
 class SplitEnumerator(ABC):
-    """Discovers splits, and tells which of their positions can be read (FLIP-27: SplitEnumerator).
+    """Discovers splits, and reports which of their positions can be read (FLIP-27: SplitEnumerator).
 
     One instance per run of a query, made in the planner process.  The constructor opens nothing.
     An enumerator that also has ``peek`` and ``latest`` (SupportsPeek), or ``lookup`` on top
@@ -46,16 +46,16 @@ class SplitEnumerator(ABC):
     def discover(self) -> Collection[SplitId]:
         """Return all splits that exist now.
 
-        Called at the start and then once per discovery interval.  A split that is missing from the answer is removed:
-        it is not read any further.  If it comes back, it goes on from its old position.  Raises ConnectorError if
+        Called at the start and then once per discovery interval.  A split that is missing from the answer counts as
+        removed, and is no longer read.  If it comes back, it continues from its old position.  Raises ConnectorError if
         something that the user named does not exist.
         """
 
     def forget(self, removed: Positions) -> Collection[SplitId]:
         """Return the removed splits that need not be remembered.
 
-        They have no unread records, or these are gone for good and the loss is accepted.  Called after ``discover``
-        when splits that were read are missing from its answer.
+        They have no unread records, or their unread records are gone for good and the loss is accepted.  Called after
+        ``discover`` when splits that were read are missing from its answer.
         """
         del removed
         return ()
@@ -63,8 +63,8 @@ class SplitEnumerator(ABC):
     def lost(self, removed: Positions) -> Collection[SplitId]:
         """Return the removed splits that no longer exist, so that unread records are gone.
 
-        Called after ``forget``, for the others.  They are data loss (``failOnDataLoss``).  A split that is only not
-        wanted any more is reported, and remembered.
+        Called after ``forget``, for the other removed splits.  These are data loss (``failOnDataLoss``).  A split that
+        exists but is no longer subscribed is not among them: its position is remembered.
         """
         return removed.keys()
 
@@ -72,13 +72,13 @@ class SplitEnumerator(ABC):
     def starts(self, splits: Collection[SplitId], *, first: bool) -> Positions:
         """Return the position at which reading of each split begins.
 
-        Called once in the life of a checkpoint for every split; the answer is stored in it.
+        Called once for every split in the life of a checkpoint, which stores the answer.
         first: the query begins with these splits.  Otherwise they appeared later and must be read from their beginning,
             or their first records would be lost.
         """
 
     def stops(self, splits: Collection[SplitId]) -> Mapping[SplitId, int | None]:
-        """Return the configured end of each split, exclusive; None: it is read for ever.
+        """Return the configured end of each split, exclusive; None: it is read forever.
 
         Called once per run for every split, and again for one that was forgotten and came back.  The default is for
         sources without configured ends.
@@ -87,7 +87,7 @@ class SplitEnumerator(ABC):
 
     @abstractmethod
     def extents(self, splits: Collection[SplitId]) -> Mapping[SplitId, Extent]:
-        """Return the positions of each split that can be read now.
+        """Return the readable positions of each split.
 
         Called before every plan, so every 100 ms while no records come.  An end never goes back unless data was lost.
         A split that has just vanished may be left out.
@@ -96,9 +96,9 @@ class SplitEnumerator(ABC):
     def snapshot(self) -> Json | None:
         """Return the state that a restart needs beyond positions; None: none.
 
-        Called once per plan, so it must be cheap.  It must be equal as long as nothing changed: it is a part of the
-        offset, and another offset means another batch.  Small: Spark keeps the last 100 offsets.  Given back to
-        ``Source.enumerator`` by the next run.
+        Called once per plan, so it must be cheap.  The state must be equal as long as nothing changed: it is part of
+        the offset, and another offset means another batch.  It must be small, because Spark keeps the last 100 offsets.
+        The next run passes it to ``Source.enumerator``.
         """
         return None
 
@@ -108,7 +108,7 @@ class SplitEnumerator(ABC):
 
 @runtime_checkable
 class SupportsClock(Protocol):
-    """Knows the time of the system that is read; without it the driver's clock counts."""
+    """Knows the time of the system that is read; otherwise the driver's clock is used."""
 
     def wall_clock(self) -> float:
         """Return that system's time in seconds since the epoch.  Called once per plan: no I/O."""
@@ -116,10 +116,10 @@ class SupportsClock(Protocol):
 
 @runtime_checkable
 class SupportsCommit(Protocol):
-    """Releases resources that are kept for records until they are written."""
+    """Keeps resources for records until they are written."""
 
     def commit(self, positions: Positions) -> None:
-        """Learn that the batches up to these positions are written, and their offset is stored.
+        """Release resources: the batches up to these positions are written, and their offset is stored.
 
         Called before every plan, so not for a run's last batch: the next run commits it.
         """
@@ -129,8 +129,8 @@ class SupportsCommit(Protocol):
 class Divergence:
     """A split that no longer holds the records that were read of it.
 
-    reason: such as "the topic was deleted and recreated", a clause for errors and logs.
-    position: from which to go on: all unread records are at or after it.
+    reason: a clause for errors and logs, such as "the topic was deleted and recreated".
+    position: where to continue; all unread records are at or after it.
     """
 
     reason: str
@@ -139,60 +139,60 @@ class Divergence:
 
 @runtime_checkable
 class SupportsValidation(Protocol):
-    """Can tell whether positions still name the same records, although the split has the same name."""
+    """Can detect that positions name other records than before, although the split has the same name."""
 
     def validate(self, positions: Positions) -> Mapping[SplitId, Divergence]:
         """Return the splits whose records before the position are not those that were read.
 
         Called before every plan, after ``extents``, so it must be cheap as long as nothing changed.  They are data loss
-        (``failOnDataLoss``); without it they are read from the divergence's position on.  Each is returned once per
-        run; a run from ``snapshot`` does not return it again either.
+        (``failOnDataLoss``); if that is accepted, they are read from the divergence's position on.  Each is returned
+        once, even if a later run begins with this ``snapshot``.
         """
 
 
 @runtime_checkable
 class SupportsAvailability(Protocol):
-    """Can work without some splits that are unavailable now, such as those of a broker that is away."""
+    """Can continue while some splits are unavailable, such as those of a broker that is down."""
 
     def available_extents(self, splits: Collection[SplitId]) -> tuple[Mapping[SplitId, Extent], Mapping[SplitId, str]]:
-        """Return the extents of the available splits, and for each of the others the reason, as a clause.
+        """Return the extents of the available splits, and the reason for each unavailable one, as a clause.
 
-        Called in place of ``extents`` before every plan but a query's first and those of bounded runs, which need all
-        splits.  A split without an extent is neither read nor peeked at; it holds the bound and the watermark.  After
-        this call ``peek`` and the like may raise UnavailableError for a split that has become unavailable: then this
-        method is called again, for another plan.
+        Called in place of ``extents`` before every plan, except the first plan of a query and the plans of bounded
+        runs, which need all splits.  A split without an extent is neither read nor peeked at; it holds back the bound
+        and the watermark.  After this call, methods such as ``peek`` may raise UnavailableError for a split that has
+        become unavailable: then this method is called again, for another plan.
 
-        Raises DeadlineError when none is available for long.
+        Raises DeadlineError when no split has been available for a long time.
         """
 
 
 @runtime_checkable
 class SupportsWaiting(Protocol):
-    """Is told of news by the system that is read, so that nobody has to ask for extents that stay the same."""
+    """Is notified of new data by the system that is read, so that extents that stay the same need not be requested."""
 
     def wait(self, seconds: float) -> bool:
-        """Wait until extents may have changed since the last ``extents``, at most so long; return whether they may.
+        """Wait until extents may have changed, or a time limit is reached; return whether they may have changed.
 
-        Called in place of ``extents`` while nothing came, some ten times a second: also in an alignment group, with
-        watermark generators, and while a batch is put off for more rows.  It is advice: extents are asked for every few
-        seconds, whatever it returns.  True at once where nobody can tell.  Raises nothing.
+        Called in place of ``extents`` while no data comes, some ten times a second: also in an alignment group, with
+        watermark generators, and while a batch waits for more rows.  The answer is a hint: extents are requested every
+        few seconds anyway.  Returns True at once if it cannot tell.  Raises nothing.
         """
 
 
 @runtime_checkable
 class SupportsDetails(Protocol):
-    """Knows facts that a reader needs besides a range."""
+    """Knows facts that a reader needs in addition to a range."""
 
     def details(self, wanted: SplitRange) -> Any:
-        """Return the details of a range for its reader, picklable; with them the same range gives the same rows.
+        """Return the picklable details of a range for its reader; with them the same range gives the same rows.
 
-        Called for every range of every task, also for a batch that an earlier run planned.
+        Called for every range of every task, even for a batch that an earlier run planned.
         """
 
 
 @runtime_checkable
 class SupportsCost(Protocol):
-    """Knows the cost of ranges; without it positions count as rows.
+    """Knows the cost of ranges; otherwise positions count as rows.
 
     positions_are_rows: the cost in rows is the number of positions, so ``cost`` is not called if only rows are limited.
     """
@@ -210,10 +210,10 @@ class SupportsCost(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Completeness:
-    """Up to what event time a source has all records that it will ever have.
+    """The event time up to which a source has all records that it will ever have.
 
-    until_ms: no record at or before it is still to be discovered; None: nothing is known to be complete.
-    next_ms: the event time from which on records are known that may not be all; None: there are none.
+    until_ms: all records up to this time are discovered; None: nothing is known to be complete.
+    next_ms: the event time of the first known records that may be incomplete; None: there are none.
     """
 
     until_ms: int | None
@@ -222,39 +222,39 @@ class Completeness:
 
 @runtime_checkable
 class SupportsCompleteness(Protocol):
-    """Is told when its records are complete, such as by marker objects."""
+    """Learns when its records are complete, such as from marker objects."""
 
     def completeness(self) -> Completeness:
-        """Return what is complete now.
+        """Return how far the records are complete now.
 
-        Called once per plan, after ``extents``, where the source's watermark goes by it: no I/O.  A restart must go on
-        from what the snapshot of the last offset says.
+        Called once per plan, after ``extents``, if the source's watermark follows it: no I/O.  A restarted query must
+        continue from the snapshot in the last offset.
         """
 
 
 @runtime_checkable
 class SupportsMetrics(Protocol):
-    """Has figures of its own for the progress (Spark: ReportsSourceMetrics)."""
+    """Adds metrics of its own to the progress (Spark: ReportsSourceMetrics)."""
 
     def metrics(self) -> Mapping[str, int]:
-        """Return figures of this run by their names in the progress; few, because Spark keeps them twice.
+        """Return the metrics of this run by name; few, because Spark keeps them twice.
 
-        Called once per plan: no I/O.  Names are camelCase, and existing ones if there are any (Auto Loader:
+        Called once per plan: no I/O.  Names are camelCase; established names are preferred (Auto Loader:
         ``approximateQueueSize``).
         """
 
 
 @runtime_checkable
 class SupportsNarrowing(Protocol):
-    """Can leave records out of a batch query that its filters do not pass."""
+    """Can skip records that a batch query filters out."""
 
     def narrowed(self, ranges: Collection[SplitRange]) -> Collection[SplitRange]:
-        """Return the parts of the ranges that are read.  Called once per batch query, never in a stream."""
+        """Return the parts of the ranges to read.  Called once per batch query, never in a stream."""
 
 
 @runtime_checkable
 class SupportsOvershoot(Protocol):
-    """Has positions with records of several event times, which are read whole; without it no batch passes its bound."""
+    """Has positions with records of several event times, which are read whole, so a batch may pass its bound."""
 
     def overshoot_ms(self, ranges: Mapping[SplitId, SplitRange], bound_ms: int) -> int:
         """Return by how much the greatest event time in the ranges passes a bound; at least 0.

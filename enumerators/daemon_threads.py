@@ -18,10 +18,10 @@ _Result = TypeVar("_Result")
 
 
 class DaemonThreads(Executor):
-    """A ThreadPoolExecutor whose threads Python does not wait for when the process ends.
+    """A ThreadPoolExecutor with threads that do not keep the process from ending.
 
-    most: the most threads; each is started when it is needed.
-    name: of all of them.
+    most: the maximum number of threads; each is started when it is needed.
+    name: the name of all threads.
     """
 
     def __init__(self, most: int, name: str) -> None:

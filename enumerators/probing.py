@@ -1,6 +1,6 @@
 """Peeks through a connector's reader, for connectors without an index of their own.
 
-``ReaderPeek`` makes SupportsPeek of a SplitReader; the planner bisects with it.
+``ReaderPeek`` adapts a SplitReader to SupportsPeek; the planner bisects with it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class ReaderPeek:
     """Peeks by reading the beginning of a range through the connector's own reader.
 
     reader: reads lazily; only its first batches are taken.
-    first_record: the position and event time of the first record in a batch to align by; None: it
-        holds none.
+    first_record: returns the position and event time of the first record to align by in a batch; None: the batch has
+        none.
 
-    The enumerator's ``extents`` sets ``known_extents`` to its last answer: peeks read up to these ends.
+    The enumerator's ``extents`` must set ``known_extents`` to its last answer, because peeks read up to these ends.
     """
 
     def __init__(self, reader: SplitReader, first_record: FirstRecord) -> None:
@@ -33,11 +33,11 @@ class ReaderPeek:
         self.known_extents: Extents = {}
 
     def peek(self, positions: Positions) -> Mapping[SplitId, Head | None]:
-        """Return for each split its first record at or after the position, up to its extent."""
+        """Return the first record of each split at or after a position, up to its extent."""
         return {split: self._first(split, at, self._extent(split).end) for split, at in positions.items()}
 
     def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
-        """Leave all splits to peeks, which find the last record before an end."""
+        """Return nothing: peeks then find the last record before each end."""
         del ends
         return {}
 

@@ -1,7 +1,7 @@
-"""Names a process so that another one of the machine can tell whether it has ended.
+"""Names a process so that another process on the machine can tell whether it has ended.
 
 A process id alone is not enough: it means nothing on another machine, after a reboot, or in another container.  The
-system also gives it to another process some time after the first has ended.
+system also reuses it some time after the process has ended.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _DEAD = ("Z", "X")  # dead; its parent has not waited for it yet
 
 
 def this_process() -> str:
-    """Return the name of this process; empty if the system does not tell enough (Linux does)."""
+    """Return the name of this process; empty if the system reveals too little (Linux reveals enough)."""
     place, begun = _place(), _running("self")
     return f"{place} {os.getpid()} {begun}" if place and begun else ""
 
 
 def has_ended(process: str) -> bool:
-    """Tell whether a process of this machine has ended; False also when that cannot be told.
+    """Return whether a process on this machine has ended; False if that is unknown.
 
     process: what ``this_process`` returned there.
     """
@@ -33,7 +33,7 @@ def has_ended(process: str) -> bool:
 
 
 def runs(process: str) -> bool | None:
-    """Tell whether a process runs on this machine; None: that cannot be told.
+    """Return whether a process runs on this machine; None: unknown.
 
     process: what ``this_process`` returned there.
     """
@@ -46,7 +46,7 @@ def runs(process: str) -> bool | None:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # another user's process, which may have been given the number since
+        pass  # another user's process, which may have the reused number
     began = _running(number)
     return None if began is None else began == begun
 
@@ -59,7 +59,7 @@ def _place() -> str:
 
 
 def _running(number: str) -> str | None:
-    """Return when a process began, by the clock of the system; empty: it is dead; None: that is not visible."""
+    """Return when a process began, by the clock of the system; empty: it is dead; None: unknown."""
     try:
         state, *others = (_PROCESSES / number / "stat").read_bytes().rpartition(b")")[2].decode("ascii").split()
     except OSError:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 __all__ = ["pack_names", "pack_numbers", "pack_values", "unpack_names", "unpack_numbers", "unpack_values"]
 
-_SHORTEST = 4  # names of a run; fewer stay as they are, for people
+_SHORTEST = 4  # names of a run; fewer stay readable as they are
 _MOST = 1_000_000  # names in all runs of a collection, and numbers of one text
 _COLLECTIONS = 8  # whose runs are remembered: plan after plan packs values of the same names
 _DIGITS, _MOST_DIGITS = "0123456789", 18
@@ -25,7 +25,7 @@ _RUN = re.compile(r"(?s)(?P<stem>|.*[^0-9])(?P<first>0|[1-9][0-9]{0,17})\.\.(?P<
 
 
 class _Run(NamedTuple):
-    """The names ``stem`` + number, from the first number to the last one."""
+    """The names ``stem`` + number, from the first number to the last."""
 
     stem: str
     first: int
@@ -46,7 +46,7 @@ def pack_numbers(numbers: Iterable[int]) -> str:
 
 
 def unpack_numbers(text: str) -> list[int]:
-    """Return the numbers in a text of ``pack_numbers``."""
+    """Return the numbers from a text that ``pack_numbers`` returned."""
     numbers: list[int] = []
     for part in text.split():
         number, times, count = part.partition("x")
@@ -70,7 +70,7 @@ def pack_values(values: Mapping[str, int]) -> dict[str, int | str]:
 
 
 def unpack_values(packed: Mapping[str, int | str]) -> dict[str, int]:
-    """Return the numbers by name of ``pack_values``.  Raises TypeError for anything but numbers and text."""
+    """Return the numbers by name that ``pack_values`` packed.  Raises TypeError for anything but numbers and text."""
     values: dict[str, int] = {}
     expanded = _Expanded()
     for key, value in packed.items():
@@ -92,7 +92,7 @@ def pack_names(names: Collection[str]) -> list[str]:
 
 
 def unpack_names(packed: Iterable[str]) -> list[str]:
-    """Return the names of ``pack_names``."""
+    """Return the names that ``pack_names`` packed."""
     names: list[str] = []
     expanded = _Expanded()
     for name in packed:
@@ -101,7 +101,7 @@ def unpack_names(packed: Iterable[str]) -> list[str]:
 
 
 def _looks_like_a_run(name: str) -> bool:
-    """Tell whether a name must become a run of itself: it would be read as a run, or take the key of one."""
+    """Return whether a name must become a run of itself: it would be read as a run, or take the key of one."""
     return _RUN.fullmatch(name) is not None
 
 
@@ -128,7 +128,7 @@ def _run_of_one(name: str) -> _Run:
 
 
 def _numbered(name: str) -> tuple[str, int]:
-    """Return stem and number of a name; the number is negative where the name has none, or writes it otherwise."""
+    """Return stem and number of a name; the number is negative if the name has none, or writes it in another way."""
     stem = name.rstrip(_DIGITS)
     digits = name[len(stem) :]
     if not digits or len(digits) > _MOST_DIGITS or (digits[0] == "0" and digits != "0"):
@@ -160,7 +160,7 @@ def _runs(names: tuple[str, ...]) -> Sequence[_Run | str]:
 
 
 def _neighbours(numbers: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last of numbers that follow each other without a gap."""
+    """Yield the first and the last number of each stretch without a gap."""
     first = 0
     for place in range(1, len(numbers) + 1):
         if place == len(numbers) or numbers[place] != numbers[place - 1] + 1:

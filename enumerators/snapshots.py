@@ -1,4 +1,4 @@
-"""Checks snapshots from a checkpoint once, as a whole, where they come in."""
+"""Checks snapshots from a checkpoint, once and as a whole."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["checked"]
 
 
 def checked(state: Json, shape: TypeAdapter[Any]) -> Json:
-    """Return an enumerator's snapshot unchanged, with unknown keys.
+    """Return an enumerator's snapshot unchanged, including unknown keys.
 
     shape: the types of the known keys, such as a TypedDict.
 

@@ -21,7 +21,7 @@ __all__ = ["AscendingTimestampsWatermarks", "BoundedOutOfOrdernessWatermarks"]
 class BoundedOutOfOrdernessWatermarks(WatermarkGenerator):
     """Emits the greatest event time so far, minus the disorder, minus 1 ms.
 
-    max_out_of_orderness: how far a row may lie behind the greatest event time before it.
+    max_out_of_orderness: how far a row may be behind the greatest event time before it.
 
     Raises OptionError if it is negative.
     """
@@ -56,7 +56,7 @@ class BoundedOutOfOrdernessWatermarks(WatermarkGenerator):
 
 
 class AscendingTimestampsWatermarks(BoundedOutOfOrdernessWatermarks):
-    """Takes it that event times never go back within a split (Flink: AscendingTimestampsWatermarks)."""
+    """Assumes that event times never go back within a split (Flink: AscendingTimestampsWatermarks)."""
 
     def __init__(self) -> None:
         super().__init__(timedelta(0))

@@ -19,22 +19,22 @@ NO_EVENT_TIME = -(2**63)
 
 
 class WatermarkOutput(ABC):
-    """Takes the word of a generator on its split."""
+    """Receives the watermarks and the status of one split from its generator."""
 
     @abstractmethod
     def emit_watermark(self, watermark_ms: int) -> None:
-        """Promise that no row with an event time at or before this one comes any more; in ms since the epoch.
+        """Promise that no more rows with an event time at or before this one will come; in ms since the epoch.
 
         It marks the split as active.  A watermark that is not greater than the one before it changes nothing.
         """
 
     @abstractmethod
     def mark_idle(self) -> None:
-        """Let the split hold the watermark of the others no longer."""
+        """Stop the split from holding back the watermark of the others."""
 
     @abstractmethod
     def mark_active(self) -> None:
-        """Let the split hold the watermark of the others again."""
+        """Let the split hold back the watermark of the others again."""
 
 
 class WatermarkGenerator(ABC):
@@ -45,9 +45,9 @@ class WatermarkGenerator(ABC):
     """
 
     is_divisible: ClassVar[bool] = False
-    """Whether a range may be cut into parts that instances without a past look at side by side.
+    """Whether a range may be cut into parts, each for a fresh instance that runs beside the others.
 
-    That holds if the watermark after a range is the greatest of those after its parts.
+    That is correct if the watermark after a range is the greatest of the watermarks after its parts.
     """
 
     wants_untimed_rows: ClassVar[bool] = False
@@ -55,27 +55,27 @@ class WatermarkGenerator(ABC):
 
     @abstractmethod
     def on_event(self, batch: pa.RecordBatch, event_times: npt.NDArray[np.int64], output: WatermarkOutput) -> None:
-        """Look at rows of the split, which are all that a reader has decoded at once.
+        """Look at the rows of the split that a reader has decoded in one piece.
 
-        batch: rows with the columns that the source delivers, one at least.
+        batch: at least one row, with the columns that the source delivers.
         event_times: the event time of each row, in ms since the epoch.
 
         Must not depend on how the rows are divided into batches.
         """
 
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Emit a watermark, if it is not emitted by rows.
+        """Emit a watermark periodically instead of per row.
 
         Called after the rows of a split in a micro-batch.
         """
         del output
 
     def snapshot(self) -> Mapping[str, Any]:
-        """Return what another instance needs to go on from here, as JSON has it.  It stands in the checkpoint."""
+        """Return what another instance needs to continue from here, as JSON.  It is stored in the checkpoint."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what ``snapshot`` returned.  Called at most once, before anything else."""
+        """Continue from what ``snapshot`` returned.  Called at most once, before anything else."""
         del state
 
 

@@ -23,10 +23,10 @@ class RowWatermarkGenerator(WatermarkGenerator):
     def on_row(self, row: Mapping[str, Any], event_time_ms: int, output: WatermarkOutput) -> None:
         """Look at one row (Flink: onEvent).
 
-        row: its values by the names of their columns.
+        row: the values by column name.
         """
 
     def on_event(self, batch: pa.RecordBatch, event_times: npt.NDArray[np.int64], output: WatermarkOutput) -> None:
-        """Look at the rows, one after the other."""
+        """Call ``on_row`` for each row."""
         for row, event_time_ms in zip(batch.to_pylist(), event_times.tolist(), strict=True):
             self.on_row(row, event_time_ms, output)

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = ["GeneratorRun", "SeenRows", "SplitWatermark", "name_of", "new_generator"]
 
-_MOST_STATE = 4096  # characters: it stands in every offset, once for each split
+_MOST_STATE = 4096  # characters: every offset holds it, once for each split
 
 
 @dataclass(frozen=True, slots=True)
 class SplitWatermark:
-    """The word of a split's generator, up to a position.
+    """The watermark and the state of a split's generator, up to a position.
 
     watermark_ms: None before the first watermark.
     is_idle: the generator has marked the split as idle.
@@ -36,7 +36,7 @@ class SplitWatermark:
     state: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON, without what says nothing."""
+        """Return it as JSON, without default values."""
         said = {"watermark": self.watermark_ms, "idle": self.is_idle or None, "state": self.state or None}
         return {key: value for key, value in said.items() if value is not None}
 
@@ -47,7 +47,7 @@ class SplitWatermark:
 
 
 def new_generator(supplier: GeneratorSupplier) -> WatermarkGenerator:
-    """Return a generator of a supplier.  Raises ContractError if it gives none."""
+    """Return a new generator from a supplier.  Raises ContractError if the supplier returns anything else."""
     with _named("the supplier of watermark generators"):
         generator = supplier()
     if not isinstance(generator, WatermarkGenerator):
@@ -58,7 +58,7 @@ def new_generator(supplier: GeneratorSupplier) -> WatermarkGenerator:
 
 
 def name_of(generator: WatermarkGenerator) -> str:
-    """Return the name of a generator's class: its state is for no other one."""
+    """Return the name of a generator's class: only this class understands its state."""
     return type(generator).__qualname__
 
 
@@ -66,7 +66,7 @@ def name_of(generator: WatermarkGenerator) -> str:
 class SeenRows:
     """How many rows generators have seen.
 
-    late: those of them that were behind the source's watermark before their batch.
+    late: how many of them were behind the source's watermark before their batch.
     """
 
     rows: int = 0
@@ -79,9 +79,9 @@ class SeenRows:
 class GeneratorRun(WatermarkOutput):
     """One generator over rows of its split (Flink: TimestampsAndWatermarksOperator.WatermarkEmitter).
 
-    promised_ms: the source's watermark in the offset of the batch, behind which rows are late; None: there is none.
+    promised_ms: the source's watermark in the offset of the batch; rows behind it are late.
 
-    seen: an attribute: how many rows were shown.
+    None: there is none.  The attribute ``seen`` counts the rows that were shown.
 
     All errors of the generator become ContractErrors that name it.
     """
@@ -97,7 +97,7 @@ class GeneratorRun(WatermarkOutput):
     def add(self, batch: pa.RecordBatch, event_times: pa.Int64Array) -> None:
         """Show rows to the generator.
 
-        event_times: null where a row has none that is usable.
+        event_times: null for a row without a usable one.
         """
         self.seen += SeenRows(batch.num_rows)
         if event_times.null_count and self._generator.wants_untimed_rows:
@@ -112,9 +112,9 @@ class GeneratorRun(WatermarkOutput):
                 self._generator.on_event(batch, times, self)
 
     def end(self) -> SplitWatermark:
-        """Return what the generator says after the last row.
+        """Return the watermark and the state after the last row.
 
-        Raises ContractError if its state is no small JSON.
+        Raises ContractError if the state is not JSON, or too large.
         """
         with _named(self._name, "on_periodic_emit()"):
             self._generator.on_periodic_emit(self)
@@ -134,7 +134,7 @@ class GeneratorRun(WatermarkOutput):
         return SplitWatermark(self._watermark_ms, self._is_idle, json.loads(text) or None)
 
     def said(self) -> dict[str, Any]:
-        """Return as JSON what the generator says after the last row, and how many rows it has seen.
+        """Return as JSON the watermark and the state after the last row, and how many rows were seen.
 
         Raises ContractError as ``end`` does.
         """
@@ -153,11 +153,11 @@ class GeneratorRun(WatermarkOutput):
             self.mark_active()
 
     def mark_idle(self) -> None:
-        """Let the split hold the others no longer."""
+        """Stop the split from holding back the others."""
         self._is_idle = True
 
     def mark_active(self) -> None:
-        """Let the split hold the others again."""
+        """Let the split hold back the others again."""
         self._is_idle = False
 
 

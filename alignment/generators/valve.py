@@ -1,4 +1,4 @@
-"""The watermark of a source from those of its splits (Flink: StatusWatermarkValve, FLINK-38454 included)."""
+"""The watermark of a source from the watermarks of its splits (Flink: StatusWatermarkValve, including FLINK-38454)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["StatusWatermarkValve", "ValveInput"]
 class ValveInput:
     """A split as the valve knows it.
 
-    watermark_ms: the greatest it has taken; None: none yet.
-    is_active: it is not idle.
-    is_aligned: it counts for the minimum.  One that woke does not before it has caught up with the output.
+    watermark_ms: the greatest watermark so far; None: none yet.
+    is_active: False while the split is idle.
+    is_aligned: the split counts for the minimum.  A split that woke counts only once it has caught up with the output.
     """
 
     watermark_ms: int | None = None
@@ -28,7 +28,7 @@ class StatusWatermarkValve:
     """Combines watermarks: the minimum over the splits that are active and aligned.
 
     watermark_ms: the last output; it never goes back.  None: none yet.
-    is_active: whether any split is.
+    is_active: whether any split is active.
     """
 
     inputs: dict[SplitId, ValveInput] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class StatusWatermarkValve:
     is_active: bool = True
 
     def input_watermark(self, split: SplitId, watermark_ms: int) -> None:
-        """Take a watermark of a split; one of an idle split, or that is not greater than before, is ignored."""
+        """Take a watermark of a split; ignored if the split is idle, or if the watermark is not greater than before."""
         known = self.inputs[split]
         if not (self.is_active and known.is_active):
             return
@@ -47,7 +47,7 @@ class StatusWatermarkValve:
         self._advance_to_minimum()
 
     def input_status(self, split: SplitId, *, is_active: bool) -> None:
-        """Take it that a split is idle, or active again."""
+        """Mark a split as idle, or as active again."""
         known = self.inputs[split]
         if is_active == known.is_active:
             return
@@ -66,7 +66,7 @@ class StatusWatermarkValve:
             self._advance_to_minimum()
 
     def remove(self, split: SplitId) -> None:
-        """Forget a split, which holds nobody any more."""
+        """Forget a split, which then no longer holds back the others."""
         if self.inputs.pop(split, None) is not None:
             self._advance_to_minimum()
 

@@ -1,1 +1,1 @@
-"""Plans the offsets and tasks that Spark asks for, for any source."""
+"""Plans the offsets and tasks that Spark asks any source for."""

@@ -1,6 +1,6 @@
 """Packs the ranges of a batch into tasks (FLIP-27: assignSplits; here Spark schedules the tasks).
 
-Small ranges share a task, large ones are cut.  A range may be cut anywhere, because the rows do not depend on cuts.
+Small ranges share a task, and large ones are cut.  A range may be cut anywhere, because the rows do not depend on cuts.
 Only a watermark generator may need its rows in one piece.
 """
 
@@ -18,7 +18,7 @@ __all__ = ["assign"]
 # A Spark task with a Python reader takes some 15 ms besides its rows, as much as 30,000 rows (benchmarks/README.md).
 _WAVES = 3  # with several tasks a core, uneven tasks level out
 _LARGE_TASK = 500_000  # rows
-_SMALL_TASK = 10_000  # rows; fewer are not worth a core of their own
+_SMALL_TASK = 10_000  # rows; fewer are not worth another core
 _BYTES_OF_A_ROW = 100  # larger rows count as several
 
 
@@ -31,13 +31,13 @@ def assign(
     divisible: bool = True,
     max_positions: int | None = None,
 ) -> list[tuple[SplitRange, ...]]:
-    """Return the ranges of tasks that take about the same effort and cover ``ranges`` exactly.
+    """Return the ranges of each task; tasks take about the same effort, and cover ``ranges`` exactly.
 
     cores: how many tasks run at once.  A small batch is one task, a larger one a task for each core,
         a large one several.
-    min_tasks: the least number of tasks, as far as the positions can be divided (Spark: ``minPartitions``).
+    min_tasks: the minimum number of tasks, as far as the positions can be divided (Spark: ``minPartitions``).
     divisible: whether a range may be cut.
-    max_positions: the most positions of a task, if ranges may be cut (Spark: ``maxRecordsPerPartition``).
+    max_positions: the maximum number of positions in a task, if ranges may be cut (Spark: ``maxRecordsPerPartition``).
     """
 
     def effort(piece: SplitRange) -> int:
@@ -73,7 +73,7 @@ def assign(
 
 
 def _cut(task: Sequence[SplitRange], max_positions: int) -> Iterator[tuple[SplitRange, ...]]:
-    """Yield tasks of equal size, as few as have at most so many positions."""
+    """Yield as few tasks of equal size as keep within a number of positions."""
     positions = sum(r.end - r.start for r in task)
     pieces = -(-positions // max_positions)
     ranges, passed = list(task), 0
@@ -90,7 +90,7 @@ def _cut(task: Sequence[SplitRange], max_positions: int) -> Iterator[tuple[Split
 
 
 def _nearest(rest: SplitRange, due: int, effort: Callable[[SplitRange], int]) -> SplitRange:
-    """Return the beginning of a range whose effort is nearest to the due one; the whole range if its effort is less."""
+    """Return the beginning of a range whose effort is nearest to the one due; the whole range if its effort is less."""
 
     def up_to(end: int) -> SplitRange:
         return replace(rest, end=end)

@@ -1,4 +1,4 @@
-"""Counts the bad records that executors have set aside, by what they tell of the ranges that they read."""
+"""Counts the bad records that executors have set aside, from their events about the ranges that they read."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["BadRecordTally"]
 class BadRecordTally:
     """The bad records of a query, from its first batch on.
 
-    An event may come twice, from a task that was repeated, or never: then its records are not counted.
+    An event may come twice, from a repeated task, or never: then its records are not counted.
 
-    take_events: returns the events about bad records that came since its last call.
+    take_events: returns the events about bad records since its last call.
     """
 
     def __init__(self, take_events: Callable[[], Collection[SourceEvent]]) -> None:
@@ -24,13 +24,13 @@ class BadRecordTally:
         self.total = 0
 
     def restore(self, total: int) -> None:
-        """Go on from an offset.  Called once, before anything else."""
+        """Continue from an offset.  Called once, before anything else."""
         self.total = total
 
     def count(self, positions: Positions) -> None:
-        """Count what was told of the last batch.  Called before every plan.
+        """Count what events said about the last batch.  Called before every plan.
 
-        positions: of all splits, after that batch.
+        positions: the positions of all splits after that batch.
         """
         told = {
             (event.split_id, event.start): int(event.said["number"])
@@ -41,6 +41,6 @@ class BadRecordTally:
         self._counted_to = dict(positions)
 
     def begin(self, splits: Collection[SplitId]) -> None:
-        """Begin with splits that are new, or hold other records than before."""
+        """Take in splits that are new, or hold other records than before."""
         for split in splits:
             self._counted_to.pop(split, None)

@@ -15,7 +15,7 @@ BuiltInOffset: TypeAlias = Mapping[str, Mapping[int, int]]
 
 
 def built_in_offset(value: Any) -> BuiltInOffset | None:
-    """Return the offset in some JSON; None: it is no offset of the built-in source."""
+    """Return the offset that JSON holds; None: it is not an offset of the built-in source."""
     if not isinstance(value, dict) or not value:
         return None
     offset: dict[str, dict[int, int]] = {}

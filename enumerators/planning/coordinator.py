@@ -1,7 +1,7 @@
-"""The source coordinator: makes the offsets that Spark asks for, with an enumerator and plans.
+"""The source coordinator: creates the offsets that Spark asks for, from an enumerator and plans.
 
-FLIP-27 calls it SourceCoordinator.  It lives in the planner process of a query, and knows nothing of Spark.  It holds
-only soft state: the answers of this run, and the last plan.
+FLIP-27 calls it SourceCoordinator.  It lives in the planner process of a query, and knows nothing about Spark.  It
+holds only soft state: the answers of this run, and the last plan.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ _POLL_INTERVAL_S = 0.1  # Spark itself asks about 90 times a second while nothin
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorSettings:
-    """The settings that a source gives its coordinator; see the options of the same names.
+    """The settings of a source for its coordinator; see the options of the same names.
 
-    hold_beyond_ms: further ahead of the wall clock nothing is read.
-    counts_bad_records: readers set bad records aside, and tell how many.
-    by_completeness: the watermark is how far the enumerator says that the source is complete, and read.
+    hold_beyond_ms: nothing further ahead of the wall clock is read.
+    counts_bad_records: readers set bad records aside, and report how many.
+    by_completeness: the watermark is the time up to which the source is complete, by its enumerator, and read.
     options_digest: changes with any option: records that were left out may count now.
-    windows: the description of the windows that Spark's aggregation keeps of the rows; None: it keeps none.
+    windows: the description of the windows that Spark's aggregation keeps; None: it keeps none.
     """
 
     watermarks: WatermarkStrategy
@@ -95,7 +95,7 @@ class _Opened:
 
 
 class _Decision(NamedTuple):
-    """A plan, and what it means for the run.
+    """A plan, and its consequences for the run.
 
     is_nothing: the plan changes nothing, so the offset need not change.
     held_by: the member of the group that keeps a bounded run from its end.
@@ -110,11 +110,11 @@ class SourceCoordinator:
     """Answers Spark's questions for one run of one source.
 
     source: the connector's name, written into every offset.
-    open_enumerator: called once, with the snapshot found in the start offset.
+    open_enumerator: called once, with the snapshot from the start offset.
     cores: how many tasks the cluster runs at once.
-    group: None: the source is in none.
-    pace: None: batches do not size themselves.
-    feed: of watermark generators and of the count of bad records; None: there are neither.
+    group: the source's alignment group; None: it has none.
+    pace: sizes the batches; None: batches do not size themselves.
+    feed: the events of watermark generators and about bad records; None: there are neither.
     """
 
     def __init__(
@@ -140,13 +140,13 @@ class SourceCoordinator:
         self._opened: _Opened | None = None
         self._is_bounded = self._nothing_came = self._has_other_news = False
         self._stays_at: Json | None = None  # the start of the last plan, if nothing came
-        self._last_offset: tuple[Json, Offset] | None = None  # as JSON, which need not be read again
+        self._last_offset: tuple[Json, Offset] | None = None  # as JSON, so that it need not be read again
         self._batch_at_s = clocks.monotonic()
         self.batch = 0
         """The number of the batch whose tasks were planned last, in this run: source events name it."""
 
     def bound_run(self) -> None:
-        """Fix the ends of this run at what can be read now (Trigger.AvailableNow)."""
+        """Let this run end at what can be read now (Trigger.AvailableNow)."""
         self._is_bounded = True
 
     def latest_offset(self, start: Json, budget: Budget = UNLIMITED, min_rows: int = 0) -> Json:
@@ -160,8 +160,8 @@ class SourceCoordinator:
 
     def _latest_offset(self, start: Json, budget: Budget, min_rows: int) -> Json:
         for _ in range(_MORE_ATTEMPTS):
-            # Records may be deleted while a plan is made: the next extents tell whether that is data loss. Splits that
-            # have become unavailable are left out of the next plan.
+            # Records may be deleted during a plan: the next extents show whether that is data loss.  Splits that have
+            # become unavailable are left out of the next plan.
             with suppress(PositionGoneError, UnavailableError):
                 return self._plan_to(start, budget, min_rows)
         return self._plan_to(start, budget, min_rows)
@@ -176,7 +176,7 @@ class SourceCoordinator:
         self._membership.stored(after.group, after.progress.bound_ms)
         self._check_windows(before)
         opened = self._open_once(after)
-        if before == after:  # its starts are of the batch before
+        if before == after:  # its starts belong to the batch before
             return []
         ranges = [
             SplitRange(split, begin, position)
@@ -188,7 +188,8 @@ class SourceCoordinator:
     def everything(self) -> tuple[list[ReadTask], Json | None]:
         """Return the tasks of a batch query, and the enumerator's snapshot.
 
-        Every split is read from its start to its stop or its present end, but for what the query's filters leave out.
+        Every split is read from its start to its stop or its present end, except for what the query's filters leave
+        out.
         """
         opened = self._open_once(Offset())
         ranges: Collection[SplitRange] = opened.splits.everything()
@@ -197,7 +198,7 @@ class SourceCoordinator:
         return self._assigned(ranges, opened.enumerator), opened.enumerator.snapshot()
 
     def source_progress(self) -> Json | None:
-        """Return what the last plan decided, for people and progress bars; None before the first."""
+        """Return what the last plan decided, for display; None before the first."""
         return self._published.progress
 
     def close(self) -> None:
@@ -275,7 +276,7 @@ class SourceCoordinator:
         # Rows that are not read yet have no latency yet.
         reported = replace(planned, oldest_ms=None) if put_off else planned
         self._published.publish(reported, found, enumerator, index, self._membership.name_of(planned), said)
-        # A repeated offset ends a bounded run, which must not end while others hold it.
+        # A repeated offset would end a bounded run, which must not end while other members hold it back.
         self._nothing_came = put_off or (is_nothing and held_by is None)
         if self._nothing_came:
             self._stays_at = start
@@ -291,7 +292,7 @@ class SourceCoordinator:
             Hollow(index.stretches_before(planned.progress.positions, _LONG_STRETCH), self._settings.options_digest),
             None if opened.generated is None else opened.generated.snapshot(planned.progress.positions),
             bad_records,
-            # The state stays in the checkpoint, also where Spark refuses the query of this run.
+            # The state stays in the checkpoint, even if Spark refuses the query of this run.
             before.windows if self._settings.windows is None else dict(self._settings.windows),
         )
         offset = after.to_json()
@@ -312,7 +313,7 @@ class SourceCoordinator:
         return self._bad_records.total
 
     def _wait_for_news(self, enumerator: SplitEnumerator, start: Json, splits: Splits) -> bool:
-        """Wait a little after a plan that gave nothing; tell whether the extents may be others by now."""
+        """Wait a little after a plan that changed nothing; return whether the extents may have changed meanwhile."""
         if (
             isinstance(enumerator, SupportsWaiting)
             and self._clocks.are_real
@@ -326,7 +327,7 @@ class SourceCoordinator:
         return True
 
     def _may_change_by_itself(self, opened: _Opened, found: FoundSplits) -> bool:
-        """Tell whether a plan may change though no extent does: by a group, by generators or by a clock."""
+        """Return whether a plan may change though no extent does: because of a group, generators or a clock."""
         holds_by_clock = self._settings.hold_beyond_ms is not None and found.readable > 0
         says_more = opened.generated is not None or self._settings.by_completeness
         return self._membership.is_member or says_more or holds_by_clock
@@ -355,7 +356,7 @@ class SourceCoordinator:
         return enumerator.completeness()
 
     def _said_of_watermark(self, opened: _Opened) -> Json:
-        """Return for people what tells a watermark that is not planned."""
+        """Return for display where a watermark comes from that is not planned."""
         if opened.generated is not None:
             return {"generated": opened.generated.report()}
         if self._settings.by_completeness:
@@ -364,7 +365,7 @@ class SourceCoordinator:
         return {}
 
     def _is_put_off(self, planned: Plan, found: FoundSplits, min_rows: int) -> bool:
-        """Tell whether a batch waits for more rows."""
+        """Return whether a batch waits for more rows."""
         # A batch that only moves the watermark, or ends the source, does not wait for rows.
         if not planned.ranges or planned.progress.ended or found.has_forgotten or self._is_bounded:
             return False

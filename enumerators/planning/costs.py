@@ -19,9 +19,9 @@ def cost_of_rows(enumerator: SplitEnumerator) -> CostOf:
 def cost_within(budget: Budget, enumerator: SplitEnumerator, source: str) -> CostOf:
     """Return the function that counts the units that a budget limits.
 
-    source: the connector's name, for people.
+    source: the connector's name, for errors.
 
-    Raises ContractError when the connector cannot count one of them.
+    Raises ContractError if the connector cannot count one of these units.
     """
     if budget == Budget(rows=budget.rows):
         return cost_of_rows(enumerator)

@@ -1,7 +1,7 @@
-"""Puts the collection of garbage off while a plan is made.
+"""Postpones garbage collection during a plan.
 
-A plan of 10,000 splits makes some 100,000 small objects, and most of them live until the next one.  Collections in
-between took a quarter of its time, and found nothing.
+A plan of 10,000 splits creates some 100,000 small objects, most of which live until the next plan.  Collections during
+the plan took a quarter of its time, and freed nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["collected_later"]
 
 @contextmanager
 def collected_later() -> Iterator[None]:
-    """Collect no garbage in the block; Python makes up for it when it needs to, after the block."""
+    """Collect no garbage in the block; Python catches up after it, when needed."""
     if not gc.isenabled():
         yield
         return

@@ -1,7 +1,7 @@
-"""The watermark that generators make: what they have seen of each split, and what it says of the source.
+"""The watermark from generators: what they have seen of each split, and the source's watermark that follows.
 
 Before a plan they see what was read since the last one.  So the watermark of a batch is known before it runs, and a
-batch that is repeated has the same.
+repeated batch has the same watermark.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _GONE = {SplitState.FINISHED, SplitState.REMOVED}
 
 @dataclass(frozen=True, slots=True)
 class ReaderFeed:
-    """What readers tell, on executors and in the planner.
+    """What readers report, on executors and in the planner.
 
-    read_timed: reads a task of one range, by the enumerator's snapshot.
-    take_events: returns the source events about a subject that came since its last call for it.
+    read_timed: reads a task of one range, with the enumerator's snapshot.
+    take_events: returns the source events about a subject since its last call for that subject.
     """
 
     read_timed: Callable[[ReadTask, Json | None], TimedRows]
@@ -45,9 +45,9 @@ class ReaderFeed:
 class GeneratedWatermarks:
     """The generated watermarks of one run.
 
-    supplier: makes the generator of a split.
-    read: reads what no event tells of.
-    take_events: returns the source events that came since its last call.
+    supplier: creates the generator of a split.
+    read: reads the ranges that no event has reported.
+    take_events: returns the source events since its last call.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class GeneratedWatermarks:
         self._read_here, self._rows = 0, SeenRows()
 
     def restore(self, snapshot: Json | None, progress: Progress) -> None:
-        """Go on from an offset.  Called once, before anything else."""
+        """Continue from an offset.  Called once, before anything else."""
         said = snapshot or {}
         unaligned = set(said.get("unaligned", ()))
         self._said = {s: _said_of(said, s, self._name) for s in progress.positions}
@@ -86,14 +86,14 @@ class GeneratedWatermarks:
         self._valve.is_active = not inputs or any(known.is_active for known in inputs)
 
     def see(self, positions: Positions, readable: Collection[SplitId], promised_ms: int | None = None) -> None:
-        """Learn what the generators say of what was read up to the positions.  Called before every plan.
+        """Take in what the generators say about the rows up to the positions.  Called before every plan.
 
-        positions: of the splits that hold what was read of them.
-        readable: those that can be read now; of the others only events count.
-        promised_ms: the source's watermark before the rows, as far as it is known; None: there was none.
+        positions: the positions of the splits that still hold the records that were read.
+        readable: the splits that can be read now; for the others only events count.
+        promised_ms: the source's watermark before the rows, if known; None: there was none.
         """
         for told in self._take_events():
-            # One of a batch from before the split began tells of other records.
+            # An event of a batch from before the split began is about other records.
             if told.batch > self._begun_after.get(told.split_id, -1):
                 self._told[told.split_id, told.start] = told
         for split, end in positions.items():
@@ -108,15 +108,15 @@ class GeneratedWatermarks:
         self._told = {at: event for at, event in self._told.items() if event.end > self._seen.get(at[0], event.end)}
 
     def _hear(self, event: SourceEvent) -> int:
-        """Take what an executor's generator said, and return up to where."""
+        """Take in what an executor's generator said, and return the position that it has seen."""
         before, after = self._said[event.split_id], SplitWatermark.from_json(event.said)
-        # That of a part knows nothing of the parts before it.
+        # The generator of a part knows nothing about the parts before it.
         self._said[event.split_id] = replace(after, watermark_ms=advanced(before.watermark_ms, after.watermark_ms))
         self._rows += SeenRows(event.said.get("rows", 0), event.said.get("late", 0))
         return event.end
 
     def _read_to(self, split: SplitId, start: int, end: int, promised_ms: int | None) -> int:
-        """Show a generator rows here, up to the next that an event tells of, and return up to where."""
+        """Show rows to a generator here, up to the next range that an event has reported; return up to where."""
         end = min((told for other, told in self._told if other == split and start < told < end), default=end)
         run = GeneratorRun(new_generator(self._supplier), self._said[split], promised_ms)
         self._read_here += end - start
@@ -131,10 +131,10 @@ class GeneratedWatermarks:
         return end
 
     def begin(self, starts: Positions, splits: Collection[SplitId], last_batch: int = -1) -> None:
-        """Begin with splits that are new, or hold other records than before, and forget those that are gone for good.
+        """Take in splits that are new, or hold other records than before, and forget splits that are gone for good.
 
-        starts: may be told again, until an offset holds them.
-        splits: all that have a position.
+        starts: may be passed again, until an offset holds them.
+        splits: all splits that have a position.
         last_batch: the number of the batch that was planned last.
         """
         for split in self._said.keys() - set(splits):
@@ -144,7 +144,7 @@ class GeneratedWatermarks:
         nothing, inputs = SplitWatermark(), self._valve.inputs
         for split, start in starts.items():
             said, known = self._said.get(split, nothing), inputs.get(split)
-            # A split that has said nothing yet holds the watermark; another one was part of it, and has to catch up.
+            # A split without a watermark holds back the source's; a split that was part of it has to catch up.
             is_aligned = self._valve.watermark_ms is None or (said == nothing and (known is None or known.is_aligned))
             self._told = {at: event for at, event in self._told.items() if at[0] != split}
             self._seen[split], self._said[split], self._begun_after[split] = start, nothing, last_batch
@@ -153,17 +153,17 @@ class GeneratedWatermarks:
     def combine(self, states: Mapping[SplitId, SplitState]) -> int | None:
         """Return the source's watermark; None: there is none yet.
 
-        states: of all splits, before the batch.
+        states: the states of all splits before the batch.
         """
         valve, said = self._valve, self._said
         gone = {s for s in said if states.get(s, SplitState.REMOVED) in _GONE}
-        for split in said.keys() - valve.inputs.keys() - gone:  # it was gone, and came back
+        for split in said.keys() - valve.inputs.keys() - gone:  # it had disappeared, and came back
             valve.inputs[split] = ValveInput(is_aligned=valve.watermark_ms is None)
         idle = {s for s, split in said.items() if split.is_idle or states.get(s) is SplitState.IDLE}
         for split, known in valve.inputs.items():
             if split not in idle or _is_greater(said[split].watermark_ms, known.watermark_ms):
                 valve.input_status(split, is_active=True)
-        # Whoever has not caught up comes first, so that others do not leave it behind.
+        # Splits that have not caught up come first, so that the others do not leave them behind.
         for split in sorted(valve.inputs, key=lambda split: (valve.inputs[split].is_aligned, split)):
             watermark_ms = said[split].watermark_ms
             if watermark_ms is not None:
@@ -175,7 +175,7 @@ class GeneratedWatermarks:
         return valve.watermark_ms
 
     def report(self) -> Json:
-        """Return for people what generators say of the first splits, and who holds the watermark."""
+        """Return for display what generators say about the first splits, and which split holds back the watermark."""
         inputs = self._valve.inputs
         holding = [(known.watermark_ms, s) for s, known in inputs.items() if known.is_aligned]
         silent = sorted(s for watermark_ms, s in holding if watermark_ms is None)
@@ -191,7 +191,7 @@ class GeneratedWatermarks:
     def snapshot(self, positions: Positions) -> Json:
         """Return what ``restore`` needs from the offset of a batch.
 
-        positions: of all splits, after the batch.
+        positions: the positions of all splits after the batch.
         """
         unaligned = sorted(s for s, known in self._valve.inputs.items() if known.is_active and not known.is_aligned)
         snapshot = {
@@ -204,20 +204,20 @@ class GeneratedWatermarks:
 
 
 def needed_from(snapshot: Json | None, positions: Positions) -> Positions:
-    """Return from where on generators may have to read the splits again, after a restart with an offset.
+    """Return the positions from which generators may have to read splits again, after a restart with an offset.
 
-    snapshot, positions: in the offset.
+    snapshot, positions: from the offset.
     """
     return {**positions, **(snapshot or {}).get("unseen", {})}
 
 
 def said_before(snapshot: Json | None, task: ReadTask, supplier: GeneratorSupplier) -> tuple[SplitWatermark, ...]:
-    """Return for each range of a task what the generator of its split has said before it.
+    """Return for each range of a task what the generator of its split said before the range.
 
-    snapshot: in the offset of the batch.
-    supplier: of the generators that will see the ranges.
+    snapshot: from the offset of the batch.
+    supplier: creates the generators that will see the ranges.
 
-    A part of a range that is not the first has nothing before it: its generator is divisible.
+    Later parts of a range begin without a past: their generator is divisible.
     """
     said, name = snapshot or {}, name_of(new_generator(supplier))
     unseen = said.get("unseen", {})
@@ -227,7 +227,7 @@ def said_before(snapshot: Json | None, task: ReadTask, supplier: GeneratorSuppli
 
 
 def _said_of(snapshot: Json, split: SplitId, name: str) -> SplitWatermark:
-    """Return what was said of a split; state of another generator than the one of that name is left out."""
+    """Return what was said about a split, without the state of a generator of another name."""
     said = SplitWatermark.from_json(snapshot.get("splits", {}).get(split, {}))
     return said if snapshot.get("by", name) == name else replace(said, state=None)
 

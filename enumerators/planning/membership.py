@@ -1,4 +1,4 @@
-"""The membership of a coordinator in an alignment group: tells the others its low, and asks them for a bound.
+"""The membership of a coordinator in an alignment group: tells the others its low, and gets a bound from them.
 
 A plan is pure, so all exchange with a group happens here.  A source without a group has a membership that does nothing.
 """
@@ -18,8 +18,8 @@ __all__ = ["Membership"]
 class Membership:
     """The membership of one run.
 
-    group: None: the source is in none.
-    max_drift_ms: of the source; a group needs one.
+    group: the alignment group; None: the source has none.
+    max_drift_ms: the source's max drift; a group needs one.
     """
 
     def __init__(self, group: GroupFolder | None, max_drift_ms: int | None) -> None:
@@ -33,7 +33,7 @@ class Membership:
         return self._group is not None
 
     def join(self, stored: Json | None) -> None:
-        """Go on as the member that the start offset names.  Called before every plan."""
+        """Continue as the member that the start offset names.  Called before every plan."""
         if self._group is not None:
             self._group.join(stored)
 
@@ -42,20 +42,20 @@ class Membership:
         return None if self._group is None else self._group.bound(standing.low_ms, standing.before.bound_ms)
 
     def has_news(self, stored: Json | None) -> bool:
-        """Tell whether the next offset must name this source's group, or new members of it."""
+        """Return whether the next offset must name this source's group, or new members of it."""
         return self._group is not None and (stored is None or self._group.grew())
 
     def holder(self, planned: Plan) -> str | None:
-        """Return the member that holds a split of ours back; None: none does."""
+        """Return the member that holds back one of our splits; None: none does."""
         paused = any(said.state is SplitState.PAUSED for said in planned.splits.values())
         return planned.held_by if paused and planned.held_by not in planned.splits else None
 
     def wait(self, held_by: str) -> bool:
-        """Wait for the member that holds us.  True: plan again; False: patience is over, so the plan stands."""
+        """Wait for the member that holds us back.  True: plan again; False: patience is over, so the plan is final."""
         return self._group is not None and self._group.wait(held_by)
 
     def name_of(self, planned: Plan) -> str | None:
-        """Return the name of the split or the member that sets the bound, for people."""
+        """Return the name of the split or the member that sets the bound, for display."""
         if self._group is None or planned.held_by is None or planned.held_by in planned.splits:
             return planned.held_by
         return self._group.name_of(planned.held_by)
@@ -71,18 +71,18 @@ class Membership:
     def stored(self, group: Json | None, bound_ms: int | None) -> None:
         """Tell the low after a batch: Spark has stored its offset, so it will be read in any case.
 
-        group, bound_ms: as the offset has them.
+        group, bound_ms: from the offset.
         """
         if self._group is None:
             return
         if self._has_planned:
             self._group.tell(self._next_low_ms)
         else:
-            # A batch that is replayed before the first plan of this run: no unread record is older than this.
+            # This batch is replayed before the first plan of this run: no unread record is older than this.
             self._group.join(group)
             self._group.tell(0 if bound_ms is None else bound_ms - self._max_drift_ms)
 
     def leave(self) -> None:
-        """Hold the others no longer; may be called twice."""
+        """Stop holding back the others; may be called twice."""
         if self._group is not None:
             self._group.leave()

@@ -4,25 +4,25 @@
      "source": "kafka",              the connector that wrote it
      "positions": {"orders-0": 17,   per split the next unread position; from four splits on that are
          "lines-0..3": "5x3 9"},    numbered in turn as one text, see ``enumerators/runs.py``
-     "starts": {"orders-0": 3},      only in the offset that a split first appears in, or begins anew in
+     "starts": {"orders-0": 3},      only in the offset where a split first appears, or begins again
      "bound": 1700000000000,         ms, exclusive: nothing at or after it was delivered, up to the
                                     disorder of splits that are cut by probing (inexactSplits)
      "watermark": 1699999999999,     ms, of the source
-     "idle": ["orders-1"],           splits that held nobody
+     "idle": ["orders-1"],           splits that held back no other split
      "late": ["orders-2"],           splits that came behind the watermark and have not caught up
-     "removed": ["orders-3"],        splits that were not found any more; their positions are kept
+     "removed": ["orders-3"],        splits that are no longer found; their positions are kept
      "ended": true,                  all splits are at their configured ends
-     "group": {...},                 who this source is in its alignment group, and who else is there
-     "hollow": {"orders-4": 90},     from where on, up to the position, a long stretch holds nothing to
-                                    align by, so that a restart need not look through it again
-     "hollowBy": "9f3a01c2",         digest of the options by which that is so
-     "waits": 1,                     how often in a row a bounded run has waited for its group
-     "badRecords": 7,                that executors have told of, from the first batch to the one before
-     "generators": {...},            what watermark generators have said, and up to where they have looked
-     "windows": {...},               the windows that Spark itself keeps of this source, by names of their parts
+     "group": {...},                 the name of this source in its alignment group, and the other members
+     "hollow": {"orders-4": 90},     where a long stretch begins that reaches to the position and holds nothing
+                                    to align by, so that a restart need not search it again
+     "hollowBy": "9f3a01c2",         digest of the options for which that is true
+     "waits": 1,                     how many times in a row a bounded run has waited for its group
+     "badRecords": 7,                reported by executors, from the first batch to the one before
+     "generators": {...},            what watermark generators have said, and up to where they have read
+     "windows": {...},               the windows that Spark itself keeps of this source, by the names of their parts
      "enumerator": {...}}            what the connector's enumerator needs beyond positions
 
-For people the offset of few splits is readable.  That of more than 500 is packed by ``enumerators/planning/packed.py``,
+An offset of few splits is readable.  An offset of more than 500 splits is packed by ``enumerators/planning/packed.py``,
 because Spark keeps a hundred offsets, each twice:
 
     {"v": 2,                         the layout of packed parts
@@ -70,8 +70,8 @@ INITIAL_OFFSET: Json = {"v": _VERSION}
 class Hollow(NamedTuple):
     """Splits with a long stretch without records to align by before their position.
 
-    begins: of the stretch of each split.
-    options_digest: of the source's options: with others, the records may be some to align by.
+    begins: where the stretch of each split begins.
+    options_digest: the digest of the source's options; with other options, the records may count for alignment.
     """
 
     begins: Positions = MappingProxyType({})
@@ -83,13 +83,13 @@ class Offset:
     """An offset.  The first one of a query is empty: ``Offset()``.
 
     source: the connector that wrote it; empty: none yet.
-    progress: of the plan that the offset ends.
-    starts: of the splits that are new in this offset, or that hold other records than before.
+    progress: the progress after the plan whose batch ends here.
+    starts: the starts of splits that are new in this offset, or hold other records than before.
     enumerator: the enumerator's snapshot.
     group: the membership's snapshot.
-    waits: for the group, since the last batch with another reason.
+    waits: how often a bounded run has waited for its group since the last batch with another reason.
     generators: the snapshot of the generated watermarks.
-    bad_records: that were set aside in all batches before this offset's own, as far as executors told of them.
+    bad_records: how many were set aside in all batches before this offset's own, as far as executors reported them.
     windows: the description of the windows that Spark's aggregation keeps of this source, or kept in an earlier run;
         None: there never were any.
     """
@@ -129,7 +129,7 @@ class Offset:
         return {"positions": pack_values(self.progress.positions), "starts": pack_values(self.starts) or None}
 
     def _others(self) -> Json:
-        """Return what grows with the number of splits, but for positions and starts."""
+        """Return what grows with the number of splits, except positions and starts."""
         progress = self.progress
         return {
             "idle": pack_names(progress.idle) or None,
@@ -149,13 +149,13 @@ class Offset:
         return {
             "packed": pack({name: part for name, part in {**names, **self._others()}.items() if part is not None}),
             "positions": pack_numbers([positions[s] for s in unpack_names(splits)]),
-            # Positions have the digits of long logs, but a batch reads a short piece.
+            # Positions in long logs have many digits, but a batch reads a short piece.
             "read": pack_numbers([positions.get(s, 0) - starts[s] for s in unpack_names(new)]),
         }
 
     @classmethod
     def recognized(cls, value: Any) -> Offset | None:
-        """Return the offset in some JSON; None: it belongs to a source that is not tidegate's.
+        """Return the offset that JSON holds; None: it belongs to a source that is not tidegate's.
 
         Raises CheckpointError for an offset of tidegate that cannot be read.
         """
@@ -168,9 +168,9 @@ class Offset:
     def from_json(cls, offset: Mapping[str, Any], source: str | None = None) -> Offset:
         """Read an offset JSON.
 
-        source: the connector that goes on from it; None: any.
+        source: the connector that continues from it; None: any.
 
-        Raises CheckpointError if ``source`` cannot go on from it.
+        Raises CheckpointError if ``source`` cannot continue from it.
         """
         version = offset.get("v")
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
@@ -236,7 +236,7 @@ def _not_ours(offset: Mapping[str, Any]) -> str:
 def _check_known(part: Mapping[str, Any], keys: Collection[str]) -> None:
     """Raise CheckpointError for a key of an offset, or of its packed part, that this version does not know."""
     if unknown := part.keys() - set(keys):
-        # To go on without a key would be to go on from another state than the one that was stored.
+        # Without the key, the query would continue from another state than the stored one.
         raise CheckpointError(
             f"the checkpoint was written by a newer tidegate: its offset has {min(unknown)!r}, which this one does "
             "not know; upgrade tidegate, or start with a new checkpoint"
@@ -244,7 +244,7 @@ def _check_known(part: Mapping[str, Any], keys: Collection[str]) -> None:
 
 
 def _unpacked(offset: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an offset of the packed layout in the other one."""
+    """Return an offset of the packed layout in the readable one."""
     parts = unpack(offset["packed"])
     _check_known(parts, _PACKED_KEYS)
     splits = _names(parts["splits"])

@@ -1,4 +1,4 @@
-"""Refuses state of other windows, in a sentence that names what changed."""
+"""Refuses the state of other windows, in a sentence that names the change."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["check_same_windows"]
 
 
 def check_same_windows(stored: Mapping[str, str], now: Mapping[str, str]) -> None:
-    """Raise CheckpointError if windows with another description have made the state of a checkpoint.
+    """Raise CheckpointError if the state of a checkpoint comes from windows with another description.
 
-    stored, now: descriptions, by names of their parts.
+    stored, now: descriptions, by the names of their parts.
     """
     both = {name: (stored.get(name, "none"), now.get(name, "none")) for name in {**stored, **now}}
     changes = [f"{name} was {was!r} and is {is_now!r}" for name, (was, is_now) in both.items() if was != is_now]

@@ -1,7 +1,7 @@
 """Lets batches size themselves: derives the row budget of the next batch from the time of the last ones.
 
-A planner does not see how long a batch takes: Spark asks for the next offset before it commits the last.  Spark's query
-listener on the driver sees it, and leaves a note.  Without a listener, the time between two plans counts.
+A planner does not see how long a batch takes, because Spark asks for the next offset before it commits the last.
+Spark's query listener on the driver sees it, and leaves a note.  Without a listener, the time between two plans counts.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["BATCHES", "BatchPace", "batch_note"]
 BATCHES = "batches"  # the folder of the notes
 _PATIENCE_S = 0.2  # a note comes some milliseconds after the batch
 _POLL_S = 0.005
-_BATCHES_KNOWN = 16  # a slow listener's note may be that of an earlier batch
+_BATCHES_KNOWN = 16  # a slow listener's note may be about an earlier batch
 
 
 def batch_note(end: Json, seconds: float, query: str | None = None) -> Json:
     """Return the listener's note of a finished batch.
 
-    end: its end offset, by which the planner knows the batch and its number of rows.
-    query: its name, for people; None: it has none.
+    end: its end offset, which identifies the batch and its number of rows for the planner.
+    query: the query's name, for display; None: it has none.
     """
     return {"end": _digest(end), "seconds": seconds, "query": query}
 
@@ -54,7 +54,7 @@ class BatchPace:
         return self._sizer.rows
 
     def begin(self, end: Json, rows: int) -> None:
-        """Note that a batch of so many rows, up to an offset, begins now.  Called after every plan that gives one."""
+        """Note that a batch begins now, and its size.  Called after every plan with a new offset."""
         digest = _digest(end)
         self._begun = (self._clock(), digest)
         self._rows[digest] = rows

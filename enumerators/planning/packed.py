@@ -1,7 +1,7 @@
 """Packs the parts of an offset that grow with the number of splits.
 
-JSON is compressed as it is.  Numbers are compressed by planes: first the lowest byte of each, then the next one.  So
-the low bytes, which are random, do not hide the high ones, which are alike.
+JSON is compressed as it is.  Numbers are compressed by planes: first the lowest byte of each, then the next byte.  So
+the low bytes, which are random, do not hide the high bytes, which are similar.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidegate.enumerators.contract import Json
 
 __all__ = ["pack", "pack_numbers", "unpack", "unpack_numbers"]
 
-_MOST = 64 << 20  # bytes that damaged text may become
+_MOST = 64 << 20  # bytes: the most that a damaged text may decompress to
 _LEVEL = 6
 _NUMBER = np.dtype("<i8")
 
@@ -29,7 +29,7 @@ def pack(parts: Json) -> str:
 
 
 def unpack(packed: Any) -> dict[str, Any]:
-    """Return the parts in a text of ``pack``.  Raises ValueError or TypeError for anything else."""
+    """Return the parts from a text that ``pack`` returned.  Raises ValueError or TypeError for anything else."""
     parts = json.loads(_inflated(packed))
     if not isinstance(parts, dict):
         raise TypeError(packed)
@@ -44,7 +44,7 @@ def pack_numbers(numbers: Collection[int]) -> str:
 
 
 def unpack_numbers(packed: Any) -> list[int]:
-    """Return the numbers in a text of ``pack_numbers``.  Raises ValueError or TypeError for anything else."""
+    """Return the numbers that ``pack_numbers`` packed.  Raises ValueError or TypeError for anything else."""
     planes = np.frombuffer(_inflated(packed), np.uint8).reshape(_NUMBER.itemsize, -1)
     numbers: list[int] = np.ascontiguousarray(planes.T).view(_NUMBER).ravel().tolist()
     return numbers

@@ -1,4 +1,4 @@
-"""Publishes each plan of a run: the progress of the source, which Spark shows in its own."""
+"""Publishes the progress of the source after each plan; Spark shows it in the progress of the query."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Published"]
 class Published:
     """Collects the parts of the progress after a plan.
 
-    progress: after the last plan; None before the first.
+    progress: the progress after the last plan; None before the first.
     """
 
     def __init__(self, reporter: ProgressReporter, clocks: Clocks) -> None:
@@ -37,7 +37,7 @@ class Published:
     ) -> None:
         """Report a plan.  Called once for each.
 
-        held_by: the split or the member that sets the bound, for people.
+        held_by: the split or the member that sets the bound, for display.
         said: further entries, about a watermark that is not planned.
         """
         available = {s: extent for s, extent in found.extents.items() if extent.available}

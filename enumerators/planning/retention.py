@@ -1,6 +1,6 @@
 """Estimates how long unread records of a waiting split will still exist.
 
-Alignment pauses splits, and meanwhile the other side may delete their unread records.
+Alignment pauses splits, and their unread records may be deleted meanwhile.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _LEAST_S = 1.0
 
 
 class RetentionEstimate:
-    """Estimates when the begin of each split passes its position, from the recent moves of the begin.
+    """Estimates when the begin of each split will pass its position, from how the begin moved recently.
 
-    Recent means some ten minutes: deletion may begin late in a run, and then goes on in jumps.
+    Recently means the last ten minutes: deletion may begin late in a run, and then continues in jumps.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class RetentionEstimate:
     def seconds_left(self, now_s: float, positions: Positions, extents: Extents) -> Mapping[SplitId, float]:
         """Return the time until unread records are deleted, for splits with recently deleted records.
 
-        now_s: of any monotonic clock.  Called once per plan.
+        now_s: the time of any monotonic clock.  Called once per plan.
         """
         looks = self._looks
         if not looks or now_s - looks[-1][0] >= _SPACING_S:

@@ -35,7 +35,7 @@
      "reads": "orders at kafka:9092",           what is read, for people
      "bySplit": {"orders-0": ["reading", ms, 5]}}   state, next event time, rows left; up to 100 splits
 
-It is small whatever the number of splits, for Spark keeps it twice in each progress.
+It is small for any number of splits, because Spark keeps it twice in each progress.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _DELETED_SOON_S = 3600.0
 
 
 class ProgressReporter:
-    """Describes the plans of one run, and logs once what a person should know."""
+    """Describes the plans of one run, and logs once what users should know."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -83,10 +83,10 @@ class ProgressReporter:
     ) -> Json:
         """Return what a plan decided.  Called once per plan.
 
-        ends: of each split, up to where it could be read.
-        asked: what the plan cost in requests, by the names they have in the progress.
-        cost: of ranges.
-        metrics: figures of the connector's own.
+        ends: the position up to which each split could be read.
+        asked: the plan's requests to the time index, by their names in the progress.
+        cost: what ranges cost.
+        metrics: the connector's own metrics.
         overshoot_ms: how far the batch passes the bound; None: no bound, or no position passes one.
         """
         progress, splits = planned.progress, planned.splits
@@ -151,7 +151,7 @@ class ProgressReporter:
         return described
 
     def begun(self, splits: int) -> None:
-        """Log that the query begins with so many splits."""
+        """Log the number of splits that the query begins with."""
         _LOG.info("%s begins with %d splits", self._source, splits)
 
     def new_splits(self, splits: Collection[SplitId]) -> None:
@@ -161,7 +161,7 @@ class ProgressReporter:
         _LOG.warning("%s found new splits, read from their beginning: %s", self._source, first_names(splits))
 
     def diverged(self, divergences: Mapping[SplitId, Divergence]) -> None:
-        """Log that splits hold other records than were read of them, and go on; their loss is accepted."""
+        """Log that splits hold other records than those that were read, and that this loss is accepted."""
         self._diverged |= divergences.keys()
         for reason in sorted({divergence.reason for divergence in divergences.values()}):
             splits = [s for s, divergence in divergences.items() if divergence.reason == reason]
@@ -174,7 +174,7 @@ class ProgressReporter:
             )
 
     def unavailable(self, reasons: Mapping[SplitId, str]) -> None:
-        """Log that nobody can look at splits now.  Called before each plan, also where there are none."""
+        """Log which splits are unavailable now.  Called before each plan, even if there are none."""
         if new := self._news("unavailable", reasons):
             _LOG.warning(
                 "%s cannot look at %s, and the others wait for them at the bound: %s",
@@ -205,7 +205,7 @@ class ProgressReporter:
 
 def _remaining(left: Mapping[SplitId, tuple[int, int]], cost: CostOf) -> tuple[dict[SplitId, int], Cost]:
     """Return the rows of each split from a position to an end, and the cost of all."""
-    if cost is split_rows:  # there may be 10,000 splits: without an object for each
+    if cost is split_rows:  # there may be 10,000 splits, so this saves an object for each
         rows = {s: end - at for s, (at, end) in left.items()}
         return rows, Cost(sum(rows.values()))
     ranges = {s: SplitRange(s, at, end) for s, (at, end) in left.items()}

@@ -1,4 +1,4 @@
-"""The splits of a run: their starts and ends, and the idle ones.
+"""The splits of a run: their starts, their ends, and which are idle.
 
 This is soft state: the offset holds the parts that a restart needs.  Rules are numbered as in ``docs/planning.md``.
 """
@@ -22,13 +22,13 @@ __all__ = ["FoundSplits", "Splits"]
 class FoundSplits:
     """The splits of a plan.
 
-    progress: of the last offset, with the starts of new splits among its positions, and without splits that
-        are gone for good.
-    starts: of the splits that are new, or hold other records than before.
-    extents: of all splits with a position; in a bounded run up to their targets.
-    ends: the extents' ends, or the configured ones if these come first.
+    progress: the progress of the last offset, with the starts of new splits among its positions, and without splits
+        that are gone for good.
+    starts: the starts of splits that are new, or hold other records than before.
+    extents: the extents of all splits with a position; in a bounded run up to their targets.
+    ends: the ends of the extents, or the configured ends if these come first.
     idle: the splits that have had nothing to read for the idle timeout.
-    added: the splits with a start, but for those with which the query begins.
+    added: the splits with a start, except those that the query begins with.
     diverged: the splits that hold other records than before.
     has_forgotten: a split is gone for good.
     """
@@ -49,9 +49,9 @@ class FoundSplits:
 
 
 class Splits:
-    """Asks an enumerator for its splits, and remembers its answers in this run.
+    """Asks an enumerator for its splits, and remembers the answers in this run.
 
-    looked_at_s: when it was last asked for extents.
+    looked_at_s: when extents were last requested.
     stops: the configured ends of all splits; None: a split has none.
     """
 
@@ -197,7 +197,7 @@ class Splits:
     def _up_to_target(self, split: SplitId, extent: Extent, position: int) -> Extent:
         if self._targets is None or extent.end < position:
             return extent
-        # Rule 4: a split that got its first extent after the run's start is left to the next run.
+        # Rule 4: the next run reads a split that got its first extent after this run's start.
         target = self._targets.get(split, extent.begin)
         return replace(extent, end=max(min(extent.end, target), position))
 
