@@ -1,4 +1,4 @@
-"""The alignment group of a source: its notes are in a folder of the application, or in one that applications share."""
+"""The alignment group of a source, which meets in a folder of the application or in one that applications share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.group import LEASE_S, GroupFolder, Notes
 from tidegate.enumerators.notes.shared import SharedNotes
 
-if TYPE_CHECKING:  # a source asks for the bridge by itself (Source.read_stream)
+if TYPE_CHECKING:  # a source imports the bridge itself (Source.read_stream)
     from tidegate.sources.contract import Source
 
 __all__ = ["group_of"]
@@ -20,7 +20,7 @@ _LOG = logging.getLogger("tidegate.planner")
 def group_of(source: Source, application_id: str) -> GroupFolder | None:
     """Return the group that a run of a source takes part in; None: it has none.  Called in the planner process.
 
-    It warns if another application on this machine has a group of the same name, and no location joins the two.
+    Logs a warning if another application on this machine has a group of the same name, and no location joins the two.
     """
     strategy = source.watermarks
     if strategy.group is None or strategy.max_drift_ms is None:

@@ -1,6 +1,6 @@
 """The one bridge from a Source to PySpark's Python data source API (Spark 4.2+).
 
-Traps in the comments below were found in Spark's code or by trying; docs/spark.md lists them.
+The traps in the comments below come from Spark's code or from experiments; docs/spark.md lists them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from tidegate.sources.tasks import (
     watermark_columns,
 )
 
-if TYPE_CHECKING:  # a source asks for this bridge by itself (Source.read_stream)
+if TYPE_CHECKING:  # a source imports this bridge itself (Source.read_stream)
     from tidegate.sources.contract import Source
 
 __all__ = [
@@ -74,18 +74,18 @@ __all__ = [
 _LOG = logging.getLogger("tidegate.planner")
 _EVERYTHING = 2**63 - 1
 WINDOWS = "__windows"
-"""The option by which ``tidegate.windowed`` tells the bridge which windows Spark keeps of the rows, as JSON."""
-_BUILDS: dict[str, Callable[[Mapping[str, str]], Source]] = {}  # of what this process registered, by name
+"""The option in which ``tidegate.windowed`` tells the bridge, as JSON, which windows Spark keeps."""
+_BUILDS: dict[str, Callable[[Mapping[str, str]], Source]] = {}  # the sources that this process registered, by name
 
 
 @dataclass(frozen=True)
 class Driver:
-    """Facts of the driver that the planner process cannot find out by itself.
+    """Facts about the driver that the planner process cannot find out itself.
 
     cores: how many tasks run at once.
-    application_id: of the Spark application.
-    host: a name or address by which executors reach it.
-    bind_address: at which it listens; None: the host's.
+    application_id: the id of the Spark application.
+    host: the name or address at which executors reach the driver.
+    bind_address: the address at which it listens; None: the host's.
     """
 
     cores: int
@@ -95,7 +95,7 @@ class Driver:
 
 
 def schema_of(source: Source) -> StructType:
-    """Return the columns of a source as Spark sees them."""
+    """Return the columns of a source as a Spark schema."""
     schema = source.arrow_schema
     for name in watermark_columns(source):
         schema = schema.append(pa.field(name, pa.timestamp("us", "UTC")))
@@ -103,7 +103,7 @@ def schema_of(source: Source) -> StructType:
 
 
 def _of_source(schema: StructType) -> StructType:
-    """Return the columns that the source itself gives."""
+    """Return the columns of the source itself, without those of watermarks."""
     return StructType([field for field in schema.fields if field.name not in {SOURCE_WATERMARK, PREVIOUS_WATERMARK}])
 
 
@@ -119,7 +119,7 @@ def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], d
             own = dict(options)
             windows = own.pop(WINDOWS, None)
             self.windows = None if windows is None else json.loads(windows)
-            # Here a wrong option fails at load(); inside streamReader() Spark would lose the message.
+            # A wrong option fails here, at load(); inside streamReader() Spark would lose the message.
             with in_one_sentence():
                 self.source = build(own)
 
@@ -145,7 +145,7 @@ def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], d
 
 
 def source_of(name: str, options: Mapping[str, str]) -> Source | None:
-    """Return the source that Spark would load under a name; None: this process registered none of that name.
+    """Return the source that Spark would load under a name; None: this process has not registered that name.
 
     Raises OptionError for options that Spark would refuse when it loads the source, or only when a query begins.
     """
@@ -163,9 +163,9 @@ def coordinator_of(
     *,
     windows: Mapping[str, str] | None = None,
 ) -> SourceCoordinator:
-    """Return the coordinator of a run of a source.  It opens nothing before its first question.
+    """Return the coordinator of a run of a source.  It opens nothing before it is first asked.
 
-    take_events: returns the source events about a subject that came since its last call for it.
+    take_events: returns the source events about a subject since its last call for that subject.
     """
 
     def read_timed(task: ReadTask, state: Json | None) -> TimedRows:
@@ -188,7 +188,7 @@ def coordinator_of(
             max_trigger_delay_s=source.max_trigger_delay.total_seconds(),
             counts_bad_records=source.sets_bad_records_aside,
             by_completeness=source.has_completeness,
-            options_digest=f"{crc32(repr(source).encode()):08x}",  # of the fields that repr() shows, so without secrets
+            options_digest=f"{crc32(repr(source).encode()):08x}",  # as repr() shows them, without secrets
             windows=windows,
         ),
         driver.cores,
@@ -203,7 +203,7 @@ class _FilterTaker:
     """``pushFilters`` of a batch reader.
 
     Spark refuses every reader that overrides the method while spark.sql.python.filterPushdown.enabled is off (trap).
-    It tells so by ``__func__``, and this object has that of the method that is not overridden.
+    It compares ``__func__``, and this object has the ``__func__`` of the original method.
     """
 
     __func__ = staticmethod(DataSourceReader.pushFilters)
@@ -242,7 +242,7 @@ class _BatchReader(DataSourceReader):
 
 
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives in the planner process, and as a copy that plans nothing on the executors."""
+    """Lives in the planner process; executors have a copy that plans nothing."""
 
     def __init__(self, source: Source, schema: StructType, driver: Driver, windows: Mapping[str, str] | None) -> None:
         self._loaded, self._schema, self._driver, self._windows = source, schema, driver, windows
@@ -256,7 +256,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cached_property
     def _source(self) -> Source:
-        # Not in the constructor: Spark would lose the message of an error inside streamReader().
+        # This is not in the constructor: Spark would lose the message of an error inside streamReader().
         return self._loaded.with_schema(self._schema)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -307,7 +307,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             tasks = self._coordinator().tasks_between(before, after)
         watermarks_ms = {SOURCE_WATERMARK: shown_watermark_ms(after), PREVIOUS_WATERMARK: shown_watermark_ms(before)}
         tells = self._source.watermark_rows and shown_watermark_ms(after) != shown_watermark_ms(before)
-        # With an existing task, because each costs time; the tasks after it do not repeat it.
+        # The row goes with an existing task, because each task costs time; later tasks do not repeat it.
         return [
             TaskPartition(
                 task,
@@ -331,7 +331,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         if self._planner is not None:
-            # The connection ends first, and then SIGTERM would interrupt the closing planner.
+            # The connection ends first: otherwise SIGTERM would interrupt the closing planner.
             signal.signal(signal.SIGTERM, lambda *_: None)
             self._planner.close()
             if self._events is not None:
@@ -400,7 +400,7 @@ def _listening(driver: Driver) -> EventServer | None:
 
 
 def _reads_past_end_of_time(start: Json, end: Json) -> bool:
-    """Tell whether a batch reads anything after a watermark of plus infinity."""
+    """Return whether a batch reads anything after a watermark of plus infinity."""
     before = Offset.from_json(start).progress
     return before.ended and Offset.from_json(end).progress.positions != before.positions
 

@@ -1,4 +1,4 @@
-"""The contract of a source: users configure it, and authors of connectors write it."""
+"""The contract of a source, which users configure and authors of connectors implement."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ _WATERMARK_OPTIONS = {
     "alignmentLocation": "group_location",
 }
 # The same names as fields.
-_EVENT_TIME = "event_time"  # the field of a connector whose users choose the origin of event times
+_EVENT_TIME = "event_time"  # the field of connectors whose users choose where event times come from
 _STRATEGY_FIELDS = {to_snake(option) for option in _WATERMARK_OPTIONS}
 
 
 class Source(BaseModel, ABC):
     """A source is its options plus two factories (FLIP-27: Source).
 
-    Immutable and picklable: it travels to the planner process and to every executor.  It opens
-    nothing itself.  A connector subclasses it, adds fields, and sets ``connector``.  A field
-    ``max_drift`` is written ``maxDrift`` as a Spark option.
+    Immutable and picklable, because it travels to the planner process and to every executor.  It opens nothing itself.
+    A connector subclasses it, adds fields, and sets ``connector``.  The Spark option of a field ``max_drift`` is
+    ``maxDrift``.
 
     watermarks: disorder, idleness and alignment; as Spark options ``maxOutOfOrderness``,
         ``idleTimeout``, ``maxDrift``, ``alignmentGroup``, ``alignmentPriority``, ``alignmentMembers``,
@@ -62,7 +62,7 @@ class Source(BaseModel, ABC):
         ends the query.
     fail_on_data_loss: whether the query ends when unread records are gone, or when a split no longer holds the records
         that were read of it.
-    min_partitions: the least number of tasks for a batch.
+    min_partitions: the minimum number of tasks for a batch.
     bad_event_time: the policy for a row with a missing or unparsable event time, or a negative one if that means a
         missing one.  ``fail`` ends the query; with ``record-timestamp`` the row's own timestamp stands in; with
         ``ignore`` the row is delivered, and planning and watermark leave it out.
@@ -77,9 +77,9 @@ class Source(BaseModel, ABC):
         also move while no data comes.
     target_batch_duration: let batches size themselves so that each takes about this time, within all other limits; the
         first holds at most 1,000 rows.
-    max_trigger_delay: how long a batch may be delayed until there are enough rows for it.
+    max_trigger_delay: the longest that a batch waits until there are enough rows for it.
     discovery_interval: the time between two searches for new splits.
-    log_level: the least level of the planner's log, on the driver's stderr.
+    log_level: the minimum level of the planner's log, on the driver's stderr.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -88,7 +88,8 @@ class Source(BaseModel, ABC):
     """The connector's name; its format in Spark is ``tidegate_<connector>``."""
 
     foreign_options: ClassVar[Mapping[str, str]] = {}
-    """Options that users know from elsewhere, in lower case, with their replacement, as in "set subscribe"."""
+    """Options that users know from elsewhere, in lower case, with the advice that replaces each, such as "set
+    subscribe"."""
 
     watermarks: WatermarkStrategy = WatermarkStrategy()
     alignment: Literal["event-time", "none"] = "event-time"
@@ -167,7 +168,7 @@ class Source(BaseModel, ABC):
 
     @classmethod
     def fields_from_options(cls, options: dict[str, str]) -> dict[str, Any]:
-        """Return the fields that lower-cased options stand for.
+        """Return the fields that lower-case options set.
 
         A connector with options that do not match its fields takes these out of ``options`` first, and passes the rest
         to this method.
@@ -188,7 +189,7 @@ class Source(BaseModel, ABC):
 
     @classmethod
     def _refuse_foreign(cls, name: str) -> None:
-        """Raise OptionError for an option that users know from elsewhere, in any of its spellings."""
+        """Raise OptionError for an option that users know from elsewhere, whatever its case."""
         known = name.replace("_", "").lower()
         if name not in cls.model_fields and known in cls.foreign_options:
             raise OptionError(f"there is no option {name!r} here: {cls.foreign_options[known]}")
@@ -203,16 +204,16 @@ class Source(BaseModel, ABC):
     def arrow_schema(self) -> pa.Schema:
         """The columns that the reader yields; none may have the name of a column of watermarks.
 
-        Called when the source is loaded without a schema; it may then look at the data.
+        Called when the source is loaded without a schema; it may then read some data.
         """
 
     def with_schema(self, schema: StructType) -> Self:
-        """Return the source with the columns of ``schema``, so that it does not look them up again.
+        """Return the source with the columns of ``schema``, so that it need not infer them again.
 
-        schema: the ``arrow_schema`` when the source was loaded, or the one that the user gave to Spark, without
-            the columns of watermarks.  The default is for sources whose columns are always the same.
+        schema: the ``arrow_schema`` when the source was loaded, or the schema that the user gave to Spark, without the
+            columns of watermarks.  The default is for sources whose columns are always the same.
 
-        Raises OptionError for columns that the source cannot give.
+        Raises OptionError for columns that the source does not have.
         """
         own = from_arrow_schema(self.arrow_schema)
         if _columns(schema) != _columns(own):
@@ -225,29 +226,29 @@ class Source(BaseModel, ABC):
     def with_filters(self, filters: Sequence[Filter]) -> tuple[Self, Sequence[Filter]]:
         """Return the source for a batch query with filters, and those of them that Spark still has to apply.
 
-        filters: the rows of the query pass all of them.  Those that are not returned must be kept exactly.  The default
-            keeps none.
+        filters: the query wants only rows that pass all of them.  The source must apply exactly those that it does not
+            return.  The default applies none.
         """
         return self, filters
 
     @property
     def budget(self) -> Budget:
-        """The most that one batch may read, unless Spark sets a limit."""
+        """The limit of one batch, unless Spark sets a limit."""
         return Budget()
 
     @property
     def min_rows(self) -> int:
-        """The number of unread rows that begins a batch; without it, ``max_trigger_delay`` begins one."""
+        """The number of unread rows for which a batch begins; with fewer, it begins after ``max_trigger_delay``."""
         return 0
 
     @property
     def max_positions_per_task(self) -> int | None:
-        """The most positions that one task may cover; None: any number."""
+        """The maximum number of positions in one task; None: any number."""
         return None
 
     @property
     def reads(self) -> str:
-        """The topics, the path or the like that is read, for people: ``tidegate watch`` shows it.  Holds no secret."""
+        """What is read, such as topics or a path; ``tidegate watch`` shows it.  It must hold no secret."""
         return self.connector
 
     @property
@@ -263,7 +264,7 @@ class Source(BaseModel, ABC):
         record_timestamp_ms: int | None = None,
         now_ms: int | None = None,
     ) -> int | None:
-        """Return the event time that a row counts with, in ms; None: planning and watermark leave it out.
+        """Return the event time with which a row counts, in ms; None: planning and watermark leave it out.
 
         Asks ``event_time_policy`` about one row.  A time index uses it.  A reader calls it for every row, because one
         may be refused.
@@ -280,14 +281,14 @@ class Source(BaseModel, ABC):
 
     @property
     def location_connection(self) -> S3ConnectionConfig:
-        """The connection to the bucket of ``alignmentLocation``: by default all comes from boto3's usual chain."""
+        """The connection to the bucket of ``alignmentLocation``; the default is boto3's usual configuration chain."""
         return S3ConnectionConfig()
 
     @property
     def alignment_folder(self) -> Folder | None:
-        """The folder that the applications of the alignment group share; None: the group is that of one application.
+        """The folder that the applications of the alignment group share; None: the group is within one application.
 
-        Raises OptionError for a location that is none.
+        Raises OptionError for a malformed location.
         """
         location = self.watermarks.group_location
         if location is None:
@@ -314,13 +315,13 @@ class Source(BaseModel, ABC):
 
     @property
     def has_completeness(self) -> bool:
-        """Whether the watermark is how far the enumerator says that the source is complete (SupportsCompleteness)."""
+        """Whether the watermark is the time up to which the source is complete (SupportsCompleteness)."""
         return False
 
     def telling_watermarks(self, *, previous: bool) -> Self:
-        """Return the source as windows read it: with a column and rows that tell its watermark.
+        """Return the source as windows read it: with a column and rows that carry its watermark.
 
-        previous: also with the column of the watermark at the start of the batch.
+        previous: also add the column with the watermark at the start of the batch.
         """
         if not self.has_watermarks:
             raise OptionError("windows go by the source's watermark, but the source has no watermarks")
@@ -330,7 +331,7 @@ class Source(BaseModel, ABC):
 
     @abstractmethod
     def enumerator(self, state: Json | None) -> SplitEnumerator:
-        """Return a new enumerator; ``state`` is the snapshot that the start offset holds, if any.
+        """Return a new enumerator; ``state`` is the snapshot in the start offset, if there is one.
 
         Called once per run, in the planner process.
         """
@@ -356,7 +357,7 @@ class Source(BaseModel, ABC):
 
 
 def check_only_origin(watermarks: WatermarkStrategy) -> None:
-    """Raise ValueError if a strategy tells a watermark, beside the option watermarkFrom of a source."""
+    """Raise ValueError if both a strategy and the option watermarkFrom say where the watermark comes from."""
     if watermarks.generator is not None:
         raise ValueError("watermarkFrom is set, and watermarks has a generator; set one of them")
     if watermarks.out_of_orderness:

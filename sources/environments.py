@@ -1,7 +1,8 @@
-"""The Python environments of a cluster: the driver's and the executors' have tidegate, in one version.
+"""Checks that the Python environments of driver and executors have the same version of tidegate.
 
 Spark sends a source to its other processes as a pickle, which names the modules that it needs.  A process without them
-would end below forty lines of stack trace.  So the pickle begins with a function that is sent as code and needs none.
+would end with forty lines of stack trace.  So the pickle begins with a function that is sent as code and needs no
+modules.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _PROBE_S = 60
 
 
 def pickled(instance: object) -> tuple[Callable[[bytes], object], tuple[bytes]]:
-    """Return for ``__reduce__`` how another process of Spark makes an object again, by pickle or cloudpickle's loads.
+    """Return, for ``__reduce__``, how another process of Spark rebuilds an object with pickle's or cloudpickle's loads.
 
     The process raises ImportError, in one sentence, if it lacks a module or has another version of tidegate.
     """
@@ -31,7 +32,7 @@ def pickled(instance: object) -> tuple[Callable[[bytes], object], tuple[bytes]]:
 
 
 def _loader(version: str) -> Callable[[bytes], object]:
-    """Return a function that cloudpickle sends as code, because it is defined inside of one."""
+    """Return a function that cloudpickle sends as code, because it is defined inside another one."""
 
     def load(data: bytes) -> Any:
         import os
@@ -67,7 +68,7 @@ def _loader(version: str) -> Callable[[bytes], object]:
 
 @lru_cache
 def require_planner(python: str) -> None:
-    """Check that the Python of Spark's workers can plan on the driver, where Spark starts it for that, too.
+    """Check that the Python of Spark's workers can also plan on the driver, where Spark starts it.
 
     python: PySpark's ``SparkContext.pythonExec``, relative to the folder of the driver.
 

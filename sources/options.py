@@ -31,7 +31,7 @@ _ONE_UNIT = re.compile("([0-9]{1,5}) (millisecond|second|minute|hour|day)s?")
 def parse_duration(value: Any) -> timedelta:
     """Read a duration such as "10 minutes", "1 hour 30 minutes" or "500 ms"; pass a timedelta on.
 
-    Raises ValueError for anything else, also for a number without a unit.
+    Raises ValueError for anything else, including a number without a unit.
     """
     if isinstance(value, timedelta):
         return value
@@ -65,12 +65,12 @@ def option_names(model: type[BaseModel]) -> dict[str, str]:
 def sentence(error: ValidationError, valid: Mapping[str, str]) -> OptionError:
     """Turn the first complaint of pydantic into one sentence that names option, value and remedy.
 
-    valid: for each name that pydantic may complain about, the name that the user knows it by.
+    valid: maps each name that pydantic may complain about to the name that the user knows.
 
-    The value of a field with ``repr=False`` is not named, nor the user and the password of a URL: they may be secret.
+    The value of a field with ``repr=False``, and user and password in a URL, are left out: they may be secret.
     """
     complaints = error.errors()
-    # A misspelt name is the reason why another one is missing.
+    # A misspelt name comes first, because it explains the missing one.
     first = next((fault for fault in complaints if fault["type"] == "extra_forbidden"), complaints[0])
     name = str(first["loc"][0]) if first["loc"] else ""
     shown = valid.get(name, name)
@@ -90,12 +90,12 @@ def sentence(error: ValidationError, valid: Mapping[str, str]) -> OptionError:
 
 
 def without_login(text: str) -> str:
-    """Leave out the user and the password of a URL."""
+    """Remove user and password from a URL."""
     return _USER.sub("//", text)
 
 
 def _reason(complaint: ErrorDetails, field: FieldInfo | None) -> str:  # noqa: PLR0911 - one for each kind
-    """Return the allowed values, in words for people who do not know pydantic."""
+    """Return the allowed values, in words for users who do not know pydantic."""
     context = complaint.get("ctx", {})
     match complaint["type"]:
         case "value_error":
@@ -138,7 +138,7 @@ def _limit(limit: Any) -> str:
 
 
 def _field(title: str, name: str) -> FieldInfo | None:
-    """Return a field of the model with that title, as pydantic's error has only the title; of several, a secret one."""
+    """Return a field by its model's title, which is all that pydantic's error has; if several match, a secret one."""
     fields: list[FieldInfo] = []
     models = [BaseModel]
     while models:

@@ -24,7 +24,7 @@ _FIELDS = {
 
 
 def registry_config(options: Mapping[str, str]) -> RegistryConfig:
-    """Return the registry that options name; the case of their names does not count.
+    """Return the registry that options name; their names are case-insensitive.
 
     Raises OptionError, which shows no value, for an unknown, missing or contradictory one.
     """

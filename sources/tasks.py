@@ -1,4 +1,4 @@
-"""A task on its way from the planner to an executor, what it reads there, and its columns of watermarks."""
+"""Tasks on their way from the planner to executors: reading them there, with columns of watermarks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidegate.readers.events.watching import Watching, timed_reader, watched
 from tidegate.readers.worker_memory import freeze_imports
 from tidegate.sources.sentences import in_one_sentence
 
-if TYPE_CHECKING:  # a source asks for the bridge by itself (Source.read_stream)
+if TYPE_CHECKING:  # a source imports the bridge itself (Source.read_stream)
     from tidegate.sources.contract import Source
 
 __all__ = [
@@ -39,9 +39,9 @@ PREVIOUS_WATERMARK = "previous_source_watermark"
 END_OF_TIME_MS = 253_402_300_799_999
 """Spark's last timestamp, in the year 9999: the watermark of a source whose splits are all at their ends."""
 WATERMARK_ROW_US = 1
-"""What a row with only the watermark adds to it: so no row of data is taken for such a row, whatever its columns hold.
+"""Added to the watermark in rows with nothing else: so no row of data looks like such a row, whatever its columns hold.
 
-Watermarks are whole milliseconds, and Spark rounds them down to those.
+Watermarks are whole milliseconds, to which Spark rounds them down.
 """
 _BEGIN_OF_TIME_MS = -62_135_596_800_000
 """Spark's first timestamp, in the year 1."""
@@ -59,11 +59,11 @@ def watermark_columns(source: Source) -> list[str]:
 class TaskPartition(InputPartition):
     """A task on its way to an executor.
 
-    state: the enumerator's snapshot when it was planned.
-    watermarks_ms: of the source, at the end of the batch and at its start, by their columns.
-    tells_watermark: it begins with a row that has only the watermarks.
+    state: the enumerator's snapshot when the task was planned.
+    watermarks_ms: the source's watermarks at the end and at the start of the batch, by column.
+    tells_watermark: the task begins with a row that has only the watermarks.
     watching: what the source's watermark generators need; None: it has none.
-    channel: to the coordinator, for the number of bad records; None: none are counted.
+    channel: reports the number of bad records to the coordinator; None: they are not counted.
     """
 
     def __init__(
@@ -118,16 +118,16 @@ def _constant_timestamp(time_ms: int | None, added_us: int, rows: int) -> pa.Arr
 
 
 def shown_watermark_ms(offset: Offset) -> int | None:
-    """Return the watermark of an offset as a time that Spark's timestamps reach; None: there is none."""
+    """Return the watermark of an offset within the range of Spark's timestamps; None: there is none."""
     progress = offset.progress
     if progress.ended or progress.watermark_ms is None:
         return END_OF_TIME_MS if progress.ended else None
-    # A generator may name times that Spark's timestamps do not reach.
+    # A generator may return times that are out of the range of Spark's timestamps.
     return min(max(progress.watermark_ms, _BEGIN_OF_TIME_MS), END_OF_TIME_MS)
 
 
 def as_task(partition: InputPartition) -> TaskPartition:
-    """Return a partition that Spark hands over; raises ContractError if it was not planned here."""
+    """Return a partition from Spark; raises ContractError if it was not planned here."""
     if not isinstance(partition, TaskPartition):
         raise ContractError(f"Spark handed over a partition that was not planned here: {partition!r}")
     return partition

@@ -1,4 +1,4 @@
-"""Tells planners how long their batches took: only Spark's listener knows."""
+"""Tells planners how long their batches took, which only Spark's listener knows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _listening: WeakSet[SparkSession] = WeakSet()
 
 
 def listen_to_batches(spark: SparkSession, application_id: str) -> None:
-    """Add the listener to a session, once: each session has queries of its own."""
+    """Add the listener to a session once; each session has its own queries."""
     if spark not in _listening:
         add_listener(spark, _BatchListener(NoteFolder.of_application(application_id).within(BATCHES)))
         _listening.add(spark)
@@ -52,6 +52,6 @@ class _BatchListener(ProgressListener):
                 _LOG.warning("batches are sized by the time between plans: %s", error)
 
     def on_end(self, run_id: str) -> None:
-        """Take the notes away."""
+        """Delete the notes."""
         for planner in self._planners.pop(run_id, ()):
             self._notes.remove(planner)

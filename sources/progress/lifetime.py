@@ -27,7 +27,7 @@ def add_listener(spark: SparkSession, listener: StreamingQueryListener) -> None:
     print a stack trace for every event that it can no longer deliver.
     """
     spark.streams.addListener(listener)
-    if getattr(spark, "sparkContext", None) is not None:  # the server of Spark Connect calls nobody
+    if getattr(spark, "sparkContext", None) is not None:  # Spark Connect's server calls no listener
         _added.setdefault(spark, WeakSet()).add(listener)
 
 
@@ -40,14 +40,14 @@ def _remove_all() -> None:
 
 
 def _remove(spark: SparkSession, java: Any, listeners: Iterable[StreamingQueryListener]) -> None:
-    # Java may be gone, or about to go: then nobody is called either, and no error is needed.
+    # Java may have ended, or be about to end: then it calls no listener, and an error would not help.
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
     with suppress(Exception):
-        # Events until now are still delivered.
+        # Deliver the events so far.
         java.sc().listenerBus().waitUntilEmpty(_UNTIL_TOLD_MS)
     for listener in listeners:
         with suppress(Exception):
             spark.streams.removeListener(listener)
     with suppress(Exception):
-        # A running call ends before the objects that it uses.
+        # Let a running call end before the objects that it uses.
         java.sc().listenerBus().waitUntilEmpty(_UNTIL_TOLD_MS)

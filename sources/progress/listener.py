@@ -1,4 +1,4 @@
-"""A listener to Spark's progress that gets it as JSON."""
+"""A listener that gets Spark's progress as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ProgressListener"]
 
 
 class ProgressListener(StreamingQueryListener, ABC):
-    """Is told of each progress and of the end of each query of a session, one call at a time."""
+    """Receives each progress and the end of each query of a session, one call at a time."""
 
     @abstractmethod
     def on_progress(self, progress: str) -> None:
@@ -25,13 +25,13 @@ class ProgressListener(StreamingQueryListener, ABC):
 
     @abstractmethod
     def on_end(self, run_id: str) -> None:
-        """Take the id of the run that has ended, by itself, by ``stop`` or by an error."""
+        """Take the id of a run that has ended: by itself, by ``stop`` or by an error."""
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - PySpark's name
-        """Nothing is known yet."""
+        """Ignore the start: nothing is known yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """Spark Connect calls this: there, events come as JSON."""
+        """Spark Connect calls this, and sends events as JSON."""
         self.on_progress(event.progress.json)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
@@ -40,7 +40,7 @@ class ProgressListener(StreamingQueryListener, ABC):
 
     @property
     def _jlistener(self) -> Any:
-        # PySpark asks for this to add and to remove the listener.
+        # PySpark reads this to add and to remove the listener.
         if not hasattr(self, "_for_java"):
             java: Any = SparkContext._jvm  # noqa: SLF001 - PySpark tells it nowhere else
             self._for_java = java.PythonStreamingQueryListenerWrapper(_CalledByJava(self))
@@ -50,21 +50,21 @@ class ProgressListener(StreamingQueryListener, ABC):
 class _CalledByJava:
     """Takes the JSON of an event.
 
-    PySpark's own takes each value by calls of Java's: some hundred for the metrics of a state store alone, before the
-    listener even sees the event.
+    PySpark's own class fetches each value by a call into Java: a hundred calls for the metrics of a state store alone,
+    before the listener even sees the event.
     """
 
     def __init__(self, listener: ProgressListener) -> None:
         self._listener = listener
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Java's name
-        """Spare the query's start the calls: it waits for this."""
+        """Fetch nothing, because the start of the query waits for this."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         self._listener.on_progress(event.progress().json())
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """There is nothing new."""
+        """Ignore this: nothing is new."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         self._listener.on_end(event.runId().toString())

@@ -27,7 +27,7 @@ _LOG = logging.getLogger("tidegate.progress")
 
 @dataclass(frozen=True, slots=True)
 class SourceBatch:
-    """The part that one source of a query has in a batch.
+    """The share of one source of a query in a batch.
 
     progress: the progress of the source; None: the source is not tidegate's, or the batch is repeated after a restart.
     moved: whether the batch reads anything of the source.
@@ -42,9 +42,9 @@ class SourceBatch:
 
     @classmethod
     def from_json(cls, source: Json, committed: datetime | None = None) -> SourceBatch:
-        """Read a source's part of Spark's progress.
+        """Read a source's entry in Spark's progress.
 
-        committed: when the batch was committed; None: that is not known.
+        committed: when the batch was committed; None: unknown.
         """
         latest = json_object(source.get("latestOffset"))
         end = Offset.recognized(json_object(source["endOffset"])) or Offset()
@@ -62,15 +62,16 @@ class SourceBatch:
 class QueryProgress:
     """One entry of Spark's progress: a batch of a query.
 
-    id, run_id, name: of the query; None: it has no name.
+    id, run_id, name: identify the query; the name may be None.
     began: when the batch was triggered, in UTC.
     number: the batch's id.
-    rows: read in this batch, by Spark's own count.
-    seconds: from trigger to commit.
-    watermark: Spark's, by which it dropped rows in this batch; None: there was none yet, or none is needed.
-    state_rows: kept by all stateful operators after the batch.
-    dropped_rows: by the watermark, as stateful operators count them.
-    sources: of the query, in Spark's order.
+    rows: how many rows the batch read, by Spark's own count.
+    seconds: the time from trigger to commit.
+    watermark: Spark's watermark, behind which it dropped rows in this batch; None: there was none yet, or none is
+        needed.
+    state_rows: how many rows all stateful operators keep after the batch.
+    dropped_rows: how many rows were dropped behind the watermark, as stateful operators count them.
+    sources: the query's sources, in Spark's order.
     """
 
     id: str
@@ -109,7 +110,7 @@ class QueryProgress:
 
     @property
     def source(self) -> SourceBatch:
-        """The part of the first source, or of the only one."""
+        """The first source, often the only one."""
         return self.sources[0]
 
     @property
@@ -121,7 +122,8 @@ class QueryProgress:
 def progress(query: StreamingQuery) -> list[SourceProgress]:
     """Return the progress of a query's tidegate sources after its last batch, in Spark's order.
 
-    Empty before the first progress; other sources are left out.  The same until the next batch is done.
+    Empty before the first progress.  Other sources are left out.  The result stays the same until the next batch is
+    done.
     """
     last = query.lastProgress
     return [] if last is None else QueryProgress.parse(last.json).source_progress
@@ -132,7 +134,7 @@ def on_progress(spark: SparkSession, callback: Callable[[str, int, list[SourcePr
 
     callback: takes the query's name, or its id if it has none; the batch's id; and the result of ``progress``.  It is
         called in a thread of Spark's, one call at a time: a slow one delays the next, never the query.  Its errors are
-        logged, and end nothing.
+        logged, and do not end the query.
 
     Returns the listener; ``spark.streams.removeListener`` ends the calls.
     """
@@ -156,7 +158,7 @@ def on_progress(spark: SparkSession, callback: Callable[[str, int, list[SourcePr
 
 
 def json_object(value: Any) -> Json:
-    """Return an offset or a progress as a JSON object; an empty one for other values, as other sources have."""
+    """Return an offset or a progress as a JSON object; an empty object for the values of other sources."""
     if isinstance(value, str):  # as in Spark Connect
         try:
             value = json.loads(value)

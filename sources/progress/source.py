@@ -31,8 +31,8 @@ class SplitDetail:
     """The state of one split.
 
     state: ``unread``, ``reading``, ``paused``, ``caught up``, ``idle``, ``finished`` or ``removed``.
-    next_event_time: of its next record, or a lower bound of it; None: none is known.
-    rows_remaining: readable, and not planned yet.
+    next_event_time: the event time of its next record, or a lower bound for it; None: none is known.
+    rows_remaining: how many rows are readable and not planned yet.
     """
 
     state: str
@@ -56,12 +56,13 @@ class MostBehind:
 class GeneratedProgress:
     """The progress of watermark generators.
 
-    held_by: the split that holds the watermark; None: none does.
-    read_here: how many positions the planner itself has shown the generators in this run, for no reader told of them.
-    rows, late_rows: that the generators have seen in this run.  The late ones were behind the source's watermark before
-        their batch: a generator had promised that they would not come.
+    held_by: the split that holds back the watermark; None: none does.
+    read_here: how many positions the planner itself has shown the generators in this run, because no reader reported
+        them.
+    rows, late_rows: how many rows the generators have seen in this run.  The late ones were behind the source's
+        watermark before their batch: a generator had promised that they would not come.
     by_split: the watermark of each split that is not at its end, None before its first; and ``active``, ``behind`` (it
-        holds from where it has caught up) or ``idle``; up to 100 splits.
+        holds back the watermark once it has caught up) or ``idle``; up to 100 splits.
     """
 
     held_by: SplitId | None
@@ -75,8 +76,8 @@ class GeneratedProgress:
 class CompletenessProgress:
     """The progress of folders with markers.
 
-    until: the folders up to here are complete; None: none is known to be.
-    held_from: the beginning of the folder that holds the watermark, because it has objects and no marker; None: none
+    until: the folders up to this time are complete; None: none is known to be complete.
+    held_from: the start of the folder that holds back the watermark, because it has objects and no marker; None: none
         does.
     """
 
@@ -88,19 +89,20 @@ class CompletenessProgress:
 class SourceProgress:
     """The decisions of a source's last plan.  Times are UTC; those out of Python's range become its limits.
 
-    reads: the topics, the path or the like, for people.
-    watermark: of the source, after the plan; None: there is none yet.
+    reads: what is read, such as topics or a path, for display.
+    watermark: the source's watermark after the plan; None: there is none yet.
     bound: no record at or after it is in the batch, up to the disorder of ``inexact_splits``; None: nothing
         bounded the plan.
-    low: the lowest event time that held the bound; None: nothing did.
+    low: the lowest event time that held back the bound; None: nothing did.
     held_by: the split, or the member of the alignment group, that sets the bound.
-    group_bound: the bound that the others of the group set for this source; None: they set none.
+    group_bound: the bound that the other members of the group set for this source; None: they set none.
     splits: how many splits are in which state, by the names of ``SplitDetail.state``.
     spread: the next event times of the slowest split, the median, and the fastest; None: none is known.
-    planned_rows: of the batch, as far as known before it is read.  For Kafka these are offsets, with holes.  For
-        objects these are rows, which are estimates in JSON, CSV, Avro and text.
-    rows_remaining: of all splits: readable, and not planned yet.
-    num_files_outstanding, num_bytes_outstanding: the same in objects and their bytes; 0 for a source of no objects.
+    planned_rows: how many rows the batch has, as far as known before it is read.  For Kafka these are offsets,
+        including holes.  For objects these are rows, which are estimates in JSON, CSV, Avro and text.
+    rows_remaining: how many rows of all splits are readable and not planned yet.
+    num_files_outstanding, num_bytes_outstanding: the same in objects and in bytes; 0 for a source that reads no
+        objects.
     event_time_lag: wall clock minus the oldest unread event time; 0: none is unread.
     current_fetch_event_time_lag: the latency in event time at the source: wall clock, when the batch was planned, minus
         the least event time among the first records that it reads of each split; None: it reads none of known time.
@@ -108,25 +110,25 @@ class SourceProgress:
         know of the commit, such as that of ``tidegate watch``.
     watermark_lag: wall clock, when Spark has committed the batch, minus ``watermark``; None as above, and without a
         watermark.
-    most_behind: None: no split has unread records of known event time.
-    late_rows, late_rows_total: read behind the watermark by this plan, and by this run of the query.
+    most_behind: the split with the oldest unread record; None: no split has unread records of known event time.
+    late_rows, late_rows_total: how many rows were read behind the watermark by this plan, and by this run of the query.
     late_splits: the splits that came behind the watermark, the first ten.
-    paused: since when (wall clock) splits are paused, the longest ten.
+    paused: since when (wall clock) splits have been paused, the longest ten.
     lookups, peeks: the plan's requests to the time index.
     inexact_splits: the number of splits that were cut by probing, because their index is blind there; their cuts are
         right up to their disorder.
     overshoot: by how much the batch passes the bound, because chunks of objects are read whole; 0 if it does not.
-    metrics: figures of the connector's own; ``tidegate_s3`` has ``approximateQueueSize`` (notifications that
-        wait, where there is a queue), and of this run ``numFilesLeftOut``, with useIncrementalListing
-        ``numFilesOutOfOrder``, and with cleanSource ``numFilesCleaned`` and ``numFilesNotCleaned``.
+    metrics: the connector's own metrics; ``tidegate_s3`` has ``approximateQueueSize`` (notifications that wait, where
+        there is a queue), and of this run ``numFilesLeftOut``, with useIncrementalListing ``numFilesOutOfOrder``, and
+        with cleanSource ``numFilesCleaned`` and ``numFilesNotCleaned``.
     bad_records_total: the records that the query has set aside, from its first batch to the one before this; None: the
         source sets none aside.
-    time_to_deletion: until retention deletes unread records, where that can be told; the soonest ten.
-    unavailable_splits: that cannot be looked at now, the first ten.
-    diverged_splits: that no longer hold the records that were read of them, in this run, the first ten.
-    by_split: of every split; empty beyond 100 splits.
-    generated: None: the source has no watermark generators.
-    completeness: None: no markers tell the watermark.
+    time_to_deletion: the time until retention deletes unread records, where it can be estimated; the soonest ten.
+    unavailable_splits: the splits that cannot be reached now, the first ten.
+    diverged_splits: the splits that no longer hold the records that were read, in this run, the first ten.
+    by_split: the details of every split; empty beyond 100 splits.
+    generated: the progress of watermark generators; None: the source has none.
+    completeness: the progress of folders with markers; None: the watermark does not come from markers.
     """
 
     reads: str
@@ -165,14 +167,14 @@ class SourceProgress:
 
     @property
     def approximate_queue_size(self) -> int | None:
-        """About how many notifications wait to be read; None: there is no queue."""
+        """Roughly how many notifications wait to be read; None: there is no queue."""
         return self.metrics.get("approximateQueueSize")
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], committed: datetime | None = None) -> SourceProgress:
         """Read the JSON; unknown keys of a newer tidegate are left out.
 
-        committed: when Spark has committed the batch; None: that is not known.
+        committed: when Spark committed the batch; None: unknown.
         """
         behind, fetch_lag_ms = data["mostBehind"], data.get("currentFetchEventTimeLag")
         watermark = _time(data["watermark"])
@@ -239,7 +241,7 @@ def epoch_ms(at: datetime | None) -> int | None:
 
 
 def utc_time(time_ms: int) -> datetime:
-    """Return a time in ms since the epoch as a datetime; one that is out of Python's range becomes its limit."""
+    """Return a time in ms since the epoch as a datetime; a time out of Python's range becomes its limit."""
     try:
         return _EPOCH + time_ms * _MS
     except OverflowError:
@@ -247,7 +249,7 @@ def utc_time(time_ms: int) -> datetime:
 
 
 def parse_utc(text: str) -> datetime:
-    """Read a time as Spark's progress writes it; one that is out of Python's range becomes its limit."""
+    """Read a time as Spark's progress writes it; a time out of Python's range becomes its limit."""
     try:
         return datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:

@@ -17,7 +17,7 @@ _UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 _SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
 _DAEMON = "spark.python.daemon.module"
 _FILTERS = "spark.sql.python.filterPushdown.enabled"
-_LONGEST_FOLDER = 60  # bytes: the path of a socket has 104 at most (macOS), of which its name takes 43
+_LONGEST_FOLDER = 60  # bytes: the path of a socket has at most 104 (macOS), and its name takes 43 of them
 _hinted = False
 
 
@@ -28,8 +28,8 @@ def session_conf(*, worker_daemon: bool = False) -> dict[str, bool | float | int
     they wait 40 ms for a delayed acknowledgement.
 
     worker_daemon: also ``spark.python.daemon.module``: the garbage collection after each task of a worker leaves out
-        imported modules.  Readers of tidegate do that anyway; this is for pandas functions and the like.  The workers'
-        Python, such as ``spark.pyspark.python``, must have tidegate, or no task begins.
+        imported modules.  Readers of tidegate do that anyway; this is for other Python code, such as pandas functions.
+        The workers' Python, such as ``spark.pyspark.python``, must have tidegate, or no task begins.
 
     ``benchmarks/README.md`` has the gain of each.  Spark reads them when executors begin, so a running session cannot
     take them.  But with a local master ``register`` sets the first one, if Java's temporary folder has a short path.
@@ -42,7 +42,7 @@ def session_conf(*, worker_daemon: bool = False) -> dict[str, bool | float | int
 
 
 def use_unix_sockets(spark: SparkSession, *, is_local: bool) -> None:
-    """Set the setting of ``session_conf`` if that still works; otherwise log a hint once.
+    """Apply the setting of ``session_conf`` if that still works; otherwise log a hint once.
 
     is_local: the executor is in the driver's process, and has no Python worker before the first task that needs one.
     """
