@@ -1,1 +1,1 @@
-"""Kafka: the split reader of executors, and the client, which the driver uses, too."""
+"""Kafka: the split reader for executors, and the client, which the driver also uses."""

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 __all__ = ["ERROR_HEADERS", "BadRecordFile", "BadRecordPlace", "BadRecordTopic", "BadRecords", "SupportsFiles"]
 
 ERROR_HEADERS = "__tidegate.errors."
-"""Begins the names of headers that a record has in the topic, as ``__connect.errors.`` does in Kafka Connect."""
+"""The prefix of the headers that a record gets in the topic, like ``__connect.errors.`` in Kafka Connect."""
 
-_BATCH_BYTES = 512 << 10  # half of what a broker takes by default
+_BATCH_BYTES = 512 << 10  # half of what a broker accepts by default
 _LONGEST_TOPIC = 150  # in a file's name, which has 255 bytes at most; the digest tells topics apart
-_ROW_BYTES = 512  # about, of the headers that are added
+_ROW_BYTES = 512  # roughly, of the headers that are added
 
 
 class BadRecords(Protocol):
-    """The bad records of one range on their way to their place."""
+    """Takes the bad records of one range to their place."""
 
     def add(self, rows: pa.RecordBatch, reasons: Sequence[str]) -> None:
         """Write records, now or at ``flush``, each with its reason as a clause after "the record".
@@ -51,25 +51,25 @@ class BadRecordPlace(Protocol):
     """A place for bad records; picklable."""
 
     def of_range(self, config: KafkaConnectionConfig, wanted: SplitRange, topic_id: UUID | None) -> BadRecords:
-        """Return what takes the bad records of a range; it opens nothing before there is one."""
+        """Return a writer for the bad records of a range; it opens nothing before the first record."""
 
 
 class SupportsFiles(Protocol):
     """A folder or a bucket for bad records, such as BadRecordFolder; picklable."""
 
     def files(self, name: str) -> BadRecordFiles:
-        """Return the files whose names begin so."""
+        """Return the files whose names begin with a prefix."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadRecordFile:
     """Files of a folder, a file or more for each range.
 
-    A line has ``topic``, ``partition``, ``offset``, ``timestamp`` (ms), ``timestampType``, ``reason``, and the bytes in
-    Base64: ``key``, ``value``, and the values in ``headers``.  A file is named after its range, the topic's id and
-    ``identity``: a task that is repeated replaces its own files, and no others.
+    Each line has ``topic``, ``partition``, ``offset``, ``timestamp`` (ms), ``timestampType``, ``reason``, and the bytes
+    in Base64: ``key``, ``value``, and the values in ``headers``.  A file is named after its range, the topic's id and
+    ``identity``: a repeated task replaces its own files, and no others.
 
-    identity: of the options that tell which records are bad.
+    identity: a digest of the options that decide which records are bad.
     """
 
     folder: SupportsFiles
@@ -115,14 +115,14 @@ class BadRecordTopic:
     """A topic of the same cluster.
 
     A record keeps its key, value and headers, and gets headers that begin with ERROR_HEADERS: ``topic``, ``partition``,
-    ``offset``, ``timestamp`` and ``message``.  Its timestamp is that of the writing, so that retention keeps it.  Those
-    of one partition are in one partition.  A task that is repeated writes its records again.
+    ``offset``, ``timestamp`` and ``message``.  Its timestamp is the time of writing, so that retention keeps it.  The
+    records of one partition go to one partition.  A repeated task writes its records again.
     """
 
     topic: str
 
     def of_range(self, config: KafkaConnectionConfig, wanted: SplitRange, _: UUID | None) -> BadRecords:
-        """Return what appends the bad records of a range."""
+        """Return a writer that appends the bad records of a range."""
         return _InTopic(self.topic, config, TopicPartition.of(wanted.split_id).partition)
 
 
@@ -147,7 +147,7 @@ class _InTopic:
     def flush(self) -> None:
         if not self._records:
             return
-        # Not by the client that reads: its next answer would overwrite the records that are being decoded.
+        # The reading client must not write: its next answer would overwrite the records that are being decoded.
         with idle_clients.lend(self._config) as client:
             partitions = client.partitions([self._topic], expected=[self._topic]).get(self._topic)
             if not partitions:
@@ -158,7 +158,7 @@ class _InTopic:
 
 
 def _rows(rows: pa.RecordBatch) -> list[Mapping[str, Any]]:
-    """Return rows with their timestamps in ms; Python's datetimes would hold fewer."""
+    """Return rows with their timestamps in ms, which have a wider range than Python's datetimes."""
     place = rows.schema.get_field_index("timestamp")
     times_us = rows.column(place).view("int64").to_pylist()
     found: list[Mapping[str, Any]] = [

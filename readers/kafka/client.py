@@ -38,16 +38,16 @@ EARLIEST_LOCAL = -4
 
 Answer = TypeVar("Answer")
 CLOCK_S = 2.0
-ISOLATION_SINCE = 2  # the versions of the list-offsets request that added these
+ISOLATION_SINCE = 2  # the versions of the list-offsets request that introduced these
 SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8}
 UNSUPPORTED = kafka_errors.UnsupportedVersionError.errno
 CONSUMER = -1  # as a replica id
 
 
 class ListedOffset(NamedTuple):
-    """A leader's answer about a place in its log; -1 stands for a value that is missing or not told by an old broker.
+    """A leader's answer about a place in its log; -1 for a value that is missing, or that an old broker does not send.
 
-    leader_epoch: of the record; of the leader, if the question was for the end of the log.
+    leader_epoch: the epoch of the record; if the request was for the end of the log, the epoch of the leader.
     """
 
     offset: int
@@ -56,40 +56,40 @@ class ListedOffset(NamedTuple):
 
 
 class KafkaClient:
-    """Talks to the brokers of one cluster; not for several threads.
+    """Talks to the brokers of one cluster; not thread-safe.
 
-    Opens nothing before the first call, has no threads, and keeps one connection for each broker until :meth:`close`.
-    Every call is repeated until ``config.deadline_s`` while brokers restart or leaders move; then it raises
-    DeadlineError.  Raises ConnectorError at once if a repetition cannot help: authentication, authorization, a topic
+    Opens nothing before the first call, has no threads, and keeps one connection to each broker until :meth:`close`.
+    Every call is repeated while brokers restart or leaders move, until ``config.deadline_s``; then it raises
+    DeadlineError.  It raises ConnectorError at once if repeating cannot help: authentication, authorization, a topic
     that does not exist.
     """
 
     def __init__(self, config: KafkaConnectionConfig) -> None:
         self.config = config
-        # A follower learns late where the log ends, so only records are read from it.
+        # A follower learns late where the log ends, so it is used only for reading records.
         self._at_leaders = replace(config, client_rack="")
         self._cluster = KafkaCluster(config)
         self._watch = Watch(self._cluster, config)
 
     @property
     def cluster_id(self) -> str | None:
-        """The id that the cluster has given itself; None before the first answer, or if it has none."""
+        """The cluster's own id; None before the first answer, or if it has none."""
         return self._cluster.cluster_id
 
     @property
     def topic_ids(self) -> Mapping[str, UUID]:
-        """The ids of topics, as the brokers last named them (KIP-516); brokers before Kafka 2.8 name none."""
+        """The ids of topics in the brokers' last answers (KIP-516); brokers before Kafka 2.8 send none."""
         return self._cluster.topic_ids
 
     def wait_for_leaders(self, seconds: float) -> None:
         """Set how long calls wait for a missing leader while the cluster answers; then they raise UnavailableError.
 
-        Without this call they wait until their deadline.
+        By default they wait until their deadline.
         """
         self._cluster.patience_s = seconds
 
     def clock_ms(self) -> int | None:
-        """Return the cluster's wall clock in ms; None: it does not tell (before Kafka 3.3, or without the right)."""
+        """Return the cluster's wall clock in ms; None: unknown (before Kafka 3.3, or without the right to ask)."""
         return self._cluster.clock_ms(self._cluster.deadline("read its clock", CLOCK_S))
 
     def partitions(
@@ -99,14 +99,13 @@ class KafkaClient:
         expected: Collection[str] = (),
         deadline_s: float | None = None,
     ) -> dict[str, tuple[int, ...]]:
-        """Return the partitions of each topic, as a broker knows them now.
+        """Return the partitions of each topic that a broker knows now.
 
-        None stands for all topics but Kafka's internal ones.  A topic that does not exist is absent
-        from the answer, and is not created.  ``deadline_s`` replaces the config's, for a short
-        first contact.
+        None means all topics except Kafka's internal ones.  A topic that does not exist is absent from the answer, and
+        is not created.  ``deadline_s`` replaces the config's, for a short first contact.
 
-        expected: topics that existed before.  If one is unknown now, the broker is asked until it is certain that the
-            topic was deleted: a broker that has just started does not know it yet.
+        expected: topics that existed before.  If one is unknown now, the request is repeated until it is certain that
+            the topic was deleted: a broker that has just started does not know it yet.
         """
         response = self._cluster.metadata(topics, self._cluster.deadline("list partitions", deadline_s), expected)
         certain = self._cluster.deadline("list partitions")
@@ -139,10 +138,10 @@ class KafkaClient:
     def reachable_offsets(
         self, partitions: Collection[TopicPartition], point: int, *, isolation_level: IsolationLevel | None = None
     ) -> tuple[dict[TopicPartition, ListedOffset], dict[TopicPartition, ConnectorError]]:
-        """Return what the leaders say of EARLIEST or LATEST, and why there is nothing of the other partitions.
+        """Return the leaders' answers about EARLIEST or LATEST, and for each other partition why there is none.
 
-        An UnknownPartitionError says that a partition is gone for good; anything else, once the
-        time for leaders is over, that its leader is away.
+        An UnknownPartitionError means that a partition is gone for good; any other error, once the time for leaders is
+        over, means that its leader is away.
         """
         return self._list_offsets(dict.fromkeys(partitions, point), isolation_level).reached()
 
@@ -151,17 +150,17 @@ class KafkaClient:
         self._watch.begin(ends, self.topic_ids)
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the ends may have changed since ``watch``, at most so long; return whether they may.
+        """Wait until the ends may have changed since ``watch``; return False once a time limit is reached.
 
-        It is advice, and cheap for many partitions; see ``Watch``.  Returns at once where brokers give none.
+        The answer is a hint, and cheap for many partitions; see ``Watch``.  Returns at once if brokers give no hints.
         """
         return self._watch.wait(seconds)
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
         """Return for each partition the newest epoch up to a leader epoch that its log knows, and its end.
 
-        Before that end the log is as the leader of the epoch had it (KIP-101, KIP-320).  Both are -1
-        where the log knows no such epoch; empty where a broker is too old to tell (before Kafka 2.1).
+        Before that end the log is the same as in the leader of the epoch (KIP-101, KIP-320).  Both are -1 if the log
+        has no such epoch; the answer is empty if a broker is too old (before Kafka 2.1).
         """
         topic_type = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
 
@@ -227,7 +226,7 @@ class KafkaClient:
             for topic in decode_response(sent, frame).topics:
                 for answer in topic.partitions:
                     partition = TopicPartition(topic.name, answer.partition_index)
-                    # A new broker answers so to a special timestamp while the cluster is being upgraded.
+                    # A new broker sends this error for a special timestamp while the cluster is being upgraded.
                     unknown = answer.error_code == UNSUPPORTED and timestamps[partition] in SINCE
                     yield (
                         partition,
@@ -250,10 +249,10 @@ class KafkaClient:
     def fetch(
         self, partition: TopicPartition, position: int, useful_bytes: int, topic_id: UUID | None = None
     ) -> LeaderCall[FetchedPartition | None]:
-        """Send a fetch of the record batches from ``position`` on; the call's result waits for them.
+        """Send a fetch of the record batches from ``position`` on; the result of the returned call waits for them.
 
-        topic_id: of the topic; its result raises PositionGoneError if another topic has taken its place.  None, and
-            brokers before Kafka 3.1, take any topic of that name.
+        topic_id: the topic's id; the result raises PositionGoneError if another topic has taken its place.  With None,
+            and with brokers before Kafka 3.1, any topic of that name is read.
 
         Asks for at most ``useful_bytes`` within the config's limits, yet at least one whole batch
         comes.  The answer is None if the position is out of range.  Its records are valid until
@@ -271,8 +270,8 @@ class KafkaClient:
     ) -> dict[TopicPartition, FetchedPartition]:
         """Fetch record batches of many partitions as ``fetch`` does, by one request for each broker.
 
-        Returns the partitions with at least one whole batch: a response may be too small for all.  Their records stay
-        valid.
+        Returns only partitions with at least one whole batch, because a response may be too small for all.  Their
+        records stay valid.
         """
         partition_bytes = max(FEW_BYTES, min(useful_bytes, self.config.max_partition_fetch_bytes))
         fetched, _ = self._fetch(positions, _kept, topic_ids, partition_bytes, config=self.config).reached()
@@ -291,31 +290,31 @@ class KafkaClient:
         find: returns them for the first record of a batch that counts; the default takes every
             record, by its timestamp.
         peeked: batches that need no request; new batches are kept there.
-        topic_ids: of the topics, as in ``fetch``.
+        topic_ids: the ids of the topics, as in ``fetch``.
         useful_bytes: how much to ask of each partition, which is about what comes.  More is asked where no whole batch
             comes.
 
-        None: there is none up to the end, which is the last stable offset under ``read_committed``.  Goes on behind
-        these bytes if they hold only control records, aborted transactions or holes.  Raises PositionGoneError if a
-        position is not within its log, or another topic has taken its topic's place.  Raises DeadlineError if the
-        broker keeps sending nothing where there may be records.
+        None: there is none up to the end, which is the last stable offset under ``read_committed``.  The search
+        continues behind these bytes if they hold only control records, aborted transactions or holes.  Raises
+        PositionGoneError if a position is not within its log, or another topic has taken its topic's place.  Raises
+        DeadlineError if the broker keeps sending nothing where there may be records.
         """
         return Peek(self, find, peeked, topic_ids, useful_bytes).heads(positions)
 
     def is_hole(self, partition: TopicPartition, position: int, end: int, topic_id: UUID | None = None) -> bool:
-        """Tell whether an empty answer from ``position``, below the visible ``end``, proves that no record is between.
+        """Return whether an empty answer from ``position``, below the visible ``end``, proves a hole between them.
 
         Compaction may leave such a hole where nothing visible follows it: before an open transaction, or before a
         segment to which nothing has been written.  But a broker also sends nothing while its tiered storage does not
         answer (KIP-1018), and then the records still exist.  Two things tell them apart:
 
-        - A batch from ``end`` on, be it of an open transaction: the first one at or after
-          ``position`` always comes, whatever its size, so nothing is before it.
-        - ``position`` is on the broker's own disks, from where what there is always comes.  That
-          position only grows, so it was there when the empty answer was given, too.
+        - A batch from ``end`` on, even of an open transaction: the first batch at or after ``position`` always comes,
+          whatever its size, so nothing is before it.
+        - ``position`` is on the broker's own disks, whose records always come.  The first position on disk only grows,
+          so ``position`` was there when the empty answer was sent, too.
         """
         ((local, _),) = self.list_offsets({partition: EARLIEST_LOCAL}).values()
-        # Asked last: if the leader has changed after the empty answer, this is the position of the new one.
+        # This comes last: if the leader has changed after the empty answer, this is the position of the new leader.
         config = replace(self._at_leaders, isolation_level="read_uncommitted")
         call = self._fetch({partition: position}, _first_offset, {partition.topic: topic_id}, config=config)
         first = call.result()[partition]
@@ -324,20 +323,20 @@ class KafkaClient:
         return 0 <= local <= position
 
     def split(self, fetched: FetchedPartition) -> list[RecordBatch]:
-        """Return whole record batches of a fetch, as split_batches does."""
+        """Return the whole record batches of a fetch; see split_batches."""
         return split_batches(
             fetched.records, check_crc=self.config.check_crcs, most_bytes=self.config.max_decompressed_bytes
         )
 
     def reading(self, partition: TopicPartition, end: int) -> Deadline:
-        """Return the deadline of a broker for records that it should have."""
+        """Return the deadline for a broker to send records that it should have."""
         operation = f"read {partition.split_id} up to {end} from Kafka at {self.config.bootstrap_servers}"
         return Deadline(operation, self.config.deadline_s, pauses_s=self.config.retry_pauses_s)
 
     def produce(self, partition: TopicPartition, batch: bytes) -> int:
         """Append a record batch, and return its base offset once all replicas in sync have it.
 
-        It may be there twice: it is sent again if its answer is lost.
+        It may be appended twice: it is sent again if the answer is lost.
         """
         return produce_call(self._cluster, partition, batch).result()[partition]
 
@@ -390,7 +389,7 @@ class KafkaClient:
 def _kept(_: TopicPartition, fetched: FetchedPartition | None) -> FetchedPartition | None:
     """Return the fetched partition with a copy of its records: the connection's next response overwrites them.
 
-    If a leader has moved, a next response comes before all is fetched.  None: no whole batch came.
+    If a leader has moved, another response comes before all is fetched.  None: no whole batch came.
     """
     if fetched is None or not holds_a_batch(fetched.records):
         return None

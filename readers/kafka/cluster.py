@@ -1,4 +1,4 @@
-"""The view that one client has of a Kafka cluster: its brokers, the leaders of partitions, and requests to leaders."""
+"""A client's view of a Kafka cluster: its brokers, the leaders of partitions, and requests to leaders."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ Answer = TypeVar("Answer")
 
 REQUEST_TIMEOUT_MS = 30_000
 UNKNOWN_TOPIC_GRACE_S = 5.0
-IN_FLIGHT = 3  # requests of a call to one broker: it works on the next one while we read an answer
+IN_FLIGHT = 3  # requests of a call to one broker, which works on the next one while we read an answer
 METADATA_TOPIC = "__cluster_metadata"
 NO_ERROR = kafka_errors.NoError.errno
 UNKNOWN_TOPIC = kafka_errors.UnknownTopicOrPartitionError.errno
 NO_TOPIC_ID = UUID(int=0)
 REDIRECTED = -1000
-"""In place of an error code: another replica is to be asked, at once."""
+"""In place of an error code: ask another replica at once."""
 
 
 class UnknownPartitionError(ConnectorError):
-    """The cluster has no such partition, and has had enough time to learn of it."""
+    """The cluster has no such partition, and has had enough time to learn about it."""
 
 
 class KafkaCluster:
-    """The connections to the brokers, one for each, and the known leaders of partitions.
+    """One connection to each broker, and the known leaders of partitions.
 
-    cluster_id, topic_ids: as the brokers last named them; empty where they have no such ids (before 0.10.1, 2.8).
+    cluster_id, topic_ids: from the brokers' last answers; empty if they have no such ids (before 0.10.1 and 2.8).
     nearby: the replicas that serve this client better than leaders.
     patience_s: how long a call waits for partitions without an answering leader, while the cluster answers.
     """
@@ -68,7 +68,7 @@ class KafkaCluster:
         self.patience_s = math.inf
 
     def deadline(self, purpose: str, seconds: float | None = None) -> Deadline:
-        """Return the time for one operation, from now on."""
+        """Return the time limit of one operation that begins now."""
         operation = f"reach Kafka at {self._config.bootstrap_servers} to {purpose}"
         limit_s = self._config.deadline_s if seconds is None else seconds
         return Deadline(operation, limit_s, pauses_s=self._config.retry_pauses_s)
@@ -79,7 +79,7 @@ class KafkaCluster:
         return min(timeout_ms / 1000, deadline.remaining_s)
 
     def connection(self, address: str, timeout_s: float) -> BrokerConnection:
-        """Return the connection to a broker, opened if need be.
+        """Return the connection to a broker, and open it if needed.
 
         A refusal is remembered until :meth:`close`: repeated attempts may lock a login out.
         """
@@ -105,7 +105,7 @@ class KafkaCluster:
         return connection
 
     def lost(self, connection: BrokerConnection) -> None:
-        """Learn that a request failed; with it the connection, or only its response."""
+        """Handle a failed request: the connection is lost, or only the response."""
         # Requests that follow on a lost connection fail, too, when another one may be open already.
         if connection.is_closed and self._connections.get(connection.address, connection) is connection:
             self._failed(connection.address)
@@ -113,11 +113,11 @@ class KafkaCluster:
     def leaders(
         self, partitions: Iterable[TopicPartition], deadline: Deadline, *, nearby: bool = False
     ) -> tuple[dict[str, list[TopicPartition]], dict[TopicPartition, ConnectorError]]:
-        """Return for each broker the partitions that it leads, and why the others have no leader.
+        """Return the partitions that each broker leads, and why the others have no leader.
 
-        nearby: take the replica that a leader has named for this client, where there is one.
+        nearby: use the replica that a leader has named for this client, if there is one.
 
-        An UnknownPartitionError says that a partition is gone for good, a TransientError that it may come.
+        An UnknownPartitionError means that a partition is gone for good, a TransientError that it may come.
         """
         partitions = list(partitions)
         if time.monotonic() - self._leaders_since > self._config.metadata_max_age_s:
@@ -150,7 +150,7 @@ class KafkaCluster:
     def metadata(self, topics: Collection[str] | None, deadline: Deadline, expected: Collection[str] = ()) -> Any:
         """Ask any broker, connected ones first; never create a topic.
 
-        expected: topics for ``doubt``, besides ``topics``.
+        expected: further topics for ``doubt``.
         """
         request_topics = (
             None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
@@ -174,14 +174,14 @@ class KafkaCluster:
             deadline.pause(cause)
 
     def doubt(self, topics: Iterable[str]) -> TransientError | None:
-        """Return which of the topics is unknown by the last metadata, but may become known."""
+        """Return an error for a topic that the last metadata lacks, but that may become known."""
         for topic in topics:
             if self._absences.is_there(topic) and not self._absences.is_over(topic):
                 return TransientError(f"Kafka knows no topic {topic}")
         return None
 
     def clock_ms(self, deadline: Deadline) -> int | None:
-        """Return the wall clock of the cluster's controller in ms; None: no broker tells it.
+        """Return the wall clock of the cluster's controller in ms; None: no broker reports it.
 
         Kafka has no request for the time.  But the leader of the metadata quorum reports that it is caught up now
         (KIP-836, since Kafka 3.3; needs the right to describe the cluster).
@@ -223,11 +223,13 @@ class KafkaCluster:
     def close(self) -> None:
         """Close all connections; may be called again, and the cluster may be used again.
 
-        The leaders stay known: one that has moved meanwhile says so, as it does while connections are open.
+        The leaders stay known: a broker that no longer leads says so, as it does while connections are open.
         """
         while self._connections:
             self._connections.popitem()[1].close()
-        self._absences = _Absences(self._config.deadline_s)  # what was not there long ago may just have been made
+        self._absences = _Absences(
+            self._config.deadline_s
+        )  # a partition that was missing long ago may just have been created
         self._refusal = None
 
     def _addresses(self) -> list[str]:
@@ -270,7 +272,7 @@ class KafkaCluster:
 
 
 class _Absences:
-    """Remembers since when the brokers have not known partitions and topics.
+    """Remembers how long the brokers have not known partitions and topics.
 
     A broker that has just started does not know them yet, and other brokers do not know a new one.  So they count as
     gone only after a while, and later if a broker was away.
@@ -307,10 +309,11 @@ class _Absences:
 class LeaderCall(Generic[Answer]):
     """A request about partitions, sent at once to the leader of each, and repeated until all have answered.
 
-    request: makes kafka-python's request for some of the partitions.
+    request: creates kafka-python's request for some of the partitions.
     read: yields each partition in a response with its error code, or REDIRECTED, and its answer.
-    most_together: the most partitions in one request; a leader of more gets several requests, a few at a time.
-    nearby: ask the replicas that leaders have named for this client, where there are some.
+    most_together: the maximum number of partitions in one request; a leader of more gets several requests, a few at a
+        time.
+    nearby: ask the replicas that leaders have named for this client, if there are any.
     """
 
     def __init__(
@@ -352,10 +355,10 @@ class LeaderCall(Generic[Answer]):
         return answers
 
     def reached(self) -> tuple[dict[TopicPartition, Answer], dict[TopicPartition, ConnectorError]]:
-        """Wait for the answers of the partitions that give one, and return why the others do not.
+        """Wait for the answers that come, and return for each other partition why there is none.
 
-        An UnknownPartitionError says that a partition is gone for good.  Raises DeadlineError, or
-        ConnectorError if the cluster refuses.
+        An UnknownPartitionError means that a partition is gone for good.  Raises DeadlineError, or ConnectorError if
+        the cluster refuses.
         """
         deadline = self._cluster.deadline(self._purpose)
         self._receive(deadline)

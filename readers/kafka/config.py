@@ -31,9 +31,9 @@ class TopicPartition(NamedTuple):
     @staticmethod
     @lru_cache(1 << 16)
     def of(split_id: SplitId) -> TopicPartition:
-        """Return the partition that ``split_id`` names; the last dash separates, topics may hold more.
+        """Return the partition that ``split_id`` names; the last dash is the separator, as topics may contain dashes.
 
-        Raises OptionError if it names none.
+        Raises OptionError if it is not the name of a partition.
         """
         topic, dash, partition = split_id.rpartition("-")
         if not (topic and dash and partition.isdecimal()):
@@ -43,7 +43,7 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KafkaConnectionConfig:
-    """How to reach a cluster and how to read from it; picklable, the same on the driver and the executors.
+    """How to reach a cluster and read from it; picklable, and the same on the driver and the executors.
 
     bootstrap_servers: ``host:port``, several separated by commas.
     properties: the settings of kafka-python's connections under its names (``security_protocol``, ``sasl_mechanism``,
@@ -51,16 +51,16 @@ class KafkaConnectionConfig:
         error shows them.
     isolation_level: whether records of open and of aborted transactions are visible.
     check_crcs: verify the checksum of every record batch.
-    max_decompressed_bytes: the most that one decompressed record batch may take in memory.
+    max_decompressed_bytes: the maximum size of one decompressed record batch in memory.
     fetch_max_bytes: bytes of one fetch response; a single larger record batch still comes whole.
     max_partition_fetch_bytes: the same limit for each partition in the response.
     fetch_max_wait_ms: how long the broker may hold a fetch back while it has nothing to send.
-    client_rack: where the client is; followers in the same place serve it (KIP-392).  Empty: leaders do.
-    metadata_max_age_s: after so many seconds the leaders of partitions are asked for again.
-    reconnect_pauses_s: seconds before a broker that could not be reached is tried again, and the most before it is
-        tried a later time; they double with each failure.
+    client_rack: the client's location; followers in the same location serve it (KIP-392).  Empty: leaders serve it.
+    metadata_max_age_s: the number of seconds after which the leaders of partitions are requested again.
+    reconnect_pauses_s: seconds before an unreachable broker is tried again, and the maximum for later attempts; the
+        pause doubles with each failure.
     deadline_s: seconds for one operation, retries included, while brokers are away.
-    retry_pauses_s: seconds before the first retry, and the most before a later one; the pause doubles each time.
+    retry_pauses_s: seconds before the first retry, and the maximum before later ones; the pause doubles each time.
     """
 
     bootstrap_servers: str

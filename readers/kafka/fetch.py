@@ -41,7 +41,7 @@ VARIABLE_SIZES_SINCE = 12
 TOPIC_IDS_SINCE = 13
 NO_SESSION = -1
 NO_SESSION_ID = 0
-LARGEST_SHIFT = 28  # of the last byte of a number of variable size, which has 32 bits
+LARGEST_SHIFT = 28  # the shift of the last byte of a 32-bit number of variable size
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,10 @@ class FetchedPartition:
 
     high_watermark: the position after the last replicated record.
     last_stable_offset: the position of the first open transaction, or the high watermark.
-    aborted: producer id and first offset of each aborted transaction that the records may hold;
-        empty unless the fetch was ``read_committed``.
+    aborted: producer id and first offset of each aborted transaction that the records may contain; empty unless the
+        fetch was ``read_committed``.
     preferred_replica: the node id of a follower that is nearer to the client, and sends the records instead; -1: none.
-    records: whole record batches and perhaps the beginning of one more, valid until the
-        connection's next response.
+    records: whole record batches and perhaps the beginning of another one, valid until the connection's next response.
     """
 
     high_watermark: int
@@ -77,7 +76,7 @@ def fetch_request(
 ) -> Any:
     """Return the request for the records of each partition from its position on, outside any session.
 
-    topic_ids: of all topics, to name them by these; if one is missing, all are named by their names.
+    topic_ids: the ids of all topics; if one is missing, the request uses names.
     """
     by_id = {partition.topic for partition in positions} <= topic_ids.keys()
     return FetchRequest(
@@ -101,9 +100,9 @@ def session_request(
 ) -> Any:
     """Return a request of a fetch session (KIP-227) that asks for as few bytes as possible.
 
-    positions: of the partitions that are new in the session, or moved in it.
+    positions: the positions of partitions that are new in the session, or have moved.
     session: its id, NO_SESSION_ID for a new one, and the number of the request within it, from 0 on.
-    topic_ids: of all topics of the session, or empty: then they are named by their names.
+    topic_ids: the ids of all topics of the session; if empty, the request uses names.
     """
     session_id, epoch = session
     return FetchRequest(
@@ -146,9 +145,9 @@ def read_fetch_response(
 ) -> Iterator[tuple[TopicPartition, int, FetchedPartition]]:
     """Yield each partition of a response with its error code; ``frame`` begins with the header.
 
-    topic_ids: those of the request.
+    topic_ids: the ids in the request.
 
-    Raises CorruptDataError for a response that cannot be one.
+    Raises CorruptDataError for a malformed response.
     """
     names = {topic_id.bytes: topic for topic, topic_id in topic_ids.items()}
     reader = _begun(frame, version)
@@ -178,7 +177,7 @@ def read_fetch_response(
 
 
 def _begun(frame: memoryview, version: int) -> _Reader:
-    """Return a reader of a response that stands behind the fields of all versions."""
+    """Return a reader of a response, positioned after the fields that all versions have."""
     reader = _Reader(frame, variable_sizes=version >= VARIABLE_SIZES_SINCE)
     reader.take(">i")  # correlation id
     reader.skip_tags()
@@ -187,7 +186,7 @@ def _begun(frame: memoryview, version: int) -> _Reader:
 
 
 class _Reader:
-    """Takes one field after the other; a size of -1 stands for null and yields nothing."""
+    """Reads one field after the other; a size of -1 means null and yields nothing."""
 
     def __init__(self, frame: memoryview, *, variable_sizes: bool) -> None:
         self._frame = frame
@@ -203,7 +202,7 @@ class _Reader:
         return values
 
     def size(self, layout: str) -> int:
-        """Take a length or a count; ``layout`` is that of the versions that have it in a fixed size."""
+        """Read a length or a count; ``layout`` is for the versions that have it in a fixed size."""
         size: int = self._unsigned() - 1 if self._variable_sizes else self.take(layout)[0]
         return size
 
@@ -221,7 +220,7 @@ class _Reader:
             raise self._broken() from None
 
     def skip_tags(self) -> None:
-        """Step over fields that only versions with variable sizes have, and that may be left out (KIP-482)."""
+        """Skip the optional fields of versions with variable sizes (KIP-482)."""
         if self._variable_sizes:
             for _ in range(self._unsigned()):
                 self._unsigned()

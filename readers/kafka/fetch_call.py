@@ -1,4 +1,4 @@
-"""Sends one fetch of record batches to the leaders of its partitions, again if they move, and checks the answer."""
+"""Sends one fetch of record batches to leaders, repeats it if these move, and checks the answer."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def fetch_call(
     max_wait_ms: int,
     most_together: int | None = None,
 ) -> LeaderCall[Answer]:
-    """Send a fetch from ``positions`` on; the call's result waits for the answers.
+    """Send a fetch from ``positions`` on; the result of the returned call waits for the answers.
 
-    use: makes the answer for a partition from its part of the response, or from None if its position is out of range.
-    topic_ids: of the topics, as far as they are known.
-    partition_bytes: the most for one partition; only the first one of a request gets a larger batch.
+    use: turns a partition's part of the response into its answer; gets None if the position is out of range.
+    topic_ids: the known ids of topics.
+    partition_bytes: the limit for one partition; only the first one of a request gets a larger batch.
     most_together: as in LeaderCall.
 
     The result raises PositionGoneError if another topic has taken its topic's place.

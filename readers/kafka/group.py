@@ -1,4 +1,4 @@
-"""Reads and commits the offsets of a consumer group, as a client that is no member."""
+"""Reads and commits the offsets of a consumer group without being a member."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HAS_MEMBERS = {kafka_errors.UnknownMemberIdError.errno, kafka_errors.IllegalGen
 
 
 class ConsumerGroup:
-    """The committed offsets of one group; not for several threads.
+    """The committed offsets of one group; not thread-safe.
 
     Opens nothing before the first call, and keeps its connections until :meth:`close`.  Each call is repeated until
     ``config.deadline_s`` while brokers restart; then it raises DeadlineError.  Raises ConnectorError at once if the

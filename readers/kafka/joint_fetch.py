@@ -24,11 +24,11 @@ _SMALL = 1 / 4  # of the size of a fetch; larger ranges are fetched one by one
 
 
 class JointFetch:
-    """Fetches the beginnings of a task's ranges, small ones together with the next ones.
+    """Fetches the beginnings of a task's ranges; small ranges are fetched together with the next ones.
 
-    topic_ids: of the topics, for each range.
+    topic_ids: the topic's id for each range.
 
-    It only saves requests: for any other range the reader sends its own.  It holds the bytes of one fetch
+    It only saves requests: for other ranges the reader sends its own.  It holds the bytes of one fetch
     (``fetch_max_bytes``).
     """
 
@@ -59,7 +59,7 @@ class JointFetch:
             needed = (end - start) * self._bytes_per_record
             if needed > min(left, room * _SMALL) or partition in positions:
                 break
-            # Each broker keeps to all_bytes by itself, but knows nothing of the other brokers.
+            # Each broker respects all_bytes, but knows nothing about the other brokers.
             if (len(positions) + 1) * max(most, needed, FEW_BYTES) > all_bytes:
                 break
             positions[partition], topic_ids[partition.topic] = start, self._topic_ids[place]

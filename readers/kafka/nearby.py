@@ -1,4 +1,4 @@
-"""The followers from which a client reads because they are nearer than the leaders (KIP-392)."""
+"""The followers that a client reads from because they are nearer than the leaders (KIP-392)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Choice(NamedTuple):
 
 
 class NearbyReplicas:
-    """Remembers for some time which follower a leader has named for a partition, or that its follower did not serve.
+    """Remembers for some time which follower a leader has named for a partition, or that the follower failed.
 
     lifetime_s: seconds after which the leader is asked again.
     """
@@ -33,19 +33,19 @@ class NearbyReplicas:
         self._choices[partition] = _Choice(node, self._clock() + self._lifetime_s)
 
     def of(self, partition: TopicPartition) -> int | None:
-        """Return the node id of the follower; None: the leader is to be asked."""
+        """Return the node id of the follower; None: ask the leader."""
         choice = self._choice(partition)
         return None if choice is None else choice.node
 
     def avoid(self, partition: TopicPartition) -> bool:
-        """Read the partition from its leader for a while; tell whether a follower was read until now."""
+        """Read the partition from its leader for a while; return whether a follower was read until now."""
         was_follower = self.of(partition) is not None
         if was_follower:
             self._choices[partition] = _Choice(None, self._clock() + self._lifetime_s)
         return was_follower
 
     def is_avoided(self, partition: TopicPartition) -> bool:
-        """Tell whether the leader must not name a follower now."""
+        """Return whether the leader must not name a follower now."""
         choice = self._choice(partition)
         return choice is not None and choice.node is None
 

@@ -1,8 +1,8 @@
 """Peeks at single records of many partitions: a few requests at a time to each leader, as many as it needs.
 
 A response holds a few MiB, so a request asks only for as many partitions as one response has room for.  A broker sends
-nothing of a partition whose first batch is larger than asked, unless the partition comes first in its request.  So such
-partitions are asked for again with more bytes, and at last alone.
+nothing from a partition whose first batch exceeds the requested bytes, unless the partition comes first in its request.
+So such partitions are requested again with more bytes, and finally alone.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ FindHead: TypeAlias = "Callable[[TopicPartition, RecordBatch, int], tuple[int, i
 
 
 class _Look(NamedTuple):
-    """The result of one look: the head if there was one, else the position to look at next, if there may be more.
+    """The result of one look: the head, or else the position to look at next, if there may be more.
 
     is_starved: nothing came, though there may be records.
-    end: of the visible records, where nothing came.
+    end: the end of the visible records, if nothing came.
     """
 
     position: int
@@ -49,7 +49,7 @@ class _Look(NamedTuple):
 class Peek:
     """One peek at many partitions; see ``KafkaClient.peek``.
 
-    useful_bytes: what is asked of each partition at first.
+    useful_bytes: how many bytes of each partition are requested at first.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Peek:
         return heads
 
     def _asks_for_more(self, starved: Iterable[TopicPartition]) -> bool:
-        """Ask for more bytes from now on, if that may help partitions that got none."""
+        """Request more bytes from now on, if that may help partitions that got none."""
         larger = next((size for size in (FEW_BYTES, 2 * self._largest) if size > self._bytes), None)
         if larger is None or not starved:
             return False
@@ -110,7 +110,7 @@ class Peek:
         return True
 
     def _ends_in_a_hole(self, partition: TopicPartition, look: _Look) -> bool:
-        """Tell whether nothing is left; else wait a little, for a broker has not sent what there may be."""
+        """Return whether nothing is left; otherwise wait a little, because a broker has not sent all that may exist."""
         if self._client.is_hole(partition, look.position, look.end, self._topic_ids.get(partition.topic)):
             return True
         deadline = self._deadlines.setdefault(partition, self._client.reading(partition, look.end))

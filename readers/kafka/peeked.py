@@ -16,12 +16,12 @@ MOST_BYTES = 64 << 20
 
 
 class PeekedBatches:
-    """Keeps record batches, so that a search needs no more requests when it is close to a record.
+    """Keeps record batches, so that a search close to a record needs no further requests.
 
     A peek asks for one record and gets some 64 KiB of them.  The log may delete them meanwhile, so forget them before
     every plan.
 
-    most_bytes: the most that is kept.
+    most_bytes: the maximum number of bytes to keep.
     """
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
@@ -31,7 +31,7 @@ class PeekedBatches:
         self._nothing_from: dict[TopicPartition, int] = {}
 
     def keep(self, partition: TopicPartition, batch: RecordBatch) -> None:
-        """Keep a copy of a visible batch, for its bytes are valid only until the next response."""
+        """Keep a copy of a visible batch, because its bytes are valid only until the next response."""
         if self._bytes + len(batch.data) > self._most_bytes:
             return
         batches = self._batches.setdefault(partition, [])
@@ -44,17 +44,17 @@ class PeekedBatches:
         batches.insert(place, replace(batch, data=data))
 
     def at(self, partition: TopicPartition, position: int) -> RecordBatch | None:
-        """Return the batch in which a position lies; None: it is not kept."""
+        """Return the batch that contains a position; None: it is not kept."""
         batches = self._batches.get(partition, [])
         place = bisect_right(batches, position, key=_base_offset)
         return batches[place - 1] if place and position <= batches[place - 1].last_offset else None
 
     def keep_nothing(self, partition: TopicPartition, position: int) -> None:
-        """Remember that a search from a position on found nothing up to the end."""
+        """Remember that a search from a position found nothing up to the end."""
         self._nothing_from[partition] = min(position, self._nothing_from.get(partition, position))
 
     def is_nothing(self, partition: TopicPartition, position: int) -> bool:
-        """Tell whether a search is known to have found nothing from a position on."""
+        """Return whether a search from a position is known to find nothing."""
         return position >= self._nothing_from.get(partition, position + 1)
 
     def forget(self) -> None:

@@ -1,4 +1,4 @@
-"""Keeps clients for the next task of a worker process: their connections for a while, and what they know for longer."""
+"""Keeps clients for the next task of a worker process: their connections for a while, their knowledge for longer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IDLE_SECONDS = 5.0  # Spark does not tell a worker that its query has stopped
 
 
 class ClientPool:
-    """Lends a client to one reader at a time, and closes all when none was returned for a while.
+    """Lends a client to one reader at a time, and closes all idle clients after a while.
 
     A closed client still knows the leaders of its partitions, and connects again when it is lent.
     """

@@ -29,7 +29,7 @@ _REMEDIES = {
 
 
 def produce_call(cluster: KafkaCluster, partition: TopicPartition, batch: bytes) -> LeaderCall[int]:
-    """Send a record batch to the leader of a partition; the call's result waits until all replicas in sync have it.
+    """Send a record batch to the leader of a partition; the result waits until all replicas in sync have it.
 
     The result is the batch's base offset.  A batch whose answer is lost is sent again, so it may be there twice.  The
     result raises ConnectorError, with the remedy, if the broker refuses it for good.

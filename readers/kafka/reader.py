@@ -1,4 +1,4 @@
-"""Reads exact ranges of Kafka partitions as Arrow batches, with the next fetch under way."""
+"""Reads exact ranges of Kafka partitions as Arrow batches, while the next fetch is under way."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ log = logging.getLogger(__name__)
 
 
 class KafkaDetails(NamedTuple):
-    """The facts that a reader needs besides a range.
+    """The facts that a reader needs in addition to a range.
 
-    now_ms: the time by which the policy tells what is in the future, in ms since the epoch.
-    topic_id: of the topic whose records are planned; None: of any that has its name.
-    leader_epoch: of the leader when the range was planned; the range holds no records of later ones; None: unknown.
+    now_ms: the present in ms since the epoch, for the policy on event times in the future.
+    topic_id: the id of the topic whose records are planned; None: any topic of that name.
+    leader_epoch: the leader's epoch when the range was planned; the range holds no records of later epochs; None:
+        unknown.
     """
 
     now_ms: int
@@ -56,15 +57,15 @@ class KafkaSplitReader(SplitReader):
     """Reads ranges of Kafka partitions; opens nothing before ``read``, and is picklable.
 
     include_headers: also deliver the column ``headers``.
-    fail_on_data_loss: raise DataLossError when records of a range have been deleted; otherwise warn
-        and go on with the first record that still exists.
-    event_times: looks at every row if the policy refuses rows; None: no row has an event time.
+    fail_on_data_loss: raise DataLossError when records of a range have been deleted; otherwise warn and continue with
+        the first record that still exists.
+    event_times: the assigner and the policy of event times; None: no row has an event time.
     bad_records: the place for records that the policy sets aside; None: they are left out, and written nowhere.
     include_event_time: also deliver the columns ``event_time``, null where planning left the row out, and
         ``event_time_fault``, the fault of the row's own time.
     max_batch_bytes: the greatest size of an Arrow batch, below 2 GiB; a larger record comes alone.
 
-    The details of a task are KafkaDetails; without them the time is that of this machine.
+    The details of a task are KafkaDetails; without them the present comes from this machine's clock.
 
     Whatever the size of a range, a task holds two fetch responses.  One has at most ``max_partition_fetch_bytes``.  The
     other holds small ranges that are fetched together (``fetch_max_bytes``).  The task also holds one decompressed
@@ -98,7 +99,7 @@ class KafkaSplitReader(SplitReader):
         return self._set_aside
 
     def without_writing(self) -> KafkaSplitReader:
-        """Return a reader that writes no bad records."""
+        """Return a reader that does not write bad records."""
         reader = copy(self)
         reader._place, reader._set_aside = None, {}  # noqa: SLF001 - its own class
         return reader
@@ -157,7 +158,7 @@ class KafkaSplitReader(SplitReader):
 
     @property
     def _judges_by_headers(self) -> bool:
-        """Whether headers are decoded where event times are judged; a bad record is written with its own."""
+        """Whether headers are decoded together with event times; a bad record is written with its headers."""
         times_need_them = self._event_times is not None and self._event_times.needs_headers
         return self._include_headers or times_need_them or self._place is not None
 
@@ -192,7 +193,7 @@ class KafkaSplitReader(SplitReader):
     ) -> Iterator[tuple[int, RecordBatch]]:
         """Yield the visible batches that may hold records of the range, each with the first position that counts in it.
 
-        A batch is valid until the next one is asked for.
+        A batch is valid until the next one is requested.
         """
         position = wanted.start
         bytes_per_record = FIRST_GUESS_BYTES_PER_RECORD
@@ -200,7 +201,7 @@ class KafkaSplitReader(SplitReader):
         call = None
 
         def fetch() -> LeaderCall[FetchedPartition | None]:
-            # Records past the end of the range are sent for nothing.
+            # Records past the end of the range would be sent for nothing.
             useful_bytes = int((wanted.end - position) * bytes_per_record)
             return client.fetch(partition, position, useful_bytes, details.topic_id)
 
@@ -219,7 +220,7 @@ class KafkaSplitReader(SplitReader):
                 end = fetched.end(self._config.isolation_level)
                 if end >= wanted.end and client.is_hole(partition, position, wanted.end, details.topic_id):
                     return
-                # After a restart, the end may lag behind the one that was planned with.
+                # After a restart, the end may lag behind the end that the plan used.
                 deadline = deadline or client.reading(partition, wanted.end)
                 seen = f"the broker sends nothing from {position} on" if end >= wanted.end else f"it ends at {end}"
                 deadline.pause(TransientError(seen))
@@ -237,7 +238,7 @@ class KafkaSplitReader(SplitReader):
                 yield first, batch
 
     def _first_left(self, client: KafkaClient, partition: TopicPartition, position: int, end: int) -> int:
-        """Return the position to go on from, at most ``end``, if a broker calls a position out of range."""
+        """Return the position to continue from, at most ``end``, after a broker called a position out of range."""
         log_start, log_end = client.log_range(partition)
         if log_start <= position <= log_end:
             return position  # a new leader may not know its log yet
@@ -255,7 +256,7 @@ class KafkaSplitReader(SplitReader):
 
 
 def _check_epoch(batch: RecordBatch, wanted: SplitRange, details: KafkaDetails) -> None:
-    """Raise PositionGoneError for a batch of a later leader, which replaced the one that was planned."""
+    """Raise PositionGoneError for a batch of a later leader, which replaced the planned batch."""
     planned, actual = details.leader_epoch, batch.leader_epoch
     if planned is None or actual is None or batch.base_offset >= wanted.end:
         return

@@ -1,4 +1,4 @@
-"""The failed attempts to connect to brokers, and the pauses and time-outs that follow from them."""
+"""Failed attempts to connect to brokers, and the pauses and time-outs that follow from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Failures(NamedTuple):
 
 
 class FailedConnections:
-    """Counts how often in a row each broker could not be reached.
+    """Counts how many times in a row each broker could not be reached.
 
     As in Java, the pause before the next attempt (``reconnect.backoff.ms``) and the time that an attempt may take
     (``socket.connection.setup.timeout.ms``) double with each failure, up to their limits.
@@ -50,11 +50,11 @@ class FailedConnections:
         self._failures[address] = _Failures(number + 1, self._clock() + pause_s, str(error))
 
     def forget(self, address: str) -> None:
-        """Begin anew, after a success."""
+        """Start again from zero after a success."""
         self._failures.pop(address, None)
 
     def within(self, address: str) -> Mapping[str, Any]:
-        """Return the properties for the next attempt, with the time that it may take."""
+        """Return the properties for the next attempt, including the time that it may take."""
         first_ms = self._properties.get(_SETUP)
         longest_ms = self._properties.get(_LONGEST_SETUP, first_ms)
         if first_ms is None:

@@ -1,4 +1,4 @@
-"""The columns of Spark's own Kafka source, as Arrow has them."""
+"""The columns of Spark's own Kafka source as an Arrow schema."""
 
 from __future__ import annotations
 

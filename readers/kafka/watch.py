@@ -1,9 +1,9 @@
-"""Watches the ends of partitions by fetch sessions (KIP-227), so that nobody has to ask for ends that stay the same.
+"""Watches the ends of partitions with fetch sessions (KIP-227), so that ends that stay the same need not be requested.
 
 A broker keeps the partitions of a session with the positions from which they are fetched, here their ends.  It holds a
 fetch back until any of them shows a record, and its answer names only those that changed.  So a wait costs the same for
 ten partitions and for ten thousand.  "Nothing has changed" is always the answer of all leaders to a fetch that was sent
-during the wait, never older news.  The watch is advice: a caller in doubt asks for the ends.
+during the wait, never older news.  The watch is only a hint: a caller in doubt requests the ends.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Watch", "WatchedEnd"]
 
-_REST_S = 30.0  # after a session was refused, or two waits in a row failed
+_REST_S = 30.0  # after a refused session, or two failed waits in a row
 _ANSWER_S = 5.0  # of a broker that is well, beyond the time for which it holds a fetch
 _NO_ERROR = kafka_errors.NoError.errno
 
 
 class WatchedEnd(NamedTuple):
-    """The end of a partition, as a look has found it.
+    """The end of a partition when it was last requested.
 
-    position: the end of what is visible; before the high watermark while a transaction is open.
+    position: the end of the visible records; before the high watermark while a transaction is open.
     """
 
     position: int
