@@ -1,4 +1,4 @@
-"""Takes source events in the planner's process."""
+"""Receives source events in the planner process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate.readers.events.event import NONCE_BYTES, TAKEN, EventChannel, Sour
 __all__ = ["EventServer"]
 
 _LOG = logging.getLogger("tidegate.planner")
-_TIMEOUT_S = 5.0  # of a connection, which a stranger may keep silent
+_TIMEOUT_S = 5.0  # for a connection, because a stranger may keep it silent
 _TOKEN_BYTES = 32
 _MOST_CONNECTIONS = 64  # at once; others wait
 _MOST_WARNINGS = 10
@@ -26,7 +26,7 @@ _MOST_WARNINGS = 10
 class EventServer:
     """The coordinator's end of a channel, until ``close``.
 
-    host: a name or address of this machine by which executors reach it.
+    host: the name or address at which executors reach this machine.
     bind: the address to listen at; None: the host's.
 
     Raises OSError if it cannot listen.
@@ -41,7 +41,7 @@ class EventServer:
         self._thread.start()
 
     def take(self, about: str) -> list[SourceEvent]:
-        """Return the events of one subject that came since the last call for it."""
+        """Return the events of one subject since the last call for that subject."""
         with suppress(Empty):
             while True:
                 self._came.append(self._events.get_nowait())
@@ -50,7 +50,7 @@ class EventServer:
         return taken
 
     def close(self) -> None:
-        """Listen no longer.  May be called twice."""
+        """Stop listening.  May be called twice."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -68,19 +68,19 @@ class _Server(socketserver.ThreadingTCPServer):
         super().__init__((address, 0), _Connection)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Begin with a connection, once there are few enough."""
+        """Register a connection, once there are few enough."""
         self._slots.acquire()
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """End with a connection."""
+        """Unregister a connection."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._slots.release()
 
     def refused(self, client: str, error: Exception) -> None:
-        """Log a connection that told nothing; a stranger must not fill the log."""
+        """Log a connection without an event; a stranger must not fill the log."""
         self._warnings += 1
         level = logging.WARNING if self._warnings <= _MOST_WARNINGS else logging.DEBUG
         _LOG.log(level, "a connection from %s tells no source event: %s", client, error)

@@ -1,1 +1,1 @@
-"""Folders on a disk or in a bucket, for what outlives a query or is shared by several."""
+"""Folders on a disk or in a bucket, for files that outlive a query or are shared by several queries."""

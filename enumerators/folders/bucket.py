@@ -24,7 +24,7 @@ _Answer = TypeVar("_Answer")
 
 
 class BucketFolder(Folder):
-    """A prefix of a bucket.  Without conditional writes, the version is read first, and then the file written."""
+    """A prefix of a bucket.  Without conditional writes, it first reads the version and then writes the file."""
 
     def __init__(
         self, config: S3ConnectionConfig, bucket: str, prefix: str, noun: str, parent: Folder | None = None
@@ -96,7 +96,7 @@ class BucketFolder(Folder):
 
     @functools.cached_property
     def _keeps_conditions(self) -> bool:
-        # Some endpoints refuse the conditions, and some ignore them.
+        # Some endpoints refuse conditions, and some ignore them.
         try:
             created = self._put_if(PROBE, b"", IfNoneMatch="*")
             kept = created is None or self._put_if(PROBE, b"", IfNoneMatch="*") is None
@@ -139,7 +139,7 @@ class BucketFolder(Folder):
         )
 
     def _ask(self, operation: str, request: Callable[[], _Answer], missing: Collection[str] = ()) -> _Answer | None:
-        """Return the answer to a request, repeated until the deadline; None: it is one of these errors."""
+        """Return the answer to a request, repeated until the deadline; None: the answer is one of the given errors."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         deadline = Deadline(f"{operation} the {self.noun} {self.address}", self._config.patience_s)
@@ -167,4 +167,4 @@ class BucketFolder(Folder):
 
 
 class _UnknownRequestError(ConnectorError):
-    """The endpoint does not know a request."""
+    """The endpoint does not support a request."""

@@ -15,7 +15,7 @@ __all__ = ["FileInfo", "Folder", "Stored"]
 class Stored(NamedTuple):
     """A file that was read.
 
-    version: for ``replace``; another content has another one.
+    version: the version for ``replace``; it changes with the content.
     """
 
     data: bytes
@@ -25,7 +25,7 @@ class Stored(NamedTuple):
 class FileInfo(NamedTuple):
     """A file in the listing of a folder.
 
-    written_s: when, in seconds since the epoch.
+    written_s: when the file was written, in seconds since the epoch.
     """
 
     bytes: int
@@ -33,10 +33,10 @@ class FileInfo(NamedTuple):
 
 
 class Folder(ABC):
-    """A folder of files; names hold no ``/`` and do not begin with a dot.
+    """A folder of files; names contain no ``/`` and do not begin with a dot.
 
-    address: its place, for people.
-    noun: what it is for errors, such as ``state location``.
+    address: the location, for display.
+    noun: what errors call the folder, such as ``state location``.
 
     All methods raise ConnectorError if the folder cannot be reached or used, and DeadlineError if it does not answer in
     time.  They raise OptionError if its bucket does not exist.  Thread-safe.
@@ -47,7 +47,7 @@ class Folder(ABC):
 
     @abstractmethod
     def within(self, name: str) -> Folder:
-        """Return a folder inside this one, which is not among its files."""
+        """Return a folder inside this one; it is not among the files."""
 
     @abstractmethod
     def read(self, name: str) -> Stored | None:
@@ -55,23 +55,23 @@ class Folder(ABC):
 
     @abstractmethod
     def create(self, name: str, data: bytes) -> str | None:
-        """Write a new file, and return its version; None: it exists already."""
+        """Write a new file, and return its version; None: the file exists already."""
 
     @abstractmethod
     def replace(self, name: str, data: bytes, version: str) -> str | None:
-        """Write a file in place of one version, and return the new one; None: it has another version, or is gone."""
+        """Replace one version of a file, and return the new version; None: the file has another version, or is gone."""
 
     @abstractmethod
     def write(self, name: str, data: bytes) -> None:
-        """Write a file, in place of any of that name."""
+        """Write a file, whether or not it exists."""
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """Delete a file, if there is one."""
+        """Delete a file if it exists."""
 
     @abstractmethod
     def files(self) -> dict[str, FileInfo]:
-        """Return the files, by name."""
+        """Return the files, keyed by name."""
 
     @abstractmethod
     def folders(self) -> list[str]:
@@ -83,7 +83,7 @@ class Folder(ABC):
 
     @abstractmethod
     def keeps_conditions(self) -> bool:
-        """Tell whether ``create`` and ``replace`` always let only one of several writers win.
+        """Return whether ``create`` and ``replace`` always let only one of several writers win.
 
         The first call asks the endpoint.
         """

@@ -1,4 +1,4 @@
-"""A folder on a disk, be it of this machine or one that several machines share."""
+"""A folder on a disk of this machine, or on one that several machines share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["LocalFolder"]
 
 
 class LocalFolder(Folder):
-    """A folder on a disk, for this user alone; created by the first write."""
+    """A folder on a disk, accessible to this user only; created by the first write."""
 
     def __init__(self, path: Path, noun: str) -> None:
         self._path, self.noun = path, noun
@@ -101,7 +101,7 @@ class LocalFolder(Folder):
 
     @contextlib.contextmanager
     def _written(self, data: bytes) -> Iterator[Path]:
-        """Lend a durable file with the data, under a hidden name."""
+        """Yield a durable file with the data, under a hidden name."""
         _make_private(self._path)
         handle, partial = tempfile.mkstemp(prefix=".", dir=self._path)
         try:
@@ -115,7 +115,7 @@ class LocalFolder(Folder):
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Lock out other writers, also of this process; the lock of a killed process is free."""
+        """Lock out other writers, even in this process; the lock of a killed process is released."""
         handle = os.open(self._path / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -139,7 +139,7 @@ class LocalFolder(Folder):
 
 
 def _make_private(folder: Path) -> None:
-    """Make a folder, and its missing parents, for this user alone."""
+    """Create a folder, and its missing parents, accessible to this user only."""
     if not folder.exists():
         _make_private(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)

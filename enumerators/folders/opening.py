@@ -20,7 +20,7 @@ def open_folder(
 ) -> Folder:
     """Return the folder of a path, of a ``file:`` URL or of ``s3://bucket/prefix``; it need not exist yet.
 
-    option, noun: what the location is for errors: the name of its option, and a noun.
+    option, noun: for errors: the name of the location's option, and a noun for the location.
 
     Raises OptionError for any other location.
     """

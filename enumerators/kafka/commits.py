@@ -1,6 +1,6 @@
 """Commits the positions of written batches to a consumer group, in the background, so that lag tools see the query.
 
-Nothing depends on it: progress is in Spark's checkpoint.
+Nothing depends on these commits: progress is in Spark's checkpoint.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ __all__ = ["GroupCommits"]
 _LOG = logging.getLogger("tidegate.planner")
 _DEADLINE_S = 10.0
 _AFTER_FAILURE_S = 60.0  # while no batch comes
-_KEPT_S = 3600.0  # brokers delete offsets that nobody has committed for days
+_KEPT_S = 3600.0  # brokers delete offsets that were not committed for days
 _PATIENCE_S = 5.0  # at the end, for the last commit
 
 
 class GroupCommits:
-    """Commits the newest positions whenever the last commit is done.
+    """Commits the newest positions each time that a commit is done.
 
-    A commit that fails is a warning, and is tried again with the next batch, or after a minute.
-    clock: seconds, monotonic.
+    A failed commit is logged as a warning, and tried again with the next batch, or after a minute.
+    clock: returns monotonic seconds.
     """
 
     def __init__(
@@ -41,14 +41,14 @@ class GroupCommits:
         self._threads = DaemonThreads(1, "tidegate-commits")
         self._changed = threading.Lock()
         self._wanted: Mapping[TopicPartition, int] = {}
-        self._is_open = False  # something is still to be committed
+        self._is_open = False  # there are positions to commit
         self._is_closed = False
         self._again_s = clock()
         self._warned = ""
         self._run: Future[None] | None = None
 
     def commit(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Let positions be committed; returns at once.  Called before every plan, so mostly with the same ones."""
+        """Schedule positions for a commit, and return at once.  Called before every plan, often without change."""
         with self._changed:
             is_due = self._clock() >= self._again_s
             if not positions or (positions == self._wanted and not is_due):
@@ -87,10 +87,12 @@ class GroupCommits:
         return None
 
     def _tell(self, failure: Exception | None) -> None:
-        if self._is_closed:  # the connections were closed under the commit
+        if self._is_closed:  # the connections were closed during the commit
             return
         is_ours = failure is None or isinstance(failure, TidegateError)
         sentence = str(failure or "") if is_ours else f"{type(failure).__name__}: {failure}"
         if sentence and sentence != self._warned:
-            _LOG.warning("the query goes on, but commitGroupId %r keeps its old offsets: %s", self._group_id, sentence)
+            _LOG.warning(
+                "the query continues, but commitGroupId %r keeps its old offsets: %s", self._group_id, sentence
+            )
         self._warned = sentence

@@ -42,14 +42,14 @@ _Listed: TypeAlias = Mapping[TopicPartition, ListedOffset]
 class KafkaEnumerator(SplitEnumerator):
     """Enumerates the partitions of a subscription, and peeks at records for their event times.
 
-    starting, stopping: the starts of new queries, and their ends if they have any.
-    event_times: takes them from records; an unknown unit is detected once.
-    state: the last run's snapshot, see KafkaSnapshot.
-    fail_on_data_loss: refuse to go on with another cluster, and remember partitions that are gone.
+    starting, stopping: where new queries start, and where they end, if configured.
+    event_times: reads event times from records; an unknown unit is detected once.
+    state: the last run's snapshot; see KafkaSnapshot.
+    fail_on_data_loss: refuse to continue with another cluster, and remember partitions that are gone.
     commit_group_id: the consumer group to which positions of written batches are committed; None: none.
-    wanted: the records that a batch query asks for, set before the first question; None: all.
-    bad_records_topic: a topic that has to exist, and is not read though a pattern matches it; set before the first
-        question; None: there is none.
+    wanted: the records that a batch query asks for, set before the first call; None: all.
+    bad_records_topic: a topic that must exist, and is not read even if a pattern matches it; set before the first call;
+        None: there is none.
     """
 
     positions_are_rows = True
@@ -111,11 +111,11 @@ class KafkaEnumerator(SplitEnumerator):
             raise ConnectorError(f"badRecordsTopic is {topic!r}, but Kafka has no such topic; create it")
 
     def wall_clock(self) -> float:
-        """Return the cluster's time, or the driver's if the cluster does not tell its own."""
+        """Return the cluster's time, or the driver's if the cluster does not report its time."""
         return time.time() + self._clock_ahead_s
 
     def details(self, wanted: SplitRange) -> KafkaDetails:
-        """Return the clock by which the future is judged, and the topic and the leader whose records are planned."""
+        """Return the clock that decides what is in the future, and the planned topic and leader."""
         if not self._met:  # a batch that an earlier run planned
             self.discover()
         partition = TopicPartition.of(wanted.split_id)
@@ -129,12 +129,12 @@ class KafkaEnumerator(SplitEnumerator):
         gone = self.lost(removed)
         if gone:
             names = ", ".join(gone[:_NAMED]) + (f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else "")
-            _LOG.warning("%s no longer exist, and are read no further (failOnDataLoss is false)", names)
+            _LOG.warning("%s no longer exist, and are no longer read (failOnDataLoss is false)", names)
         self._topics.forget(_partitions(gone), named_topics(self._subscription))
         return gone
 
     def lost(self, removed: Positions) -> list[SplitId]:
-        """Return the partitions that no longer exist; others are only not subscribed."""
+        """Return the partitions that no longer exist, without those that are merely not subscribed."""
         partitions = _partitions(removed)
         topics = {p.topic for p in partitions}
         there = self._client.partitions(topics, expected=topics) if partitions else {}
@@ -155,14 +155,14 @@ class KafkaEnumerator(SplitEnumerator):
         return _by_split(resolve(self._stopping, _partitions(splits), self._client, self._found))
 
     def extents(self, splits: Collection[SplitId]) -> Mapping[SplitId, Extent]:
-        """Ask for the log's beginnings and ends; settled when no transaction is open."""
+        """Request the beginning and the end of each log, which is settled when no transaction is open."""
         self._client.wait_for_leaders(math.inf)
         self._away = ()
         return self._reachable_extents(splits)[0]
 
     def available_extents(self, splits: Collection[SplitId]) -> tuple[Mapping[SplitId, Extent], Mapping[SplitId, str]]:
-        """Ask as ``extents`` does, but wait for leaders only as long as an election takes; also later, in peeks."""
-        # A partition that was waited for once need not be waited for each time.
+        """Do as ``extents``, but wait for leaders only as long as an election takes; also in later peeks."""
+        # Wait for a partition only once, not in each call.
         self._client.wait_for_leaders(0.0 if self._away else _LEADER_ELECTION_S)
         extents, away = self._reachable_extents(splits)
         if away and not extents:
@@ -189,7 +189,7 @@ class KafkaEnumerator(SplitEnumerator):
         return {partition.split_id: divergence for partition, divergence in divergences.items()}
 
     def _ask_for_topics_of(self, shorter: Collection[SplitId]) -> None:
-        """Find topics that were recreated since the last look, as logs that end before their positions show."""
+        """Find topics that were recreated since the last look: their logs end before their positions."""
         if shorter:
             self._client.partitions({partition.topic for partition in _partitions(shorter)})
             self._topics.observe(self._leader_epochs, self._client.topic_ids)
@@ -211,7 +211,7 @@ class KafkaEnumerator(SplitEnumerator):
         if gone and self._fail_on_data_loss:
             raise DataLossError(
                 f"the Kafka partition {min(gone).split_id} was deleted while it was read; "
-                "set failOnDataLoss to false to go on without it"
+                "set failOnDataLoss to false to continue without it"
             )
         return self._extents, {p.split_id: str(failures[p]) for p in failures.keys() - set(gone)}
 
@@ -244,7 +244,7 @@ class KafkaEnumerator(SplitEnumerator):
         return offsets
 
     def _asked(self, ask: Callable[[], _Answer]) -> _Answer:
-        """Return an answer about partitions.  Raises PositionGoneError if one was deleted by now."""
+        """Return an answer about partitions.  Raises PositionGoneError if one was deleted meanwhile."""
         try:
             return ask()
         except UnknownPartitionError as error:
@@ -266,7 +266,7 @@ class KafkaEnumerator(SplitEnumerator):
         return {s: None if (seen := heads[p]) is None else Head(*seen) for s, p in zip(positions, at, strict=True)}
 
     def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:
-        """Leave all partitions to peeks, because Kafka knows nothing of these times."""
+        """Return nothing, so that peeks are used: Kafka does not index these times."""
         del ends
         return {}
 
@@ -287,7 +287,7 @@ class KafkaEnumerator(SplitEnumerator):
         """Commit positions to the group in the background, if one is named; none of a topic that was recreated."""
         if self._commits is None or not positions:
             return
-        if not self._met:  # the positions may be of another cluster, whose group they must not reach
+        if not self._met:  # the positions may belong to another cluster, and must not reach the group of this one
             self.discover()
         anew = {topic for topic, now in self._client.topic_ids.items() if self._topics.is_another(topic, now)}
         there = {partition for partition in self._found if partition.topic not in anew}

@@ -24,17 +24,17 @@ _LOG = logging.getLogger("tidegate.planner")
 _EVERY_POSITION = 2**63 - 1
 _MOST_BATCH_BYTES = 2 << 20
 _SMOOTHING = 0.2  # weight of the newest batch in the mean size of a record
-_MARGIN = 2  # of batches that are larger than the mean
+_MARGIN = 2  # allows for batches that are larger than the mean
 _LEAST_BYTES = 4 << 10
 
 
 class HeadFinder:
     """Finds the first record of a batch that the event-time policy does not leave out.
 
-    Learns the unit of the event times, whether the broker stamps a topic's records, and the size of a record.
+    Also learns the unit of the event times, whether the broker stamps a topic's records, and the size of a record.
 
-    event_times: with the unit, once one was detected.
-    wall_clock: seconds since the epoch.
+    event_times: has the unit once it was detected.
+    wall_clock: returns seconds since the epoch.
     """
 
     def __init__(self, event_times: RecordTimes, *, wall_clock: Callable[[], float] = time.time) -> None:
@@ -55,13 +55,13 @@ class HeadFinder:
         return self._by_rows(partition, batch, position)
 
     def bytes_per_record(self, partition: TopicPartition) -> float:
-        """Return the mean size of a record in the log; that of all partitions if none was seen."""
+        """Return the mean size of a record in a log, or in all logs if none of its records was seen."""
         sizes = self._bytes_per_record
         return sizes.get(partition) or (sum(sizes.values()) / len(sizes) if sizes else 1.0)
 
     @property
     def useful_bytes(self) -> int:
-        """The bytes of a partition that are worth a peek: a batch for its timestamps, else what a search uses."""
+        """How many bytes of a partition a peek requests: a batch for record timestamps, else what a search uses."""
         if not self.event_times.by_record_timestamp:
             return FEW_BYTES
         return int(min(FEW_BYTES, max(_LEAST_BYTES, _MARGIN * self._bytes_per_batch)))
@@ -106,7 +106,7 @@ class HeadFinder:
     def _first_usable(self, rows: pa.RecordBatch) -> tuple[int, int] | None:
         start, count = 0, 1
         while start < rows.num_rows:
-            # The first row counts unless it is left out.
+            # The first row counts unless the policy leaves it out.
             some = rows.slice(start, count)
             for row, at_ms in enumerate(self.event_times.times(some, self._now_ms()).to_pylist()):
                 if at_ms is not None:

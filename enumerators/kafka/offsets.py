@@ -1,4 +1,4 @@
-"""Resolves the starts and stops of Kafka partitions from the options that name them."""
+"""Resolves the options for the starts and stops of Kafka partitions."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class ByTimestamp:
 
 @dataclass(frozen=True, slots=True)
 class CommittedBy:
-    """The offset that a consumer group has committed.
+    """The committed offset of a consumer group.
 
-    without_commit: the point of a partition for which it has committed none.
+    without_commit: the point of a partition without a committed offset.
     """
 
     group_id: str
@@ -43,10 +43,10 @@ OffsetPoint: TypeAlias = int | ByTimestamp
 class OffsetsSpec:
     """A point in every partition.
 
-    option: the name of the option, for error messages.
-    default: the point of all partitions if ``by_partition`` is empty.
+    option: the name of the option, for errors.
+    default: the point for all partitions if ``by_partition`` is empty.
     by_partition: a point for every partition, as in Spark's JSON options.
-    without_record: the point that a time past the last record means.
+    without_record: the point for a time past the last record.
     """
 
     option: str
@@ -72,9 +72,9 @@ def resolve(
     client: KafkaClient,
     known: Collection[TopicPartition] | None = None,
 ) -> dict[TopicPartition, int]:
-    """Return the offset of each partition that ``spec`` stands for now.
+    """Resolve ``spec`` to an offset of each partition.
 
-    known: all partitions that are read, if ``partitions`` are only some of them.
+    known: all partitions that are read, if ``partitions`` is only a part of them.
 
     Raises OptionError when it names a partition that does not exist, an offset past the end, or,
     with ``without_record="error"``, a time past the last record.
@@ -109,11 +109,11 @@ def resolve(
 def _first_records(
     times_ms: Mapping[TopicPartition, int], client: KafkaClient
 ) -> dict[TopicPartition, tuple[int | None, int]]:
-    """Return for each partition the offset of its first record at or after a time, and its end.
+    """Return the offset of the first record at or after a time, and the end, for each partition.
 
     Kafka also answers with transaction markers, which carry the wall clock: a whole transactional history then seems to
-    lie before any time.  If the answer is no record, the rest of the log is bisected, which is exact if its records are
-    in order.
+    be before any time.  If the answer is not a record, the rest of the log is bisected, which is exact if its records
+    are in order.
     """
     if not times_ms:
         return {}

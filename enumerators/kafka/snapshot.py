@@ -1,4 +1,4 @@
-"""The snapshot of a Kafka enumerator: what offsets belong to, and the unit of event times that was detected.
+"""The snapshot of a Kafka enumerator: the cluster and the topics of the offsets, and the detected unit of event times.
 
 ``KafkaSnapshot`` alone knows the keys of this JSON.
 """
@@ -33,9 +33,9 @@ _SHAPE = TypeAdapter(_Shape)
 class KafkaSnapshot:
     """A snapshot of a Kafka enumerator.
 
-    cluster_id: of the cluster that holds the offsets; None: no cluster has told its id yet.
-    event_time_unit: that was detected; None: none was, or the option ``eventTimeUnit`` names it.
-    topics: what ``KnownTopics`` takes.
+    cluster_id: the id of the cluster to which the offsets belong; None: unknown.
+    event_time_unit: the detected unit; None: none was detected, or the option ``eventTimeUnit`` names it.
+    topics: the snapshot of ``KnownTopics``.
     """
 
     cluster_id: str | None = None
@@ -51,10 +51,10 @@ class KafkaSnapshot:
         return cls(state.get("cluster"), state.get("eventTimeUnit"), state.get("topics", {}))
 
     def to_json(self) -> Json | None:
-        """Return the JSON; None: there is nothing to note."""
+        """Return the JSON; None: there is nothing to store."""
         noted = {"cluster": self.cluster_id, "eventTimeUnit": self.event_time_unit, "topics": self.topics or None}
         return {name: value for name, value in noted.items() if value is not None} or None
 
     def with_detected_unit(self, event_times: RecordTimes) -> RecordTimes:
-        """Return the event times with the unit of the snapshot, where one is to be detected."""
+        """Return the event times with the unit of the snapshot, if the unit is a detected one."""
         return event_times.with_unit(self.event_time_unit) if event_times.unit_is_unknown else event_times

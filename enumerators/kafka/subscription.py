@@ -1,4 +1,4 @@
-"""Subscriptions to Kafka partitions: by topics, by a pattern, or one by one."""
+"""Subscriptions to Kafka partitions: by topic, by pattern, or one by one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOG = logging.getLogger("tidegate.planner")
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """All partitions of the topics, also those that are added later."""
+    """All partitions of the topics, including later ones."""
 
     topics: tuple[str, ...]
 
@@ -47,8 +47,8 @@ Subscription: TypeAlias = Subscribe | SubscribePattern | Assign
 def _matching(pattern: str, topics: Iterable[str]) -> list[str]:
     """Return the topics whose whole name matches the pattern.
 
-    Python's own expressions may backtrack for ages.  RE2, which Arrow brings, does not; it lacks look-around and back
-    references, and those are left to Python.
+    Python's own expressions may backtrack for ages.  RE2, which is part of Arrow, does not; it lacks look-around and
+    back references, so Python matches those.
     """
     names = pa.array(topics, pa.string())
     try:
@@ -63,7 +63,7 @@ def find_partitions(
 ) -> list[TopicPartition]:
     """Return the partitions that exist now.
 
-    known: topics that existed before; those that were deleted since are left out.
+    known: topics that existed before; deleted ones are left out.
 
     Raises ConnectorError if any other named topic or partition does not exist; a pattern may match nothing yet.
     """

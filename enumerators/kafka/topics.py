@@ -1,6 +1,6 @@
-"""Tracks the Kafka topics of a query's positions: another topic may take a name, and a log may be cut.
+"""Tracks the Kafka topics of a query's positions: a topic may be recreated, and a log may be cut.
 
-A topic is its id, not its name (KIP-516).  A position is valid within the leader epoch under which it
+A topic is identified by its id, not by its name (KIP-516).  A position is valid within the leader epoch under which it
 was planned: that leader's log held all before it (KIP-320).  Kept in the snapshot, small:
 
     {"orders": ["3wPRAVyyQuWBJIrTXdHuzg", "4x11 7"]}    partitions 0 to 10 under epoch 4, 11 under 7
@@ -29,8 +29,8 @@ EpochEnds: TypeAlias = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPar
 class KnownTopics:
     """The ids of topics, and the leader epochs of positions.
 
-    stored: as of the last run's snapshot.
-    is_settled: the last observation is noted, so no position can diverge.
+    stored: from the last run's snapshot.
+    is_settled: the last observation is stored, so no position can diverge.
     """
 
     def __init__(self, stored: Mapping[str, Collection[str]]) -> None:
@@ -54,12 +54,12 @@ class KnownTopics:
 
     @property
     def names(self) -> Collection[str]:
-        """The known topics, also those that are gone and may come back under another id."""
+        """The known topics, including those that are gone and may come back under another id."""
         return self._ids.keys()
 
     @property
     def ids(self) -> Mapping[str, UUID | None]:
-        """The id of each topic; None: brokers name none."""
+        """The id of each topic; None: the brokers have none."""
         return self._ids
 
     def epoch(self, partition: TopicPartition) -> int | None:
@@ -67,9 +67,9 @@ class KnownTopics:
         return self._epochs.get(partition)
 
     def observe(self, epochs: Mapping[TopicPartition, int], ids: Mapping[str, UUID]) -> None:
-        """Learn the present leader epochs; ids and epochs of new topics and partitions are noted.
+        """Take in the present leader epochs, and the ids and epochs of new topics and partitions.
 
-        ids: of all topics that have one, as far as brokers named them.
+        ids: the ids of all topics, as far as the brokers sent them.
         """
         if self.is_settled and self._observed == (epochs, ids):
             return
@@ -93,9 +93,9 @@ class KnownTopics:
         ids: Mapping[str, UUID],
         epoch_ends: EpochEnds,
     ) -> dict[TopicPartition, Divergence]:
-        """Return the positions that have lost their meaning, and note ids and epochs as they are now.
+        """Return the positions that have lost their meaning, and store the present ids and epochs.
 
-        begins: of the available logs.
+        begins: the begins of the available logs.
         """
         anew = {t: ids[t] for t in {p.topic for p in positions} if self.is_another(t, ids.get(t))}
         moved = {
@@ -103,7 +103,7 @@ class KnownTopics:
             for p, epoch in self._seen.items()
             if p in positions and p.topic not in anew and self._epochs.get(p, epoch) != epoch
         }
-        # It may fail, and then nothing must be noted.
+        # This may fail, and then nothing must be stored.
         ends = epoch_ends(moved) if moved else {}
         diverged: dict[TopicPartition, Divergence] = {}
         for partition, epoch in moved.items():
@@ -126,9 +126,9 @@ class KnownTopics:
         return diverged
 
     def forget(self, partitions: Iterable[TopicPartition], named: Collection[str]) -> None:
-        """Forget partitions that are gone, and with its last partition a topic.
+        """Forget partitions that are gone, and a topic with its last partition.
 
-        named: topics that are never forgotten, because the user names them: they may come back.
+        named: topics that are never forgotten, because the user names them and they may come back.
         """
         partitions = [*partitions]
         for partition in partitions:
@@ -154,9 +154,9 @@ class KnownTopics:
         self._stored = None
 
     def is_another(self, topic: str, now: UUID | None) -> bool:
-        """Tell whether an id that brokers name now is that of another topic than the positions are of."""
+        """Return whether the id that brokers now send belongs to another topic than the positions do."""
         before = self._ids.get(topic)
-        # A broker that is behind may still name the topic that was there before.
+        # A broker that is behind may still send the id of the previous topic.
         return before is not None and now is not None and now != before and now not in self._replaced
 
     def _cut(

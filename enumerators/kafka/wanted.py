@@ -1,7 +1,7 @@
-"""The records that a batch query asks for, as far as planning can leave out others without reading them.
+"""The records that a batch query asks for, as far as planning can skip other records without reading them.
 
-Topics and partitions are known by name, and offsets are positions.  For timestamps there is only a lower limit: the
-index of Kafka tells the first record at or after a time.  No such record lies before it, but older ones may lie behind.
+Topics and partitions are known by name, and offsets are positions.  For timestamps there is only a lower limit: Kafka's
+index gives the first record at or after a time.  All matching records are at or after it, but so may be older ones.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 class PartitionFilter(NamedTuple):
-    """A filter that the name of a partition decides.
+    """A filter on the name of a partition.
 
-    column: compared with ``value``; "in" compares with each of several.
-    is_negated: the partitions pass that do not compare so.
+    column: the column to compare with ``value``; "in" compares with each of several values.
+    is_negated: the partitions that do not match pass.
     """
 
     column: Literal["topic", "partition"]
@@ -42,16 +42,16 @@ class PartitionFilter(NamedTuple):
     is_negated: bool = False
 
     def passes(self, partition: TopicPartition) -> bool:
-        """Tell whether a partition passes."""
+        """Return whether a partition passes."""
         return _COMPARISONS[self.comparison](getattr(partition, self.column), self.value) != self.is_negated
 
 
 @dataclass(frozen=True, slots=True)
 class WantedRecords:
-    """Records of the partitions that pass all filters, in a range of offsets, from a time on.
+    """The records of the partitions that pass all filters, in a range of offsets, from a time on.
 
     begin, end: the offsets, ``end`` exclusive.
-    from_ms: the least timestamp; None: any.
+    from_ms: the lowest timestamp; None: any.
     """
 
     filters: tuple[PartitionFilter, ...] = ()
@@ -60,15 +60,15 @@ class WantedRecords:
     from_ms: int | None = None
 
     def with_filter(self, partition_filter: PartitionFilter) -> WantedRecords:
-        """Return those that pass one more filter, too."""
+        """Return these records with one more filter."""
         return replace(self, filters=(*self.filters, partition_filter))
 
     def between(self, begin: int = 0, end: int = _LAST_OFFSET) -> WantedRecords:
-        """Return those within a range of offsets, too."""
+        """Return these records within a range of offsets."""
         return replace(self, begin=max(self.begin, begin), end=min(self.end, end))
 
     def since(self, from_ms: int) -> WantedRecords:
-        """Return those at or after a time, too."""
+        """Return these records from a time on."""
         return replace(self, from_ms=from_ms if self.from_ms is None else max(self.from_ms, from_ms))
 
     def ranges(
@@ -78,8 +78,8 @@ class WantedRecords:
     ) -> list[SplitRange]:
         """Return the parts of ranges that may hold wanted records.
 
-        first_since: returns the first offset at or after a time, for each partition; None: there is none.  Called at
-            most once, for the partitions that are left.
+        first_since: returns the first offset at or after a time for each partition; None: there is none.  Called at
+            most once, for the remaining partitions.
         """
         wanted: dict[TopicPartition, SplitRange] = {}
         for whole in ranges:

@@ -1,7 +1,7 @@
-"""A private folder of this user, in which the planners of one Spark application leave notes for each other.
+"""A private folder of this user where the planners of one Spark application leave notes for each other.
 
-This is soft state: it lives as long as the application, and a planner that finds it gone or old does without.  Other
-users cannot look inside, and a note is written as a whole or not at all.
+This is soft state: it lives as long as the application, and planners work without it if it is gone or old.  Other users
+cannot read it, and a note is written as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FORGOTTEN_S = 24 * 3600.0  # a planner touches its notes every few seconds
 
 
 class NoteFolder:
-    """A private folder of JSON notes; made when the first note is written."""
+    """A private folder of JSON notes, created with the first note."""
 
     repeat_s = 0.0
 
@@ -44,13 +44,13 @@ class NoteFolder:
         return NoteFolder(self.path.joinpath(*(quote(name, safe="") for name in names)))
 
     def used_by_others(self, within_s: float) -> list[str]:
-        """Return the other applications on this machine that wrote to their folder of this name so short a time ago."""
+        """Return the other applications on this machine that recently wrote to their folder of this name."""
         own, *names = self.path.relative_to(_root()).parts
         peers = [(other.path.name, other.path.joinpath(*names)) for other in applications() if other.path.name != own]
         return [unquote(name) for name, folder in peers if time.time() - _last_touched(folder) <= within_s]
 
     def write(self, name: str, note: Json) -> None:
-        """Write a note, in place of an earlier one of that name.
+        """Write a note, or replace the note of that name.
 
         Raises ConnectorError if the folder belongs to another user, or cannot be written to.
         """
@@ -64,7 +64,7 @@ class NoteFolder:
                     _write_private(partial, json.dumps(note))
                     partial.replace(self.path / f"{name}.json")
                 except (FileNotFoundError, FileExistsError):
-                    # Another planner left in between, and removed the empty folder.
+                    # Another planner ended in between, and removed the empty folder.
                     if attempt == _ATTEMPTS - 1:
                         raise
                 else:
@@ -73,7 +73,7 @@ class NoteFolder:
             raise ConnectorError(f"the planner cannot write to its folder {self.path}: {error}") from error
 
     def read(self, name: str) -> Json | None:
-        """Return a note; None: this user has none of that name."""
+        """Return a note; None: this user has no note of that name."""
         return self._read(name) if _is_private() else None
 
     def notes(self) -> Iterator[tuple[str, Json]]:
@@ -83,7 +83,7 @@ class NoteFolder:
                 yield path.stem, note
 
     def remove(self, name: str) -> None:
-        """Remove a note, if there is one, and folders that are then empty, but not the root."""
+        """Remove a note if it exists, and then empty folders, but not the root."""
         if not _is_private():
             return
         (self.path / f"{name}.json").unlink(missing_ok=True)
@@ -94,7 +94,7 @@ class NoteFolder:
                 folder = folder.parent
 
     def _make(self) -> None:
-        """Make the folder and its parents; ``mkdir(parents=True)`` gives a mode only to the last one."""
+        """Create the folder and its parents; ``mkdir(parents=True)`` sets the mode only of the last one."""
         for folder in (*reversed(self.path.parents), self.path):
             if _root() in folder.parents:
                 folder.mkdir(mode=0o700, exist_ok=True)
@@ -137,7 +137,7 @@ def _root() -> Path:
 
 
 def _require_private(root: Path) -> None:
-    """Raise PermissionError unless the folder is this user's own, no link, and closed to all others."""
+    """Raise PermissionError unless the folder belongs to this user, is not a link, and is closed to all others."""
     status = root.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise PermissionError(f"{root} belongs to another user, or others may enter it")

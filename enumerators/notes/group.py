@@ -1,9 +1,9 @@
 """A source's membership of an alignment group: a note in a folder, kept alive by a thread.
 
-Every member has one note with its lowest unread event time, which it renews.  A member whose note stays the same for
-the time of a lease (it was killed) holds nobody; when it comes back, it takes part again (FLINK-35157, FLINK-40505).
-Nobody compares clocks, so members may run on several machines.  A thread renews the note, because a plan comes only
-once per batch.
+Every member has one note with its lowest unread event time, which it renews.  A member whose note does not change for
+the time of a lease (it was killed) no longer holds back others; when it comes back, it takes part again (FLINK-35157,
+FLINK-40505).  Clocks are never compared, so members may run on several machines.  A thread renews the note, because
+there is only one plan per batch.
 """
 
 from __future__ import annotations
@@ -32,26 +32,25 @@ _MOST_PATIENCE_S = 10.0
 
 
 class Notes(Protocol):
-    """The notes of all members of a group, by the id of the member; each writes only its own.
+    """The notes of all members of a group, by member id; each member writes only its own.
 
-    repeat_s: a note that says nothing new is written so long after the last one at the earliest, and what was read
-        counts for so long, in seconds.
+    repeat_s: how many seconds an unchanged note is not written again, and how long the notes that were read stay valid.
     """
 
     repeat_s: float
 
     def write(self, name: str, note: Json) -> None:
-        """Write a note, in place of an earlier one of that name; raises ConnectorError if that cannot be done."""
+        """Write a note, or replace the note of that name; raises ConnectorError if that is not possible."""
 
     def notes(self) -> Iterable[tuple[str, Json]]:
         """Return all notes by name."""
 
     def remove(self, name: str) -> None:
-        """Remove a note, if there is one."""
+        """Remove a note if it exists."""
 
 
 class _Heard(NamedTuple):
-    """A member as its note shows it: the number of its plans, its last renewal, and when that was first seen."""
+    """A member's note: the number of its plans, its last renewal, and when that was first seen."""
 
     member: Member
     plans: int
@@ -60,13 +59,13 @@ class _Heard(NamedTuple):
 
 
 class GroupFolder:
-    """Takes part in a group; one for each run of a source.
+    """A source's part in a group; one for each run.
 
-    notes: of the group.
+    notes: the notes of the group.
     max_drift_ms, priority, reads: see Member.
-    expected: the number of members, with this one, that must be there before anyone reads; None: any.
-    lease_s: how long a silent member holds the others, and how long expected members are waited for.
-    renewed_by_thread: False: the caller calls ``renew``.
+    expected: how many members, including this one, must have joined before any reads; None: any number.
+    lease_s: how long a silent member holds back the others, and how long members wait for expected ones.
+    renewed_by_thread: whether a thread renews the note; False: the caller calls ``renew``.
     """
 
     def __init__(
@@ -98,10 +97,10 @@ class GroupFolder:
         self._joined_at = 0.0
 
     def join(self, state: Json | None) -> None:
-        """Go on as the member that the start offset names.
+        """Continue as the member that the start offset names.
 
-        state: the ``snapshot`` in that offset; None: the query begins, and its first batch reads nothing, because
-            nobody knows this member yet.  Called before every plan.
+        state: the ``snapshot`` in that offset; None: the query begins, and its first batch reads nothing, because the
+            others do not know this member yet.  Called before every plan.
         """
         self._plans += 1
         self._begun = state is not None
@@ -118,15 +117,15 @@ class GroupFolder:
     def bound(self, low_ms: int | None, stored_bound_ms: int | None) -> GroupBound:
         """Tell the others the lowest unread event time, and return what they allow.
 
-        In this order: if two members wake at once, at least one sees the other.  Called once per plan, before anything
-        is cut.
+        The order matters: if two members wake at once, at least one sees the other.  Called once per plan, before
+        anything is cut.
 
-        stored_bound_ms: of the last batch.
+        stored_bound_ms: the bound of the last batch.
         """
         before_ms = self._me.low_ms
         self.tell(low_ms)
         if low_ms is not None and (before_ms is None or low_ms < before_ms):
-            self._look()  # it wakes: what was read before may not yet hold others that wake, too
+            self._look()  # it wakes: the notes that were read may be older than another member that wakes, too
         others = {member.id: member for member, _ in self._others()}
         if len(others) + 1 >= (self._expected or 0):
             self._expected = None
@@ -134,14 +133,14 @@ class GroupFolder:
         return group_bound(self._me, others.values(), self._missing(len(others)), stored_bound_ms)
 
     def tell(self, low_ms: int | None) -> None:
-        """Tell the others the lowest unread event time; after a plan, once its offset is safe."""
+        """Tell the others the lowest unread event time after a plan, once its offset is stored."""
         is_news = low_ms != self._me.low_ms
         self._me = replace(self._me, low_ms=low_ms)
         if is_news or self._clock() - self._renewed_at >= self._notes.repeat_s:
             self._write()
 
     def renew(self) -> None:
-        """Renew the note, and see who else renewed theirs.  A thread calls it several times a lease."""
+        """Renew the note, and look which others renewed theirs.  A thread calls this several times per lease."""
         self._write()
         self._look()
 
@@ -154,30 +153,30 @@ class GroupFolder:
                 self._renewed_at = asked_at
 
     def wait(self, held_by: str) -> bool:
-        """Wait for the member that holds this one.  True: plan again; False: patience is over, so the plan stands."""
+        """Wait for the member that holds back this one.  True: plan again; False: patience is over."""
         return self._patience.wait(lambda: [note for note in self._others() if note[0].id == held_by])
 
     def name_of(self, member: str) -> str:
-        """Return the topics or the path of a member, and its id; only the id of an absent one."""
+        """Return the topics or the path of a member, and its id; for an absent member only the id."""
         return next((f"{other.reads} ({other.id})" for other, _ in self._others() if other.id == member), member)
 
     def grew(self) -> bool:
-        """Tell whether there are members that the start offset does not name; a restart must know them."""
+        """Return whether there are members that the start offset does not name; a restart must know them."""
         return any(member.id not in self._stored for member, _ in self._others())
 
     def snapshot(self) -> Json:
-        """Return the state that ``join`` needs after a restart: this member, and those to wait for."""
+        """Return the state that ``join`` needs after a restart: this member, and the members to wait for."""
         return {"id": self._me.id, "peers": sorted(member.id for member, _ in self._others())}
 
     def leave(self) -> None:
-        """Hold the others no longer; may be called twice, and without ``join``."""
+        """Stop holding back the others; may be called twice, and without ``join``."""
         with self._writing:
             self._left.set()
             if self._joined:
                 self._notes.remove(self._me.id)
 
     def _missing(self, others: int) -> str | None:
-        """Return the member that is waited for before anything is read."""
+        """Return the member to wait for before anything is read."""
         if not self._begun:
             return self._me.id
         if self._clock() - self._joined_at > self._lease_s:
@@ -222,11 +221,11 @@ def _heard(name: str, note: Json, before: _Heard | None, now: float) -> _Heard:
 
 
 class _Patience:
-    """Waits for news of another member, but never for ever.
+    """Waits for news from another member, but not forever.
 
-    A wait helps if the other member is of another query.  It never helps in the same query, because Spark asks its
-    sources one after the other.  A member does not know which is the case.  But one of the same query has news between
-    two waits.  So waits are short while news comes, and double while none does.
+    Waiting helps if the other member is in another query.  It never helps in the same query, because Spark asks its
+    sources one after the other.  A member does not know which is the case.  But a member of the same query has news
+    between two waits.  So waits are short while there is news, and double while there is none.
     """
 
     def __init__(self, clocks: Clocks, poll_s: float) -> None:

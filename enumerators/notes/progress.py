@@ -20,11 +20,11 @@ _INTERVAL_S = 0.5
 
 
 class ProgressNote:
-    """A note of one planner.
+    """The note of one planner.
 
     It is ``{"source", "reads", "pid", "process", "started", "updated", "progress"}``; times in wall-clock ms.
 
-    reads: the topics or the path, for people; without secrets.
+    reads: the topics or the path, for display; without secrets.
     """
 
     def __init__(self, application: NoteFolder, source: str, reads: str) -> None:
@@ -41,7 +41,7 @@ class ProgressNote:
         self._broken = False
 
     def write(self, progress: Json | None) -> None:
-        """Write the progress unless one was written a moment ago.  Never fails: a query does not need it."""
+        """Write the progress, unless it was written a moment ago.  Never fails, because a query does not need it."""
         now = time.monotonic()
         if progress is None or self._broken or now - self._written_at < _INTERVAL_S:
             return
@@ -53,7 +53,7 @@ class ProgressNote:
             _LOG.warning("tidegate watch will not show this query: %s", error)
 
     def remove(self) -> None:
-        """Take the note away at the end of the run."""
+        """Remove the note at the end of the run."""
         self._folder.remove(self.planner_id)
 
 

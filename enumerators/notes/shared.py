@@ -18,13 +18,13 @@ _FORGOTTEN_S = 24 * 3600.0  # a live member renews its note every few seconds
 
 
 class SharedNotes:
-    """The notes of an alignment group in a folder that members on several machines reach.
+    """The notes of an alignment group in a folder that members on several machines can reach.
 
     location: the folder that the groups share.
-    group: its name.
+    group: the name of the group.
     """
 
-    repeat_s = 1.0  # each note and each look is a request, for which a bucket takes its time and its price
+    repeat_s = 1.0  # each note and each look is a request, which takes time and costs money in a bucket
 
     def __init__(self, location: Folder, group: str, *, wall_clock: Callable[[], float] = time.time) -> None:
         self._folder = location.within(quote(group, safe=""))
@@ -32,13 +32,13 @@ class SharedNotes:
         self._has_swept = False
 
     def write(self, name: str, note: Json) -> None:
-        """Write a note, in place of an earlier one of that name; raises ConnectorError if that cannot be done."""
+        """Write a note, or replace the note of that name; raises ConnectorError if that is not possible."""
         self._folder.write(name + _SUFFIX, json.dumps(note).encode())
 
     def notes(self) -> Iterator[tuple[str, Json]]:
-        """Yield all notes by name; the first call removes those of members that were killed a day ago or earlier.
+        """Yield all notes by name; the first call removes the notes of members that were killed a day ago or earlier.
 
-        Raises ConnectorError if the folder cannot be read, or holds a file that is no note.
+        Raises ConnectorError if the folder cannot be read, or contains a file that is not a note.
         """
         for file, info in sorted(self._folder.files().items()):
             if not file.endswith(_SUFFIX):
@@ -50,7 +50,7 @@ class SharedNotes:
         self._has_swept = True
 
     def remove(self, name: str) -> None:
-        """Remove a note, if there is one."""
+        """Remove a note if it exists."""
         self._folder.delete(name + _SUFFIX)
 
     def _parsed(self, file: str, data: bytes) -> Json:

@@ -172,7 +172,7 @@ class Splits:
             if self._fail_on_data_loss and (lost := sorted(self._enumerator.lost(removed))):
                 raise DataLossError(
                     f"split {lost[0]!r}, read up to position {removed[lost[0]]}, no longer exists; "
-                    "set failOnDataLoss to false to go on without it"
+                    "set failOnDataLoss to false to continue without it"
                 )
             positions = {s: position for s, position in positions.items() if s not in forgotten}
             self.stops = {s: stop for s, stop in self.stops.items() if s not in forgotten}
