@@ -161,8 +161,8 @@ def _watermark(
     """Return the source's watermark from its splits.  It may be less than the last one."""
     if disorder_ms is None:
         return None
-    # A split without a record does not count (Beam issue 20908: it must not pin the watermark), unless its
-    # first records exist but may not be read yet (rule 7).
+    # A split without a record does not count: it must not pin the watermark (Beam issue 20908).  It does if its first
+    # records exist but may not be read yet (rule 7).
     if any(s in holding and s not in reached and not extent.settled for s, extent in standing.extents.items()):
         return None
     watermarks = {

@@ -1,8 +1,8 @@
 """Sizes the next batch so that it takes the target time.
 
-The idea is Flink's buffer debloating (FLIP-183): measure the speed, and read what fits into the target time.  Unlike
-the PID controller of Spark's old DStreams, past errors are not added up: a measurement that comes one batch late does
-not make the budget swing.
+The idea is Flink's buffer debloating (FLIP-183): measure the speed, and read what fits into the target time.  Unlike in
+the PID controller of Spark's old DStreams, past errors are not added up.  So a measurement that comes one batch late
+does not make the budget swing.
 """
 
 from __future__ import annotations

@@ -158,8 +158,8 @@ class WatermarkStrategy:
 
         In a back-fill ``max_drift`` is also the slice of event time that one batch covers.
 
-        group: keep together with all sources of the application that name this group, in the same query or in other
-            queries; all need the same max drift.
+        group: keep together with all sources of the application that name this group, in any query.  All need the same
+            max drift.
         priority: sources with a higher priority are read first, such as a dimension that facts are joined to.
         members: how many sources the group has.  No source reads until all have joined, or until 10 seconds have
             passed.

@@ -173,9 +173,9 @@ class SupportsWaiting(Protocol):
     def wait(self, seconds: float) -> bool:
         """Wait until extents may have changed, or a time limit is reached; return whether they may have changed.
 
-        Called in place of ``extents`` while no data comes, some ten times a second: also in an alignment group, with
-        watermark generators, and while a batch waits for more rows.  The answer is a hint: extents are requested every
-        few seconds anyway.  Returns True at once if it cannot tell.  Raises nothing.
+        Called in place of ``extents`` while no data comes, some ten times a second.  This is also true in an alignment
+        group, with watermark generators, and while a batch waits for more rows.  The answer is a hint: extents are
+        requested every few seconds anyway.  Returns True at once if it cannot tell.  Raises nothing.
         """
 
 

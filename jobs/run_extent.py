@@ -56,8 +56,9 @@ def run_extent(source: Source, positions: Positions | None = None, state: Json |
     positions: where an earlier run of the same query ended; None: there was none.
     state: the enumerator's snapshot then.
 
-    Raises ConnectorError if the other side cannot be reached, or something named does not exist; CheckpointError if the
-    state belongs to another system; DataLossError if a position is no longer within its split.
+    Raises ConnectorError if the other side cannot be reached, or something named does not exist.  Raises
+    CheckpointError if the state belongs to another system.  Raises DataLossError if a position is no longer within its
+    split.
     """
     known: Positions = positions or {}
     with closing(source.enumerator(state)) as enumerator:

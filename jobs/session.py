@@ -36,9 +36,9 @@ def spark_session(
     log: the file to which the stderr of Spark and its workers is appended.
     settings: Spark's, on top of ours.
 
-    Raises ServerError without Java 17, or for an invalid master.  An error inside that comes from a TidegateError in
-    one of Spark's processes becomes that error; one because Spark's Java process has died becomes ServerError; one
-    after an interrupt becomes that KeyboardInterrupt.
+    Raises ServerError without Java 17, or for an invalid master.  An error inside the block that comes from a
+    TidegateError in one of Spark's processes becomes that error.  An error because Spark's Java process has died
+    becomes ServerError.  An error after an interrupt becomes that KeyboardInterrupt.
     """
     find_java()
     with _quiet_py4j():

@@ -3,8 +3,8 @@
 DIR/offsets/17    the end of batch 17 for each source of the query, stored before the batch is read
 DIR/commits/17    there when the batch is written
 
-Spark keeps about the last hundred.  Each offset is a line, after a version and Spark's own notes; version 2 of the file
-puts the source's name and a colon before it.  A ``-`` stands for a source without an offset.
+Spark keeps about the last hundred.  Each offset is a line, after a version and Spark's own notes.  Version 2 of the
+file puts the source's name and a colon before each offset.  A ``-`` stands for a source without an offset.
 """
 
 from __future__ import annotations

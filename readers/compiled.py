@@ -17,8 +17,8 @@ Function = TypeVar("Function", bound="Callable[..., Any]")
 def compiled(function: Function) -> Function:
     """Return the function compiled without the interpreter and its lock; it takes numbers, arrays and tuples only.
 
-    The first call compiles, which takes seconds; Numba keeps the result on disk, beside the module or,
-    where that is read-only, in the user's cache folder.
+    The first call compiles, which takes seconds.  Numba keeps the result on disk: beside the module or, if that is
+    read-only, in the user's cache folder.
     """
     try:
         loop: Any = numba.njit(cache=True, nogil=True)(function)

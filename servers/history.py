@@ -41,12 +41,11 @@ def write_history(  # noqa: PLR0913 - all but the address have defaults
 ) -> None:
     """Append one record for each timestamp, in their order, and return when all are stored.
 
-    ``timestamps_ms`` are milliseconds since 1970 in any order.  ``values`` and ``keys`` give as many
-    rows of bytes: an array with a record a row, or a function that returns the rows from one number
-    up to another (exclusive), which saves memory.  Without ``values`` there are ``value_size`` bytes
-    of which half are random, so that they compress about two to one; ``seed`` makes them
-    repeatable.  Without ``keys`` the keys are null.  ``compression`` is none, gzip, snappy, lz4 or
-    zstd.  A batch must stay below the topic's ``max.message.bytes`` (1 MiB).
+    ``timestamps_ms`` are milliseconds since 1970 in any order.  ``values`` and ``keys`` give as many rows of bytes: an
+    array with a record a row, or a function that returns the rows from one number up to another (exclusive), which
+    saves memory.  Without ``values``, each value has ``value_size`` bytes.  Half of them are random, so that they
+    compress about two to one; ``seed`` makes them repeatable.  Without ``keys`` the keys are null.  ``compression`` is
+    none, gzip, snappy, lz4 or zstd.  A batch must stay below the topic's ``max.message.bytes`` (1 MiB).
 
     Raises ServerError if the compression is unknown or the broker refuses a batch.
     """

@@ -31,8 +31,8 @@ __all__ = ["Process", "Sandbox"]
 LOG_LINES = 12
 JAVA_FRAME = "\tat "  # a stack trace's frames would push out the sentence above them
 
-# The child itself tells the guard (whose pipe it has as standard input) that it lives, before it
-# becomes the command: there is no moment at which we could die and leave it behind.
+# The child itself tells the guard (whose pipe it has as standard input) that it lives, before it becomes the command.
+# So there is no moment at which we could die and leave it behind.
 ANNOUNCE = 'echo "+$$" >&0 && exec "$@" </dev/null'
 
 

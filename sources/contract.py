@@ -270,8 +270,8 @@ class Source(BaseModel, ABC):
         may be refused.
 
         where: names the row, as in "orders: the row at 17", for the error.
-        record_timestamp_ms: stands in with ``record-timestamp``, such as the time when the row was written; None: the
-            row has no such time, and is refused if it is needed.
+        record_timestamp_ms: stands in with ``record-timestamp``, such as the time when the row was written.  None: the
+            row has no such time, and is refused if it needs one.
         now_ms: the present, in ms since the epoch; None: by the clock of this machine.
 
         Raises CorruptDataError for a row that the options refuse.

@@ -1,7 +1,7 @@
 """A source's membership of an alignment group: a note in a folder, kept alive by a thread.
 
 Every member has one note with its lowest unread event time, which it renews.  A member whose note does not change for
-the time of a lease (it was killed) no longer holds back others; when it comes back, it takes part again (FLINK-35157,
+the time of a lease was killed, and no longer holds back others.  When it comes back, it takes part again (FLINK-35157,
 FLINK-40505).  Clocks are never compared, so members may run on several machines.  A thread renews the note, because
 there is only one plan per batch.
 """

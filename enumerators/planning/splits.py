@@ -187,7 +187,7 @@ class Splits:
             split = min(diverged)
             raise DataLossError(
                 f"split {split!r} was read up to position {positions[split]}, but {diverged[split].reason}; start with "
-                f"a new checkpoint, or set failOnDataLoss to false to go on from position {diverged[split].position}"
+                f"a new checkpoint, or set failOnDataLoss to false to continue from position {diverged[split].position}"
             )
         self._reporter.diverged(diverged)
         # A plan may fail after this, and the enumerator returns it only once.

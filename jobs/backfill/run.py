@@ -74,8 +74,8 @@ def backfill(arguments: BackfillArguments, out: Path, errors: Console, *, master
     Every row is written once, even if earlier runs were killed.
     errors: the stream that shows the progress.
 
-    Raises a TidegateError for wrong arguments, for a source that cannot be read or is not the one from before, or for a
-    folder of something else.  Raises KeyboardInterrupt at SIGINT and SIGTERM.
+    Raises a TidegateError for wrong arguments, for a source that cannot be read, for another source than before, and
+    for a folder with other content.  Raises KeyboardInterrupt at SIGINT and SIGTERM.
     """
     source, output = arguments.source(), Output(out)
     with ends_on_signals(), output.alone():

@@ -123,8 +123,8 @@ def open_query_ledger(source: S3Source, checkpoint: str | None) -> QueryLedger:
     source: with the state location, and the options of its connection.
     checkpoint: Spark's checkpoint folder of the query, a path or ``s3://bucket/prefix``; None: not given.
 
-    Raises OptionError when no query has used the location, or the checkpoint is not of the one that uses it;
-    ConnectorError when one of them cannot be read.
+    Raises OptionError if no query has used the location, or if the checkpoint belongs to another query.  Raises
+    ConnectorError if one of them cannot be read.
     """
     location = str(source.state_location)
     whole = Ledger(location, source.connection)

@@ -1,8 +1,8 @@
 """The trace of a run: the event time that every split reached after every batch.  Pure.
 
-A progress has the event time of each split's next record.  A split that is read to its end has none: it counts as being
-at its last known time, or at the source's watermark, whichever is later.  Both are lower bounds.  If its history is
-known, it is at its last record.
+A progress has the event time of each split's next record.  A split that is read to its end has none.  It counts as
+being at its last known time, or at the source's watermark, whichever is later.  Both are lower bounds.  If its history
+is known, it is at its last record.
 """
 
 from __future__ import annotations

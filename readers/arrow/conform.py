@@ -1,8 +1,8 @@
 """Converts schemas to those that Spark expects, and batches to exactly such a schema.
 
-Both follow what Spark's own Parquet reader does (ParquetSchemaConverter, ParquetVectorUpdaterFactory):
-every column is nullable, unsigned integers become the next wider type, a timestamp with a zone is an
-instant and one without is a TimestampNTZ.  Nanoseconds, which Spark refuses, are rounded down.
+Both follow Spark's own Parquet reader (ParquetSchemaConverter, ParquetVectorUpdaterFactory).  Every column is nullable,
+and unsigned integers become the next wider type.  A timestamp with a zone is an instant, and one without is a
+TimestampNTZ.  Nanoseconds, which Spark refuses, are rounded down.
 """
 
 from __future__ import annotations

@@ -106,8 +106,8 @@ def _number_times(numbers: pa.Array, unit: TimeUnit) -> pa.Int64Array:
     usable = np.asarray(numbers.is_valid()) & (given > -limit) & (given < limit)  # false for NaN
     given = np.where(usable, given, 0)
     if unit == "s":
-        # Neither the product nor the quotient is exact, but the quotient is the double nearest to the decimal, so a
-        # comparison tells on which side of it the given number lies.
+        # Neither the product nor the quotient is exact.  But the quotient is the double nearest to the decimal, so a
+        # comparison shows on which side the given number is.
         times = np.rint(given * 1000)
         times -= times / 1000 > given
     else:

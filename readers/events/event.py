@@ -1,8 +1,8 @@
 """A source event, and its way over a socket (FLIP-27: SourceEvent).
 
-The coordinator greets with a nonce.  Who has the token answers with its HMAC, and is heard only then: a length, the
-HMAC of the nonce and the events, and the events as JSON.  The last answer is one byte.  An event may come late, twice
-or never: it names the batch, the split and the range that it tells of, and each range counts once.
+The coordinator greets with a nonce.  Only a client with the token can answer: a length, the HMAC of the nonce and the
+events, and the events as JSON.  The last answer is one byte.  An event may come late, twice or never: it names the
+batch, the split and the range that it tells of, and each range counts once.
 """
 
 from __future__ import annotations

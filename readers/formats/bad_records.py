@@ -4,7 +4,7 @@ A record is *malformed* if nothing can be read from it, such as a line that is n
 values is not of its column's type.  Both are *bad*.  Values beside the columns of the schema are *surplus*.
 
 Modes are Spark's.  Spark's default is PERMISSIVE; here it is FAILFAST, because no value may silently turn null or
-vanish.  Rescued data and the path of bad records are as in Databricks' readers: rescued values make no record bad, so
+vanish.  Rescued data and the path of bad records are as in Databricks' readers.  Rescued values make no record bad, so
 with a rescued-data column only malformed records are bad.
 """
 
@@ -38,12 +38,12 @@ Mode: TypeAlias = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
 class BadRecordPolicy:
     """The policy for bad records and for surplus; picklable.
 
-    mode: FAILFAST ends the query at the first bad record; DROPMALFORMED leaves bad records out; PERMISSIVE makes the
-        values that cannot be read null, and keeps the rest.
+    mode: FAILFAST ends the query at the first bad record.  DROPMALFORMED leaves bad records out.  PERMISSIVE makes
+        unreadable values null, and keeps the rest.
     corrupt_column: with PERMISSIVE, the column that holds the text of a bad record, null for others, if the
         schema has it.
-    rescued_column: holds a JSON object of the values that do not fit the schema, by column, and the object's address as
-        ``_file_path``; null if all values fit.  None: surplus is left out.
+    rescued_column: holds, as a JSON object, the values that do not fit the schema, by column, and the object's address
+        as ``_file_path``; null if all values fit.  None: surplus is left out.
     path: a folder, or ``s3://bucket/prefix``: bad records are written there and left out, whatever the mode.
     """
 

@@ -108,9 +108,9 @@ def survey_lines(item: LineObject, look: Look | None, chunk_bytes: int, *, split
     """Cut an object into even chunks of at most ``chunk_bytes``, or into one if it is compressed or not to be split.
 
     Objects up to 256 KiB are looked at whole, in one request, and so are those that are not cut, of any
-    size: rows and times are exact then.  In other chunks, lines that begin in the first and in the last 64 KiB are
-        looked at, or the first and the last line if these are longer: the times are right unless a line between is
-        earlier or later than all of these, so always when lines are in order of time.  Rows are estimated by the mean
+    size: rows and times are exact then.  In other chunks, only lines that begin in the first and in the last 64 KiB are
+        read, or the first and the last line if these are longer.  The times are right unless a line between is earlier
+        or later than all of these.  So they are right if lines are in order of time.  Rows are estimated by the mean
         length of these lines.
 
     look: None: times are not wanted; nothing is requested, and rows are estimated at 256 bytes each, or 32 compressed.

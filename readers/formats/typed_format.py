@@ -29,8 +29,8 @@ class TypedFormat(ObjectFormat):
     unit: of an event-time column of numbers or texts.
     chunk_bytes: how large a chunk may be; at least 1.
     bad_records: the policy for rows with values that are not of their columns' types.
-    read_times: the event-time column as it is read, if rows are selected by it: a survey then has the times of the rows
-        that ``read`` yields.  None: it need not be read.
+    read_times: the event-time column as it is read, if rows are selected by it.  A survey then has the times of the
+        rows that ``read`` yields.  None: it need not be read.
     """
 
     store: ObjectStore

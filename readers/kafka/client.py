@@ -123,11 +123,12 @@ class KafkaClient:
     ) -> dict[TopicPartition, tuple[int, int]]:
         """Return offset and timestamp of the record that each timestamp names.
 
-        Milliseconds since the epoch ask for the first record at or after that time, MAX_TIMESTAMP for the one with the
-        greatest; the offset is -1 if there is none.  EARLIEST asks for the first position that still exists, and LATEST
-        for the position after the last visible record.  EARLIEST_LOCAL asks for the first position on the broker's own
-        disks; older ones are in tiered storage; their timestamps are -1.  ``isolation_level`` replaces the config's:
-        LATEST is the high watermark under ``read_uncommitted`` and the last stable offset under ``read_committed``.
+        Milliseconds since the epoch ask for the first record at or after that time, MAX_TIMESTAMP for the record with
+        the greatest timestamp.  The offset is -1 if there is none.  EARLIEST asks for the first position that still
+        exists, and LATEST for the position after the last visible record.  EARLIEST_LOCAL asks for the first position
+        on the broker's own disks; older ones are in tiered storage; their timestamps are -1.  ``isolation_level``
+        replaces the config's: LATEST is the high watermark under ``read_uncommitted`` and the last stable offset under
+        ``read_committed``.
 
         Brokers before Kafka 3.0 do not know of MAX_TIMESTAMP, and those before 3.4 not of
         EARLIEST_LOCAL: for these, all offsets are then -1, and nothing is sent to the old broker.
@@ -140,7 +141,7 @@ class KafkaClient:
     ) -> tuple[dict[TopicPartition, ListedOffset], dict[TopicPartition, ConnectorError]]:
         """Return the leaders' answers about EARLIEST or LATEST, and for each other partition why there is none.
 
-        An UnknownPartitionError means that a partition is gone for good; any other error, once the time for leaders is
+        An UnknownPartitionError means that a partition is gone for good.  Any other error, once the time for leaders is
         over, means that its leader is away.
         """
         return self._list_offsets(dict.fromkeys(partitions, point), isolation_level).reached()
@@ -308,7 +309,7 @@ class KafkaClient:
         segment to which nothing has been written.  But a broker also sends nothing while its tiered storage does not
         answer (KIP-1018), and then the records still exist.  Two things tell them apart:
 
-        - A batch from ``end`` on, even of an open transaction: the first batch at or after ``position`` always comes,
+        - A batch from ``end`` on, even of an open transaction.  The first batch at or after ``position`` always comes,
           whatever its size, so nothing is before it.
         - ``position`` is on the broker's own disks, whose records always come.  The first position on disk only grows,
           so ``position`` was there when the empty answer was sent, too.

@@ -1,8 +1,8 @@
 """The values of the S3 connector: objects, the chunks they are cut into, and their formats.
 
 A *chunk* is a range of bytes of one version of an object.  It is read whole, by one task, and its event-time range was
-found when it was discovered.  The chunk of a row is the one in which it begins (Hadoop: input splits): a line belongs
-to the chunk that holds its first byte, and a Parquet row group to that of the first byte of its first page.  So the
+found when it was discovered.  The chunk of a row is the one in which it begins (Hadoop: input splits).  A line belongs
+to the chunk with its first byte, and a Parquet row group to the chunk with the first byte of its first page.  So the
 chunks of an object that cover it without gaps give each row exactly once, whatever the format.
 """
 
@@ -114,13 +114,12 @@ class ObjectFormat(ABC):
     def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
         """Cut an object into chunks that cover it without gaps, in order; none for an empty object.
 
-        column: the event-time column, a dotted path for a nested one; None: times are not asked
-            for, and only objects too large for one task need be looked at.
+        column: the event-time column, a dotted path for a nested one.  None: times are not needed, and only objects
+            that are too large for one task are surveyed.
 
-        Called on the driver once for every new object, by many threads at once.  Raises
-        CorruptDataError, which names the object, for one that is not of this format;
-        ObjectGoneError when it was deleted or overwritten since; ConnectorError when the other side
-        does not answer.
+        Called on the driver once for every new object, by many threads at once.  Raises CorruptDataError, which names
+        the object, if it is not of this format.  Raises ObjectGoneError if it was deleted or overwritten since, and
+        ConnectorError if the other side does not answer.
         """
 
     def survey_together(self, founds: Sequence[S3Object], column: str | None) -> list[list[ChunkSurvey]] | None:

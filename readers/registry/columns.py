@@ -100,8 +100,8 @@ def column_of_subject(
 
     message: the full name of the Protobuf message; None: the first of that schema.
 
-    Raises CorruptDataError for a schema of another form, OptionError for one that Spark cannot hold, and for a subject
-    or a message that is not there.
+    Raises CorruptDataError for a schema of another form.  Raises OptionError for a schema that Spark cannot hold, and
+    for a missing subject or message.
     """
     _, schema = registry_of(registry).latest(subject)
     if schema.kind.lower() != form:

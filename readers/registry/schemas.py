@@ -33,8 +33,8 @@ class RegisteredSchema:
 
     kind: "AVRO", "PROTOBUF" or "JSON".
     text: its source.
-    references: the sources of the schemas that it refers to, directly or not, by the names that it uses; each before
-        those that refer to it.
+    references: the sources of the schemas that it refers to, directly or not, by the names that it uses.  Each comes
+        before the schemas that refer to it.
     """
 
     kind: str

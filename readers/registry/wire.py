@@ -1,7 +1,7 @@
 """Confluent's wire format: a byte 0, the id of the schema in four bytes, big-endian, and the payload.
 
 The payload of Protobuf begins with the place of its message in the schema: the number of indexes and each index, as
-zigzag varints; a single 0 stands for the first message.
+zigzag varints.  A single 0 means the first message.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ def follow_source_watermark(rows: DataFrame, ahead_ms: int) -> DataFrame:
 def later(time: Column, by_ms: int | Column) -> Column:
     """Return timestamps that are so much later, for each row of a stream.
 
-    Spark adds an interval by the calendar of the session's time zone, in which a day may have 23 or 25 hours, with new
-    objects for each row.  This is one addition.
+    Spark adds an interval by the calendar of the session's time zone, with new objects for each row; there, a day may
+    have 23 or 25 hours.  This is one addition.
     """
     return f.timestamp_micros(f.unix_micros(time) + f.lit(by_ms * 1000))
 

@@ -50,8 +50,8 @@ class ProgressListener(StreamingQueryListener, ABC):
 class _CalledByJava:
     """Takes the JSON of an event.
 
-    PySpark's own class fetches each value by a call into Java: a hundred calls for the metrics of a state store alone,
-    before the listener even sees the event.
+    PySpark's own class fetches each value by a call into Java.  That is a hundred calls for the metrics of a state
+    store alone, before the listener sees the event.
     """
 
     def __init__(self, listener: ProgressListener) -> None:

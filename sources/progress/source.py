@@ -104,8 +104,9 @@ class SourceProgress:
     num_files_outstanding, num_bytes_outstanding: the same in objects and in bytes; 0 for a source that reads no
         objects.
     event_time_lag: wall clock minus the oldest unread event time; 0: none is unread.
-    current_fetch_event_time_lag: the latency in event time at the source: wall clock, when the batch was planned, minus
-        the least event time among the first records that it reads of each split; None: it reads none of known time.
+    current_fetch_event_time_lag: the latency in event time at the source.  It is the wall clock when the batch was
+        planned, minus the earliest event time among the first records that it reads of each split.  None: it reads none
+        of known time.
     current_emit_event_time_lag: the same when Spark has committed the batch.  None also in a progress that does not
         know of the commit, such as that of ``tidegate watch``.
     watermark_lag: wall clock, when Spark has committed the batch, minus ``watermark``; None as above, and without a

@@ -73,7 +73,7 @@ class S3DiscoveryOptions(BaseModel):
     """The objects to read, and the place that remembers those that were found.
 
     path: ``s3://bucket/prefix``: all objects below it.
-    state_location: a folder, or ``s3://bucket/prefix``, for the objects that were discovered; a stream needs one of its
+    state_location: a folder or ``s3://bucket/prefix``, for the objects that were discovered; a stream needs one of its
         own, and keeps it as long as its checkpoint.
     path_glob_filter: the names to read, such as ``*.parquet``.
     recursive_file_lookup: look into all folders, not only into those of partitions (``key=value``).

@@ -1,9 +1,9 @@
 """Windows that Spark's own aggregation keeps, with the results of Flink.
 
-Spark's watermark is set 1 ms ahead of the source's: Spark closes a window whose end is at or before its watermark,
-Flink one whose last millisecond is at or before the source's.  Spark also takes rows that came behind the watermark
-of the batch before, so they are filtered first.  And Spark's watermark begins in 1970, so windows from before then
-are grouped as if they ended with the first one that it can close, and keep their own end beside that.
+Spark's watermark is set 1 ms ahead of the source's.  Spark closes a window whose end is at or before its watermark;
+Flink closes one whose last millisecond is at or before the source's.  Spark also takes rows that came behind the
+watermark of the batch before, so they are filtered first.  And Spark's watermark begins in 1970, so windows from before
+then are grouped as if they ended with the first one that it can close, and keep their own end beside that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The state of a bucket: that of all its keys, read and written once a batch.
 
-Spark takes what a state call sends in one read, so a call of more than 8 KiB hangs the query (found by trying with
-Spark 4.3).  Whatever is larger is kept in parts.
+Spark receives a state call in one read, so a call of more than 8 KiB hangs the query (seen with Spark 4.3).  Whatever
+is larger is kept in parts.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ LISTED, AFTER = "listed_ms", "after"
 class BetweenListings(ABC):
     """Finds new objects without listing them all; one for each run of a query.
 
-    backfill_ms: how long after a listing of all objects the next one is due, which finds missed ones (Auto Loader:
-        backfillInterval); None: the first is the only one.
+    backfill_ms: the time between full listings, which find missed objects (Auto Loader: backfillInterval); None: there
+        is only the first one.
 
     Each round calls ``begin_round``, ``pages``, ``saw`` and ``end_round``, in this order.  A round that fails does not
     end, and the objects that it saw do not count.

@@ -20,8 +20,8 @@ _LONGEST_KEY_BYTES = 1024  # of S3
 class CreatedObject(NamedTuple):
     """An object that was created, or overwritten.
 
-    The event's other fields (size, ETag, sequencer) are ignored: events come late, twice and out of order, so the store
-    is asked for the present object.
+    The event's other fields (size, ETag, sequencer) are ignored.  Events come late, twice and out of order, so the
+    store is asked for the present object.
     """
 
     bucket: str

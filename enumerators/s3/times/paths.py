@@ -56,8 +56,8 @@ class PathTimes:
     def range_of(self, key: str) -> TimeRange | None:
         """Return the period that a key names, both ends inclusive; None: it names none.
 
-        For calendar units it is the whole second, minute ... year of the finest one, to its last millisecond; for
-        ``{s}`` that second, for ``{ms}`` that millisecond.
+        For calendar units it is the whole unit of the finest one (second, minute ... year), to its last millisecond;
+        for ``{s}`` that second, for ``{ms}`` that millisecond.
         """
         place = self.place_of(key)
         return None if place is None else place[1]

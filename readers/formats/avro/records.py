@@ -1,8 +1,8 @@
 """Decodes the records of Avro to Arrow, in the types of Spark's own reader (SchemaConverters).
 
-The library decodes by a schema that differs from the writer's, but describes the same bytes: a union of several types
-is one of records with a field each.  A map is an array of its entries, and logical types are their stored types.  So
-Arrow gets numbers for times, knows the type of a value in a union, and no value is lost.
+The library decodes with a schema that differs from the writer's, but describes the same bytes.  There, a union of
+several types is a union of records with one field each.  A map is an array of its entries, and logical types are their
+stored types.  So Arrow gets numbers for times, knows the type of a value in a union, and no value is lost.
 """
 
 from __future__ import annotations

@@ -134,9 +134,9 @@ class CsvFormat(ObjectFormat):
         A batch holds at most 8 MiB, unless a single row is larger.  Some 16 MiB of text are in
         memory at once, or the longest record if that is longer, which may be 256 MiB at most.
 
-        Raises CorruptDataError, which names the object and the offset of the record, if a bad record ends the query: it
-        has another number of values than columns, or does not fit the schema.  Also raises it for a header with none of
-        the columns.  Raises OptionError for a type that CSV cannot be read as.
+        Raises CorruptDataError, which names the object and the offset of the record, if a bad record ends the query.  A
+        record is bad if it has another number of values than columns, or does not fit the schema.  Also raises it for a
+        header with none of the columns.  Raises OptionError for a type that CSV cannot be read as.
         """
         item = LineObject(self.store, chunk.source)
         noun = "record" if self.dialect.multi_line else "line"

@@ -61,8 +61,8 @@ class JsonFormat(ObjectFormat):
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
         """Return the columns of the first MiB of every sample, with types that Spark has.
 
-        Integers are int64, greater ones decimals; numbers with a fraction or an exponent are doubles; dates and times
-        stay strings, as do columns of several types, and those that are always null.  The columns are in alphabetical
+        Integers are int64, and greater ones decimals.  Numbers with a fraction or an exponent are doubles.  Dates and
+        times stay strings, and so do columns of several types and columns of nulls.  The columns are in alphabetical
         order, also nested ones, as in Spark.  If malformed lines are kept, the column of corrupt records is among them.
         """
         shape = _Shape()

@@ -35,7 +35,7 @@ __all__ = ["BATCH_BYTES", "JsonLines"]
 BATCH_BYTES = 16 << 20
 _CAREFUL_BYTES = 64 << 10
 _LARGE_BYTES = 2 << 20  # of text from which on it pays to import Numba, 0.3 s
-# As a value of its own, also in quotes or with escapes, but not as a part of an identifier such as a UUID with 1e-20.
+# It must be a whole value, perhaps in quotes or with escapes, not a part of an identifier such as a UUID with 1e-20.
 _LONG_FRACTION = re.compile(rf"""(?:{LONG_FRACTION})[0-9]*[\s,}}\]"eE]|\\u00(?:2[dDeE]|3[0-9]|[46]5)""".encode())
 _NEWLINE, _RETURN, _OPENING, _CLOSING = b"\n\r{}"
 

@@ -110,8 +110,9 @@ def record_converter(schema: pa.Schema, *, surplus: bool) -> Convert:
     """Return the function that converts a value of json_object to one that Arrow takes for a struct of ``schema``.
 
     It raises MisfitError for values that do not fit, with the fitting part as its partial value.  With ``surplus`` it
-    also raises it for a key that is no column, or no field of a nested struct.  Its rest is by column.  As in Spark
-    only the values that do not fit are null; but for an element of an array or a map, the whole array or map is.
+    also raises it for a key that is no column, or no field of a nested struct.  Its rest is by column.  As in Spark,
+    only the values that do not fit are null.  If an element of an array or a map does not fit, the whole array or map
+    is null.
 
     Raises OptionError for a type that JSON cannot be read as.
     """

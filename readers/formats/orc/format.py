@@ -63,9 +63,9 @@ class OrcFormat(TypedFormat):
     Neighbouring stripes are one chunk while they stay within ``chunk_bytes``; a larger stripe is a chunk
     of its own.
 
-    An object of up to SMALL_BYTES is read by one request.  Of a larger one only the columns asked for are
-    fetched; at most HELD_BYTES of a stripe and as much of the next are held as fetched, and at most
-    MOST_ROWS rows as decoded.  Timestamps have to lie between the years 1678 and 2261.
+    An object of up to SMALL_BYTES is read by one request.  Of a larger one only the requested columns are fetched.  At
+    most HELD_BYTES of a stripe and as much of the next are held as fetched, and at most MOST_ROWS rows as decoded.
+    Timestamps have to lie between the years 1678 and 2261.
     """
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:

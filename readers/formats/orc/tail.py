@@ -2,9 +2,9 @@
 
 Numbers of fields are those of orc_proto.proto (ORC specification v1: file tail, stripe footer).
 
-Tried: pyarrow 26 shows the number of stripes, but neither their statistics nor their positions.  pyorc 0.12 shows both,
-but writes no tail, and its rows are Python objects.  Arrow needs a tail to decode a stripe alone, with names and a zone
-of our choice (``stripe_alone``).
+We tried pyarrow 26, which shows the number of stripes, but neither their statistics nor their positions.  pyorc 0.12
+shows both, but writes no tail, and its rows are Python objects.  Arrow needs a tail to decode a stripe alone, with
+names and a zone of our choice (``stripe_alone``).
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class ColumnStatistics(NamedTuple):
     """The statistics of a column in one stripe.
 
     values: the number of values that are not null.
-    bounds: the least and the greatest one: of integers, of dates in days, of timestamps in ms, rounded down, those
-        without a zone as wall clocks in UTC; None: unknown.
+    bounds: the minimum and the maximum; None: unknown.  Dates are in days, timestamps in ms, rounded down, and those
+        without a zone are wall clocks in UTC.
     """
 
     values: int

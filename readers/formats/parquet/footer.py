@@ -137,8 +137,8 @@ def statistics_times(
 ) -> tuple[TimeRange | None, int] | None:
     """Return the times of a row group by its statistics, and the number of rows without one; None: unknown.
 
-    Only statistics of numbers, dates and timestamps count: texts are not in the order of their times, and a number that
-    is no time is no bound.  If nulls are not counted, there may be some (Parquet: Statistics.null_count).
+    Only statistics of numbers, dates and timestamps count.  Texts are not in the order of their times, and a number
+    that is not a time is not a bound.  If nulls are not counted, there may be some (Parquet: Statistics.null_count).
     """
     row_group = metadata.row_group(group)
     statistics = row_group.column(leaf).statistics

@@ -66,9 +66,9 @@ class ParquetFormat(TypedFormat):
     Neighbouring row groups are one chunk while they stay within ``chunk_bytes``; a larger row group is a
     chunk of its own.
 
-    An object of up to SMALL_BYTES is read by one request.  Of a larger one, only the columns asked
-    for are fetched; at most HELD_BYTES of a row group and as much of the next are held as fetched,
-    and at most MOST_ROWS rows as decoded.  INT96 is an instant, as in Spark.
+    An object of up to SMALL_BYTES is read by one request.  Of a larger one, only the requested columns are fetched.  At
+    most HELD_BYTES of a row group and as much of the next are held as fetched, and at most MOST_ROWS rows as decoded.
+    INT96 is an instant, as in Spark.
     """
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:

@@ -47,8 +47,8 @@ Course: TypeAlias = Longs
 
 NO_TIMESTAMP_TYPE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1
 
-# What a row takes in the buffers besides its topic, key, value and headers: three bits, four int32
-# ends, offset and timestamp, partition and timestamp type; and what a header takes besides its texts.
+# The size of a row in the buffers without its topic, key, value and headers: three bits, four int32 ends, offset and
+# timestamp, partition and timestamp type.  Then the size of a header without its texts.
 ROW_BYTES = 1 + 4 * 4 + 2 * 8 + 2 * 4
 HEADER_BYTES = 1 + 2 * 4
 
