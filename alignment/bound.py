@@ -46,7 +46,7 @@ def find_bound(standing: Standing, group_bound: GroupBound | None, limits: Limit
 def _own_bound_ms(standing: Standing, limits: Limits) -> int | None:
     if limits.max_drift_ms is None:
         return None
-    # Overdue splits hold back no other split, but must be read, within the drift.
+    # Splits that are overdue hold nobody, but must be read, within the drift.
     held_ms = standing.in_time_ms if standing.low_ms is None else standing.low_ms
     bound_ms = None if held_ms is None else held_ms + limits.max_drift_ms
     # Rule 2: the bound never falls, except through a split that catches up.

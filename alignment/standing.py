@@ -33,9 +33,9 @@ class Standing:
     overdue: the splits with a head that is not after the source's watermark.
     late: the overdue splits that came, or woke, with such a head, and have not caught up.
     catching_up: the late splits that the others wait for.
-    low_ms: the lowest event time that holds back the bound; None: nothing does, or the batch is not aligned.
-    held_by: the split whose head has that time.
-    generated_ms: the source's watermark from its generators, for the rows read so far; None: they have none.
+    low_ms: the lowest event time that holds the bound; None: nothing does, or the batch is not aligned.
+    held_by: the split whose head it is.
+    generated_ms: the source's watermark by its generators, of what was read before; None: they have none.
     complete_ms: no record at or before it is still to be discovered; None: nothing is known to be complete.
     """
 

@@ -74,8 +74,8 @@ __all__ = [
 _LOG = logging.getLogger("tidegate.planner")
 _EVERYTHING = 2**63 - 1
 WINDOWS = "__windows"
-"""The option in which ``tidegate.windowed`` tells the bridge, as JSON, which windows Spark keeps."""
-_BUILDS: dict[str, Callable[[Mapping[str, str]], Source]] = {}  # the sources that this process registered, by name
+"""The option by which ``tidegate.windowed`` tells the bridge which windows Spark keeps of the rows, as JSON."""
+_BUILDS: dict[str, Callable[[Mapping[str, str]], Source]] = {}  # of what this process registered, by name
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def schema_of(source: Source) -> StructType:
 
 
 def _of_source(schema: StructType) -> StructType:
-    """Return the columns of the source itself, without those of watermarks."""
+    """Return the columns that the source itself gives."""
     return StructType([field for field in schema.fields if field.name not in {SOURCE_WATERMARK, PREVIOUS_WATERMARK}])
 
 
@@ -307,7 +307,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             tasks = self._coordinator().tasks_between(before, after)
         watermarks_ms = {SOURCE_WATERMARK: shown_watermark_ms(after), PREVIOUS_WATERMARK: shown_watermark_ms(before)}
         tells = self._source.watermark_rows and shown_watermark_ms(after) != shown_watermark_ms(before)
-        # The row goes with an existing task, because each task costs time; later tasks do not repeat it.
+        # With an existing task, because each costs time; the tasks after it do not repeat it.
         return [
             TaskPartition(
                 task,

@@ -319,9 +319,9 @@ class Source(BaseModel, ABC):
         return False
 
     def telling_watermarks(self, *, previous: bool) -> Self:
-        """Return the source as windows read it: with a column and rows that carry its watermark.
+        """Return the source as windows read it: with a column and rows that tell its watermark.
 
-        previous: also add the column with the watermark at the start of the batch.
+        previous: also with the column of the watermark at the start of the batch.
         """
         if not self.has_watermarks:
             raise OptionError("windows go by the source's watermark, but the source has no watermarks")

@@ -59,11 +59,11 @@ def watermark_columns(source: Source) -> list[str]:
 class TaskPartition(InputPartition):
     """A task on its way to an executor.
 
-    state: the enumerator's snapshot when the task was planned.
-    watermarks_ms: the source's watermarks at the end and at the start of the batch, by column.
-    tells_watermark: the task begins with a row that has only the watermarks.
+    state: the enumerator's snapshot when it was planned.
+    watermarks_ms: of the source, at the end of the batch and at its start, by their columns.
+    tells_watermark: it begins with a row that has only the watermarks.
     watching: what the source's watermark generators need; None: it has none.
-    channel: reports the number of bad records to the coordinator; None: they are not counted.
+    channel: to the coordinator, for the number of bad records; None: none are counted.
     """
 
     def __init__(

@@ -62,9 +62,9 @@ _POLL_INTERVAL_S = 0.1  # Spark itself asks about 90 times a second while nothin
 class CoordinatorSettings:
     """The settings of a source for its coordinator; see the options of the same names.
 
-    hold_beyond_ms: nothing further ahead of the wall clock is read.
-    counts_bad_records: readers set bad records aside, and report how many.
-    by_completeness: the watermark is the time up to which the source is complete, by its enumerator, and read.
+    hold_beyond_ms: further ahead of the wall clock nothing is read.
+    counts_bad_records: readers set bad records aside, and tell how many.
+    by_completeness: the watermark is how far the enumerator says that the source is complete, and read.
     options_digest: changes with any option: records that were left out may count now.
     windows: the description of the windows that Spark's aggregation keeps; None: it keeps none.
     """
@@ -327,7 +327,7 @@ class SourceCoordinator:
         return True
 
     def _may_change_by_itself(self, opened: _Opened, found: FoundSplits) -> bool:
-        """Return whether a plan may change though no extent does: because of a group, generators or a clock."""
+        """Tell whether a plan may change though no extent does: by a group, by generators or by a clock."""
         holds_by_clock = self._settings.hold_beyond_ms is not None and found.readable > 0
         says_more = opened.generated is not None or self._settings.by_completeness
         return self._membership.is_member or says_more or holds_by_clock

@@ -18,8 +18,8 @@ __all__ = ["Membership"]
 class Membership:
     """The membership of one run.
 
-    group: the alignment group; None: the source has none.
-    max_drift_ms: the source's max drift; a group needs one.
+    group: None: the source is in none.
+    max_drift_ms: of the source; a group needs one.
     """
 
     def __init__(self, group: GroupFolder | None, max_drift_ms: int | None) -> None:

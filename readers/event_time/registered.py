@@ -41,8 +41,8 @@ class RegistryTimestamp(UnitAssigner):
     needs_schemas: a schema that the registry does not have is an error, because it may come; otherwise its values have
         no time.
 
-    Raises ValueError for a malformed pointer or an unknown unit.  In addition to the errors of all assigners, a call
-    raises ConnectorError if the registry refuses or lacks a required schema, and DeadlineError if it does not answer.
+    Raises ValueError for a malformed pointer or an unknown unit.  Besides what all assigners raise, a call raises
+    ConnectorError if the registry refuses or lacks a schema that it must have, and DeadlineError if it does not answer.
     """
 
     form: RegistryForm

@@ -3,7 +3,7 @@
 A broker keeps the partitions of a session with the positions from which they are fetched, here their ends.  It holds a
 fetch back until any of them shows a record, and its answer names only those that changed.  So a wait costs the same for
 ten partitions and for ten thousand.  "Nothing has changed" is always the answer of all leaders to a fetch that was sent
-during the wait, never older news.  The watch is only a hint: a caller in doubt requests the ends.
+during the wait, never older news.  The watch is advice: a caller in doubt asks for the ends.
 """
 
 from __future__ import annotations

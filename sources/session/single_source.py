@@ -24,8 +24,8 @@ __all__ = ["prepare", "register_source"]
 def register_source(spark: SparkSession, source: Source) -> str:
     """Register one configured source under a unique name, and return the name.
 
-    The registered class holds the source by value, not in options.  The options that add columns of watermarks may
-    still be set.
+    The registered class holds the source by value, not in options.  Options by which it tells its
+    watermark may still be set.
     """
     driver = prepare(spark)
     name = f"tidegate_{source.connector}_{uuid.uuid4().hex[:12]}"
