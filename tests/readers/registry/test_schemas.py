@@ -21,7 +21,7 @@ def stub(answer):
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            status, content = answer()
+            status, content = answer(self)
             body = content if isinstance(content, bytes) else json.dumps(content).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
