@@ -138,7 +138,8 @@ class SourceCoordinator:
         if settings.counts_bad_records and feed is not None:
             self._bad_records = BadRecordTally(partial(feed.take_events, BAD_RECORDS))
         self._opened: _Opened | None = None
-        self._is_bounded = self._nothing_came = self._has_other_news = False
+        self._is_bounded = self._nothing_came = False
+        self._stays_until_s = float("-inf")  # without news; while nothing came
         self._stays_at: Json | None = None  # the start of the last plan, if nothing came
         self._last_offset: tuple[Json, Offset] | None = None  # as JSON, so that it need not be read again
         self._batch_at_s = clocks.monotonic()
@@ -253,7 +254,7 @@ class SourceCoordinator:
         opened = self._open_once(before)
         enumerator, index, splits = opened.enumerator, opened.index, opened.splits
         has_news = not self._nothing_came or self._wait_for_news(enumerator, start, splits)
-        if not has_news and not self._has_other_news:
+        if not has_news and self._clocks.monotonic() < self._stays_until_s:
             return start
         self._stays_at = None  # a plan that fails looks again
         if isinstance(enumerator, SupportsCommit):
@@ -280,7 +281,7 @@ class SourceCoordinator:
         self._nothing_came = put_off or (is_nothing and held_by is None)
         if self._nothing_came:
             self._stays_at = start
-            self._has_other_news = put_off or self._may_change_by_itself(opened, found)
+            self._stays_until_s = self._changes_by_itself_at_s(opened, found, put_off=put_off)
             return start
         after = Offset(
             self._source,
@@ -326,11 +327,13 @@ class SourceCoordinator:
         self._clocks.sleep(max(0.0, splits.looked_at_s + _POLL_INTERVAL_S - self._clocks.monotonic()))
         return True
 
-    def _may_change_by_itself(self, opened: _Opened, found: FoundSplits) -> bool:
-        """Tell whether a plan may change though no extent does: by a group, by generators or by a clock."""
+    def _changes_by_itself_at_s(self, opened: _Opened, found: FoundSplits, *, put_off: bool) -> float:
+        """Return when a plan may change though no extent does: by a group, by generators or by a clock."""
         holds_by_clock = self._settings.hold_beyond_ms is not None and found.readable > 0
         says_more = opened.generated is not None or self._settings.by_completeness
-        return self._membership.is_member or says_more or holds_by_clock
+        if self._membership.is_member or says_more or holds_by_clock:
+            return float("-inf")
+        return self._batch_at_s + self._settings.max_trigger_delay_s if put_off else float("inf")
 
     def _decide(self, before: Offset, found: FoundSplits, opened: _Opened, limits: Limits, *, first: bool) -> _Decision:
         """Plan, and plan again while a bounded run can only wait for its group."""

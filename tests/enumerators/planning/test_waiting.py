@@ -28,7 +28,10 @@ class Told(Logs):
 
     def __init__(self, clock, **times):
         super().__init__(**times)
-        self.clock, self.seen = clock, 0
+        self.clock, self.seen, self.plans = clock, 0, 0
+
+    def commit(self, positions):  # called before every plan
+        self.plans += 1
 
     def extents(self, splits):
         self.seen = self.size
@@ -82,3 +85,23 @@ def test_rows_that_a_batch_waits_for_are_counted_when_they_come_and_read_when_th
     assert looks(logs, run, last, min_rows=2) == 0
     clock.sleep(4)
     assert run.latest_offset(last, min_rows=2)["positions"] == {"a": 4}
+
+
+def test_a_batch_that_is_put_off_is_planned_again_when_rows_come_or_its_delay_is_over(clock):
+    logs = Told(clock, a=[1, 2, 3])
+    run = coordinator(logs, clock, max_trigger_delay_s=4)
+    _, last = drain(run, INITIAL_OFFSET)
+    logs.times["a"].append(4)
+    looks(logs, run, last, polls=1, min_rows=3)
+    plans = logs.plans
+    looks(logs, run, last, polls=15, min_rows=3)
+    assert logs.plans == plans
+    logs.times["a"].append(5)
+    looks(logs, run, last, polls=15, min_rows=3)
+    assert logs.plans == plans + 1
+    polls = 0
+    while run.latest_offset(last, min_rows=3) == last:
+        polls += 1
+    assert clock.now == pytest.approx(4, abs=0.2)
+    assert logs.plans == plans + 2
+    assert 0 < polls < 40
