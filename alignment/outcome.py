@@ -10,6 +10,7 @@ from math import inf
 from typing import NamedTuple
 
 from tidegate.alignment.batch import Cuts
+from tidegate.alignment.bound import Bound
 from tidegate.alignment.cuts import Cutter
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Limits, Progress, SplitPlan
@@ -34,7 +35,7 @@ def find_outcome(
     standing: Standing,
     cuts: Cuts,
     cut_ms: int | None,
-    bound_ms: int | None,
+    bound: Bound,
     index: TimeIndex,
     limits: Limits,
     *,
@@ -49,7 +50,7 @@ def find_outcome(
     before = standing.before
     ranges = standing.ranges(cuts)
     positions = {s: cuts[s].position if s in cuts else start for s, start in standing.starts.items()}
-    states = _states(standing, ranges, bound_ms)
+    states = _states(standing, ranges, bound)
     splits = _described(standing, states, cuts, _late_rows(standing, cuts, index))
     holding = _holding(standing, states, positions)
     reached = _reached(standing, splits, index) if in_group or limits.wants_watermark else {}
@@ -77,14 +78,11 @@ def find_outcome(
     return Outcome(ranges, before if after == before else after, next_low_ms, splits)
 
 
-def _states(
-    standing: Standing, ranges: Mapping[SplitId, SplitRange], bound_ms: int | None
-) -> dict[SplitId, SplitState]:
-    paused = (
-        ()
-        if bound_ms is None
-        else [s for s, span in standing.spans.items() if span.head.event_time_ms >= bound_ms and s not in ranges]
-    )
+def _states(standing: Standing, ranges: Mapping[SplitId, SplitRange], bound: Bound) -> dict[SplitId, SplitState]:
+    paused = set(bound.ahead)
+    if bound.bound_ms is not None:
+        spans, bound_ms = standing.spans, bound.bound_ms
+        paused |= {s for s, span in spans.items() if span.head.event_time_ms >= bound_ms and s not in ranges}
     return {
         **standing.states,
         **dict.fromkeys(ranges, SplitState.READING),
@@ -200,6 +198,8 @@ def _next_low(
     limits: Limits,
 ) -> int | None:
     """Return the low of the next standing, if no records come in between."""
+    if limits.drift_by_watermark:
+        return standing.low_ms  # until generators have seen the batch
     in_time_ms = None if after.watermark_ms is None else after.watermark_ms + 1
     times = []
     # Rule 7: an unavailable split may resume right behind the watermark.

@@ -46,6 +46,7 @@ class Limits:
 
     aligned: cut all splits at one event time; False: share the budget by backlog.
     max_drift_ms: how far past the lowest head any split may be read; None: no bound.
+    drift_by_watermark: the drift is that between the watermarks of generators.
     out_of_orderness_ms: None: no watermark is planned.
     generated: the watermark comes from generators.
     by_completeness: the watermark is how far the source is complete, and read.
@@ -62,6 +63,7 @@ class Limits:
 
     aligned: bool = True
     max_drift_ms: int | None = None
+    drift_by_watermark: bool = False
     out_of_orderness_ms: int | None = 0
     generated: bool = False
     by_completeness: bool = False

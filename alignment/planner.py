@@ -35,14 +35,14 @@ def plan(standing: Standing, group_bound: GroupBound | None, index: TimeIndex, l
 
     Called at every trigger.
     """
-    batch = _Batch(standing, index, limits)
     bound, cut_ms = Bound(), None
     if limits.aligned:
         bound = find_bound(standing, group_bound, limits)
-        cut_ms, cuts = batch.align(bound.bound_ms)
+        cut_ms, cuts = _Batch(standing.without(bound.ahead), index, limits).align(bound.bound_ms)
+        cuts = {**cuts, **at_starts({s: standing.spans[s] for s in bound.ahead})}
     else:
-        cuts = batch.share()
-    outcome = find_outcome(standing, cuts, cut_ms, bound.bound_ms, index, limits, in_group=group_bound is not None)
+        cuts = _Batch(standing, index, limits).share()
+    outcome = find_outcome(standing, cuts, cut_ms, bound, index, limits, in_group=group_bound is not None)
     heads = ((span.head, outcome.ranges.get(split)) for split, span in standing.spans.items())
     return Plan(
         outcome.ranges,

@@ -7,7 +7,7 @@ Rules are numbered as in ``docs/planning.md``.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tidegate.alignment.cuts import Cut, Span
 from tidegate.alignment.index import TimeIndex
@@ -16,7 +16,9 @@ from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, Split
 from tidegate.alignment.states import SplitState
 from tidegate.errors import DataLossError, LateDataError
 
-__all__ = ["Standing", "find_standing"]
+__all__ = ["Standing", "find_standing", "with_generated"]
+
+_BEFORE_ALL_MS = 0  # event times are not negative
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +36,9 @@ class Standing:
     late: the overdue splits that came, or woke, with such a head, and have not caught up.
     catching_up: the late splits that the others wait for.
     low_ms: the lowest event time that holds the bound; None: nothing does, or the batch is not aligned.
-    held_by: the split whose head it is.
+    held_by: the split whose head it is, or the first event time that its generator leaves open.
     generated_ms: the source's watermark by its generators, of what was read before; None: they have none.
+    open_ms: the first event time that the generator of each split leaves open; empty: the drift is that of heads.
     complete_ms: no record at or before it is still to be discovered; None: nothing is known to be complete.
     """
 
@@ -52,6 +55,7 @@ class Standing:
     low_ms: int | None = None
     held_by: SplitId | None = None
     generated_ms: int | None = None
+    open_ms: Mapping[SplitId, int] = field(default_factory=dict)
     complete_ms: int | None = None
 
     @property
@@ -60,9 +64,20 @@ class Standing:
         return self.late - self.catching_up
 
     @property
+    def ignored(self) -> frozenset[SplitId]:
+        """The splits whose heads are kept out of low."""
+        return self.overdue - self.catching_up
+
+    @property
     def in_time_ms(self) -> int | None:
         """The first event time that is not late; waiting cannot save earlier records.  None: no time is late."""
         return None if self.before.watermark_ms is None else self.before.watermark_ms + 1
+
+    def without(self, splits: Collection[SplitId]) -> Standing:
+        """Return the standing of a batch that reads nothing of some splits."""
+        if not splits:
+            return self
+        return replace(self, spans={s: span for s, span in self.spans.items() if s not in splits})
 
     def ranges(self, cuts: Mapping[SplitId, Cut]) -> dict[SplitId, SplitRange]:
         """Return the range of each split up to its cut; empty ranges are left out."""
@@ -121,7 +136,34 @@ def find_standing(
         )
     states.update(dict.fromkeys(progress.positions.keys() - extents.keys(), SplitState.REMOVED))
     standing = _with_late(Standing(progress, extents, starts, ends, spans, hollow, states), limits, added)
-    return _with_low(standing, index, limits) if limits.aligned else standing
+    return _with_low(standing, index, limits) if limits.aligned and not limits.drift_by_watermark else standing
+
+
+def with_generated(
+    standing: Standing,
+    generated_ms: int | None,
+    watermarks: Mapping[SplitId, int | None],
+    holding: Collection[SplitId],
+    limits: Limits,
+) -> Standing:
+    """Return the standing with what its generators say of the rows that were read before.
+
+    generated_ms: the source's watermark.
+    watermarks: of the splits; None: one has none yet.
+    holding: the splits that the source's watermark is the minimum of.
+    """
+    standing = replace(standing, generated_ms=generated_ms)
+    if not limits.drift_by_watermark:
+        return standing
+    open_ms = {s: _BEFORE_ALL_MS if at_ms is None else at_ms + 1 for s, at_ms in watermarks.items()}
+    # Rule 4: a split at its target no longer holds the bound.
+    at_targets = {
+        s for s, state in standing.states.items() if limits.bounded and state is SplitState.CAUGHT_UP
+    } - standing.hollow.keys()
+    holders = (standing.catching_up.union(holding) & open_ms.keys()) - at_targets
+    held_by = min(holders, key=lambda split: (open_ms[split], split), default=None)
+    low_ms = None if held_by is None else open_ms[held_by]
+    return replace(standing, open_ms=open_ms, low_ms=low_ms, held_by=held_by)
 
 
 def _readable(positions: Positions, extents: Extents) -> Extents:
@@ -198,7 +240,7 @@ def _with_late(standing: Standing, limits: Limits, added: Collection[SplitId]) -
 
 def _with_low(standing: Standing, index: TimeIndex, limits: Limits) -> Standing:
     """Return the standing with its low (rule 1)."""
-    ignored = standing.overdue - standing.catching_up
+    ignored = standing.ignored
     times = {s: span.head.event_time_ms for s, span in standing.spans.items() if s not in ignored}
     if limits.max_drift_ms is not None:
         waiting = [s for s, state in standing.states.items() if state is SplitState.CAUGHT_UP]

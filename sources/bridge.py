@@ -178,7 +178,8 @@ def coordinator_of(
         source.enumerator,
         CoordinatorSettings(
             watermarks=source.watermarks,
-            aligned=source.alignment == "event-time",
+            aligned=source.alignment != "none",
+            drift_by_watermark=source.alignment == "watermark",
             fail_on_data_loss=source.fail_on_data_loss,
             late_splits=source.late_splits,
             hold_beyond_ms=source.event_time_policy.hold_beyond_ms,

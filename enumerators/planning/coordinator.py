@@ -19,7 +19,7 @@ from tidegate.alignment.index import SupportsPeek, TimeIndex
 from tidegate.alignment.plan import LateSplits, Limits, Plan
 from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import SplitRange
-from tidegate.alignment.standing import find_standing
+from tidegate.alignment.standing import find_standing, with_generated
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import (
@@ -64,6 +64,7 @@ class CoordinatorSettings:
 
     hold_beyond_ms: further ahead of the wall clock nothing is read.
     counts_bad_records: readers set bad records aside, and tell how many.
+    drift_by_watermark: the max drift is that between the watermarks of generators.
     by_completeness: the watermark is how far the enumerator says that the source is complete, and read.
     options_digest: changes with any option: records that were left out may count now.
     windows: the description of the windows that Spark's aggregation keeps; None: it keeps none.
@@ -71,6 +72,7 @@ class CoordinatorSettings:
 
     watermarks: WatermarkStrategy
     aligned: bool = True
+    drift_by_watermark: bool = False
     fail_on_data_loss: bool = True
     late_splits: LateSplits = "admit"
     hold_beyond_ms: int | None = None
@@ -130,7 +132,7 @@ class SourceCoordinator:
         feed: ReaderFeed | None = None,
     ) -> None:
         self._source, self._open, self._settings, self._cores = source, open_enumerator, settings, cores
-        self._membership = Membership(group, settings.watermarks.max_drift_ms)
+        self._membership = Membership(group, settings.watermarks.max_drift_ms, by_watermark=settings.drift_by_watermark)
         self._pace, self._clocks, self._feed = pace, clocks, feed
         self._reporter = ProgressReporter(source)
         self._published = Published(self._reporter, clocks)
@@ -341,7 +343,8 @@ class SourceCoordinator:
         index, generated = opened.index, opened.generated
         standing = find_standing(found.progress, found.extents, found.idle, index, limits, added=found.added)
         if generated is not None:
-            standing = replace(standing, generated_ms=generated.combine(standing.states))
+            generated_ms = generated.combine(standing.states)
+            standing = with_generated(standing, generated_ms, generated.by_split(), generated.holding(), limits)
         if limits.by_completeness:
             standing = replace(standing, complete_ms=self._completeness(opened.enumerator).until_ms)
         while True:
@@ -382,6 +385,7 @@ class SourceCoordinator:
         return Limits(
             aligned=settings.aligned,
             max_drift_ms=settings.watermarks.max_drift_ms,
+            drift_by_watermark=settings.drift_by_watermark,
             out_of_orderness_ms=settings.watermarks.out_of_orderness_ms,
             generated=settings.watermarks.generator is not None,
             by_completeness=settings.by_completeness,

@@ -174,6 +174,14 @@ class GeneratedWatermarks:
             valve.remove(split)
         return valve.watermark_ms
 
+    def by_split(self) -> dict[SplitId, int | None]:
+        """Return the watermark of every split; None: one has none yet."""
+        return {s: said.watermark_ms for s, said in self._said.items()}
+
+    def holding(self) -> set[SplitId]:
+        """Return the splits that the last combined watermark is the minimum of."""
+        return {s for s, known in self._valve.inputs.items() if known.is_aligned}
+
     def report(self) -> Json:
         """Return for display what generators say about the first splits, and which split holds back the watermark."""
         inputs = self._valve.inputs

@@ -20,10 +20,11 @@ class Membership:
 
     group: None: the source is in none.
     max_drift_ms: of the source; a group needs one.
+    by_watermark: the lows are those of generators' watermarks, of which the bound of a batch says nothing.
     """
 
-    def __init__(self, group: GroupFolder | None, max_drift_ms: int | None) -> None:
-        self._group, self._max_drift_ms = group, max_drift_ms or 0
+    def __init__(self, group: GroupFolder | None, max_drift_ms: int | None, *, by_watermark: bool = False) -> None:
+        self._group, self._max_drift_ms, self._by_watermark = group, max_drift_ms or 0, by_watermark
         self._has_planned = False
         self._next_low_ms: int | None = None
 
@@ -39,7 +40,9 @@ class Membership:
 
     def bound(self, standing: Standing) -> GroupBound | None:
         """Tell the others our low, and return the bound that they set for us."""
-        return None if self._group is None else self._group.bound(standing.low_ms, standing.before.bound_ms)
+        if self._group is None:
+            return None
+        return self._group.bound(standing.low_ms, None if self._by_watermark else standing.before.bound_ms)
 
     def has_news(self, stored: Json | None) -> bool:
         """Return whether the next offset must name this source's group, or new members of it."""
@@ -80,7 +83,7 @@ class Membership:
         else:
             # This batch is replayed before the first plan of this run: no unread record is older than this.
             self._group.join(group)
-            self._group.tell(0 if bound_ms is None else bound_ms - self._max_drift_ms)
+            self._group.tell(0 if bound_ms is None or self._by_watermark else bound_ms - self._max_drift_ms)
 
     def leave(self) -> None:
         """Stop holding back the others; may be called twice."""

@@ -2,8 +2,9 @@
 
 A broker keeps the partitions of a session with the positions from which they are fetched, here their ends.  It holds a
 fetch back until any of them shows a record, and its answer names only those that changed.  So a wait costs the same for
-ten partitions and for ten thousand.  "Nothing has changed" is always the answer of all leaders to a fetch that was sent
-during the wait, never older news.  The watch is advice: a caller in doubt asks for the ends.
+ten partitions and for ten thousand.  "Nothing has changed" is the answer of all leaders to a fetch that was sent during
+the wait, never older news.  A broker that is late is heard by a later wait, so that it hides no news of the others.
+The watch is advice: a caller in doubt asks for the ends.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ __all__ = ["Watch", "WatchedEnd"]
 
 _REST_S = 30.0  # after a refused session, or two failed waits in a row
 _ANSWER_S = 5.0  # of a broker that is well, beyond the time for which it holds a fetch
+_GRACE_S = 0.1  # for an answer on its way, before the wait ends without it
 _NO_ERROR = kafka_errors.NoError.errno
 
 
@@ -55,6 +57,7 @@ class _Session:
     topic_ids: of all its topics; empty: they are named by their names.
     id: None before the first answer.
     pending: the request that the broker holds, with its id.
+    answer_due_s: when a broker that is well has answered it.
     """
 
     connection: BrokerConnection
@@ -63,6 +66,7 @@ class _Session:
     id: int | None = None
     epoch: int = 0
     pending: tuple[Any, int] | None = None
+    answer_due_s: float = 0.0
     changes: dict[TopicPartition, WatchedEnd] = field(default_factory=dict)
 
 
@@ -116,15 +120,22 @@ class Watch:
     def _wait(self, seconds: float) -> bool:
         if not self._is_known and not self._tell_sessions():
             return True
-        # Answers that nobody has waited for.
-        if any(self._has_news(session) for session in self._sessions.values() if session.pending):
-            return True
-        for session in self._sessions.values():
-            self._send(session, seconds)
-        while held := {s.connection.fileno(): s for s in self._sessions.values() if s.pending}:
-            readable = _readable(held, seconds + _ANSWER_S)
-            if not readable or any(self._has_news(held[socket]) for socket in readable):
+        until_s = time.monotonic() + seconds
+        to_ask = list(self._sessions.values())
+        while True:
+            for session in [session for session in to_ask if not session.pending]:
+                self._send(session, max(0.0, until_s - time.monotonic()))
+                to_ask.remove(session)
+            held = {s.connection.fileno(): s for s in self._sessions.values() if s.pending}
+            if not held:
+                return False
+            readable = _readable(held, max(0.0, until_s + _GRACE_S - time.monotonic()))
+            if not readable:
+                break
+            if any(self._has_news(held[socket]) for socket in readable):
                 return True
+        if any(session.answer_due_s <= time.monotonic() for session in held.values()):
+            raise TransientError("a broker does not answer")
         return False
 
     def _tell_sessions(self) -> bool:
@@ -159,6 +170,7 @@ class Watch:
         isolation_level, wait_ms = self._config.isolation_level, int(seconds * 1000)
         request = session_request(isolation_level, positions, numbers, wait_ms, session.topic_ids)
         session.pending = (request, session.connection.send(request, _ANSWER_S))
+        session.answer_due_s = time.monotonic() + seconds + _ANSWER_S
         session.changes = {}
 
     def _receive(self, session: _Session) -> dict[TopicPartition, tuple[int, FetchedPartition]]:

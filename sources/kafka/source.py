@@ -368,6 +368,11 @@ class KafkaSource(Source):
         """Whether the source has a watermark of its own, such as that of ``watermark_from``."""
         return self.watermark_from is not None or super().has_watermarks
 
+    @property
+    def has_generators(self) -> bool:
+        """Whether the watermark comes from generators, such as those of ``watermark_from``."""
+        return self.watermark_from is not None or super().has_generators
+
     def as_stream(self) -> Self:
         """Take the watermark from where ``watermark_from`` says."""
         if self.watermark_from is None:

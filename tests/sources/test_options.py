@@ -119,7 +119,9 @@ def test_the_other_ways_to_subscribe(other):
             "the option 'alignmentMembers' is '0', but it must be at least one",
         ),
         ({"alignmentMembers": "two"}, "the option 'alignmentMembers' is 'two': expected a whole number"),
-        ({"alignment": "none", "maxDrift": "1 s"}, "maxDrift needs alignment 'event-time', but it is 'none'"),
+        ({"alignment": "none", "maxDrift": "1 s"}, "maxDrift needs alignment 'event-time' or 'watermark', but it is"),
+        ({"alignment": "watermark"}, "alignment is 'watermark', which needs maxDrift"),
+        ({"alignment": "watermark", "maxDrift": "1 s"}, "alignment is 'watermark', which needs the watermark of a gen"),
         ({"alignment": "none", "futureEventTime": "hold"}, "futureEventTime is 'hold', which needs alignment"),
         ({"lateSplits": "catch-up"}, "lateSplits is 'catch-up', which needs maxDrift"),
         (
@@ -150,7 +152,10 @@ def test_the_other_ways_to_subscribe(other):
         ({"maxOffsetsPerTrigger": "0"}, "the option 'maxOffsetsPerTrigger' is '0': expected a whole number above 0"),
         ({"minPartitions": "many"}, "the option 'minPartitions' is 'many': expected a whole number above 0"),
         ({"failOnDataLoss": "perhaps"}, "the option 'failOnDataLoss' is 'perhaps': expected true or false"),
-        ({"alignment": "event_time"}, "is 'event_time': expected 'event-time' or 'none'; did you mean 'event-time'?"),
+        (
+            {"alignment": "event_time"},
+            "is 'event_time': expected 'event-time', 'watermark' or 'none'; did you mean 'event-time'?",
+        ),
         ({"logLevel": "LOUD"}, "the option 'logLevel' is 'LOUD': expected 'DEBUG', 'INFO', 'WARNING' or 'ERROR'"),
         (
             {"startingOffsets": "first"},

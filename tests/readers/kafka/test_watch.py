@@ -5,16 +5,18 @@ from __future__ import annotations
 import fcntl
 import random
 import socket
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.kafka.faulty_broker import FaultyBroker, hand_on
 from tests.support.kafka.lab import Record, encode
 from tidegate.errors import CorruptDataError
 from tidegate.readers.kafka import watch
 from tidegate.readers.kafka.client import LATEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
-from tidegate.readers.kafka.watch import WatchedEnd
+from tidegate.readers.kafka.watch import Watch, WatchedEnd
 from tidegate.readers.kafka.wire.connection import BrokerConnection, BrokerTooOldError
 
 if TYPE_CHECKING:
@@ -160,3 +162,52 @@ def test_waits_that_fail_again_and_again_do_not_connect_each_time(watched: Watch
         patch.setattr(BrokerConnection, "send", too_old)
         assert all(watched.client.wait(SHORT_S) for _ in range(20))
     assert len(asked) == 2
+
+
+class TwoLeaders:
+    """A cluster whose first partition has another address than the others."""
+
+    def __init__(self, first: str, second: str) -> None:
+        self.first, self.second = first, second
+
+    def deadline(self, *_: object) -> None:
+        return None
+
+    def leaders(self, partitions, _):
+        led = {self.first: [], self.second: []}
+        for at in partitions:
+            led[self.first if at.partition == 0 else self.second].append(at)
+        return led, {}
+
+
+def test_a_broker_that_hangs_hides_no_news_of_the_others(watched: Watched) -> None:
+    is_well = threading.Event()
+
+    def answer(broker: FaultyBroker, client: socket.socket, frame: bytes) -> None:
+        while not is_well.wait(0.01):
+            if broker.over.is_set():
+                return
+        client.sendall(frame)
+
+    is_well.set()
+    server = watched.lab.config().bootstrap_servers
+    with (
+        FaultyBroker(server, answer) as ill,
+        FaultyBroker(server, hand_on) as well,
+    ):
+        watch_of_two = Watch(TwoLeaders(ill.address, well.address), watched.lab.config())
+        try:
+            ends = dict.fromkeys(watched.partitions, WatchedEnd(0, 0))
+            watch_of_two.begin(ends, watched.client.topic_ids)
+            assert not watch_of_two.wait(SHORT_S)
+            is_well.clear()
+            assert not watch_of_two.wait(SHORT_S)  # it leaves the one that hangs to the next waits
+            watched.append(1)
+            assert watch_of_two.wait(LONG_S)
+            watch_of_two.begin({**ends, watched.partitions[1]: WatchedEnd(1, 1)}, watched.client.topic_ids)
+            assert not watch_of_two.wait(SHORT_S)
+            watched.append(0)
+            is_well.set()
+            assert watch_of_two.wait(LONG_S)
+        finally:
+            watch_of_two.close()

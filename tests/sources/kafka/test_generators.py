@@ -13,6 +13,7 @@ from tests.support.streams import (
     even_times,
     finish,
     kafka_source,
+    milliseconds,
     new_topic,
     parsed,
     running,
@@ -109,7 +110,8 @@ def test_a_generator_sees_each_row_once_whatever_the_batches_and_restarts_are(sp
 
 
 def test_a_bounded_disorder_says_the_same_as_a_generator_and_as_a_plan(spark, kafka, tmp_path):
-    topic = new_topic(kafka, even_times(NOON, NOON + 100 * SECOND, 50_000), even_times(NOON, NOON + 80 * SECOND, 400))
+    times = even_times(NOON, NOON + 100 * SECOND, 50_000), even_times(NOON, NOON + 80 * SECOND, 400)
+    topic = new_topic(kafka, *times)
     disorder = timedelta(seconds=5)
     by_plan = kafka_source(
         kafka,
@@ -117,12 +119,28 @@ def test_a_bounded_disorder_says_the_same_as_a_generator_and_as_a_plan(spark, ka
         watermarks=WatermarkStrategy.for_bounded_out_of_orderness(disorder),
         starting_offsets="earliest",
     )
-    by_rows = generated(kafka, topic, lambda: BoundedOutOfOrdernessWatermarks(disorder))
-    last = []
+    strategy = WatermarkStrategy.for_generator(lambda: BoundedOutOfOrdernessWatermarks(disorder))
+    by_rows = by_plan.model_copy(
+        update={
+            "watermarks": strategy.with_watermark_alignment(max_drift=timedelta(seconds=30)),
+            "alignment": "watermark",
+        }
+    )
+    last, runs = [], {}
     for name, source in (("plan", by_plan), ("rows", by_rows)):
-        run = available_now(source.read_stream(spark).select("offset"), tmp_path / name)
+        run = runs[name] = available_now(source.read_stream(spark).select("partition", "timestamp"), tmp_path / name)
         last.append(end_watermarks(run.query)[-1])
     assert last[0] == last[1]
+    read, watermarks = [0, 0], [0, 0]
+    for rows in runs["rows"].rows.values():
+        slowest = min(watermarks[p] for p in (0, 1) if read[p] < len(times[p]))
+        for partition in {row["partition"] for row in rows}:
+            assert watermarks[partition] < slowest + 30 * SECOND
+            greatest = max(milliseconds(row["timestamp"]) for row in rows if row["partition"] == partition)
+            watermarks[partition] = greatest - 5 * SECOND
+            read[partition] += sum(row["partition"] == partition for row in rows)
+    assert read == [50_000, 400]
+    assert len(runs["rows"].rows) > 2
 
 
 def test_a_function_tells_which_rows_are_marks(spark, kafka, tmp_path):

@@ -1,0 +1,118 @@
+"""With alignment by watermark, no split is read whose generator is further than the drift past the slowest one."""
+
+from datetime import timedelta
+
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from tests.support.logs import Clock, Logs, all_records, coordinator, read
+from tidegate.alignment.budget import UNLIMITED, Budget
+from tidegate.alignment.generators.per_row import RowWatermarkGenerator
+from tidegate.alignment.strategy import WatermarkStrategy
+from tidegate.enumerators.notes.folder import NoteFolder
+from tidegate.enumerators.notes.group import GroupFolder
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+
+MARK, IDLE_S = 5, 60
+
+
+class MarksOfFive(RowWatermarkGenerator):
+    """Each time that 5 divides says that all before it are there."""
+
+    def on_row(self, row, event_time_ms, output):
+        if event_time_ms % MARK == 0:
+            output.emit_watermark(event_time_ms - 1)
+
+
+def first_open(times):
+    """Return the first time that the marks among the rows of a split leave open, as an oracle has it."""
+    return max([0, *(at_ms for at_ms in times if at_ms % MARK == 0)])
+
+
+def strategy(drift, **group):
+    made = WatermarkStrategy.for_generator(MarksOfFive).with_idleness(timedelta(seconds=IDLE_S))
+    return made.with_watermark_alignment(max_drift=timedelta(milliseconds=drift), **group)
+
+
+TIMES = st.lists(st.integers(0, 60), max_size=12).map(sorted)
+
+
+@given(
+    logs=st.dictionaries(st.sampled_from("abcd"), TIMES, min_size=2),
+    drift=st.integers(1, 12),
+    rows=st.sampled_from([None, None, 1, 3]),
+    bounded=st.booleans(),
+)
+def test_batches_keep_within_the_drift_of_watermarks_and_read_everything(logs, drift, rows, bounded):
+    clock, source = Clock(), Logs(**logs)
+    run = coordinator(source, clock, watermarks=strategy(drift), drift_by_watermark=True)
+    if bounded:
+        run.bound_run()
+    budget = UNLIMITED if rows is None else Budget(rows=rows)
+    last, positions, found, bound_ms = INITIAL_OFFSET, dict.fromkeys(logs, 0), [], 0
+    for _ in range(200):
+        offset = run.latest_offset(last, budget)
+        batch = read(run, last, offset)
+        open_ms = {s: first_open(logs[s][:at]) for s, at in positions.items()}
+        unread = {s for s in logs if positions[s] < len(logs[s])}
+        holding = unread if bounded else set(logs) - set(offset.get("idle", ()))
+        by_split = {s: [logs[s][at] for split, at in batch if split == s] for s in {split for split, _ in batch}}
+        if batch:
+            low_ms = min(open_ms[s] for s in holding)
+            assert all(open_ms[s] < low_ms + drift for s in by_split)
+            event("a split with unread rows waits" if unread - by_split.keys() else "all are read")
+        if batch and rows is None:  # all that are within the drift are read, a slice of time at once
+            within = {s for s in unread if open_ms[s] < low_ms + drift}
+            heads = {s: logs[s][positions[s]] for s in within}
+            bound_ms = max(bound_ms, min(heads.values()) + drift)
+            assert all(at_ms < bound_ms for times in by_split.values() for at_ms in times)
+            assert all(s in by_split for s, head in heads.items() if head < bound_ms)
+        found += batch
+        positions = {**positions, **{s: at + 1 for s, at in batch}}
+        if offset == last and not unread:
+            break
+        if offset == last:
+            assert not bounded
+            clock.sleep(IDLE_S + 1)  # those that hold the others have nothing to read
+        last = offset
+    assert sorted(found) == all_records(source)
+
+
+def test_a_split_whose_marks_are_rare_is_read_up_to_its_mark():
+    rare = [1, 2, 3, 4, 6, 7, 8, 9, 11, 12, 13, 14, 40]
+    run = coordinator(Logs(a=rare, b=list(range(0, 45, 5))), watermarks=strategy(3), drift_by_watermark=True)
+    last, ends = INITIAL_OFFSET, []
+    while (offset := run.latest_offset(last)) != last:
+        last = offset
+        ends.append((offset["positions"]["a"], offset["positions"]["b"]))
+    assert (13, 9) in ends
+    assert all(b <= 2 for a, b in ends if a < 13)
+
+
+def test_sources_of_a_group_keep_together_by_their_watermarks(tmp_path):
+    clock = Clock()
+
+    def member(logs):
+        group = GroupFolder(NoteFolder(tmp_path), 3, renewed_by_thread=False, clocks=clock.clocks)
+        watermarks = strategy(3, group="g")
+        return coordinator(logs, clock, watermarks=watermarks, drift_by_watermark=True, group=group)
+
+    slow, fast = Logs(a=[1, 2, 3, 4, 5, 6, 10, 11]), Logs(b=list(range(0, 60, 5)))
+    runs = {"slow": member(slow), "fast": member(fast)}
+    last, read_of = dict.fromkeys(runs, INITIAL_OFFSET), {"slow": 0, "fast": 0}
+    for _ in range(20):
+        for name, run in runs.items():
+            offset = run.latest_offset(last[name])
+            before = dict(read_of)
+            read_of[name] += len(read(run, last[name], offset))
+            last[name] = offset
+            if name == "fast" and read_of != before:
+                fast_ms, slow_ms = (
+                    first_open(fast.times["b"][: before["fast"]]),
+                    first_open(slow.times["a"][: before["slow"]]),
+                )
+                assert fast_ms < slow_ms + 3
+    assert read_of["slow"] == len(slow.times["a"])
+    assert 0 < read_of["fast"] < len(fast.times["b"])
+    for run in runs.values():
+        run.close()
