@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.alignment.splits import SplitRange
 
@@ -19,11 +20,18 @@ class TimedBatch(NamedTuple):
 
     number: of the range in its task, from 0.
     event_times: of each row, in ms since the epoch; null where it has none that is usable.
+    set_aside: the rows that only watermark generators see, because they are no rows of the query; None: there are none.
     """
 
     number: int
     rows: pa.RecordBatch
     event_times: pa.Int64Array
+    set_aside: pa.BooleanArray | None = None
+
+    @property
+    def delivered(self) -> pa.RecordBatch:
+        """The rows of the query; there may be none."""
+        return self.rows if self.set_aside is None else self.rows.filter(pc.invert(self.set_aside))
 
 
 TimedRows: TypeAlias = Iterator[TimedBatch]
@@ -85,7 +93,7 @@ class SupportsEventTimes(Protocol):
     """Knows the event times of the rows that it reads, so that watermark generators can see them."""
 
     def read_timed(self, task: ReadTask) -> TimedRows:
-        """Yield the rows of ``read`` with their event times; a batch holds rows of one range.
+        """Yield the rows of ``read`` with their event times, and those that are set aside; a batch is of one range.
 
         Called in place of ``read`` where the source has watermark generators.  The same range must yield the same
         event times every time, in whatever task it is.

@@ -316,7 +316,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 watermarks_ms,
                 tells_watermark=tells and number == 0,
                 watching=self._watching(after, task),
-                channel=self._bad_record_channel,
+                channel=self._channel,
             )
             for number, task in enumerate(tasks or [ReadTask(())] * tells)
         ]
@@ -372,8 +372,9 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planner
 
     @property
-    def _bad_record_channel(self) -> EventChannel | None:
-        return self._events.channel if self._events is not None and self._source.sets_bad_records_aside else None
+    def _channel(self) -> EventChannel | None:
+        is_told = self._supplier is not None or self._source.sets_bad_records_aside
+        return self._events.channel if self._events is not None and is_told else None
 
     def _watching(self, after: Offset, task: ReadTask) -> Watching | None:
         if self._supplier is None or self._events is None:
@@ -381,7 +382,6 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Watching(
             self._supplier,
             said_before(after.generators, task, self._supplier),
-            self._events.channel,
             self._coordinator().batch,
             after.progress.watermark_ms,
         )

@@ -63,7 +63,7 @@ class TaskPartition(InputPartition):
     watermarks_ms: of the source, at the end of the batch and at its start, by their columns.
     tells_watermark: it begins with a row that has only the watermarks.
     watching: what the source's watermark generators need; None: it has none.
-    channel: to the coordinator, for the number of bad records; None: none are counted.
+    channel: to the coordinator, for what generators say and for the number of bad records; None: nothing is told.
     """
 
     def __init__(
@@ -90,16 +90,17 @@ def read_task(source: Source, partition: TaskPartition) -> Iterator[pa.RecordBat
             yield _with_watermarks(source, nothing, partition, mark_us=WATERMARK_ROW_US)
         reader, watching = source.reader(partition.state), partition.watching
         batches = reader.read(partition.task)
+        told: list[SourceEvent] = []
         if watching is not None:
-            batches = watched(timed_reader(source.connector, reader), watching, partition.task)
+            batches = watched(timed_reader(source.connector, reader), watching, partition.task, told)
         for batch in batches:
             yield _with_watermarks(source, batch, partition)
-        if partition.channel is not None and isinstance(reader, SupportsBadRecords):
+        if partition.channel is None:
+            return
+        if isinstance(reader, SupportsBadRecords):
             counts = reader.bad_records.items()
-            send(
-                partition.channel,
-                [SourceEvent(r.split_id, r.start, r.end, {"number": n}, BAD_RECORDS) for r, n in counts if n],
-            )
+            told += [SourceEvent(r.split_id, r.start, r.end, {"number": n}, BAD_RECORDS) for r, n in counts if n]
+        send(partition.channel, told)
 
 
 def _with_watermarks(

@@ -67,15 +67,17 @@ def reading(kafka: KafkaServer, server: EventServer, partitions: int, rows: int,
     source = KafkaSource(bootstrap_servers=kafka.bootstrap_servers, subscribe=[topic], starting_offsets="earliest")
     task = ReadTask(tuple(SplitRange(f"{topic}-{partition}", 0, rows) for partition in range(partitions)))
 
-    def batches(supplier: GeneratorSupplier | None) -> Iterator[pa.RecordBatch]:
+    def batches(supplier: GeneratorSupplier | None, told: list[SourceEvent]) -> Iterator[pa.RecordBatch]:
         reader = source.reader(None)
         if supplier is None:
             return reader.read(task)
         before = (SplitWatermark(),) * partitions
-        return watched(timed_reader("kafka", reader), Watching(supplier, before, server.channel), task)
+        return watched(timed_reader("kafka", reader), Watching(supplier, before), task, told)
 
     def read(supplier: GeneratorSupplier | None) -> None:
-        found = sum(batch.num_rows for batch in batches(supplier))
+        told: list[SourceEvent] = []
+        found = sum(batch.num_rows for batch in batches(supplier, told))
+        send(server.channel, told)
         if found != partitions * rows:
             raise RuntimeError(f"{found} rows were read of {partitions * rows}")
 

@@ -121,8 +121,8 @@ class GeneratedWatermarks:
         run = GeneratorRun(new_generator(self._supplier), self._said[split], promised_ms)
         self._read_here += end - start
         try:
-            for _, batch, event_times in self._read(SplitRange(split, start, end)):
-                run.add(batch, event_times)
+            for timed in self._read(SplitRange(split, start, end)):
+                run.add(timed.rows, timed.event_times)
         except (DataLossError, ObjectGoneError) as error:
             # They were delivered, so they are no loss to the query.
             _LOG.warning("a watermark generator does not see rows that are gone since they were read: %s", error)

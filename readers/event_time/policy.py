@@ -128,6 +128,9 @@ class EventTimePolicy:
     earliest_ms: the least good time: 0 where a negative time says that there is none, LEAST_MS where it is a time
         before 1970.
     sets_aside: a row that is refused is left out of the query, and does not end it.
+
+    Raises ValueError for rows in the future that are to be refused and set aside: a batch that is repeated has another
+    clock, and has to have the same rows.
     """
 
     bad: BadEventTime = "fail"
@@ -135,6 +138,10 @@ class EventTimePolicy:
     max_future_skew_ms: int = 86_400_000
     earliest_ms: int = 0
     sets_aside: bool = False
+
+    def __post_init__(self) -> None:
+        if self.sets_aside and self.future == "fail":
+            raise ValueError("rows that the clock refuses cannot be set aside")
 
     @property
     def refuses_rows(self) -> bool:
@@ -162,8 +169,7 @@ class EventTimePolicy:
         refused before.
         """
         leaves_out_bad = self.bad == "ignore" or self.sets_aside
-        leaves_out_future = self.future == "ignore" or (self.future == "fail" and self.sets_aside)
-        highest_ms = self._horizon_ms(now_ms) if leaves_out_future else LARGEST_MS
+        highest_ms = self._horizon_ms(now_ms) if self.future == "ignore" else LARGEST_MS
         return self.earliest_ms if leaves_out_bad else NO_TIME, highest_ms
 
     def judge(self, own: Times, stand_in: Times | None, now_ms: int) -> JudgedTimes:
@@ -180,11 +186,8 @@ class EventTimePolicy:
         if self.future == "hold":
             return JudgedTimes(times, bad, np.zeros_like(bad), refused, set_aside)
         ahead = times > self._horizon_ms(now_ms)
-        if self.future == "fail" and ahead.any():
-            if self.sets_aside:
-                set_aside = set_aside | ahead
-            elif refused is None or ahead.argmax() < refused.row:
-                refused = self.refusal(int(ahead.argmax()), own, stand_in)
+        if self.future == "fail" and ahead.any() and (refused is None or ahead.argmax() < refused.row):
+            refused = self.refusal(int(ahead.argmax()), own, stand_in)
         return JudgedTimes(np.where(ahead, NO_TIME, times), bad, ahead & ~bad, refused, set_aside)
 
     def without_bad(self, own: Times, stand_in: Times | None) -> JudgedTimes:

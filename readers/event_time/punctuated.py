@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from tidegate.alignment.generators.contract import NO_EVENT_TIME, GeneratorSupplier, WatermarkGenerator, WatermarkOutput
 from tidegate.errors import ContractError
 from tidegate.readers.event_time.assigners import RecordTimestamp, assigner_of
-from tidegate.readers.event_time.registered import RegistryTimestamp
 from tidegate.readers.registry.config import RegistryConfig
 
 __all__ = ["Marks", "PunctuatedWatermarks", "marks_of", "punctuated_by"]
@@ -80,7 +79,4 @@ def marks_of(text: str, registry: RegistryConfig | None = None) -> Marks:
     if isinstance(assigner, RecordTimestamp):
         expected = "header:NAME, json:/pointer/into/value, or avro: or protobuf: with such a pointer"
         raise ValueError(f"expected {expected}")  # noqa: TRY004 - a text of another kind
-    if isinstance(assigner, RegistryTimestamp):
-        # To skip the marks of a schema that the registry lacks for a while would hold the watermark without a word.
-        assigner = replace(assigner, needs_schemas=True)
     return assigner.times_by_own_units

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from typing_extensions import Self
 
-from tidegate.errors import ConnectorError
 from tidegate.readers.event_time.unit_assigner import UnitAssigner, check_pointer, tokens_of
 from tidegate.readers.event_time.units import TimeUnit, value_times
 from tidegate.readers.registry.avro_field import ReadField, avro_field
@@ -38,18 +37,15 @@ class RegistryTimestamp(UnitAssigner):
     registry: has the schemas.
     unit: of numbers and texts, "iso8601", or None: not known yet.  A field that is a time by its type, such as Avro's
         timestamp-millis and date, or google.protobuf.Timestamp, needs none.
-    needs_schemas: a schema that the registry does not have is an error, because it may come; otherwise its values have
-        no time.
 
     Raises ValueError for a malformed pointer or an unknown unit.  Besides what all assigners raise, a call raises
-    ConnectorError if the registry refuses or lacks a schema that it must have, and DeadlineError if it does not answer.
+    ConnectorError if the registry refuses, and DeadlineError if it does not answer.
     """
 
     form: RegistryForm
     pointer: str
     registry: RegistryConfig
     unit: TimeUnit | None = None
-    needs_schemas: bool = False
 
     def __post_init__(self) -> None:
         check_pointer(self.pointer)
@@ -88,11 +84,6 @@ class RegistryTimestamp(UnitAssigner):
         for schema_id, rows in rows_of.items():
             # One that is missing may come, so that is not kept with the readers.
             is_there = registry_of(self.registry).schema(schema_id) is not None
-            if self.needs_schemas and not is_there:
-                raise ConnectorError(
-                    f"{_place(batch, rows[0])} names schema {schema_id}, which the schema registry at "
-                    f"{self.registry.url} does not have; register it, and start the query again"
-                )
             read = _reader(self.registry, self.form, self.pointer, schema_id) if is_there else None
             if read is not None:
                 for row, field in zip(rows, read([values[row] or b"" for row in rows]), strict=True):
@@ -104,13 +95,6 @@ class RegistryTimestamp(UnitAssigner):
 def _reader(registry: RegistryConfig, form: str, pointer: str, schema_id: int) -> ReadField | None:
     schema = registry_of(registry).schema(schema_id)
     return None if schema is None else _FIELDS[form](schema, tokens_of(pointer))
-
-
-def _place(batch: pa.RecordBatch, row: int) -> str:
-    if "topic" not in batch.schema.names:
-        return "a value"
-    topic, partition, offset = (batch.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
-    return f"{topic}-{partition}: the record at offset {offset}"
 
 
 def _instants(fields: Sequence[object]) -> pa.Int64Array:

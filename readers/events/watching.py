@@ -1,4 +1,4 @@
-"""Reads a task while the watermark generators of its splits look on, and tells the coordinator what they say."""
+"""Reads a task while the watermark generators of its splits look on."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from tidegate.alignment.generators.contract import GeneratorSupplier
 from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWatermark, new_generator
 from tidegate.errors import ContractError
 from tidegate.readers.contract import ReadTask, SplitReader, SupportsEventTimes
-from tidegate.readers.events.event import EventChannel, SourceEvent
-from tidegate.readers.events.send import send
+from tidegate.readers.events.event import SourceEvent
 
 __all__ = ["Watching", "timed_reader", "watched"]
 
@@ -23,14 +22,12 @@ class Watching:
 
     supplier: makes them.
     before: for each range, what the generator of its split has said before it.
-    channel: to the coordinator.
     batch: the coordinator's number of the batch.
     promised_ms: the source's watermark before the batch; None: there is none.
     """
 
     supplier: GeneratorSupplier
     before: tuple[SplitWatermark, ...]
-    channel: EventChannel
     batch: int = 0
     promised_ms: int | None = None
 
@@ -42,14 +39,19 @@ def timed_reader(connector: str, reader: SplitReader) -> SupportsEventTimes:
     return reader
 
 
-def watched(reader: SupportsEventTimes, watching: Watching, task: ReadTask) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a task; at the end, tell what the generators say of its ranges."""
+def watched(
+    reader: SupportsEventTimes, watching: Watching, task: ReadTask, told: list[SourceEvent]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task.
+
+    told: after the last row it has, for each range, what the generator says of it.
+    """
     runs = [GeneratorRun(new_generator(watching.supplier), before, watching.promised_ms) for before in watching.before]
-    for number, batch, event_times in reader.read_timed(task):
-        runs[number].add(batch, event_times)
-        yield batch
-    events = [
+    for timed in reader.read_timed(task):
+        runs[timed.number].add(timed.rows, timed.event_times)
+        if (delivered := timed.delivered).num_rows:
+            yield delivered
+    told += [
         SourceEvent(wanted.split_id, wanted.start, wanted.end, run.said(), batch=watching.batch)
         for wanted, run in zip(task.ranges, runs, strict=True)
     ]
-    send(watching.channel, events)

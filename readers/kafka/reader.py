@@ -109,12 +109,12 @@ class KafkaSplitReader(SplitReader):
         event_times = self._event_times
         wants_times = event_times is not None and (event_times.policy.refuses_rows or self._include_event_time)
         if wants_times:
-            yield from (timed.rows for timed in self.read_timed(task))
+            yield from (rows for timed in self.read_timed(task) if (rows := timed.delivered).num_rows)
         else:
             yield from (batch for _, batch, _ in self._read(task, include_headers=self._include_headers))
 
     def read_timed(self, task: ReadTask) -> TimedRows:
-        """Yield the records with their event times."""
+        """Yield the records with their event times; a mark of a generator may be a bad record."""
         batches = self._read(task, include_headers=self._judges_by_headers)
         for number, of_range in groupby(batches, lambda read: read[0]):
             wanted, aside = task.ranges[number], None
@@ -122,9 +122,7 @@ class KafkaSplitReader(SplitReader):
             for _, batch, details in of_range:
                 if self._place is not None and aside is None:
                     aside = self._place.of_range(self._config, wanted, details.topic_id)
-                rows, event_times = self._judged(batch, details.now_ms, wanted, aside)
-                if rows.num_rows:
-                    yield TimedBatch(number, rows, event_times)
+                yield self._judged(number, batch, details.now_ms, wanted, aside)
             if aside is not None:
                 aside.flush()
 
@@ -138,23 +136,23 @@ class KafkaSplitReader(SplitReader):
                     yield number, batch, details
 
     def _judged(
-        self, batch: pa.RecordBatch, now_ms: int, wanted: SplitRange, aside: BadRecords | None
-    ) -> tuple[pa.RecordBatch, pa.Int64Array]:
-        event_times = self._event_times or RecordTimes()
+        self, number: int, batch: pa.RecordBatch, now_ms: int, wanted: SplitRange, aside: BadRecords | None
+    ) -> TimedBatch:
+        event_times, is_aside = self._event_times or RecordTimes(), None
         times, faults, set_aside = event_times.judge(batch, now_ms)
         if set_aside:
             self._set_aside[wanted] += len(set_aside)
             if aside is not None:
                 aside.add(batch.take(pa.array([*set_aside], pa.int64())), [*set_aside.values()])
-            kept = np.ones(batch.num_rows, np.bool_)
-            kept[[*set_aside]] = False
-            batch, times, faults = (rows.filter(pa.array(kept)) for rows in (batch, times, faults))
+            marked = np.zeros(batch.num_rows, np.bool_)
+            marked[[*set_aside]] = True
+            is_aside = pa.array(marked)
         if self._judges_by_headers and not self._include_headers:
             batch = batch.drop_columns(["headers"])
         if self._include_event_time:
             column = pc.multiply(times, MICROSECONDS).view(pa.timestamp("us", "UTC"))
             batch = batch.append_column(EVENT_TIME, column).append_column(EVENT_TIME_FAULT, faults)
-        return batch, times
+        return TimedBatch(number, batch, times, is_aside)
 
     @property
     def _judges_by_headers(self) -> bool:

@@ -1,11 +1,13 @@
 """Asks a schema registry for schemas, by Confluent's client.  A schema never changes under its id, so each is kept.
 
-A schema that is missing may come: a replica of a registry is behind its primary, to which the producer spoke.
+A schema that is missing may come: a replica of a registry is behind its primary, to which the producer spoke.  So it is
+asked for twice.  But values may also name schemas that never were: broken ones must not cost a pause each.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +26,9 @@ __all__ = ["RegisteredSchema", "SchemaRegistry", "registry_of"]
 _NO_SCHEMA = {40401, 40402, 40403}  # no such subject, version, schema
 _TRY_AGAIN = {408, 429, 500, 502, 503, 504}
 _KEPT = 10_000
-_MISSING_S = 10.0  # until a schema that was missing is asked for again
+_MISSING_S = 10.0  # until a schema that was missing is asked for again, and until the next one is asked for twice
+_REPLICA_S = 1.0  # that a replica may be behind
+_LOG = logging.getLogger("tidegate.reader")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +52,18 @@ class SchemaRegistry:
     All questions raise OptionError if the packages of tidegate[registry] are missing, and for an address that is none.
 
     clock: seconds, monotonic.
+    sleep: takes seconds.
     """
 
-    def __init__(self, config: RegistryConfig, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._config, self._clock = config, clock
+    def __init__(
+        self,
+        config: RegistryConfig,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._config, self._clock, self._sleep = config, clock, sleep
+        self._is_believed_until = float("-inf")
         self._schemas: dict[int, RegisteredSchema] = {}
         self._missing_until: dict[int, float] = {}
 
@@ -68,7 +80,16 @@ class SchemaRegistry:
             if len(kept) >= _KEPT:
                 kept.clear()
         found = self._asked(f"schema {schema_id}", lambda client: client.get_schema(schema_id))
+        if found is None and self._clock() >= self._is_believed_until:
+            self._sleep(_REPLICA_S)
+            found = self._asked(f"schema {schema_id}", lambda client: client.get_schema(schema_id))
+            self._is_believed_until = self._clock() + _MISSING_S
         if found is None:
+            _LOG.warning(
+                "the schema registry at %s has no schema %d: values that name it cannot be decoded",
+                self._config.url,
+                schema_id,
+            )
             self._missing_until[schema_id] = self._clock() + _MISSING_S
             return None
         schema = self._schemas[schema_id] = self._with_references(found)

@@ -11,14 +11,11 @@ from tidegate.readers.kafka.bad_records import BadRecordFile, BadRecordPlace, Ba
 __all__ = ["bad_record_place", "check_bad_records"]
 
 
-def check_bad_records(
-    path: str | None, topic: str | None, policy: EventTimePolicy, read: Collection[str], *, has_marks: bool
-) -> None:
+def check_bad_records(path: str | None, topic: str | None, policy: EventTimePolicy, read: Collection[str]) -> None:
     """Raise ValueError for options that contradict each other.
 
     policy: for rows without a usable event time.
     read: the topics that the query names.
-    has_marks: the watermark stands in records.
     """
     if path is None and topic is None:
         return
@@ -36,9 +33,6 @@ def check_bad_records(
             f"{option} is set, but futureEventTime is 'fail', which refuses records by the time of the clock; set it "
             "to ignore or hold"
         )
-    if has_marks:
-        # A record that is a mark often has no event time, and a mark that is set aside would be lost.
-        raise ValueError(f"{option} is set, but watermarkFrom is set, too, and a record that is set aside is no mark")
     if topic in read:
         raise ValueError(f"badRecordsTopic is {topic!r}, which the query itself reads")
 

@@ -30,7 +30,6 @@ from tidegate.readers.event_time.assigners import TimestampAssigner, TimeUnit, a
 from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.punctuated import marks_of, punctuated_by
 from tidegate.readers.event_time.records import RecordTimes
-from tidegate.readers.event_time.registered import RegistryTimestamp
 from tidegate.readers.kafka.client import LATEST
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.reader import KafkaSplitReader
@@ -243,13 +242,7 @@ class KafkaSource(Source):
             )
         self._check_watermark(registry)
         topics = self.subscribe or self.assign or ()
-        check_bad_records(
-            self.bad_records_path,
-            self.bad_records_topic,
-            super().event_time_policy,
-            topics,
-            has_marks=self.watermark_from is not None,
-        )
+        check_bad_records(self.bad_records_path, self.bad_records_topic, super().event_time_policy, topics)
         connection_config(self.bootstrap_servers, self.kafka)
         return self
 
@@ -436,8 +429,6 @@ class KafkaSource(Source):
         """The origin of event times, and the policy for rows without a usable one."""
         if isinstance(self.event_time, str):
             assigner: TimestampAssigner = assigner_of(self.event_time, self.event_time_unit, self._registry)
-            if isinstance(assigner, RegistryTimestamp):
-                assigner = replace(assigner, needs_schemas=self.sets_bad_records_aside)
         else:
             assigner = self.event_time
         return RecordTimes(assigner, self.event_time_policy)

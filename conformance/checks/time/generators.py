@@ -58,10 +58,10 @@ def check_rows_with_event_times_are_the_rows(lab: Lab) -> None:
     timed = _read_timed(lab, source, ranges, enumerator)
     for number, wanted in enumerate(ranges):
         plain = lab.keys(lab.read(source, [wanted], enumerator))
-        own = lab.keys(batch.rows for batch in timed if batch.number == number)
+        own = lab.keys(batch.delivered for batch in timed if batch.number == number)
         what = f"{wanted} read without event times, and with, in a task of {len(ranges)} ranges"
         lab.refuse(ordered_difference(what, plain, own))
-    for _, rows, _ in timed:
+    for rows in (batch.delivered for batch in timed):
         lab.expect(
             rows.schema.equals(source.arrow_schema),
             f"read_timed() gives {rows.schema.names}, but the source's columns are {source.arrow_schema.names}",
@@ -186,7 +186,7 @@ def _read_timed(
     if not isinstance(reader, SupportsEventTimes):
         raise _lacks(reader)
     timed = list(reader.read_timed(lab.task(ranges, enumerator)))
-    for number, rows, times in timed:
+    for number, rows, times, _ in timed:
         lab.expect(number in range(len(ranges)), f"read_timed() gives rows of range {number} of {len(ranges)}")
         lab.expect(
             times.type == pa.int64() and len(times) == rows.num_rows,
@@ -202,7 +202,7 @@ def _lacks(reader: SplitReader) -> NotApplicableError:
 def _by_key(lab: Lab, timed: Iterable[TimedBatch]) -> list[tuple[str, int | None]]:
     return [
         (key, time_ms)
-        for _, rows, times in timed
+        for _, rows, times, _ in timed
         for key, time_ms in zip(lab.keys([rows]), times.to_pylist(), strict=True)
     ]
 

@@ -64,8 +64,8 @@ class Splits:
 
     def event(self, supplier, wanted, before, batch=1, promised_ms=None):
         run = GeneratorRun(supplier(), before, promised_ms)
-        for _, rows, times in self.rows(wanted):
-            run.add(rows, times)
+        for timed in self.rows(wanted):
+            run.add(timed.rows, timed.event_times)
         return SourceEvent(wanted.split_id, wanted.start, wanted.end, run.said(), batch=batch)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,14 +22,14 @@ EDGES = [0, NOW_MS, NOW_MS + SKEW_MS, LARGEST_MS, -LARGEST_MS]
 times = st.none() | st.sampled_from([edge + off for edge in EDGES for off in (-1, 0, 1)] + [LEAST_MS, 2**63 - 1])
 stand_ins = st.none() | st.sampled_from([-1, 0, NOW_MS + SKEW_MS, NOW_MS + SKEW_MS + 1, LARGEST_MS + 1])
 rows = st.lists(st.tuples(times, stand_ins), max_size=6)
-policies = st.builds(
+ending = st.builds(
     EventTimePolicy,
     st.sampled_from(["fail", "record-timestamp", "ignore"]),
     st.sampled_from(["ignore", "hold", "fail"]),
     st.just(SKEW_MS),
     st.sampled_from([0, LEAST_MS]),
-    st.booleans(),
 )
+policies = ending | ending.filter(lambda policy: policy.future != "fail").map(partial(replace, sets_aside=True))
 
 
 class Row(NamedTuple):

@@ -167,16 +167,17 @@ def test_what_is_wrong_with_a_row_is_told_also_where_its_timestamp_stands_in(pol
 
 def test_records_that_are_set_aside_have_reasons_that_show_no_content_and_no_option() -> None:
     values = [SECRET, GOOD, NEGATIVE, b'{"at": %d}' % (TOMORROW_MS + 1)]
-    judged = records(bad="record-timestamp", future="fail", sets_aside=True).judge(
-        batch(values, timestamps_ms=[-1, 5, 5, 5]), NOW_MS
-    )
+    judged = records(bad="record-timestamp", sets_aside=True).judge(batch(values, timestamps_ms=[-1, 5, 5, 5]), NOW_MS)
     assert judged.times.to_pylist() == [None, NOW_MS, 5, None]
     assert judged.set_aside == {
         0: "has no usable event time from eventTime=json:/at: it is missing or unparsable, and its own timestamp is "
-        "negative",
-        3: f"has an event time of {TOMORROW_MS + 1} ms from eventTime=json:/at, further ahead of the clock than "
-        "maxFutureSkew",
+        "negative"
     }
+
+
+def test_what_the_clock_refuses_is_not_set_aside() -> None:
+    with pytest.raises(ValueError, match="rows that the clock refuses cannot be set aside"):
+        records(future="fail", sets_aside=True)
 
 
 def test_where_no_unit_was_ever_detected_all_times_are_bad() -> None:

@@ -13,6 +13,8 @@ from kafka import TopicPartition as ConsumerPartition
 
 from tests.support.kafka.lab import Lab, Record, encode, rows
 from tests.support.kafka.rows import batch as kafka_rows
+from tidegate.alignment.generators.contract import NO_EVENT_TIME, WatermarkGenerator
+from tidegate.alignment.generators.split_watermark import SplitWatermark
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import ConnectorError
 from tidegate.readers.bad_records.files import BadRecordFolder
@@ -20,6 +22,7 @@ from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.assigners import JsonTimestamp
 from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.records import RecordTimes
+from tidegate.readers.events.watching import Watching, watched
 from tidegate.readers.kafka import bad_records as module
 from tidegate.readers.kafka.bad_records import ERROR_HEADERS, BadRecordFile, BadRecordPlace, BadRecordTopic
 from tidegate.readers.kafka.client import KafkaClient
@@ -83,6 +86,24 @@ def test_files_hold_every_byte_of_a_record_and_a_repeated_task_writes_the_same(l
     ]
     assert read(reader_of(lab, files_in(tmp_path)), topic, (0, 3), (3, 5)) == [0, 2, 4]
     assert contents() == first
+
+
+def test_a_generator_sees_bad_records_as_rows_without_an_event_time(lab, topic, tmp_path):
+    wanted, told = SplitRange(f"{topic}-0", 0, 5), []
+    seen: list[tuple[int, int]] = []
+
+    class Looking(WatermarkGenerator):
+        wants_untimed_rows = True
+
+        def on_event(self, batch, event_times, output):
+            seen.extend(zip(batch.column("offset").to_pylist(), event_times.tolist(), strict=True))
+
+    reader = reader_of(lab, files_in(tmp_path))
+    watching = Watching(Looking, (SplitWatermark(),))
+    assert [row["offset"] for row in rows(watched(reader, watching, ReadTask((wanted,)), told))] == [0, 2, 4]
+    assert seen == [(0, 7), (1, NO_EVENT_TIME), (2, 7), (3, NO_EVENT_TIME), (4, 7)]
+    assert [(event.end, event.said["rows"]) for event in told] == [(5, 5)]
+    assert len([*tmp_path.iterdir()]) == 1
 
 
 def encoded(data: bytes | None) -> str | None:

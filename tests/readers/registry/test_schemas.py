@@ -102,6 +102,7 @@ def test_a_schema_that_a_replica_lacks_is_asked_for_again(replica, monkeypatch):
     url, known = replica
     config, now_s = RegistryConfig(url), 0.0
     monkeypatch.setattr(registry_of(config), "_clock", lambda: now_s)
+    monkeypatch.setattr(registry_of(config), "_sleep", lambda _: None)
     schema = avro(("at", "long"))
     value = avro_value(7, schema, {"at": AT})
     column = RegistryColumn(config, "avro", pa.struct([("at", pa.int64())]), "PERMISSIVE")
@@ -111,6 +112,20 @@ def test_a_schema_that_a_replica_lacks_is_asked_for_again(replica, monkeypatch):
     now_s = 60.0
     assert times("avro:/at", config, [value], "ms")[0] == [AT]
     assert column.decoded(pa.array([value])).to_pylist() == [{"at": AT}]
+
+
+def test_a_replica_that_is_a_moment_behind_has_its_schema_before_it_is_missed(replica):
+    url, known = replica
+    pauses = []
+
+    def sleep(seconds):
+        pauses.append(seconds)
+        known[7] = avro(("at", "long"))
+
+    registry = SchemaRegistry(RegistryConfig(url), sleep=sleep)
+    assert registry.schema(7) is not None
+    assert [registry.schema(number) for number in (8, 9)] == [None, None]
+    assert len(pauses) == 1  # values that name many schemas that never were cost no pause each
 
 
 def test_a_login_in_the_address_is_refused_and_not_told():

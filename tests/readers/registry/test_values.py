@@ -12,7 +12,7 @@ from google.protobuf import message_factory
 from tests.support.kafka.rows import batch as kafka_rows
 from tests.support.registered import AT, avro, avro_value, header, protobuf_value, times
 from tidegate import KafkaSource
-from tidegate.errors import ConnectorError, CorruptDataError, OptionError
+from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.event_time.punctuated import marks_of
 from tidegate.readers.registry.columns import column_of_subject
 from tidegate.readers.registry.config import RegistryConfig
@@ -124,14 +124,10 @@ class TestAvro:
         bad = [None, b"", b"{}", good[:-1], good + b"x", header(999_999) + good[5:], good[:5], good[:5] + b"\xff" * 20]
         assert times("avro:/at", config, [good, *bad, good], "ms")[0] == [AT, *[None] * len(bad), AT]
 
-    def test_a_missing_schema_is_an_error_where_its_records_would_be_set_aside_or_be_marks(self, config, register):
+    def test_a_value_of_a_schema_that_never_was_is_set_aside_and_is_no_mark(self, config, register, caplog):
         schema = avro(("at", "long"))
         values = [None, avro_value(register(schema), schema, {"at": AT}), header(999_998) + b"x"]
         rows = kafka_rows(values)
-        sentence = (
-            "orders-3: the record at offset 42 names schema 999998, which the schema registry at "
-            f"{config.url} does not have; register it, and start the query again"
-        )
         source = KafkaSource(
             bootstrap_servers="localhost:9",
             subscribe=["orders"],
@@ -139,12 +135,11 @@ class TestAvro:
             schema_registry_url=config.url,
             bad_records_path="bad",
         )
-        for read in (source.event_times.assigner.with_unit("ms"), marks_of("avro:/at", config)):
-            with pytest.raises(ConnectorError) as error:
-                read(rows)
-            assert str(error.value) == sentence
-        without = source.model_copy(update={"bad_records_path": None})
-        assert without.event_times.assigner.with_unit("ms")(rows).to_pylist() == [None, AT, None]
+        judged = source.event_times.with_unit("ms").judge(rows, AT)
+        assert (judged.times.to_pylist(), [*judged.set_aside]) == ([None, AT, None], [0, 2])
+        assert marks_of("avro:/at", config)(rows).to_pylist() == [None, AT, None]
+        warning = f"the schema registry at {config.url} has no schema 999998: values that name it cannot be decoded"
+        assert [record.getMessage() for record in caplog.records] == [warning]
 
     @pytest.mark.parametrize("items", ["null", "double"])
     def test_a_few_bytes_that_stand_for_very_many_items_take_no_memory_and_no_time(self, config, register, items):

@@ -7,13 +7,14 @@ import pytest
 
 from tests.sources.kafka.test_event_time import produce
 from tests.support.pages import blocks
-from tests.support.streams import HOUR, NOON, available_now, new_topic
+from tests.support.streams import HOUR, NOON, available_now, new_topic, parsed
 from tests.support.streams import kafka_source as source_of
 from tidegate import KafkaSource, OptionError
 from tidegate.errors import ConnectorError
 from tidegate.sources.progress.query import QueryProgress
 
-BAD = [b"no json", None, b'{"at": "soon"}', b'{"at": -5}']
+DONE = NOON + HOUR
+BAD = [b"no json", None, b'{"at": "soon", "done": %d}' % DONE, b'{"at": -5}']
 
 
 def good(hours):
@@ -37,13 +38,14 @@ def test_a_stream_goes_on_without_its_bad_records_and_its_restart_counts_on(spar
     produce(kafka, topic, 1, [(value, []) for value in (good(2), *BAD)])
     source = source_of(
         kafka, topic, event_time="json:/at", bad_records_path=str(folder), starting_offsets="earliest",
-        max_offsets_per_trigger=4,
+        max_offsets_per_trigger=4, watermark_from="json:/done",
     )  # fmt: skip
     frame = source.read_stream(spark).select("partition", "offset")
     run = available_now(frame, tmp_path / "checkpoint")
     bad = [(0, 0), (0, 2), (0, 4), (1, 1), (1, 2), (1, 3), (1, 4)]
     assert (run.offsets(), set_aside(folder)) == ([(0, 1), (0, 3), (1, 0)], bad)
     assert counted(run) == 7
+    assert parsed(run.query.lastProgress.sources[0].endOffset)["watermark"] == DONE  # both marks are bad records
 
     produce(kafka, topic, 0, [(BAD[0], []), (good(4), [])])
     again = available_now(frame, tmp_path / "checkpoint")
@@ -74,10 +76,6 @@ def test_a_stream_goes_on_without_its_bad_records_and_its_restart_counts_on(spar
         (
             {"bad_records_path": "a", "bad_event_time": "ignore", "future_event_time": "fail"},
             "badRecordsPath is set, but badEventTime is 'ignore'",
-        ),
-        (
-            {"bad_records_path": "a", "watermark_from": "json:/done"},
-            "badRecordsPath is set, but watermarkFrom is set, too, and a record that is set aside is no mark",
         ),
         ({"bad_records_topic": "orders"}, "badRecordsTopic is 'orders', which the query itself reads"),
         ({"bad_records_path": "https://x/y"}, "'https://x/y': expected a folder, or s3://bucket/prefix"),
