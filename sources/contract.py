@@ -63,7 +63,7 @@ class Source(BaseModel, ABC):
         ends the query.
     fail_on_data_loss: whether the query ends when unread records are gone, or when a split no longer holds the records
         that were read of it.
-    min_partitions: the minimum number of tasks for a batch.
+    min_partitions: the minimum number of tasks for a batch.  Default: by the size of the batch, at most three a core.
     bad_event_time: the policy for a row with a missing or unparsable event time, or a negative one if that means a
         missing one.  ``fail`` ends the query; with ``record-timestamp`` the row's own timestamp stands in; with
         ``ignore`` the row is delivered, and planning and watermark leave it out.
@@ -73,7 +73,7 @@ class Source(BaseModel, ABC):
     include_source_watermark: add the column ``source_watermark``: the source's watermark at the end of
         the batch, for ``tidegate.with_source_watermark``.
     include_previous_watermark: add the column ``previous_source_watermark``: the source's watermark at the start of the
-        batch.  A row is late if its time is not after it.
+        batch.  A row is late if its time is not after it.  Needs ``include_source_watermark``.
     watermark_rows: when the watermark moves, add a row with only the watermark, so that Spark's watermark and timers
         also move while no data comes.
     target_batch_duration: let batches size themselves so that each takes about this time, within all other limits; the

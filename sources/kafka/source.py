@@ -106,16 +106,16 @@ class KafkaSource(Source):
     schema_registry_certificate_file: PEM file with the certificate that is shown to a registry that asks.
     schema_registry_key_file: PEM file with the key of that certificate.
     event_time_unit: the unit of a header or field: ``s``, ``ms``, ``us`` or ``iso8601``.  Default: detected from the
-        first one, then fixed.
-    watermark_from: the origin of each partition's watermark in its records: ``header:NAME``, or ``json:``, ``avro:`` or
-        ``protobuf:`` with a pointer.  A value is a time by its type, ISO 8601, or a number that shows its unit by its
-        size.  Streams only.
+        first one, then fixed in the checkpoint.
+    watermark_from: the origin of each partition's watermark in its records: ``header:NAME``, which needs
+        ``include_headers``, or ``json:``, ``avro:`` or ``protobuf:`` with a pointer.  A value is a time by its type, ISO
+        8601, or a number that shows its unit by its size.  Streams only.  Default: the watermark is planned.
     max_offsets_per_trigger: the most offsets that one batch covers.
     max_bytes_per_trigger: about the most bytes, as stored in Kafka, by the mean size of a record.
     min_offsets_per_trigger: put a batch off until there are so many offsets, for ``max_trigger_delay`` at most.
     max_records_per_partition: the most offsets of one Spark task.
-    bad_records_path: a folder, or ``s3://bucket/prefix``, to which records are written that ``bad_event_time`` refuses;
-        the query goes on without them.
+    bad_records_path: a folder that all executors share, or ``s3://bucket/prefix``, to which records are written that
+        ``bad_event_time`` refuses; the query goes on without them.
     bad_records_topic: a topic of the same cluster, to which such records are written instead (Kafka Connect: dead
         letter queue).  It has to exist, and is not read though ``subscribe_pattern`` matches it.
     include_headers: add the column ``headers``.
@@ -124,8 +124,8 @@ class KafkaSource(Source):
     poll_timeout_ms: how long a task tries to read from the brokers, retries included; default: the property
         ``default.api.timeout.ms``.
     fetch_offset_num_retries: how many times the planner repeats a question that has not been answered within
-        ``default.api.timeout.ms``.
-    fetch_offset_retry_interval_ms: the pause before the planner asks again; default: a growing one.
+        ``default.api.timeout.ms``; default: 0.
+    fetch_offset_retry_interval_ms: the pause before the planner asks again; default: 50, doubled each time up to 2000.
     commit_group_id: the consumer group to which each written batch is committed, so that lag tools see the query.  A
         commit that fails is a warning.  Streams only; nothing is read back.
     group_id_prefix: accepted for jobs that set it, but without effect: no consumer group reads.

@@ -8,7 +8,7 @@ from typing import Literal, get_args, get_origin
 from tidegate import WatermarkStrategy
 from tidegate.sources.contract import _WATERMARK_OPTIONS
 
-BEGIN, END = "<!-- made by scripts/options-table -->\n", "<!-- end -->\n"
+END = "<!-- end -->\n"
 _STRATEGY_KINDS = {
     "alignmentGroup": "text",
     "alignmentPriority": "number",
@@ -26,10 +26,20 @@ def table(*lines):
     )
 
 
-def write(page, made):
+def placed(made, subject=None):
+    """Return a table with the comments around it, which name its subject if a page has several."""
+    return f"{_begin(subject)}\n{made}\n{END}"
+
+
+def write(page, made, subject=None):
     """Put a table in its place on a page."""
-    before, _, rest = page.read_text().partition(BEGIN)
-    page.write_text(f"{before}{BEGIN}\n{made}\n{END}{rest.partition(END)[2]}")
+    before, begin, rest = page.read_text().partition(_begin(subject))
+    assert begin, f"{page.name} has no place for a table of {subject}"
+    page.write_text(f"{before}{placed(made, subject)}{rest.partition(END)[2]}")
+
+
+def _begin(subject):
+    return f"<!-- made by scripts/options-table{'' if subject is None else f': {subject}'} -->\n"
 
 
 def meanings(described):

@@ -1,6 +1,6 @@
-"""The table of all options of the Kafka source: names, types and defaults from the code, meanings from its docstrings.
+"""The tables of options of the Kafka source: names, types and defaults from the code, meanings from its docstrings.
 
-``python -m tests.sources.kafka.options_table`` writes it into ``docs/options.md``.
+``python -m tests.sources.kafka.options_table`` writes them into ``docs/options.md``.
 """
 
 from pathlib import Path
@@ -30,8 +30,43 @@ OURS = {
 """The properties that Kafka's Java client does not have."""
 
 
-def options_table():
-    return table(HEAD, *_of_source(), *_of_strategy(), *_of_client())
+SUBJECTS = {
+    "what to read": (
+        *("kafka.bootstrap.servers", "kafkaProperties", "subscribe", "subscribePattern", "assign", "startingOffsets"),
+        *("startingOffsetsByTimestamp", "startingTimestamp", "startingOffsetsByTimestampStrategy", "startingGroupId"),
+        *("startingGroupIdStrategy", "endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp", "includeHeaders"),
+        *("commitGroupId", "groupIdPrefix", "failOnDataLoss"),
+    ),
+    "event time": (
+        *("eventTime", "eventTimeUnit", "badEventTime", "maxFutureSkew", "futureEventTime", "badRecordsPath"),
+        *("badRecordsTopic", "maxOutOfOrderness", "watermarkFrom", "idleTimeout", "includeEventTime"),
+        *("includeSourceWatermark", "includePreviousWatermark", "watermarkRows"),
+    ),
+    "schema registry": (
+        *("schema.registry.url", "schema.registry.basic.auth.user.info", "schema.registry.bearer.auth.token"),
+        *("schema.registry.ssl.ca.location", "schema.registry.ssl.certificate.location"),
+        "schema.registry.ssl.key.location",
+    ),
+    "alignment": (
+        *("maxDrift", "alignment", "lateSplits", "alignmentGroup", "alignmentMembers", "alignmentPriority"),
+        "alignmentLocation",
+    ),
+    "batches": (
+        *("maxOffsetsPerTrigger", "maxBytesPerTrigger", "targetBatchDuration", "minOffsetsPerTrigger"),
+        *("maxTriggerDelay", "maxRecordsPerPartition", "minPartitions", "kafkaConsumer.pollTimeoutMs"),
+        *("fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "discoveryInterval", "logLevel"),
+    ),
+    "properties": tuple(f"kafka.{name}" for name in PROPERTIES),
+}
+"""The options of each table; an option is in one of them."""
+
+
+def options_tables():
+    """Return the table of each subject."""
+    lines = {line[0].strip("`"): line for line in (*_of_source(), *_of_strategy(), *_of_client())}
+    made = {subject: table(HEAD, *(lines.pop(option) for option in options)) for subject, options in SUBJECTS.items()}
+    assert not lines, f"in no table: {', '.join(lines)}"
+    return made
 
 
 def _of_source():
@@ -58,4 +93,5 @@ def _of_client():
 
 
 if __name__ == "__main__":
-    write(PAGE, options_table())
+    for subject, made in options_tables().items():
+        write(PAGE, made, subject)
