@@ -108,8 +108,8 @@ class KafkaSource(Source):
     event_time_unit: the unit of a header or field: ``s``, ``ms``, ``us`` or ``iso8601``.  Default: detected from the
         first one, then fixed in the checkpoint.
     watermark_from: the origin of each partition's watermark in its records: ``header:NAME``, which needs
-        ``include_headers``, or ``json:``, ``avro:`` or ``protobuf:`` with a pointer.  A value is a time by its type, ISO
-        8601, or a number that shows its unit by its size.  Streams only.  Default: the watermark is planned.
+        ``include_headers``, or ``json:``, ``avro:`` or ``protobuf:`` with a pointer.  A value is a time by its type,
+        ISO 8601, or a number that shows its unit by its size.  Streams only.  Default: the watermark is planned.
     max_offsets_per_trigger: the most offsets that one batch covers.
     max_bytes_per_trigger: about the most bytes, as stored in Kafka, by the mean size of a record.
     min_offsets_per_trigger: put a batch off until there are so many offsets, for ``max_trigger_delay`` at most.
