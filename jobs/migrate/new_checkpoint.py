@@ -52,7 +52,8 @@ def make_checkpoint(query: BuiltInQuery, places: Collection[int], new: Folder) -
         stored = query.folder.within("commits").read(str(number))
         if stored is not None:
             _write(new, ("commits", str(number)), stored.data)
-    for number in query.batches:
+    # The newest comes first: if the command is ended here, Spark would otherwise repeat batches that are written.
+    for number in reversed(query.batches):
         logged = query.logs.offsets(number)
         if logged is not None:
             sources = tuple(

@@ -91,3 +91,10 @@ def test_a_query_with_state_moves_in_the_middle_of_a_batch_without_a_gap_and_wit
     run = available_now(names["orders"].select("partition", "offset"), tmp_path / "anew")
     committed = [(partition, offset) for partition, offsets in written[0].items() for offset in offsets]
     assert sorted([*committed, *run.offsets()]) == every([120, 40])
+
+    seen = written.pop(1)  # what the page says of going back
+    del written[0]
+    page.run(0)
+    page.finish()
+    assert written[1] == seen
+    assert written[max(written)] == {0: [*range(120)], 1: [*range(40)]}
