@@ -33,8 +33,6 @@ if os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free > ENOUGH_BYTES:  # n
     os.environ.setdefault("TMPDIR", MEMORY)
     tempfile.tempdir = None  # it may be known already
 
-# For the seconds that each of many Javas lives, the second compiler costs more than it saves.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-Dspark.ui.enabled=false")
 
 # Python workers find the connector of the example as they would find one that is installed.
@@ -45,8 +43,6 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(EXAMPLE), os.enviro
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-
-CLASSES = Path(__file__).parents[1] / "build" / "classes"
 START_PROGRAMS = {"examples", "jobs", "servers"}
 
 # Tests of ten seconds and more, which wait or start Sparks of their own: they come first, for one of them at the
@@ -77,7 +73,7 @@ def pytest_configure(config):
         # A test that is left out while it starts a process never learns of that process.
         config.addinivalue_line("filterwarnings", "ignore::pytest.PytestUnraisableExceptionWarning")
     elif not hasattr(config, "workerinput") and not config.option.collectonly:
-        os.environ["JDK_JAVA_OPTIONS"] = class_archive.options_with_archive(CLASSES, os.environ["JDK_JAVA_OPTIONS"])
+        os.environ["JDK_JAVA_OPTIONS"] = class_archive.options_with_archive()
 
 
 def pytest_collection_modifyitems(config, items):

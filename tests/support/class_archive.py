@@ -3,7 +3,7 @@
 Tests start some hundred Sparks, many of them to kill them.  Java takes no archive that was made for other jars
 or by another Java.
 
-python -m tests.support.class_archive: uses what tests use of Spark, as the run that Java learns from.
+python -m tests.support.class_archive makes the archive, which the first run of the tests would make.
 """
 
 import hashlib
@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
@@ -19,19 +20,23 @@ from tidegate.conformance import Row
 from tidegate.conformance.memory.reference import MemoryHarness
 from tidegate.servers.java import find_java, spark_jars
 
+FOLDER = Path(__file__).parents[2] / "build" / "classes"
 OPTIONS = "-Xlog:disable"  # Kafka's Java has other jars, and would warn that the archive is not for it
+LEARN = "from tests.support.class_archive import use_spark; use_spark()"
+# For the seconds that each of many Javas lives, the second compiler costs more than it saves.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
-def options_with_archive(folder, options):
-    """Return options for every Java, which let Spark's use the archive in the folder; the first call makes it."""
-    archive = folder / f"spark-{_fingerprint()}.jsa"
+def options_with_archive():
+    """Return options for every Java, which let Spark's use the archive; the first call makes it."""
+    archive = FOLDER / f"spark-{_fingerprint()}.jsa"
     if not archive.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        for old in folder.glob("*.jsa"):
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        for old in FOLDER.glob("*.jsa"):
             old.unlink()
         made = archive.with_suffix(f".{os.getpid()}")  # another run of the tests may be making it, too
         learnt = subprocess.run(
-            [sys.executable, "-m", __name__],
+            [sys.executable, "-c", LEARN],
             env={**os.environ, "SPARK_SUBMIT_OPTS": f"-XX:ArchiveClassesAtExit={made} {OPTIONS}"},
             capture_output=True,
             text=True,
@@ -39,7 +44,7 @@ def options_with_archive(folder, options):
         )
         assert learnt.returncode == 0, learnt.stderr[-3000:]
         made.rename(archive)
-    return f"{options} -XX:SharedArchiveFile={archive} {OPTIONS}"
+    return f"{os.environ['JDK_JAVA_OPTIONS']} -XX:SharedArchiveFile={archive} {OPTIONS}"
 
 
 def _fingerprint():
@@ -49,7 +54,8 @@ def _fingerprint():
     return hashlib.sha256(java + "\n".join(jars).encode()).hexdigest()[:16]
 
 
-def main():
+def use_spark():
+    """Use what tests use of Spark, as the run that Java learns from."""
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.driver.host", "127.0.0.1")
@@ -71,4 +77,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    options_with_archive()
