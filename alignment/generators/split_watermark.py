@@ -79,9 +79,9 @@ class SeenRows:
 class GeneratorRun(WatermarkOutput):
     """One generator over rows of its split (Flink: TimestampsAndWatermarksOperator.WatermarkEmitter).
 
-    promised_ms: the source's watermark in the offset of the batch; rows behind it are late.
+    promised_ms: the source's watermark in the offset of the batch; rows behind it are late.  None: no row is late.
 
-    None: there is none.  The attribute ``seen`` counts the rows that were shown.
+    The attribute ``seen`` counts the rows that were shown.
 
     All errors of the generator become ContractErrors that name it.
     """
