@@ -16,7 +16,7 @@ _RAISED = re.compile(r"tidegate\.errors\.(?P<kind>[A-Za-z]+): (?P<sentence>[^\n]
 def cause(error: BaseException) -> errors.TidegateError | None:
     """Return the TidegateError that made Spark raise ``error``; None: another cause.
 
-    It was raised in another process, so only its text within Spark's is left.
+    It was raised in another process, so only its text inside Spark's error is left.
     """
     match = _RAISED.search(str(error))
     if match is None:
@@ -28,7 +28,7 @@ def cause(error: BaseException) -> errors.TidegateError | None:
 
 
 def is_lost_java(error: BaseException) -> bool:
-    """Tell whether PySpark raised ``error`` because it no longer reaches Spark's Java process."""
+    """Return whether PySpark raised ``error`` because Spark's Java process is gone."""
     from py4j.protocol import Py4JNetworkError
 
     return isinstance(error, Py4JNetworkError | ConnectionError)

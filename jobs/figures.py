@@ -1,4 +1,4 @@
-"""Formats numbers, times and durations for people."""
+"""Formats numbers, times and durations for display."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ def count(number: float) -> str:
 
 
 def share(part: int, whole: int) -> str:
-    """Return a part as a percentage, which is 0 or 100 only for nothing or all."""
+    """Return a share as a percentage; 0 and 100 mean exactly nothing and all."""
     if whole == 0 or part in {0, whole}:
         return "100 %" if part else "0 %"
     return f"{min(max(100 * part / whole, 0.1), 99.9):.1f} %"
 
 
 def clock_time(at: datetime | int | None) -> str:
-    """Return a time in UTC, or one in ms since the epoch, as date and time of day; a dash for none.
+    """Return a time in UTC, or in ms since the epoch, as date and time of day; a dash for None.
 
-    A time out of Python's range becomes the range's limit.
+    A time out of Python's range becomes its limit.
     """
     if at is None:
         return "-"
@@ -33,7 +33,7 @@ def clock_time(at: datetime | int | None) -> str:
 
 
 def span(duration: timedelta | float) -> str:
-    """Return a duration, or one in ms, in its two greatest units; days from the second on."""
+    """Return a duration, as a timedelta or in ms, in its two greatest units; days only from two days on."""
     seconds = round(duration.total_seconds() if isinstance(duration, timedelta) else duration / 1000)
     for unit, length, least, below, part in (
         ("d", 86_400, 172_800, "h", 3600),

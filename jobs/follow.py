@@ -21,10 +21,10 @@ _ASK_JAVA_EVERY_S = 2.0
 
 
 def follow(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Iterator[QueryProgress]:
-    """Start a query and yield its batches as they are done, up to the query's end.
+    """Start a query and yield each batch when it is done, until the query ends.
 
     No other query may run in the session.  Raises the error of the query, and ServerError if Spark's Java process dies.
-    If the caller ends first, the query is stopped.
+    If the caller stops iterating first, the query is stopped.
     """
     from tidegate.sources.progress.listener import ProgressListener
 
@@ -60,7 +60,7 @@ def follow(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Iterator
 
 
 def _ask_after(query: StreamingQuery) -> None:
-    """Raise ServerError if no process is left to send events."""
+    """Raise ServerError if no process is left that could send events."""
     try:
         _ = query.isActive
     except Exception as error:

@@ -19,7 +19,7 @@ class Stretch:
     """The part of one split that a run reads.
 
     start, end: positions, the end exclusive.
-    begin_ms, end_ms: event time of its first record and the greatest there is; None: nothing to read.
+    begin_ms, end_ms: the event time of its first record, and the greatest event time; None: nothing to read.
     """
 
     start: int
@@ -37,8 +37,8 @@ class Stretch:
 class RunExtent:
     """The extent of a run that starts now.
 
-    stretches: of every split.
-    state: the enumerator's snapshot, such as the cluster that it met; None: none.
+    stretches: the stretch of every split.
+    state: the enumerator's snapshot, such as the cluster's id; None: it has none.
     """
 
     stretches: dict[SplitId, Stretch]
@@ -53,8 +53,8 @@ class RunExtent:
 def run_extent(source: Source, positions: Positions | None = None, state: Json | None = None) -> RunExtent:
     """Return the extent of a run that starts now.
 
-    positions: where an earlier run of the same query ended; None: there was none.
-    state: the enumerator's snapshot then.
+    positions: where an earlier run of the same query ended; None: there was no earlier run.
+    state: the enumerator's snapshot at that time.
 
     Raises ConnectorError if the other side cannot be reached, or something named does not exist.  Raises
     CheckpointError if the state belongs to another system.  Raises DataLossError if a position is no longer within its
@@ -95,7 +95,7 @@ def run_extent(source: Source, positions: Positions | None = None, state: Json |
 
 
 def _check(known: Positions, extents: Extents, enumerator: SplitEnumerator) -> None:
-    """Raise DataLossError for a position that is not within its split, or follows other records than were read."""
+    """Raise DataLossError for a position out of its split, or after other records than those that were read."""
     for split, position in sorted(known.items()):
         if split not in extents:
             raise DataLossError(f"split {split!r}, read up to position {position}, is no longer found")

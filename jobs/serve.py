@@ -18,7 +18,7 @@ from tidegate.servers.server import Server
 __all__ = ["serve_kafka", "serve_s3", "serve_spark"]
 
 _LOOK_AGAIN_S = 0.5
-_BUCKET_NAME = re.compile("[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")  # as S3 allows; S3Proxy takes more
+_BUCKET_NAME = re.compile("[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")  # the names that S3 allows; S3Proxy accepts more
 
 
 def serve_kafka(
@@ -28,7 +28,7 @@ def serve_kafka(
 
     Prints the bootstrap servers to stdout, alone on the first line, when clients may connect.
     topics: each ``name`` or ``name:partitions``; created unless they are in ``folder`` already.
-    port: of the first broker; further ones have the ports behind it.  None: any free ones.
+    port: the port of the first broker; further brokers have the next ports.  None: any free ports.
 
     Raises OptionError for a malformed topic or a folder that cannot be written, ServerError if Kafka cannot start or
     ends by itself.
@@ -47,9 +47,10 @@ def serve_kafka(
 def serve_s3(buckets: Iterable[str], *, port: int | None = None, folder: Path | None = None) -> None:
     """Run an S3 endpoint until SIGINT or SIGTERM; nothing is left behind.
 
-    Prints the variables for clients to stdout, as lines for a shell, when they may connect; the endpoint is the first.
+    Prints environment variables for clients to stdout, as lines for a shell, when clients may connect; the endpoint
+    comes first.
     buckets: created unless they are in ``folder`` already.
-    port: of the endpoint.  None: any free one.
+    port: the port of the endpoint.  None: any free port.
 
     Raises OptionError for an invalid name of a bucket or a folder that cannot be written, ServerError if it cannot
     start or ends by itself.
@@ -69,8 +70,8 @@ def serve_spark(*, workers: int = 2, port: int | None = None, cores: int = 1, me
     """Run a standalone cluster of Spark until SIGINT or SIGTERM; nothing is left behind.
 
     Prints the master's address to stdout, alone on the first line, when applications may be submitted.
-    port: of the master.  None: any free one.
-    cores, memory: of each worker.
+    port: the port of the master.  None: any free port.
+    cores, memory: the resources of each worker.
 
     Raises ServerError if it cannot start or a process ends by itself.
     """
@@ -87,7 +88,7 @@ def _serve(name: str, server: Server, folder: Path | None, prepare: Callable[[],
             for line in prepare():
                 output.print(line, soft_wrap=True, highlight=False)
             errors.print(f"{name} is ready; Ctrl-C ends it.", highlight=False)
-            # An event that nobody sets: the wait can be interrupted, and checks the processes.
+            # This event is never set: the wait can be interrupted, and checks the processes.
             while server.is_whole:
                 threading.Event().wait(_LOOK_AGAIN_S)
             raise ServerError(f"a process of {name} ended by itself")

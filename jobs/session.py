@@ -23,7 +23,7 @@ __all__ = ["ends_on_signals", "spark_session"]
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.session.timeZone": "UTC",  # times are windowed and shown in the same way on every machine
+    "spark.sql.session.timeZone": "UTC",  # windows and displayed times are the same on every machine
 }
 
 
@@ -34,7 +34,7 @@ def spark_session(
     """Start Spark, and stop it at the end.
 
     log: the file to which the stderr of Spark and its workers is appended.
-    settings: Spark's, on top of ours.
+    settings: further settings of Spark, which override ours.
 
     Raises ServerError without Java 17, or for an invalid master.  An error inside the block that comes from a
     TidegateError in one of Spark's processes becomes that error.  An error because Spark's Java process has died
@@ -87,7 +87,7 @@ def _start(
 def _interrupted_by(error: BaseException) -> KeyboardInterrupt | None:
     """Return the interrupt that ``error`` hides.
 
-    PySpark asks Java in the ``__exit__`` of its own contexts, and Java may be gone by then.
+    PySpark calls Java in the ``__exit__`` of its own contexts, and Java may be gone by then.
     """
     behind = error.__context__
     while behind is not None and not isinstance(behind, KeyboardInterrupt):
@@ -97,7 +97,7 @@ def _interrupted_by(error: BaseException) -> KeyboardInterrupt | None:
 
 @contextmanager
 def _quiet_py4j() -> Iterator[None]:
-    """Keep py4j from logging a stack trace at an interrupt, by its own loggers and the root's."""
+    """Keep py4j from logging a stack trace at an interrupt, in its own loggers and the root's."""
 
     def is_of_others(record: logging.LogRecord) -> bool:
         return Path(record.pathname).parent.name != "py4j"
@@ -117,7 +117,7 @@ def _quiet_py4j() -> Iterator[None]:
 def ends_on_signals() -> Iterator[None]:
     """Let SIGINT and SIGTERM raise KeyboardInterrupt, even if the shell ignores SIGINT.
 
-    Its argument is the signal.
+    The argument of the KeyboardInterrupt is the signal.
     """
 
     def interrupt(number: int, _: Any) -> None:

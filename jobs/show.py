@@ -1,4 +1,4 @@
-"""Runs jobs for people: progress on stderr, results on stdout."""
+"""Runs jobs in a terminal: progress on stderr, results on stdout."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def show_demo(rows: int, html: Path) -> None:
 
 
 def _table(result: Demo) -> Table:
-    """Return the runs as columns: a terminal is narrow."""
+    """Return the runs as columns, because a terminal is narrow."""
     names, *figures = zip(COLUMNS, *(row(run) for run in result.runs), strict=True)
     table = Table(names[0], *(Column(name, justify="right") for name in names[1:]))
     for cells in figures:

@@ -4,7 +4,7 @@ DIR/offsets/17    the end of batch 17 for each source of the query, stored befor
 DIR/commits/17    there when the batch is written
 
 Spark keeps about the last hundred.  Each offset is a line, after a version and Spark's own notes.  Version 2 of the
-file puts the source's name and a colon before each offset.  A ``-`` stands for a source without an offset.
+file puts the source's name and a colon before each offset.  A ``-`` means that the source has no offset.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def open_checkpoint(location: str, config: S3ConnectionConfig, *, option: str) -
 class SourceOffset(NamedTuple):
     """The offset of one source after a batch.
 
-    name: with its colon, where the file has names; otherwise empty.
-    text: JSON as a rule; None: the source has no offset yet.
+    name: the source's name with its colon if the file has names; otherwise empty.
+    text: usually JSON; None: the source has no offset yet.
     """
 
     name: str
@@ -48,7 +48,7 @@ class SourceOffset(NamedTuple):
 
     @property
     def value(self) -> Any:
-        """The JSON; None: there is none, or the offset is something else."""
+        """The offset as JSON; None: there is none, or the offset is not JSON."""
         try:
             return None if self.text is None else json.loads(self.text)
         except ValueError:
@@ -59,8 +59,8 @@ class SourceOffset(NamedTuple):
 class LoggedOffsets:
     """A file of ``offsets/``.
 
-    header: its version and Spark's own notes, as lines.
-    sources: in the order of the query's sources.
+    header: the version and Spark's own notes, as lines.
+    sources: the offsets in the order of the query's sources.
     """
 
     header: tuple[str, ...]
@@ -78,13 +78,13 @@ class LoggedOffsets:
         return cls(header, tuple(sources))
 
     def to_bytes(self) -> bytes:
-        """Return the file as Spark writes it."""
+        """Return the file in Spark's format."""
         lines = [offset.name + (_NO_OFFSET if offset.text is None else offset.text) for offset in self.sources]
         return "\n".join([*self.header, *lines]).encode()
 
 
 class BatchLogs:
-    """The two logs of a checkpoint, whatever its sources are.
+    """The two logs of a checkpoint, for any sources.
 
     All methods raise ConnectorError if the folder cannot be read.
     """
@@ -97,7 +97,7 @@ class BatchLogs:
         return sorted(_numbers(self._offsets))
 
     def committed(self) -> set[int]:
-        """Return the numbers of the batches that are written."""
+        """Return the numbers of the written batches."""
         return _numbers(self._commits)
 
     def offsets(self, number: int) -> LoggedOffsets | None:
@@ -110,8 +110,8 @@ class BatchLogs:
 class LoggedBatch:
     """One batch of a source.
 
-    end: the source's offset after it.
-    is_committed: it is written; at most one batch is not, which Spark repeats.
+    end: the source's offset after the batch.
+    is_committed: whether the batch is written; at most one batch is not, and Spark repeats it.
     """
 
     number: int
@@ -123,7 +123,7 @@ class SparkCheckpoint:
     """The checkpoint of a query, for one of its sources.
 
     folder: the ``checkpointLocation``; it need not exist.
-    is_wanted: selects the source among those of the query, by its offset.
+    is_wanted: selects one of the query's sources by its offset.
 
     Both methods raise ConnectorError if the folder cannot be read, and CheckpointError for an offset of another version
     of tidegate.
@@ -133,7 +133,7 @@ class SparkCheckpoint:
         self._logs, self._is_wanted = BatchLogs(folder), is_wanted
 
     def batches(self) -> list[LoggedBatch]:
-        """Return the batches that Spark still knows, in order."""
+        """Return the batches that the checkpoint still has, in order."""
         committed = self._logs.committed()
         batches = []
         for number in self._logs.planned():
@@ -143,7 +143,7 @@ class SparkCheckpoint:
         return batches
 
     def last_committed(self) -> Offset | None:
-        """Return the source's offset after the last batch that is written; None: there is none."""
+        """Return the source's offset after the last written batch; None: there is none."""
         number = max({*self._logs.planned()} & self._logs.committed(), default=None)
         return None if number is None else self._end(number)
 

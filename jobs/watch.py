@@ -1,4 +1,4 @@
-"""Shows the sources that run on this machine now, as a table in the terminal."""
+"""Shows the sources that are running on this machine, as a table in the terminal."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class LiveSource:
     """A source of a running query.
 
     query: the query's name, which is known after its first batch; None: it has none.
-    reads: what it reads, for people.
-    application: Spark's id of it.
-    planned_at: when its last plan was noted; a plan waits for the previous batch.
+    reads: what the source reads, for display.
+    application: the id of the Spark application.
+    planned_at: when its last plan was written; a plan waits for the previous batch.
     """
 
     query: str | None
@@ -55,7 +55,7 @@ class LiveSource:
 def live_sources() -> list[LiveSource]:
     """Return the sources of this user's queries on this machine, those of one application together.
 
-    A planner that was killed leaves its note behind: one whose process is gone is left out.
+    A killed planner leaves its note behind: notes of processes that are gone are left out.
     """
     sources = []
     for application in applications():
@@ -93,13 +93,13 @@ def show_watch(*, once: bool) -> None:
     console = Console()
     if once:
         if not console.is_terminal:
-            console.width = max(console.width, _PIPE_WIDTH)  # a program wants names whole
+            console.width = max(console.width, _PIPE_WIDTH)  # a program needs whole names
         console.print(_now())
         return
     try:
         with ends_on_signals(), Live(_now(), console=console, auto_refresh=False) as live:
             while True:
-                threading.Event().wait(_REFRESH_S)  # nobody sets it: a wait that can be interrupted
+                threading.Event().wait(_REFRESH_S)  # never set: a wait that can be interrupted
                 live.update(_now(), refresh=True)
     except KeyboardInterrupt:
         return
@@ -158,7 +158,7 @@ def _ago(then: datetime, now: datetime) -> str:
 
 
 def _is_used(pid: int) -> bool:
-    """Tell whether a process of this user has this id, where processes have no other name."""
+    """Return whether a process of this user has this id, on systems where processes have no other name."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, PermissionError):

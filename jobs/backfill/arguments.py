@@ -1,4 +1,4 @@
-"""The arguments of a back-fill, and the source that they describe; each connector's own are in its own module."""
+"""The arguments of a back-fill, and the source that they describe; each connector has a module for its own."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class BackfillArguments(ABC):
 
     max_drift: the slice of event time that a batch covers.
     begin, end: a range of event times, the end exclusive.  A Kafka partition is read from its first record at or after
-        ``begin`` up to its first record at or after ``end``.  None: from the beginning, and to the present end.
-    options: of the source, as Spark options, besides the other arguments; they may be secret.
+        ``begin`` up to its first record at or after ``end``.  None: from the beginning, or to the present end.
+    options: further Spark options of the source; they may be secret.
     """
 
     max_drift: timedelta
@@ -71,7 +71,7 @@ class BackfillArguments(ABC):
         """Return the arguments as options of the source."""
 
     def binding(self) -> dict[str, Any]:
-        """Return by option the values that decide which rows the output holds: no later run may change them.
+        """Return, by option, the values that decide which rows are written: no later run may change them.
 
         Addresses may change, and so may options that only affect the cuts of batches.  None of the values is secret.
         """
@@ -82,15 +82,16 @@ class BackfillArguments(ABC):
 
     @abstractmethod
     def run_extent(self, noted: Noted) -> RunExtent | None:
-        """Return the extent of a run that starts now; None: only reading tells.
+        """Return the extent of a run that starts now; None: unknown before reading.
 
-        Raises what ``tidegate.jobs.run_extent.run_extent`` raises, and OptionError if the notes are of another source.
+        Raises the errors of ``tidegate.jobs.run_extent.run_extent``, and OptionError if the notes belong to another
+        source.
         """
 
     def stretches(self, batch: SourceBatch, splits: Collection[SplitId]) -> dict[SplitId, Stretch]:
         """Return the stretches of splits that were not known before the run.
 
-        Called after each batch for the splits that it was the first to read.
+        Called after each batch for the splits that were first read in it.
         """
         del batch, splits
         return {}

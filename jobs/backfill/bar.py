@@ -1,4 +1,4 @@
-"""Shows the progress of a run on a terminal, or as lines without one."""
+"""Shows the progress of a run on a terminal, or as lines of text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LINE_EVERY_S = 5.0
 class EventTimeBar:
     """Shows how far a run has come in event time; use it as a context manager.
 
-    stretches: that the run reads; more may become known during the run.
+    stretches: the stretches that the run reads; more may become known during the run.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class EventTimeBar:
         self._task = self._bar.add_task("")
 
     def update(self, batch: QueryProgress) -> None:
-        """Show the standing of the run after one more batch."""
+        """Show the standing of the run after another batch."""
         self._recent.append(batch)
         self.batches += 1
         self.rows += batch.rows

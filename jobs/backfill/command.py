@@ -32,9 +32,9 @@ def backfill_arguments(
 ) -> BackfillArguments:
     """Return the arguments of a back-fill.
 
-    out: the folder that is written to.
-    path: of objects; None: not given.
-    of_kafka: options that only Kafka takes; None or False: not given.
+    out: the output folder.
+    path: the path of objects; None: not given.
+    of_kafka: the options for Kafka; None or False: not given.
 
     Raises OptionError, one sentence, if no source is named, or both are, or for a malformed option.
     """

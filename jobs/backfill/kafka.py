@@ -19,7 +19,7 @@ __all__ = ["KafkaArguments"]
 class KafkaArguments(BackfillArguments):
     """The topics to read.
 
-    max_rows_per_batch: the most offsets of a batch; None: any number.
+    max_rows_per_batch: the maximum number of offsets in a batch; None: any number.
     kafka: properties of the client, such as security; they may be secret.
     """
 
@@ -49,7 +49,7 @@ class KafkaArguments(BackfillArguments):
         return options
 
     def binding(self) -> dict[str, Any]:
-        """Return also the topics, and whether there are headers."""
+        """Add the topics, and whether headers are included."""
         return {
             "--topic": list(self.topics),
             "--include-headers": self.include_headers,

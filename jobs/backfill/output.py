@@ -1,4 +1,4 @@
-"""The output folder of a back-fill, which also holds the state that a later run goes on from.
+"""The output folder of a back-fill, including the state from which a later run continues.
 
 OUT/batch=0/part-....parquet     one folder per micro-batch, written anew when the batch is
 OUT/batch=1/...                  run again: no reader of Parquet ever sees a row twice
@@ -33,8 +33,8 @@ __all__ = ["Noted", "Output"]
 class Noted:
     """The notes of earlier runs; empty for the first run.
 
-    positions: after the last batch that is written.
-    state: the enumerator's, such as the cluster that the positions are of.
+    positions: the positions after the last written batch.
+    state: the enumerator's snapshot, such as the cluster of the positions.
     """
 
     positions: Positions = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Output:
     def noted(self, binding: Mapping[str, Any]) -> Noted:
         """Return the notes of earlier runs.
 
-        binding: the values that must be the same in every run, by option.
+        binding: by option, the values that must be the same in every run.
 
         Raises OptionError if the folder holds something else, or a back-fill with another binding.
         """
@@ -100,7 +100,7 @@ class Output:
     def claim(self, binding: Mapping[str, Any], state: Json | None = None) -> None:
         """Claim the folder for this back-fill; called within ``alone``.
 
-        state: the enumerator's, for later runs.
+        state: the enumerator's snapshot, for later runs.
 
         Raises OptionError if it cannot be created, or another run was faster.
         """
@@ -116,14 +116,14 @@ class Output:
             new.replace(self._notes)
 
     def batch(self, number: int, columns: Collection[str]) -> str:
-        """Return the folder of a batch, with a name that readers do not take for one of its columns."""
+        """Return the folder of a batch, with a name that is not the name of a column."""
         name = "batch"
         while name in {column.lower() for column in columns}:
             name = f"tidegate_{name}"
         return str(self.path / f"{name}={number}")
 
     def rows(self) -> int:
-        """Return the number of rows of all runs, by the footers of the files."""
+        """Return the number of rows of all runs, from the footers of the files."""
         from pyarrow import dataset
 
         if not any(self.path.glob("*batch=*")):

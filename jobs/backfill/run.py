@@ -30,11 +30,11 @@ __all__ = ["Summary", "backfill", "write_batches"]
 class Summary:
     """The summary of a run.
 
-    rows: written by this run; ``rows_in_all``: by all runs into this output.
+    rows: how many rows this run wrote; ``rows_in_all``: how many all runs wrote into this output.
     begin_ms, end_ms: event times of the first and the last record that this run had to read; None:
         it had none.
-    seconds: of reading and writing, without Spark's start.
-    bad_records: set aside by all runs into this output, where an option asks for that.
+    seconds: the time for reading and writing, without Spark's start.
+    bad_records: how many bad records all runs into this output have set aside, if an option asks for that.
     """
 
     output: Path
@@ -48,7 +48,7 @@ class Summary:
     bad_records: int = 0
 
     def lines(self) -> list[tuple[str, str]]:
-        """Return names and values for people."""
+        """Return names and values for display."""
         if not self.batches:
             return [("nothing new", f"{count(self.rows_in_all)} rows are in {self.output}")]
         written = count(self.rows)
@@ -69,7 +69,7 @@ class Summary:
 
 
 def backfill(arguments: BackfillArguments, out: Path, errors: Console, *, master: str = "local[*]") -> Summary:
-    """Write the source of the arguments to ``out``, or go on where an earlier run ended.
+    """Write the source of the arguments to ``out``, or continue where an earlier run ended.
 
     Every row is written once, even if earlier runs were killed.
     errors: the stream that shows the progress.

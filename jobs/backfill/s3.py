@@ -28,7 +28,7 @@ class S3Arguments(BackfillArguments):
     """The objects to read.
 
     path: ``s3://bucket/prefix``.
-    kept: the state location, unless the options name one.
+    kept: the default state location.
     """
 
     path: str
@@ -42,7 +42,7 @@ class S3Arguments(BackfillArguments):
         return {"path": self.path} | ({} if self._option(_STATE) else {_STATE: self.kept})
 
     def binding(self) -> dict[str, Any]:
-        """Return also the path, and the options that decide which objects are read, and which rows of them."""
+        """Add the path, and the options that decide which objects are read, and which rows of them."""
         options = {f"--option {name}": self._option(name) for name in _BINDING}
         return {"--path": self.path, **options, **BackfillArguments.binding(self)}
 

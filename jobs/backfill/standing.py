@@ -21,11 +21,11 @@ _NAMED = 3
 class Standing:
     """The standing of a run in event time.
 
-    at_ms: no unread record is older, disorder aside; None: no event time is known.
-    done_ms, left_ms: of the event time from the run's first record to its last.
-    rows, rows_left: read by this run, and still to read.
-    rows_per_s: of the last batches.
-    slowest: the split that holds the others, and the event time of its next record.
+    at_ms: no unread record is older, except for disorder; None: no event time is known.
+    done_ms, left_ms: the event time covered and still to cover, from the run's first record to its last.
+    rows, rows_left: how many rows were read by this run, and how many are still to read.
+    rows_per_s: the speed of the last batches.
+    slowest: the split that holds back the others, and the event time of its next record.
     paused: the splits that wait for the slowest.
     """
 
@@ -40,7 +40,7 @@ class Standing:
 
     @property
     def headline(self) -> str:
-        """How far it has come."""
+        """The progress so far, as text."""
         if self.at_ms is None:
             return "no event time is known"
         whole = self.done_ms + self.left_ms
@@ -50,7 +50,7 @@ class Standing:
 
     @property
     def details(self) -> str:
-        """Its speed, and the splits that wait for others."""
+        """The speed, and the splits that wait for others, as text."""
         parts = [f"{count(self.rows)} rows", f"{count(self.rows_per_s)} rows/s"]
         if self.slowest is not None:
             parts.append(f"slowest {self.slowest[0]} at {clock_time(self.slowest[1])}")
@@ -63,9 +63,9 @@ class Standing:
 def standing(stretches: Mapping[SplitId, Stretch], recent: Sequence[QueryProgress], rows: int) -> Standing:
     """Return the standing of a run.
 
-    stretches: of all splits that the run reads, as far as they are known.
-    recent: the last batches, which give its speed.
-    rows: read by all its batches.
+    stretches: the known stretches of all splits that the run reads.
+    recent: the last batches, from which the speed follows.
+    rows: how many rows all its batches have read.
     """
     begin_ms = min((s.begin_ms for s in stretches.values() if s.begin_ms is not None), default=None)
     end_ms = max((s.end_ms for s in stretches.values() if s.end_ms is not None), default=None)
@@ -85,7 +85,7 @@ def standing(stretches: Mapping[SplitId, Stretch], recent: Sequence[QueryProgres
     slowest = min(unread, default=None)
     if slowest is not None:
         at_ms = slowest[0]
-    elif last.rows_remaining and last.bound is not None:  # too many splits to list each
+    elif last.rows_remaining and last.bound is not None:  # too many splits to list
         at_ms = epoch_ms(last.bound)
     else:
         at_ms = end_ms

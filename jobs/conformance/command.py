@@ -35,10 +35,10 @@ def check_conformance(
 ) -> bool:
     """Check a connector, show the verdict of each rule, and return whether it conforms.
 
-    name: of its harness, as MODULE:NAME.
+    name: the name of its harness, as MODULE:NAME.
     tiers, rules: check only these, by name and id; none: all.
     exempt: rules that are known to fail, as ID=REASON.
-    reports: files to write, too.
+    reports: files in which to write a report.
 
     Raises OptionError, one sentence, for names that do not exist and for contradictory arguments.
     """
@@ -46,7 +46,7 @@ def check_conformance(
     exemptions = parse_options("--exempt", exempt, _EXEMPTION)
     files = [report_file("--report", text) for text in reports]
     harness = harness_named(name)
-    # Rules provoke warnings of planners; a logger without a handler would write them between the verdicts.
+    # Rules provoke planner warnings, which a logger without a handler would write between the verdicts.
     logging.getLogger("tidegate").addHandler(logging.NullHandler())
     live = _Live(wanted)
     with live.status:
@@ -59,7 +59,7 @@ def check_conformance(
 
 
 def list_rules(tiers: Sequence[str], rules: Sequence[str]) -> None:
-    """Print some tiers or some rules, by area and number, each with its level and tier."""
+    """Print the rules of some tiers, or some rules, by area and number, each with its level and tier."""
     wanted = sorted(_wanted(tiers, rules), key=lambda rule: rule.order)
     output = _output()
     for area in AREAS:
@@ -71,7 +71,7 @@ def list_rules(tiers: Sequence[str], rules: Sequence[str]) -> None:
 
 
 class _Live:
-    """Shows the present rule and its verdict on stderr."""
+    """Shows the current rule and its verdict on stderr."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._left = [f"{rule.id} {rule.title}" for rule in reversed(rules)]

@@ -18,7 +18,7 @@ __all__ = ["harness_named"]
 
 
 def harness_named(name: str) -> HarnessFactory:
-    """Import the named harness, also from the current folder.
+    """Import the named harness, which may be in the current folder.
 
     Raises OptionError, one sentence with the nearest name, for a missing module or attribute.  Also raises it for a
     module that fails on import, and for an object that is no harness.
@@ -55,7 +55,7 @@ def _failed(name: str, error: Exception) -> str:
 
 
 def _siblings(name: str) -> list[str]:
-    """Return the modules beside a missing one: of its package, or of the current folder."""
+    """Return the modules next to a missing one: in its package, or in the current folder."""
     package, dot, _ = name.rpartition(".")
     path = getattr(sys.modules[package], "__path__", []) if dot else [str(Path.cwd())]  # a module has none
     return [package + dot + module.name for module in pkgutil.iter_modules(path)]

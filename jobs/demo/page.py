@@ -34,7 +34,7 @@ _HOW = {
 
 
 def row(run: CountRun) -> tuple[str, ...]:
-    """Return the cells of a run, one for each of COLUMNS."""
+    """Return the cells of a run, one for each column."""
     return (
         run.name,
         count(run.rows_in),
@@ -78,7 +78,7 @@ def page(demo: Demo) -> str:
 
 
 def traced(demo: Demo, run: CountRun) -> Trace:
-    """Return the trace in the picture of a run: of the watermarks only Spark's, which loses rows."""
+    """Return the trace of a run for its picture, with only Spark's watermark, which loses rows."""
     (source,) = source_runs(run.batches)
     return replace(trace(source.batches, demo.history), source_watermark=())
 

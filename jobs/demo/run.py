@@ -31,7 +31,7 @@ _HOUR_MS = 3_600_000
 _BEGIN_MS = 1_767_225_600_000  # 2026-01-01 00:00 UTC: the same rows on every day
 _HOURS = 24
 _LATE_HOURS = 2
-_SHARES = (10, 10, 10, 3)  # of the rows, by partition; the last is the late one
+_SHARES = (10, 10, 10, 3)  # the share of the rows in each partition; the last partition is the late one
 _BATCHES_BY_BACKLOG = 16.5
 _MAX_DRIFT = timedelta(hours=1)
 _OUT_OF_ORDERNESS = timedelta(minutes=1)
@@ -39,7 +39,7 @@ _OUT_OF_ORDERNESS = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """Both runs, and the history that they read."""
+    """Both runs, and the history that they have read."""
 
     history: dict[SplitId, Stretch]
     runs: tuple[CountRun, ...]
@@ -63,7 +63,7 @@ def skewed_history(rows: int) -> list[NDArray[np.int64]]:
 def run_demo(rows: int, say: Callable[[str], None], *, master: str = "local[*]") -> Demo:
     """Start a Kafka, load it, and count its rows by window, unaligned and aligned.
 
-    say: takes a short sentence on the present step.
+    say: takes a short sentence about the current step.
 
     Raises ServerError when Kafka or Java cannot be started.
     """
@@ -82,7 +82,7 @@ def run_demo(rows: int, say: Callable[[str], None], *, master: str = "local[*]")
             say("Starting Spark")
             with spark_session(master, "tidegate demo", work / "spark.log", settings) as spark:
                 unaligned, aligned = _sources(kafka.bootstrap_servers, rows)
-                # Warms up the code of both runs, so that neither pays for it.
+                # This warms up the code of both runs, so that neither pays for it.
                 rows_in = aligned.read(spark).count()
                 runs = tuple(
                     count_by_window(

@@ -23,12 +23,12 @@ _WINDOW = "5 minutes"
 class CountRun:
     """The account of every row of one run.
 
-    name: in tables and pictures.
-    rows_in: of the topic.
+    name: the name in tables and pictures.
+    rows_in: how many rows the topic has.
     counted: rows in windows that were emitted.
     open: rows in windows that still wait in Spark's state for the watermark to pass.
-    batches: all batches of Spark, also those that read nothing.
-    seconds: wall-clock time from start to end.
+    batches: all batches of Spark, including those that read nothing.
+    seconds: the wall-clock time from start to end.
     """
 
     name: str
@@ -66,7 +66,7 @@ def count_by_window(
 ) -> CountRun:
     """Count the rows of a Kafka stream in windows of 5 minutes, in append mode, up to its present end.
 
-    rows: with the columns of a Kafka source, tidegate's or Spark's own.
+    rows: a DataFrame with the columns of a Kafka source, tidegate's or Spark's own.
     delay: the watermark delay, as Spark writes durations.
     work: an empty folder for the checkpoint.
     """

@@ -24,7 +24,7 @@ def run_show(location: str, *, checkpoint: str | None, options: Sequence[str], a
 
     location: the query's option ``stateLocation``.
     checkpoint: Spark's checkpoint folder of the query; None: chunks that were read are unknown.
-    options: of the source, as NAME=VALUE.
+    options: the options of the source, as NAME=VALUE.
 
     Raises OptionError, one sentence, for contradictory arguments and for names that do not exist; so do the others.
     """
@@ -36,7 +36,7 @@ def run_why(location: str, wanted: str, *, checkpoint: str | None, options: Sequ
     """Print why objects were or were not read.
 
     wanted: a key, or a glob of keys.
-    options: if they have the path, the bucket is looked into, too.
+    options: the options of the source; with the path, the bucket is examined, too.
     """
     source, has_path = _source(location, options)
     ledger = open_query_ledger(source, checkpoint)

@@ -26,7 +26,7 @@ class Wanted:
 
     @property
     def pattern(self) -> str:
-        """Without the bucket."""
+        """The key or glob without the bucket."""
         # Unlike the key of an address, that of an object may begin with a slash.
         return self.text if s3_address(self.text) is None else self.text.partition("://")[2].partition("/")[2]
 
@@ -38,11 +38,11 @@ class Wanted:
 
     @property
     def is_glob(self) -> bool:
-        """Whether it may name several objects."""
+        """Whether several objects may match."""
         return self.prefix != self.pattern
 
     def has(self, key: str) -> bool:
-        """Tell whether a key matches."""
+        """Return whether a key matches."""
         return key == self.pattern or (self.is_glob and fnmatch.fnmatchcase(key, self.pattern))
 
 

@@ -1,4 +1,4 @@
-"""Reads a query's state location beside the query: without a lease, and only ``forget_query`` writes."""
+"""Reads the state location of a query that may be running: without a lease; only ``forget_query`` writes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["KeptQuery", "LeaseNote", "QueryLedger", "forget_query", "list_querie
 
 @dataclass(frozen=True, slots=True)
 class LeaseNote:
-    """The holder of the state location, by the lease.
+    """The holder of the state location, according to the lease.
 
     owner: the query.  place: the process.
     state: a lease that ended by itself is also ``held`` if its process cannot be checked.
@@ -50,9 +50,9 @@ class KeptQuery:
 class QueryLedger:
     """The manifests and the memory of one query.
 
-    location: its name for people.
-    ledger: the query's part.
-    batches: of Spark's checkpoint, in order; None: no checkpoint was given.
+    location: the name of the location, for display.
+    ledger: the query's part of the ledger.
+    batches: the batches in Spark's checkpoint, in order; None: no checkpoint was given.
     """
 
     def __init__(self, location: str, lease: LeaseNote, ledger: Ledger, batches: list[LoggedBatch] | None) -> None:
@@ -71,7 +71,7 @@ class QueryLedger:
 
     @property
     def read(self) -> Positions:
-        """How far each live manifest is read by batches that are written."""
+        """How far each live manifest is read by written batches."""
         written = [batch for batch in self.batches or () if batch.is_committed]
         return written[-1].end.progress.positions if written else {}
 
@@ -105,7 +105,7 @@ class QueryLedger:
 
     @cached_property
     def left_out(self) -> LeftOut:
-        """The objects that were noted as left out."""
+        """The objects that are recorded as left out."""
         notes = LeftOut()
         notes.restore(self.ledger.noted(LEFT_OUT) or b"")
         return notes
@@ -120,7 +120,7 @@ class QueryLedger:
 def open_query_ledger(source: S3Source, checkpoint: str | None) -> QueryLedger:
     """Return the ledger of the query in a state location.
 
-    source: with the state location, and the options of its connection.
+    source: has the state location, and the options of its connection.
     checkpoint: Spark's checkpoint folder of the query, a path or ``s3://bucket/prefix``; None: not given.
 
     Raises OptionError if no query has used the location, or if the checkpoint belongs to another query.  Raises

@@ -31,8 +31,8 @@ _BATCHES = re.compile(r"(\d+)(?:-(\d+))?")
 class Asked:
     """A request to read chunks again.
 
-    request: its name.
-    chunks: as one manifest.
+    request: the name of the request.
+    chunks: the chunks, as one manifest.
     waiting: chunks that were left out, because the query has yet to read them.
     """
 
