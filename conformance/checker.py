@@ -34,7 +34,7 @@ def check_connector(
 ) -> Report:
     """Check a connector by the rules of some tiers, and return the report.
 
-    harness: makes a harness; called for every rule, a stateful one many times.
+    harness: creates a harness; called for every rule, and many times for a stateful one.
     only: ids of the rules to check; none: all of the tiers.
     exempt: rules that are known to fail, by id, with the reason; one that passes is a failure then.
     on_verdict: called with each verdict at once; those of quick rules come first.

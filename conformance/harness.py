@@ -7,7 +7,7 @@
         def create_split(self):
             return OutboxWriter(self.path)
 
-The kit makes one harness for every scenario, and closes it.  The sources of one harness must not see the rows of
+The kit creates one harness for every scenario, and closes it.  The sources of one harness must not see the rows of
 another.
 """
 
@@ -113,7 +113,7 @@ class Harness(ABC):
     """The options with which a stream begins after existing rows (Ability.START_AT_END)."""
 
     secrets: Sequence[str] = ()
-    """Texts that the options hold and nobody may see, such as a password."""
+    """Secret texts in the options, such as a password."""
 
     @abstractmethod
     def source(self, options: Mapping[str, str]) -> Source:

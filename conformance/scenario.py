@@ -236,8 +236,8 @@ class Scenario:
         heads: dict[int, int] = {}
         for key, row in self._unread.items():
             heads.setdefault(row.split, self._counts_at(key))
-        # A split behind the watermark is read at once, and holds nobody; a split of the source may hold several of
-        # ours.
+        # A split behind the watermark is read at once, and holds back no other; a split of the source may hold several
+        # of ours.
         if min(heads.values(), default=0) <= before_ms and not self.lab.can(Ability.ROW_POSITIONS):
             return
         low_ms = min((at for at in heads.values() if at > before_ms), default=before_ms + 1)
@@ -304,7 +304,7 @@ class Scenario:
         self._behind |= {split.number} if late or near else set()
 
     def _holds(self, split: Split) -> bool:
-        """Tell whether the watermark must not pass the last row of a split."""
+        """Return whether the watermark must not pass the last row of a split."""
         is_idle = self._query.clock.now_s - self._grown_at_s.get(split.number, -IDLE_S) >= IDLE_S
         has_rows = split.trimmed < len(split.rows)
         seen = not any(row.key in self._unread for row in split.rows)

@@ -46,7 +46,7 @@ def check_whatever_happens_every_row_comes_once(lab: Lab) -> None:
     tier=Tier.STATEFUL,
     purpose="Alignment that is lost in a restart, or by a split that wakes, makes the rows of all others late.",
     tested=_TESTED + "With a max drift of 1 to 60 s.",
-    passes="No batch reads past the bound, no watermark goes back or passes a row that is there, none waits for ever.",
+    passes="No batch reads past the bound, no watermark goes back or passes a row that is there, none waits forever.",
     look_at=("lookup(), peek() and latest()", "settled and complete of an extent", *_LOOK_AT),
     witness=("a pause", "a batch read again"),
     source="FLIP-182; docs/guarantees.md",

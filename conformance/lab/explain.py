@@ -24,7 +24,7 @@ def counted(number: int, thing: str) -> str:
 
 
 def listed(things: Sequence[object]) -> str:
-    """Return the first few of some things, and how many more there are."""
+    """Return the first few items, and how many more there are."""
     named = ", ".join(_short(str(thing)) for thing in things[:_AROUND])
     return named if len(things) <= _AROUND else f"{named} and {len(things) - _AROUND:,} more"
 

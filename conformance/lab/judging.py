@@ -45,7 +45,7 @@ def past_the_bound(
     """Complain about the first batch that reads a row too early; None: there is none.
 
     A batch reads no row ``drift_ms`` or more past the oldest next row of all splits, except up to the bound of an
-    earlier batch.  Rows at or before the watermark are late and hold nobody.
+    earlier batch.  Rows at or before the watermark are late and hold back no split.
 
     disorder_ms: how much further it may read, if cuts are found by probing.
     since: number of the first batch that can know of a row, for rows that were written during the run.

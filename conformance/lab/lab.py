@@ -145,7 +145,7 @@ class Lab:
         self.seen.add(what)
 
     def can(self, ability: Ability) -> bool:
-        """Tell whether the connector has an ability."""
+        """Return whether the connector has an ability."""
         return ability in self.harness.abilities
 
     def fail(self, complaint: str) -> ConformanceError:
@@ -213,7 +213,7 @@ class Lab:
     ) -> SplitEnumerator:
         """Return a new enumerator of a source, as a stream has it.
 
-        state, positions: of the offset that it goes on from.
+        state, positions: from the offset that it continues from.
         """
         enumerator = source.as_stream().enumerator(state)
         self.at_close(enumerator.close)
@@ -238,7 +238,7 @@ class Lab:
         return TimeIndex(peeking).latest({split: Extent(min(0, end), end) for split, end in ends.items()})
 
     def restarted(self, source: Source, enumerator: SplitEnumerator, positions: Positions) -> SplitEnumerator:
-        """End the run of an enumerator, and return that of the next run, which goes on from these positions."""
+        """End the run of an enumerator, and return the enumerator of the next run, from these positions on."""
         self.tell("restart the enumerator")
         state = json.loads(json.dumps(enumerator.snapshot()))
         enumerator.close()

@@ -99,7 +99,7 @@ def _notice(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _harmless(event: str, arguments: tuple[Any, ...]) -> bool:
-    """Tell whether a file is only read, or is Python's cache of a module that is now imported first."""
+    """Return whether a file is only read, or is Python's cache of a module that is imported for the first time."""
     path = arguments[0]
     opened = isinstance(path, int)  # a descriptor, of what was noticed when it was opened
     reads = event == "open" and not arguments[2] & (os.O_WRONLY | os.O_RDWR)

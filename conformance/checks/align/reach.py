@@ -39,7 +39,7 @@ _RULES = "docs/planning.md: The rules of a plan"
     purpose="A row that is read too early moves Spark's watermark, and makes all others late.",
     tested="Two splits, one 60 s behind the other, are read with a max drift of 10 s.",
     passes="In each batch every row lies less than 10 s past the oldest row that was unread before it; the split that "
-    "is ahead is seen to wait, and then to go on.",
+    "is ahead waits, and then continues.",
     look_at=("lookup(): the first row at or after the time", "peek(): the first row at or after the position"),
     needs=(Ability.MANY_SPLITS,),
     witness=("a pause", "a resumption"),
@@ -59,7 +59,7 @@ def check_no_row_past_the_bound_is_read(lab: Lab) -> None:
 @rule(
     "ALIGN-2",
     "a gap in time stops nobody",
-    purpose="A night without rows is longer than any drift: a query that waits for rows in it hangs for ever.",
+    purpose="A night without rows is longer than any drift: a query that waits for rows in it hangs forever.",
     tested="All splits have a gap of an hour, and are read with a max drift of 10 s.",
     passes="All rows come, and none past the bound.",
     look_at=("peek(): the first row at or after the position, however far in time", "lookup(): likewise"),

@@ -38,7 +38,7 @@ _LOSS = "sources.contract.Source: fail_on_data_loss"
     "ALIGN-19",
     "lost rows stop nobody",
     purpose="With failOnDataLoss=false the user wants the rest: a split that waits for deleted rows hangs the query.",
-    tested="Two of three rows of the slower split are deleted before they are read; the other one is a minute ahead.",
+    tested="Two of three rows of the slower split are deleted before they are read; the other split is a minute ahead.",
     passes="All rows that are left come.",
     look_at=("extents(): begin, which moves when rows are deleted", "peek(): from a position that is gone"),
     needs=(Ability.MANY_SPLITS, Ability.RETENTION),
@@ -60,8 +60,8 @@ def check_lost_rows_stop_nobody(lab: Lab) -> None:
     "ALIGN-20",
     "a split that is gone stops nobody",
     purpose="With failOnDataLoss=false the user wants the rest: no split should wait for a deleted one.",
-    tested="The slower of two splits is deleted before it is read; the other one is a minute ahead.",
-    passes="All rows of the other one come.",
+    tested="The slower of two splits is deleted before it is read; the other split is a minute ahead.",
+    passes="All rows of the other split come.",
     look_at=("discover(): without what is gone", "extents(): without what is gone, and no error"),
     needs=(Ability.REMOVABLE_SPLITS,),
     witness=("a loss",),
@@ -138,7 +138,7 @@ def check_others_wait_for_a_late_split_under_catch_up(lab: Lab) -> None:
     "ALIGN-23",
     "a late split ends the query under fail",
     level=Level.SHOULD,
-    purpose="The user wants no late rows at all: a query that goes on has lost some.",
+    purpose="The user wants no late rows at all: a query that continues has lost some.",
     tested="With lateSplits=fail, a split with rows behind the watermark appears.",
     passes="The query ends with a TidegateError, and none of the late rows is delivered.",
     look_at=("peek() of a split that has just been found",),
@@ -163,7 +163,7 @@ def check_a_late_split_ends_the_query_under_fail(lab: Lab) -> None:
     "a row from the future stops nobody under ignore",
     purpose="One wrong clock would stop its split, and move the watermark so far that all other rows are late.",
     tested="With futureEventTime=ignore, a row of the year 2200 stands between others.",
-    passes="All rows come, the others as if it had been without that one: within the bound, and none late.",
+    passes="All rows come; the other rows are within the bound, and none of them is late.",
     look_at=("peek(): it steps over such rows", "latest(): it does not count them", "figures of a file or a page"),
     witness=("a row from the future",),
     source=_FUTURE,
@@ -186,7 +186,7 @@ def check_a_row_from_the_future_stops_nobody_under_ignore(lab: Lab) -> None:
     "ALIGN-25",
     "a row from the future is held alone",
     purpose="It must wait until its time has come; the rows of other splits must not.",
-    tested="With futureEventTime=hold, a split ends with a row of the year 2200, and others go on.",
+    tested="With futureEventTime=hold, a split ends with a row of the year 2200, and other splits continue.",
     passes="All other rows come, and the row from the future does not; the watermark stays behind the others' last.",
     look_at=("peek(): under hold such a row counts by its time", "latest(): it is not read, so it does not count"),
     witness=("a row that is held",),
@@ -239,7 +239,7 @@ class _OfToday(Clock):
 def _with_late_split(lab: Lab, **options: str) -> tuple[Query, Split]:
     """Return a query that has read up to +61 s and is stopped, and a split with older rows that it does not know.
 
-    Another split, as new, goes on from there.
+    Another split, as new, continues from there.
     """
     first = lab.split(*after(60, 61))
     query = Query(lab, lab.source(**_DRIFT, **options))

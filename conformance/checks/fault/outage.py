@@ -26,7 +26,7 @@ __all__ = [
 
 _CONTRACT = "SplitReader.read: raises DeadlineError; enumerators/contract.py: its own deadline and its own retries"
 _HINTS = (
-    "time-outs of the client, also for connecting: without them it waits for ever",
+    "time-outs of the client, also for connecting: without them it waits forever",
     "which errors of the client become ConnectorError, and which slip through",
     "a connection that broke and is used again",
 )
@@ -41,8 +41,8 @@ _TESTED = "A batch is logged and more rows come; then, while {}, the next one is
     "FAULT-1",
     "a broken connection costs no rows",
     tier=Tier.FAULTS,
-    purpose="A planner that waits for ever hangs the query without a word; one that goes on without what it did not "
-    "hear loses rows.",
+    purpose="A planner that waits forever hangs the query without a word; one that continues without an answer "
+    "loses rows.",
     tested=_TESTED.format("every connection breaks and none is taken"),
     passes=_PASSES,
     look_at=_HINTS,
@@ -80,7 +80,7 @@ def check_slow_answers_double_nothing(lab: Lab) -> None:
     "FAULT-3",
     "damaged answers are never believed",
     tier=Tier.FAULTS,
-    purpose="A row with a flipped bit is wrong data that nobody notices for months.",
+    purpose="A row with a flipped bit is wrong data that may stay unnoticed for months.",
     tested=_TESTED.format("some answers have a flipped bit or end early") + "  All rows are read four times.",
     passes="Every reading gives the rows and values that were written, or a CorruptDataError, ConnectorError or "
     "DeadlineError; and a new run delivers every row once.",
@@ -135,7 +135,7 @@ def check_a_crash_of_the_other_side_costs_no_rows(lab: Lab) -> None:
     "FAULT-5",
     "a connection that breaks within a range doubles nothing",
     tier=Tier.FAULTS,
-    purpose="After a reconnect a reader must go on exactly after its last row: otherwise a row is doubled or lost.",
+    purpose="After a reconnect a reader must continue exactly after its last row: otherwise a row is doubled or lost.",
     tested="Of a range of some MB the first Arrow batch is taken; then every connection breaks, or the other "
     "side is killed, for a third of a second, while the others are asked for.",
     passes="The reader gives every row once, in order, or an error; another one gives every row once.",

@@ -59,7 +59,7 @@ def check_a_stream_fails_with_a_sentence_and_goes_on_afterwards(lab: Lab) -> Non
     tier=Tier.FAULTS,
     purpose="Clusters and broken machines kill drivers, at any moment.",
     tested="A driver in a process of its own streams into a file for each batch, and is killed (SIGKILL, with all that "
-    "it started) when the second file is written and not committed; another one goes on from its checkpoint.",
+    "it started) when the second file is written and not committed; another driver continues from its checkpoint.",
     passes="The second batch is read again with the same rows, and the files hold every row once.",
     look_at=(
         "resources that only close() releases, such as locks: a killed planner never calls it",
@@ -70,7 +70,7 @@ def check_a_stream_fails_with_a_sentence_and_goes_on_afterwards(lab: Lab) -> Non
     source="SplitEnumerator.close: perhaps never (SIGKILL); SplitReader.read",
 )
 def check_a_killed_driver_costs_no_rows(lab: Lab) -> None:
-    """Kill a driver, and go on."""
+    """Kill a driver, and continue."""
     split = lab.split(*(BEGIN_MS + n * 10 * SECOND_MS for n in range(4)))
     source = lab.source(maxDrift="15 seconds")
     checkpoint, files = folder(lab), folder(lab)

@@ -52,7 +52,7 @@ def check_constructors_open_nothing(lab: Lab) -> None:
     """Watch constructors."""
     lab.split(BEGIN_MS)
     source = lab.source()
-    # As Spark's data source does: then nothing is looked up any more.
+    # Spark's data source does the same: then nothing is looked up again.
     source = source.with_schema(from_arrow_schema(source.arrow_schema))
     _expect_quiet(lab, "a source", lab.source)
     stream = source.as_stream()
@@ -99,7 +99,7 @@ def check_a_run_leaves_nothing_open(lab: Lab) -> None:
     passes="There are no more threads, processes, sockets and files at the end than after the first times.",
     look_at=(
         "resources that are closed after a loop that yields: they need a with or a finally",
-        "files and clients of a batch that was not asked for any more",
+        "files and clients of a batch that was not requested",
     ),
     witness=("a reader that is given up",),
     source="SplitReader: connections that outlive the task belong to the worker process",

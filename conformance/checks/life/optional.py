@@ -72,7 +72,7 @@ def check_metrics_have_names_of_spark(lab: Lab) -> None:
     level=Level.SHOULD,
     purpose="It decides which rows are in the future: milliseconds taken for seconds hold or drop every row.",
     tested="wall_clock() is called until it has gone on.",
-    passes="It returns seconds since 1970, within a day of this machine's, and goes on, never back; nobody is asked.",
+    passes="It returns seconds since 1970, within a day of this machine's, and never goes back; it makes no request.",
     look_at=(
         "milliseconds instead of seconds",
         "a time in another zone",
@@ -183,8 +183,8 @@ def check_details_lead_to_the_same_rows(lab: Lab) -> None:
     level=Level.SHOULD,
     purpose="Batches are cut by bisecting costs: if a part costs more than the whole, limits are not kept.",
     tested="cost() is asked for nothing, for splits alone and together, and for parts of them.",
-    passes="Nothing costs nothing; splits together cost what they cost alone, up to rounding; a part costs no more "
-    "than the whole, and its parts together no less; with positions_are_rows, rows are positions. Nobody is asked.",
+    passes="Nothing costs nothing.  Splits together cost what they cost alone, up to rounding.  A part costs no more "
+    "than the whole, and its parts together no less.  With positions_are_rows, rows are positions.  There is no I/O.",
     look_at=("rounding for each range instead of once", "costs of what is shared by ranges", "end exclusive"),
     source="SupportsCost.cost: no I/O",
 )
@@ -268,6 +268,6 @@ def _quietly(lab: Lab, what: str, call: Callable[[], Any]) -> Any:
 
 
 def _halves(whole: SplitRange) -> list[SplitRange]:
-    """Return a range in two parts, of which one may be empty."""
+    """Return a range in two parts; one of them may be empty."""
     middle = (whole.start + whole.end) // 2
     return [SplitRange(whole.split_id, whole.start, middle), SplitRange(whole.split_id, middle, whole.end)]

@@ -125,7 +125,7 @@ def read_all(source: Source, state: Json | None, task: ReadTask) -> list[pa.Reco
 @rule(
     "READ-12",
     "a reading that is abandoned harms no later one",
-    purpose="A limit or a failure ends a task early, and the worker process goes on with the next.",
+    purpose="A limit or a failure ends a task early, and the worker process continues with the next.",
     tested="Readings are abandoned after their first batch, closed or not; then new readers read everything in turn.",
     passes="Every row comes once and in order.",
     look_at=("a connection that goes back to a pool with an answer unread", "an iterator that readers share"),

@@ -39,8 +39,8 @@ _WHOLE = 0.9  # of the time of a reading: a later batch was ready before
 @rule(
     "READ-21",
     "every batch has the source's schema",
-    purpose="Spark takes columns by place and type: a batch with another schema is read as something else, or ends "
-    "the query, perhaps once in a thousand batches.",
+    purpose="Spark takes columns by place and type.  A batch with another schema is misread, or ends the query, "
+    "perhaps once in a thousand batches.",
     tested="Splits are read whose last rows differ from the others: empty, null, alone; and empty ranges.",
     passes="Every batch has exactly arrow_schema: names, order, types, nullability and metadata.",
     look_at=(
@@ -106,7 +106,7 @@ def check_told_columns_change_nothing(lab: Lab) -> None:
     with_columns = source.with_schema(columns)
     lab.expect(
         schema_of(with_columns) == columns,
-        f"columns that are told become others: {schema_of(with_columns)}, not {columns}",
+        f"given columns become others: {schema_of(with_columns)}, not {columns}",
     )
     enumerator = lab.enumerator(with_columns)
     batches = lab.read(with_columns, lab.everything(enumerator), enumerator)
@@ -114,7 +114,7 @@ def check_told_columns_change_nothing(lab: Lab) -> None:
     for batch in batches:
         if not batch.schema.equals(with_columns.arrow_schema, check_metadata=True):
             raise lab.fail(
-                f"a batch of a source that is told its columns differs: {_other(with_columns.arrow_schema, batch)}"
+                f"a batch of a source with given columns differs: {_other(with_columns.arrow_schema, batch)}"
             )
 
 

@@ -55,12 +55,12 @@ def check_deleted_rows_are_data_loss(lab: Lab) -> None:
     purpose="A user who accepts the loss wants all remaining rows, and no others.",
     tested="As READ-13, with failOnDataLoss=false, and once more when all rows are deleted.",
     passes="The remaining rows come once and in order, and then none.",
-    look_at=("reading that goes on at the wrong row after the gap", "waiting for rows that are gone"),
+    look_at=("reading that continues at the wrong row after the gap", "waiting for rows that are gone"),
     needs=(Ability.RETENTION,),
     source="Source.fail_on_data_loss",
 )
 def check_without_fail_on_data_loss_the_rest_is_read(lab: Lab) -> None:
-    """Delete rows, and go on."""
+    """Delete rows, and continue."""
     source = lab.source(failOnDataLoss="false")
     task, state = _task_of_trimmed_rows(lab, source)
     lab.compare(lab.keys(source.reader(state).read(task)))

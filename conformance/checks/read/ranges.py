@@ -28,7 +28,7 @@ _PAGE = 2_100
 @rule(
     "READ-1",
     "rows come once and in order",
-    purpose="A row that is missing or comes twice is wrong data that nobody notices.",
+    purpose="A row that is missing or comes twice is wrong data that stays unnoticed.",
     tested="Two splits of several rows are read from begin to end by one task.",
     passes="Every row comes once, and those of a split in the order of their positions.",
     look_at=("the end of a range, which is exclusive", "the order of the query that fetches rows", "paging"),

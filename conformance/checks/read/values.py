@@ -50,7 +50,7 @@ _HUGE = 2_000_000
 @rule(
     "READ-15",
     "values come as they were written",
-    purpose="A changed value is wrong data that nobody notices.",
+    purpose="A changed value is wrong data that stays unnoticed.",
     tested="Rows have values of all kinds: empty, with quotes, line ends and blanks, of other alphabets, and words "
     "that look like something else.",
     passes="Every value is, character by character, what was written.",

@@ -109,9 +109,9 @@ def check_a_stream_reads_everything_once_run_after_run(lab: Lab) -> None:
     tier=Tier.SPARK,
     purpose="Spark reads a batch again for every action in foreachBatch, for a task that failed, and after a restart "
     "when it was not committed: other rows then are lost or doubled by the sink.",
-    tested="Each batch is read by two actions.  Then the last commit is taken out of the checkpoint, as if the driver "
-    "had been killed, and the stream is started again.",
-    passes="All readings of a batch give the same rows, and the stream goes on behind it.",
+    tested="Each batch is read by two actions.  Then the last commit is taken out of the checkpoint, as after "
+    "a kill of the driver, and the stream is started again.",
+    passes="All readings of a batch give the same rows, and the stream continues behind it.",
     look_at=(
         "a reader that takes away or marks what it reads, as queues do",
         "a reader that reads the present rows instead of its range",
@@ -257,7 +257,7 @@ def check_batches_of_an_aligned_stream_keep_the_bound(lab: Lab) -> None:
     level=Level.SHOULD,
     tier=Tier.SPARK,
     purpose="People who mistype an option see a hundred lines of Java and Python, and not what to do.",
-    tested="A batch query and a stream are loaded with an option that nobody knows.",
+    tested="A batch query and a stream are loaded with an unknown option.",
     passes="load() fails with one sentence that names the option, without a traceback.",
     look_at=(
         "fields_from_options(): it must pass on unknown options",

@@ -88,8 +88,8 @@ def check_starts_and_stops_answer_for_every_split(lab: Lab) -> None:
 @rule(
     "SPLIT-13",
     "what is appended later is read, too",
-    purpose="A query that has come to the end must go on when rows come.",
-    tested="A query reads all rows; three times, a row is appended and the query goes on.",
+    purpose="A query that has come to the end must continue when rows come.",
+    tested="A query reads all rows; three times, a row is appended and the query continues.",
     passes="Every row is delivered, once.",
     look_at=("stops(), which must be None unless an end is configured", "extents() from a cache", "Extent.complete"),
     source="SplitEnumerator.extents: called before every plan",
@@ -110,7 +110,8 @@ def check_what_is_appended_later_is_read(lab: Lab) -> None:
 @rule(
     "SPLIT-14",
     "a split is complete only once nothing can come",
-    purpose="A complete split holds nobody, so its later rows are late; one that never completes holds all others.",
+    purpose="A complete split holds back no other, so its later rows are late; one that never completes holds back "
+    "all others.",
     tested="A split is looked at while it is empty and while it grows; it is finished, and looked at again.",
     passes="A split is complete after the finish, not before; a complete one never grows, and has all rows.",
     look_at=(
@@ -176,7 +177,7 @@ def check_an_empty_split_waits_for_its_first_row(lab: Lab) -> None:
     "a removed split is missing from the answer, and harms no other",
     purpose="A planner that fails because a split vanished fails for all other splits, too.",
     tested="One of two splits is deleted; discover() and extents() of both are called; the remaining rows are read.",
-    passes="The deleted one is not discovered any more, extents() does not fail, and all rows of the other are read.",
+    passes="The deleted split is no longer discovered, extents() does not fail, and all rows of the other are read.",
     look_at=("extents() of a split that has just vanished: leave it out", "discover() from a cache"),
     needs=(Ability.REMOVABLE_SPLITS,),
     source="SplitEnumerator.discover and extents",
@@ -206,8 +207,8 @@ def check_a_removed_split_is_missing_and_harms_no_other(lab: Lab) -> None:
 @rule(
     "SPLIT-17",
     "rows that go with a removed split are data loss",
-    purpose="Otherwise nobody knows that unread rows are gone.",
-    tested="One of two splits is deleted before it was read; forget() and lost() are called, and a query goes on.",
+    purpose="Otherwise the loss of unread rows goes unnoticed.",
+    tested="One of two splits is deleted before it was read; forget() and lost() are called, and a query continues.",
     passes="forget() does not name it, lost() does, and the query ends with a DataLossError that names it.",
     look_at=(
         "forget(), which may name only splits that are read to their ends",

@@ -28,14 +28,14 @@ __all__ = [
     "check_the_first_look_finds_every_split",
 ]
 
-_SPLIT_ID = "SplitId: names a split for ever"
+_SPLIT_ID = "SplitId: the permanent name of a split"
 
 
 @rule(
     "SPLIT-1",
     "a late split is read from its beginning",
     purpose="Otherwise the first rows of a split that comes during a run are lost.",
-    tested="A query reads one split; a second one with rows appears; the query goes on.",
+    tested="A query reads one split; a second split with rows appears; the query continues.",
     passes="All rows of the second split are delivered, the first one included.",
     look_at=("starts() with first=False", "discover(), which must look again each time"),
     needs=(Ability.LATE_SPLITS,),
@@ -204,7 +204,7 @@ def check_another_process_finds_the_same_splits(lab: Lab) -> None:
 
 
 def splits_of(source: Source, state: Json | None, positions: Positions) -> list[SplitId]:
-    """Return what the enumerator of a run finds that goes on from these positions."""
+    """Return what the enumerator of a run finds that continues from these positions."""
     with closing(source.as_stream().enumerator(state)) as enumerator:
         if isinstance(enumerator, SupportsCommit):
             enumerator.commit(positions)
@@ -262,7 +262,7 @@ def check_no_row_is_assigned_twice(lab: Lab) -> None:
 @rule(
     "SPLIT-10",
     "looking again changes nothing",
-    purpose="A difference without a reason is a new offset, so that a query makes empty batches for ever.",
+    purpose="A difference without a reason is a new offset, so that a query makes empty batches forever.",
     tested="An enumerator looks several times while nothing comes; so does a query that has read everything.",
     passes="Splits, extents, stops and snapshot stay the same, and the query has nothing to do.",
     look_at=(

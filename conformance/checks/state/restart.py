@@ -92,7 +92,7 @@ def check_a_start_is_kept_though_the_first_batch_fails(lab: Lab) -> None:
     "STATE-3",
     "a start is kept though there is nothing yet",
     purpose="A query that is started before its first rows are written loses those that come while it is down.",
-    tested="A query that begins at the end of a split without rows is started and stopped; rows come; it goes on.",
+    tested="A query that begins at the end of a split without rows is started and stopped; rows come; it continues.",
     passes="All rows are delivered.",
     look_at=(
         "starts() must answer for empty splits, too",
@@ -144,7 +144,7 @@ def check_a_split_that_comes_while_down_is_read_from_its_beginning(lab: Lab) -> 
 @rule(
     "STATE-5",
     "a split that goes while the query is down takes nothing along",
-    purpose="Retention and tenants that leave remove splits at any time: the others must go on.",
+    purpose="Retention and tenants that leave remove splits at any time: the other splits must continue.",
     tested="Two splits are read and the query is stopped; one is deleted, the other gets rows; the query is started "
     "with failOnDataLoss=false.",
     passes="The rows of the other split are delivered, and none twice.",

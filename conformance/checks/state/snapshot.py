@@ -105,8 +105,8 @@ def check_a_snapshot_stays_the_same_while_nothing_changes(lab: Lab) -> None:
 @rule(
     "STATE-12",
     "the same state is the same text",
-    purpose="What a restart does not write as it found it costs a batch that reads nothing at every start; and states "
-    "that nobody can compare hide real changes.",
+    purpose="If a restart writes its state differently, every start costs a batch that reads nothing.  And states "
+    "that cannot be compared hide real changes.",
     tested="A snapshot is given to a new enumerator here, and to one in another process, where sets have another "
     "order; both look at splits to which nothing came.",
     passes="All three snapshots are the same text.",
@@ -164,7 +164,7 @@ def check_a_snapshot_is_small(lab: Lab) -> None:
     "a snapshot of another version is used or refused",
     purpose="A user who downgrades, or skips a version, must not silently read other rows.",
     tested="An enumerator gets a snapshot with an unknown field, and snapshots that each lack a field.",
-    passes="It goes on with the same splits and rows, or raises CheckpointError.",
+    passes="It continues with the same splits and rows, or raises CheckpointError.",
     look_at=(
         "the constructor and the first discover(): the parts of the state that they read must be checked",
         "a version number in the snapshot",
@@ -186,8 +186,8 @@ def check_a_snapshot_of_another_version_is_heeded_or_refused(lab: Lab) -> None:
     "a broken snapshot is refused in one sentence",
     level=Level.SHOULD,
     purpose="A damaged checkpoint is found at three in the morning: a KeyError does not explain it.",
-    tested="An enumerator gets snapshots of which one value has another type or is cut in half, one after the other.",
-    passes="It raises CheckpointError, in one sentence, or goes on with the same splits and rows.",
+    tested="An enumerator gets several snapshots in turn; in each, one value has another type or is cut in half.",
+    passes="It raises CheckpointError, in one sentence, or continues with the same splits and rows.",
     look_at=("trusted types: check the state as a whole where it comes in", "errors of other libraries"),
     source="SplitEnumerator.snapshot: given back to Source.enumerator; CheckpointError",
 )
@@ -203,8 +203,8 @@ def check_a_broken_snapshot_is_refused(lab: Lab) -> None:
     "STATE-16",
     "a checkpoint of another place loses no rows",
     level=Level.SHOULD,
-    purpose="Who changes the address and keeps the checkpoint skips as many rows of the new place as were read of the "
-    "old one, if its splits have the same names.",
+    purpose="A user may change the address and keep the checkpoint.  If the splits of both places have the same "
+    "names, the query skips rows of the new place that it has never read.",
     tested="A query reads a place and is stopped; it is started with the same checkpoint on another place, which has "
     "more rows.",
     passes="It ends with an error of tidegate, or delivers all rows of the other place.",
@@ -321,7 +321,7 @@ def _expect_json(lab: Lab, what: str, state: Json | None) -> None:
 
 
 def _same(left: Any, other: Any) -> bool:
-    """Tell whether two values are equal, and of the same types: a tuple is no list."""
+    """Return whether two values are equal, and of the same types: a tuple is not a list."""
     if type(left) is not type(other):
         return False
     if isinstance(left, dict):

@@ -72,7 +72,7 @@ def check_rows_with_event_times_are_the_rows(lab: Lab) -> None:
     "TIME-28",
     "a generator sees the event times by which rows are planned",
     purpose="A watermark of other event times closes windows too early, or never.",
-    tested="With futureEventTime=ignore, rows are read of which one lies in the year 2200.",
+    tested="With futureEventTime=ignore, rows are read; one of them is in the year 2200.",
     passes="Each batch has an int64 for each row: its event time in milliseconds; null for the row of 2200.",
     look_at=("seconds or microseconds", "the raw time of a row that is left out", "the time when the row was written"),
     witness=("a row that is left out",),

@@ -31,7 +31,7 @@ _IDLENESS = "FLIP-126; alignment.states"
 @rule(
     "TIME-8",
     "the watermark follows the next unread rows",
-    purpose="A watermark that is too great makes rows late; one that is too small keeps state for ever.",
+    purpose="A watermark that is too great makes rows late; one that is too small keeps state forever.",
     tested="Splits with rows at different times are read in batches of 10 s, with an out-of-orderness of 3 s.",
     passes="After each batch that leaves rows unread it is min(T, next event time) - 3 s - 1 ms, least of all splits.",
     look_at=("peek(): the time of the row where a batch ends", "lookup(): the time that it answers with"),
@@ -51,7 +51,7 @@ def check_the_watermark_follows_the_next_unread_rows(lab: Lab) -> None:
         if not batch.keys or any(read.issuperset(keys) for keys in lab.written.values()):
             continue
         lab.saw("a watermark before unread rows")
-        # Who cuts by probing may leave the exact time of the next row open.
+        # A cut by probing may leave the exact time of the next row open.
         reached_ms = expected_ms if lab.can(Ability.TIME_INDEX) else min(batch.watermark_ms or 0, expected_ms or 0)
         lab.expect(
             batch.watermark_ms == reached_ms,
@@ -145,9 +145,10 @@ def check_the_slowest_split_holds_the_watermark(lab: Lab) -> None:
 @rule(
     "TIME-12",
     "an idle split stops holding the watermark after the timeout",
-    purpose="One quiet split would hold back all results of the others for ever; one released too early loses rows.",
+    purpose="One quiet split would hold back all results of the others forever; one that is released too early loses "
+    "rows.",
     tested="With idleTimeout of 30 s, one split is quiet while rows come in another.",
-    passes="For 29 s the watermark stays at the quiet split's last row; after 31 s it follows the other one.",
+    passes="For 29 s the watermark stays at the quiet split's last row; after 31 s it follows the other split.",
     look_at=("extents(): settled, which is true where nothing is hidden", "extents(): an end that moves without rows"),
     needs=(Ability.MANY_SPLITS, Ability.GROWING_SPLITS),
     witness=("a split that holds", "a split that is idle"),
@@ -196,7 +197,7 @@ def check_a_split_that_wakes_holds_the_watermark_again(lab: Lab) -> None:
     purpose="A finished split would hold back all results of the others, for no reason.",
     tested="One of two splits is finished; the other has rows a minute later.",
     passes="Before the idle timeout is over, the watermark is at the last row of the other split.",
-    look_at=("extents(): complete, once nothing can come any more",),
+    look_at=("extents(): complete, once nothing more can come",),
     needs=(Ability.MANY_SPLITS, Ability.FINITE_SPLITS),
     witness=("a complete split",),
     source="alignment.splits.Extent",
@@ -221,7 +222,7 @@ def check_a_complete_split_stops_holding_the_watermark(lab: Lab) -> None:
     level=Level.SHOULD,
     purpose="A smaller watermark holds back the last results: the last window, and the last sessions.",
     tested="Splits are read to their ends by a bounded run, with an out-of-orderness of 2 s.",
-    passes="The watermark is the last event time of the slowest split that may go on, or of all if none may, "
+    passes="The watermark is the last event time of the slowest split that may continue, or of all if none may, "
     "less 2 s and 1 ms.",
     look_at=("latest(): too small", "extents(): complete"),
     witness=("a bounded run",),
@@ -247,7 +248,7 @@ def check_the_watermark_reaches_the_last_event_times(lab: Lab) -> None:
 @rule(
     "TIME-16",
     "a split that never had a row holds no watermark",
-    purpose="An empty split would hold back all results for ever.",
+    purpose="An empty split would hold back all results forever.",
     tested="One split is empty, another one has rows.",
     passes="There is a watermark, at the last row that was read.",
     look_at=("latest() of an empty split: None, not 0 or -1",),
@@ -298,7 +299,7 @@ def check_times_are_exact_to_the_millisecond(lab: Lab) -> None:
 
 
 def _until_idle(lab: Lab, query: Query, quiet: int, busy: int) -> None:
-    """Let 31 s pass, in which only one of two splits gets rows, and expect the other one to let go of the watermark."""
+    """Let 31 s pass, in which only one of two splits gets rows, and expect the other split to release the watermark."""
     query.run_until_read(lab.rows)
     query.rest()
     query.pass_time(29)

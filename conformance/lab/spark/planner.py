@@ -52,7 +52,7 @@ class Told:
     """What became of the source events of a stream.
 
     read_here: how many positions the planner read itself for watermark generators.
-    rows: of which readers told, or that the planner read.
+    rows: how many rows readers reported, or the planner read.
     hears_strangers: somebody without the token was heard.
     is_open: the port took a connection after the stream was stopped.
     threads: of the channel, that had not ended by then.
@@ -68,7 +68,7 @@ class Told:
 def told_by_readers(source: Source, rows: int) -> Told:
     """Make batches of a source with watermark generators, as Spark does, until there is nothing to do.
 
-    rows: how many there are, all of which can be discovered.
+    rows: how many rows there are; all of them can be discovered.
     """
     planner = _planner(source)
     channel, read = None, 0
@@ -114,7 +114,7 @@ def _threads_of_the_channel() -> list[str]:
 def stream_by_limit(source: Source, limit: ReadLimit, rows: int | None = None) -> list[PlannedBatch]:
     """Make batches as Spark does with Trigger.AvailableNow, or, with a ReadMinRows, with its own trigger.
 
-    rows: end after so many; None: until there is nothing to do.
+    rows: end after this number of rows; None: until there is nothing to do.
     """
     planner = _planner(source)
     bounded = not isinstance(limit, ReadMinRows)

@@ -259,7 +259,7 @@ MUTANTS = [
     Mutant(
         "columns that are told come in another order",
         "READ-23",
-        ("columns that are told become others",),
+        ("given columns become others",),
         sinful(source=ToldColumnsComeInAnotherOrder),
     ),
 ]
