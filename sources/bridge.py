@@ -5,7 +5,6 @@ The traps in the comments below come from Spark's code or from experiments; docs
 
 from __future__ import annotations
 
-import json
 import logging
 import signal
 import sys
@@ -42,16 +41,20 @@ from tidegate.enumerators.planning.coordinator import CoordinatorSettings, Sourc
 from tidegate.enumerators.planning.generated import ReaderFeed, said_before
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Offset
 from tidegate.enumerators.planning.pace import BATCHES, BatchPace
-from tidegate.errors import ContractError
+from tidegate.errors import ContractError, OptionError
 from tidegate.readers.contract import ReadTask, SupportsBadRecords, TimedRows
 from tidegate.readers.events.event import EventChannel, SourceEvent
 from tidegate.readers.events.watching import Watching, timed_reader
 from tidegate.sources.alignment_group import group_of
+from tidegate.sources.columns.for_windows import ForWindows
 from tidegate.sources.environments import pickled
 from tidegate.sources.sentences import in_one_sentence
 from tidegate.sources.tasks import (
+    END_OF_TIME_MS,
     PREVIOUS_WATERMARK,
     SOURCE_WATERMARK,
+    WATERMARK_COLUMNS,
+    WINDOW_WATERMARK,
     TaskPartition,
     as_task,
     read_task,
@@ -63,8 +66,8 @@ if TYPE_CHECKING:  # a source imports this bridge itself (Source.read_stream)
     from tidegate.sources.contract import Source
 
 __all__ = [
-    "WINDOWS",
     "Driver",
+    "check_has_watermarks",
     "coordinator_of",
     "data_source_class",
     "schema_of",
@@ -73,8 +76,6 @@ __all__ = [
 
 _LOG = logging.getLogger("tidegate.planner")
 _EVERYTHING = 2**63 - 1
-WINDOWS = "__windows"
-"""The option by which ``tidegate.windowed`` tells the bridge which windows Spark keeps of the rows, as JSON."""
 _BUILDS: dict[str, Callable[[Mapping[str, str]], Source]] = {}  # of what this process registered, by name
 
 
@@ -104,7 +105,7 @@ def schema_of(source: Source) -> StructType:
 
 def _of_source(schema: StructType) -> StructType:
     """Return the columns that the source itself gives."""
-    return StructType([field for field in schema.fields if field.name not in {SOURCE_WATERMARK, PREVIOUS_WATERMARK}])
+    return StructType([field for field in schema.fields if field.name not in WATERMARK_COLUMNS])
 
 
 def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], driver: Driver) -> type[DataSource]:
@@ -117,11 +118,13 @@ def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], d
     class TidegateDataSource(DataSource):
         def __init__(self, options: Mapping[str, str]) -> None:
             own = dict(options)
-            windows = own.pop(WINDOWS, None)
-            self.windows = None if windows is None else json.loads(windows)
+            asked = own.pop(ForWindows.option, None)
+            self.windows = None if asked is None else ForWindows.of_text(asked)
             # A wrong option fails here, at load(); inside streamReader() Spark would lose the message.
             with in_one_sentence():
                 self.source = build(own)
+                if self.windows is not None:
+                    check_has_watermarks(self.source)
 
         @classmethod
         def name(cls) -> str:
@@ -136,7 +139,7 @@ def data_source_class(name: str, build: Callable[[Mapping[str, str]], Source], d
                 return _BatchReader(self.source.with_schema(_of_source(schema)).as_batch(), driver)
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - PySpark's
-            return _StreamReader(self.source, _of_source(schema), driver, self.windows)
+            return _StreamReader(self.source, schema, driver, self.windows)
 
         def __reduce__(self) -> Any:
             return pickled(self)
@@ -151,6 +154,12 @@ def source_of(name: str, options: Mapping[str, str]) -> Source | None:
     """
     build = _BUILDS.get(name)
     return None if build is None else build(options)
+
+
+def check_has_watermarks(source: Source) -> None:
+    """Raise OptionError for a source by which no windows can go."""
+    if not source.has_watermarks:
+        raise OptionError("windows go by the source's watermark, but the source has no watermarks")
 
 
 def coordinator_of(
@@ -245,8 +254,10 @@ class _BatchReader(DataSourceReader):
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Lives in the planner process; executors have a copy that plans nothing."""
 
-    def __init__(self, source: Source, schema: StructType, driver: Driver, windows: Mapping[str, str] | None) -> None:
-        self._loaded, self._schema, self._driver, self._windows = source, schema, driver, windows
+    def __init__(self, source: Source, schema: StructType, driver: Driver, windows: ForWindows | None) -> None:
+        self._loaded, self._driver, self._windows = source, driver, windows
+        self._schema = _of_source(schema if windows is None else windows.schema)
+        self._columns = None if windows is None else schema.names
         self._planner: SourceCoordinator | None = None
         self._supplier: GeneratorSupplier | None = None
         self._events: EventServer | None = None
@@ -306,15 +317,21 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with in_one_sentence():
             before, after = (Offset.from_json(offset, self._source.connector) for offset in (start, end))
             tasks = self._coordinator().tasks_between(before, after)
-        watermarks_ms = {SOURCE_WATERMARK: shown_watermark_ms(after), PREVIOUS_WATERMARK: shown_watermark_ms(before)}
-        tells = self._source.watermark_rows and shown_watermark_ms(after) != shown_watermark_ms(before)
+        before_ms, after_ms = shown_watermark_ms(before), shown_watermark_ms(after)
+        watermarks_ms = {SOURCE_WATERMARK: after_ms, PREVIOUS_WATERMARK: before_ms}
+        watermark_row_ms = watermarks_ms
+        if self._windows is not None:
+            ahead_ms = self._windows.ahead_ms
+            watermark_row_ms = {**watermarks_ms, WINDOW_WATERMARK: _later(after_ms, ahead_ms)}
+            watermarks_ms = {**watermarks_ms, WINDOW_WATERMARK: _later(before_ms, ahead_ms)}
+        tells = (self._source.watermark_rows or self._windows is not None) and after_ms != before_ms
         # With an existing task, because each costs time; the tasks after it do not repeat it.
         return [
             TaskPartition(
                 task,
                 after.enumerator,
                 watermarks_ms,
-                tells_watermark=tells and number == 0,
+                watermark_row_ms=watermark_row_ms if tells and number == 0 else None,
                 watching=self._watching(after, task),
                 channel=self._channel,
             )
@@ -322,7 +339,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_task(self._source, as_task(partition))
+        batches = read_task(self._source, as_task(partition))
+        return batches if self._columns is None else (batch.select(self._columns) for batch in batches)
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802
         progress = None if self._planner is None else self._planner.source_progress()
@@ -367,7 +385,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 group_of(source, self._driver.application_id),
                 self._pace(),
                 take_events=(lambda _: ()) if self._events is None else self._events.take,
-                windows=self._windows,
+                windows=None if self._windows is None else self._windows.description,
             )
         return self._planner
 
@@ -385,6 +403,10 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._coordinator().batch,
             after.progress.watermark_ms,
         )
+
+
+def _later(time_ms: int | None, by_ms: int) -> int | None:
+    return None if time_ms is None else min(time_ms + by_ms, END_OF_TIME_MS)
 
 
 def _listening(driver: Driver) -> EventServer | None:

@@ -330,17 +330,6 @@ class Source(BaseModel, ABC):
         """Whether the watermark is the time up to which the source is complete (SupportsCompleteness)."""
         return False
 
-    def telling_watermarks(self, *, previous: bool) -> Self:
-        """Return the source as windows read it: with a column and rows that tell its watermark.
-
-        previous: also with the column of the watermark at the start of the batch.
-        """
-        if not self.has_watermarks:
-            raise OptionError("windows go by the source's watermark, but the source has no watermarks")
-        previous = previous or self.include_previous_watermark
-        telling = {"include_source_watermark": True, "watermark_rows": True, "include_previous_watermark": previous}
-        return self.model_copy(update=telling)
-
     @abstractmethod
     def enumerator(self, state: Json | None) -> SplitEnumerator:
         """Return a new enumerator; ``state`` is the snapshot in the start offset, if there is one.

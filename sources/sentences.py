@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pyspark.errors import PySparkException
+
 from tidegate.errors import ContractError, TidegateError
 
-__all__ = ["in_one_sentence"]
+__all__ = ["in_one_sentence", "sentence_of"]
 
 _LOG = logging.getLogger("tidegate.planner")
 
@@ -28,3 +31,9 @@ def in_one_sentence() -> Iterator[None]:
         if not _LOG.isEnabledFor(logging.DEBUG):
             os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         raise
+
+
+def sentence_of(error: PySparkException) -> str:
+    """Return what an error of Spark says, without its codes and without the plan that follows."""
+    told = str(error).strip().removeprefix(f"[{error.getCondition()}] ")
+    return re.split(r" SQLSTATE|;?\n|;$", told)[0]

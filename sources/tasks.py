@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -25,7 +25,9 @@ __all__ = [
     "END_OF_TIME_MS",
     "PREVIOUS_WATERMARK",
     "SOURCE_WATERMARK",
+    "WATERMARK_COLUMNS",
     "WATERMARK_ROW_US",
+    "WINDOW_WATERMARK",
     "TaskPartition",
     "as_task",
     "read_task",
@@ -36,6 +38,12 @@ __all__ = [
 
 SOURCE_WATERMARK = "source_watermark"
 PREVIOUS_WATERMARK = "previous_source_watermark"
+WINDOW_WATERMARK = "__watermark"
+"""A column for ``tidegate.windowed``: the watermark at the start of the batch, and in the watermark row at its end.
+
+One column tells which rows are late, and moves Spark's watermark.  A second one would cost time in every row.
+"""
+WATERMARK_COLUMNS = (SOURCE_WATERMARK, PREVIOUS_WATERMARK, WINDOW_WATERMARK)
 END_OF_TIME_MS = 253_402_300_799_999
 """Spark's last timestamp, in the year 9999: the watermark of a source whose splits are all at their ends."""
 WATERMARK_ROW_US = 1
@@ -60,8 +68,8 @@ class TaskPartition(InputPartition):
     """A task on its way to an executor.
 
     state: the enumerator's snapshot when it was planned.
-    watermarks_ms: of the source, at the end of the batch and at its start, by their columns.
-    tells_watermark: it begins with a row that has only the watermarks.
+    watermarks_ms: of the source, by the columns of rows that may have them.
+    watermark_row_ms: the same for a row with nothing else, with which the task begins; None: without such a row.
     watching: what the source's watermark generators need; None: it has none.
     channel: to the coordinator, for what generators say and for the number of bad records; None: nothing is told.
     """
@@ -72,29 +80,32 @@ class TaskPartition(InputPartition):
         state: Json | None,
         watermarks_ms: Mapping[str, int | None] | None = None,
         *,
-        tells_watermark: bool = False,
+        watermark_row_ms: Mapping[str, int | None] | None = None,
         watching: Watching | None = None,
         channel: EventChannel | None = None,
     ) -> None:
-        self.task, self.state, self.tells_watermark = task, state, tells_watermark
-        self.watermarks_ms, self.watching, self.channel = watermarks_ms or {}, watching, channel
+        self.task, self.state, self.watching, self.channel = task, state, watching, channel
+        self.watermarks_ms, self.watermark_row_ms = watermarks_ms or {}, watermark_row_ms
 
 
 def read_task(source: Source, partition: TaskPartition) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task, with the columns of watermarks.  Called on an executor."""
     freeze_imports()
     with in_one_sentence():
-        if partition.tells_watermark:
+        names = watermark_columns(source)
+        if WINDOW_WATERMARK in partition.watermarks_ms:
+            names.append(WINDOW_WATERMARK)
+        if partition.watermark_row_ms is not None:
             schema = source.arrow_schema
             nothing = pa.record_batch([pa.nulls(1, field.type) for field in schema], schema=schema)
-            yield _with_watermarks(source, nothing, partition, mark_us=WATERMARK_ROW_US)
+            yield _with_watermarks(nothing, names, partition.watermark_row_ms, WATERMARK_ROW_US)
         reader, watching = source.reader(partition.state), partition.watching
         batches = reader.read(partition.task)
         told: list[SourceEvent] = []
         if watching is not None:
             batches = watched(timed_reader(source.connector, reader), watching, partition.task, told)
         for batch in batches:
-            yield _with_watermarks(source, batch, partition)
+            yield _with_watermarks(batch, names, partition.watermarks_ms)
         if partition.channel is None:
             return
         if isinstance(reader, SupportsBadRecords):
@@ -104,12 +115,11 @@ def read_task(source: Source, partition: TaskPartition) -> Iterator[pa.RecordBat
 
 
 def _with_watermarks(
-    source: Source, batch: pa.RecordBatch, partition: TaskPartition, mark_us: int = 0
+    batch: pa.RecordBatch, names: Sequence[str], watermarks_ms: Mapping[str, int | None], mark_us: int = 0
 ) -> pa.RecordBatch:
-    for name in watermark_columns(source):
-        added_us = mark_us if name == SOURCE_WATERMARK else 0
-        times = _constant_timestamp(partition.watermarks_ms.get(name), added_us, batch.num_rows)
-        batch = batch.append_column(name, times)
+    for name in names:
+        added_us = 0 if name == PREVIOUS_WATERMARK else mark_us
+        batch = batch.append_column(name, _constant_timestamp(watermarks_ms.get(name), added_us, batch.num_rows))
     return batch
 
 

@@ -24,19 +24,16 @@ __all__ = ["prepare", "register_source"]
 def register_source(spark: SparkSession, source: Source) -> str:
     """Register one configured source under a unique name, and return the name.
 
-    The registered class holds the source by value, not in options.  Options by which it tells its
-    watermark may still be set.
+    The registered class holds the source by value, not in options.
     """
     driver = prepare(spark)
     name = f"tidegate_{source.connector}_{uuid.uuid4().hex[:12]}"
-    spark.dataSource.register(data_source_class(name, partial(_telling, source), driver))
+    spark.dataSource.register(data_source_class(name, partial(_itself, source), driver))
     return name
 
 
-def _telling(source: Source, options: Mapping[str, str]) -> Source:
-    if not options:
-        return source
-    return source.telling_watermarks(previous=any(name.lower() == "includepreviouswatermark" for name in options))
+def _itself(source: Source, options: Mapping[str, str]) -> Source:  # noqa: ARG001 - other sources are built from them
+    return source
 
 
 def prepare(spark: SparkSession) -> Driver:

@@ -10,11 +10,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType
+from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType, VariantType
 
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.sources.windows import native, operating, relations
 from tidegate.sources.windows.choice import why_not_in_spark, why_operator
+from tidegate.sources.windows.expressions import check_expression
 from tidegate.windows import (
     Aggregate,
     AggregateFunction,
@@ -73,7 +74,7 @@ def _check_keys(rows: DataFrame, keys: Sequence[str]) -> None:
     for name in keys:
         if name in operating.COLUMNS:
             raise OptionError(f"the key {name!r} has the name of a column of the results; rename it first")
-        if isinstance(rows.schema[name].dataType, StructType | ArrayType | MapType):
+        if isinstance(rows.schema[name].dataType, StructType | ArrayType | MapType | VariantType):
             raise OptionError(f"the key {name!r} is no single value; name columns of it, such as select('{name}.id')")
 
 
@@ -217,20 +218,24 @@ class WindowedStream:
         return self._assigner
 
     def _of_expressions(self, expressions: Mapping[str, str]) -> DataFrame:
-        for name in expressions:
+        for name, text in expressions.items():
             if name in {*self._keys, *operating.COLUMNS}:
                 raise OptionError(f"the result {name!r} has the name of another column of the windows")
+            check_expression(self._rows, self._keys, name, text)
         if self._why_operator is None:
             time = str(self._event_time)
-            windows = native.description(self._rows, self._keys, time, self._assigned, expressions)
-            rows = relations.telling_watermark(self._rows, native.AHEAD_MS, windows)
-            return native.aggregated(rows, self._keys, time, self._assigner, expressions)  # type: ignore[arg-type]
-        return operating.with_expressions(self._stream(), self._operator, expressions)
+            description = native.description(self._rows, self._keys, time, self._assigned, expressions)
+            used = native.used_columns(self._rows, self._keys, time, expressions)
+            rows = relations.telling_watermark(self._rows, native.AHEAD_MS, used, description)
+            windows = native.aggregated(rows, self._keys, time, self._assigner, expressions)  # type: ignore[arg-type]
+        else:
+            windows = operating.with_expressions(self._stream(), self._operator, expressions)
+        return relations.checked(windows)
 
     def _of_function(self, function: WindowFunction, schema: Schema | None) -> DataFrame:
         if schema is None:
             raise OptionError("a Python function needs schema=..., the columns of its results, such as 'total double'")
-        return operating.with_function(self._stream(), self._operator(function), schema)
+        return relations.checked(operating.with_function(self._stream(), self._operator(function), schema))
 
     def _operator(self, function: WindowFunction) -> WindowOperator:
         operator = WindowOperator(self._assigned, function, self._trigger, self._evictor, self._lateness)

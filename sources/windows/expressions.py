@@ -6,19 +6,21 @@ for each window, and a quotient that Spark computes of each result.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
-from pyspark.sql.types import DataType, DecimalType
+from pyspark.sql.types import ArrayType, DataType, DecimalType, StructType
 
 from tidegate.errors import OptionError
+from tidegate.sources.sentences import sentence_of
 from tidegate.sources.windows.description import as_written, normalized
 from tidegate.windows import SqlAggregates
 
-__all__ = ["Parts", "described_aggregates", "parts_of"]
+__all__ = ["Parts", "check_expression", "described_aggregates", "parts_of"]
 
 _UNRESOLVED, _STAR = "UnresolvedFunction", "UnresolvedStar"
 _GROUP = "agg_funcs"  # of aggregates in Spark's catalog
@@ -46,18 +48,48 @@ class Parts:
         return SqlAggregates(**self.aggregates)
 
 
+def check_expression(rows: DataFrame, keys: Sequence[str], name: str, text: str) -> None:
+    """Raise OptionError for an expression that is no aggregate of the rows of a key.
+
+    name: of the result.
+    """
+    try:
+        aggregated = rows.groupBy(*(f.col(f"`{key}`") for key in keys)).agg(f.expr(text))
+    except AnalysisException as error:
+        raise OptionError(f"Spark cannot take {name}={text!r}: {sentence_of(error)}") from None
+    analyzed = aggregated._jdf.queryExecution().analyzed()  # noqa: SLF001
+    if any(_has_aggregate_in_python(expression) for expression in _list(analyzed.expressions())):
+        raise OptionError(
+            f"{name}={text!r} has an aggregate that is a pandas function, which Spark cannot keep in a stream: "
+            "use an AggregateFunction of tidegate.windows"
+        )
+
+
+def _has_aggregate_in_python(expression: Any) -> bool:
+    return expression.nodeName() == "PythonUDAF" or any(map(_has_aggregate_in_python, _list(expression.children())))
+
+
 def parts_of(rows: DataFrame, expressions: Mapping[str, str]) -> Parts:
     """Take expressions apart.
 
     rows: to which they refer.
     expressions: by the name of the result.
 
-    Raises OptionError for an aggregate that the operator cannot keep.
+    Raises OptionError for an aggregate that the operator cannot keep, and for expressions without any.
     """
+    texts = ", ".join(map(repr, expressions.values()))
     taken = _TakenOut(rows)
     results = {name: taken.outer(taken.parsed(text), text).sql() for name, text in expressions.items()}
+    if not taken.texts:
+        raise OptionError(f"the operator of windows needs an aggregate, such as count(*), and finds none in {texts}")
     whole = rows.groupBy().agg(*(f.expr(text).alias(name) for name, text in taken.texts.items()))
     types = {name: whole.schema[name].dataType for name in taken.texts}
+    for name, kind in types.items():
+        if isinstance(kind, StructType | ArrayType):
+            raise OptionError(
+                f"{taken.texts[name]!r} is {kind.simpleString()}, and the operator of windows compares single values "
+                "only: use reduce(), or an AggregateFunction"
+            )
     return Parts(taken.arguments, taken.aggregates, types, results)
 
 
@@ -92,25 +124,22 @@ class _TakenOut:
         name = _function_name(node)
         if name in _KEPT:
             return self._kept(node, name, text)
-        if name is not None and self._is_aggregate(name):
+        if self._is_aggregate(node):
             raise OptionError(
-                f"the aggregate {text!r} uses {name}, which Spark keeps and the operator of windows does not: "
-                f"it keeps {', '.join(sorted(_KEPT))}; use a Python function, or a window that Spark plans"
+                f"the aggregate {text!r} uses {as_written(node)}, which Spark keeps and the operator of windows does "
+                f"not: it keeps {', '.join(sorted(_KEPT))}; use a Python function, or a window that Spark plans"
             )
         children = [self.outer(child, text) for child in _list(node.children())]
         return node.withNewChildren(self._spark._jvm.PythonUtils.toSeq(children)) if children else node  # type: ignore[union-attr]  # noqa: SLF001
 
     def described(self, text: str) -> list[str]:
         """Return what tells one expression's aggregates from those of others."""
-        return [*self._written_in(self.parsed(text))] or [self._normalized(text)]
+        return self._written_in(self.parsed(text)) or [self._normalized(text)]
 
-    def _written_in(self, node: Any) -> Iterator[str]:
-        name = _function_name(node)
-        if name is not None and (name in _KEPT or self._is_aggregate(name)):
-            yield self._normalized(as_written(node))
-        else:
-            for child in _list(node.children()):
-                yield from self._written_in(child)
+    def _written_in(self, node: Any) -> list[str]:
+        if self._is_aggregate(node):
+            return [self._normalized(as_written(node))]
+        return [call for child in _list(node.children()) for call in self._written_in(child)]
 
     def _normalized(self, text: str) -> str:
         return normalized(text, case_sensitive=self._case_sensitive)
@@ -161,11 +190,26 @@ class _TakenOut:
     def _column(self, name: str) -> Any:
         return self._spark._jvm.org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute.quoted(name)  # type: ignore[union-attr]  # noqa: SLF001
 
-    def _is_aggregate(self, name: str) -> bool:
+    def _is_aggregate(self, node: Any) -> bool:
+        if node.nodeName() == "AggregateExpression":  # Spark's parser knows first, last and any_value itself
+            return True
+        name = _function_name(node)
+        if name is None or name in _KEPT:
+            return name is not None
         jvm: Any = self._spark._jvm  # noqa: SLF001
         catalog = self._spark._jsparkSession.sessionState().catalog()  # noqa: SLF001
         identifier = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name)
-        return bool(catalog.functionExists(identifier)) and catalog.lookupFunctionInfo(identifier).getGroup() == _GROUP
+        if not catalog.functionExists(identifier):
+            return False
+        group = catalog.lookupFunctionInfo(identifier).getGroup()
+        return group == _GROUP or (not group and self._is_aggregate_of_the_user(node))
+
+    def _is_aggregate_of_the_user(self, node: Any) -> bool:
+        """Ask Spark, whose catalog does not tell: a selection with an aggregate becomes an aggregation."""
+        if any(map(self._written_in, _list(node.children()))):
+            return False  # no aggregate is in another one
+        selected = self._rows.select(f.expr(as_written(node)))
+        return bool(selected._jdf.queryExecution().analyzed().nodeName() == "Aggregate")  # noqa: SLF001
 
 
 def _function_name(node: Any) -> str | None:

@@ -8,17 +8,18 @@ then are grouped as if they ended with the first one that it can close, and keep
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from tidegate.sources.columns.watermark import later
+from tidegate.sources.tasks import WINDOW_WATERMARK
+from tidegate.sources.windows import relations
 from tidegate.sources.windows.description import described_stream
 from tidegate.sources.windows.expressions import described_aggregates
 from tidegate.sources.windows.processor import WINDOW_END, WINDOW_START
-from tidegate.sources.windows.relations import CARRIED
 from tidegate.windows.description import described
 
 if TYPE_CHECKING:
@@ -48,6 +49,14 @@ def description(
     }
 
 
+def used_columns(
+    rows: DataFrame, keys: Sequence[str], event_time: str, expressions: Mapping[str, str]
+) -> Collection[str]:
+    """Return the columns of its sources that a stream needs for its windows, as Catalyst knows them."""
+    grouped = rows.groupBy(*(f.col(f"`{name}`") for name in (*keys, event_time)))
+    return relations.used_columns(grouped.agg(*(f.expr(text).alias(name) for name, text in expressions.items())))
+
+
 def aggregated(
     rows: DataFrame,
     keys: Sequence[str],
@@ -57,7 +66,7 @@ def aggregated(
 ) -> DataFrame:
     """Return the aggregates of each key and window, once the watermark has reached its end.
 
-    rows: with the column ``relations.CARRIED``, and a watermark that is ``AHEAD_MS`` ahead of the source's.
+    rows: with the column ``tasks.WINDOW_WATERMARK``, which is ``AHEAD_MS`` ahead of the source's.
     expressions: of Spark, by the name of the result.
     """
     first_end = f.timestamp_millis(f.lit(_FIRST_END_MS))
@@ -65,7 +74,7 @@ def aggregated(
     end = f.col(_END)
     early = f.when(end < first_end, end).alias(_EARLY_END)
     marked = ended.select("*", early).withColumn(_END, f.greatest(end, first_end).alias(_END, metadata=_MARK))
-    in_time = f.col(CARRIED).isNull() | (end > later(f.col(CARRIED), AHEAD_MS))
+    in_time = f.col(WINDOW_WATERMARK).isNull() | (end > f.col(WINDOW_WATERMARK))
     grouped = marked.where(in_time).groupBy(*(f.col(f"`{key}`") for key in keys), _END, _EARLY_END)
     results = grouped.agg(*(f.expr(text).alias(name) for name, text in expressions.items()))
     own_end = f.coalesce(_EARLY_END, _END)

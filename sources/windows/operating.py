@@ -138,17 +138,20 @@ def _kept(
     _check(spark)
     time_mode = _time_mode(stream, operator)
     needs_watermark = stream.event_time is not None and not relations.has_watermark(stream.rows)
-    rows = relations.telling_watermark(stream.rows, 0) if needs_watermark else stream.rows
-    original = rows.columns
+    original = stream.rows.columns
     keys = {name: _KEY.format(number) for number, name in enumerate(stream.keys)}
     carried = original if stream.late is not None or reads_rows else []
     time = f.lit(0) if stream.event_time is None else f.unix_millis(f.col(f"`{stream.event_time}`").cast("timestamp"))
-    prepared = rows.select(
+    columns_of_rows = [
         *(f.col(f"`{name}`").alias(column) for name, column in keys.items()),
         time.cast("long").alias(TIME),
         *(argument.alias(name) for name, argument in arguments.items()),
         *(f.col(f"`{name}`") for name in carried),
-    ).where(f.col(TIME).isNotNull())
+    ]
+    rows = stream.rows
+    if needs_watermark:
+        rows = relations.telling_watermark(rows, 0, relations.used_columns(rows.select(*columns_of_rows)))
+    prepared = rows.select(*columns_of_rows).where(f.col(TIME).isNotNull())
     elements = (*arguments, *carried) or (TIME,)  # without any column Arrow would not know how many rows there are
     columns = {field.name: field.type for field in to_arrow_schema(results, timezone="UTC")}
     of_stream = described_stream(stream.rows, stream.keys, stream.event_time)

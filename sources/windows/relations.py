@@ -8,21 +8,21 @@ to Spark's planner (Catalyst), which has no Python API.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, TimestampType
 
 from tidegate.errors import OptionError
-from tidegate.sources.bridge import WINDOWS, source_of
-from tidegate.sources.columns.watermark import follow_source_watermark
-from tidegate.sources.tasks import PREVIOUS_WATERMARK, SOURCE_WATERMARK
+from tidegate.sources.bridge import check_has_watermarks, source_of
+from tidegate.sources.columns.for_windows import ForWindows
+from tidegate.sources.columns.watermark import follow_window_watermark
+from tidegate.sources.sentences import sentence_of
+from tidegate.sources.tasks import WINDOW_WATERMARK
 
-__all__ = ["CARRIED", "has_watermark", "lets_columns_through", "telling_watermark"]
-
-CARRIED = "__previous_watermark"
-"""The column by which steps carry the watermark at the start of the batch, beside any column of the user."""
+__all__ = ["checked", "has_watermark", "lets_columns_through", "telling_watermark", "used_columns"]
 
 _RELATION, _WATERMARK, _PROJECT = "StreamingRelationV2", "EventTimeWatermark", "Project"
 _TRANSPARENT = {_RELATION, _PROJECT, "Filter", "SubqueryAlias"}
@@ -38,11 +38,43 @@ def lets_columns_through(rows: DataFrame) -> bool:
     return all(_kind(node) in _TRANSPARENT for node in _nodes(_plan(rows)))
 
 
-def telling_watermark(rows: DataFrame, ahead_ms: int, windows: Mapping[str, str] | None = None) -> DataFrame:
+def checked(windows: DataFrame) -> DataFrame:
+    """Return windows that Spark can run as a stream.
+
+    Raises OptionError for those that Spark would refuse when the query begins.
+    """
+    spark = windows.sparkSession
+    append = spark._jvm.org.apache.spark.sql.streaming.OutputMode.Append()  # type: ignore[union-attr]  # noqa: SLF001
+    try:
+        _catalyst(spark).analysis.UnsupportedOperationChecker.checkForStreaming(_plan(windows), append)
+    except AnalysisException as error:
+        raise OptionError(f"Spark cannot run these windows as a stream: {sentence_of(error)}") from None
+    return windows
+
+
+def used_columns(rows: DataFrame) -> set[str]:
+    """Return those columns of its sources that a stream needs, as Catalyst knows them.
+
+    Spark itself prunes no columns of sources in Python: it makes a row of all of them.
+    """
+    optimized = rows.sparkSession._jsparkSession.sessionState().optimizer().execute(_plan(rows))  # noqa: SLF001
+    return {
+        _id(column)
+        for node in _nodes(optimized)
+        if any(_kind(child) == _RELATION for child in _list(node.children()))
+        for column in _list((node.references() if _kind(node) == _PROJECT else node.inputSet()).toSeq())
+    }
+
+
+def telling_watermark(
+    rows: DataFrame, ahead_ms: int, used: Collection[str] | None, windows: Mapping[str, str] | None = None
+) -> DataFrame:
     """Return the stream with a watermark: that of its sources, plus ``ahead_ms``, in front of all steps.
 
+    used: the columns of sources that are used, as ``used_columns`` has them; the others are null.
     windows: the description of those that Spark keeps of the stream, which then stands in its offsets; the stream also
-        has the column ``CARRIED``, and its steps must let columns of the source through.  None: Spark keeps none.
+        has the column ``tasks.WINDOW_WATERMARK``, and its steps must let columns of the source through.  None: Spark
+        keeps none.
 
     Raises OptionError for a stream with a source that is not of tidegate.
     """
@@ -55,56 +87,65 @@ def telling_watermark(rows: DataFrame, ahead_ms: int, windows: Mapping[str, str]
             "use withWatermark on the stream first, or a source of tidegate"
         )
     spark = rows.sparkSession
-    return _data_frame(spark, _rebuilt(spark, plan, ahead_ms, windows))
+    return _data_frame(spark, _rebuilt(spark, plan, ahead_ms, used, windows))
 
 
 def _is_of_tidegate(source: Any) -> bool:
     return _kind(source) == _RELATION and _name(source).startswith("tidegate_")
 
 
-def _rebuilt(spark: SparkSession, node: Any, ahead_ms: int, windows: Mapping[str, str] | None) -> Any:
+def _rebuilt(
+    spark: SparkSession, node: Any, ahead_ms: int, used: Collection[str] | None, windows: Mapping[str, str] | None
+) -> Any:
     if _kind(node) == _RELATION:
-        return _telling_relation(spark, node, ahead_ms, windows)
+        return _telling_relation(spark, node, ahead_ms, used, windows)
     children = _list(node.children())
     if not children:
         return node
-    rebuilt = [_rebuilt(spark, child, ahead_ms, windows) for child in children]
+    rebuilt = [_rebuilt(spark, child, ahead_ms, used, windows) for child in children]
     node = node.withNewChildren(_seq(spark, rebuilt))
     if windows is None or _kind(node) != _PROJECT:
         return node
-    carried = [column for column in _list(node.child().output()) if column.name() == CARRIED]
+    carried = [column for column in _list(node.child().output()) if column.name() == WINDOW_WATERMARK]
     return _catalyst(spark).plans.logical.Project(_seq(spark, [*_list(node.projectList()), *carried]), node.child())
 
 
-def _telling_relation(spark: SparkSession, relation: Any, ahead_ms: int, windows: Mapping[str, str] | None) -> Any:
+def _telling_relation(
+    spark: SparkSession, relation: Any, ahead_ms: int, used: Collection[str] | None, windows: Mapping[str, str] | None
+) -> Any:
     """Return a plan with the columns of the relation, by which the steps above know them, and the watermark.
 
-    The source is loaded with the columns that it has: the user may have given them, or they were inferred before.
+    The source is told the columns that it has: the user may have given them, or they were inferred before.
     """
-    asked = [SOURCE_WATERMARK, *[PREVIOUS_WATERMARK] * (windows is not None)]
     options = dict(relation.extraOptions().asCaseSensitiveMap())
-    options |= {"includeSourceWatermark": "true", "watermarkRows": "true"}
-    if windows is not None:
-        options["includePreviousWatermark"] = "true"
-    source_of(_name(relation), options)  # Spark takes wrong options until the query begins, because of the columns
-    if windows is not None:
-        options[WINDOWS] = json.dumps(windows)
-    schema = StructType.fromJson(json.loads(relation.schema().json()))
-    for name in asked:
-        if name not in schema.names:
-            schema = schema.add(name, TimestampType())
-    loaded = spark.readStream.format(_name(relation)).options(**options).schema(schema).load()
-    marked = follow_source_watermark(loaded, ahead_ms)
+    source = source_of(_name(relation), options)
+    if source is not None:  # Spark takes wrong options until the query begins, because of the columns
+        check_has_watermarks(source)
+    asked = ForWindows(ahead_ms, json.loads(relation.schema().json()), windows)
+    options[asked.option] = asked.to_text()
+    output = _list(relation.output())
+    read = {column.name() for column in output if used is None or _id(column) in used}
+    fields = [field for field in asked.schema.fields if field.name in read]
+    narrow = StructType(fields).add(WINDOW_WATERMARK, TimestampType())
+    loaded = spark.readStream.format(_name(relation)).options(**options).schema(narrow).load()
+    marked = follow_window_watermark(loaded)
     expressions = _catalyst(spark).expressions
     none, nothing = _none(spark), _seq(spark, [])
     now = {column.name(): column for column in _list(_plan(marked).output())}
     columns = [
-        expressions.Alias(now[was.name()], was.name(), was.exprId(), was.qualifier(), none, nothing)
-        for was in _list(relation.output())
+        expressions.Alias(
+            now[was.name()] if was.name() in read else expressions.Literal(None, was.dataType()),
+            was.name(),
+            was.exprId(),
+            was.qualifier(),
+            none,
+            nothing,
+        )
+        for was in output
     ]
     if windows is not None:
         fresh = _catalyst(spark).expressions.NamedExpression.newExprId()
-        columns.append(expressions.Alias(now[PREVIOUS_WATERMARK], CARRIED, fresh, nothing, none, nothing))
+        columns.append(expressions.Alias(now[WINDOW_WATERMARK], WINDOW_WATERMARK, fresh, nothing, none, nothing))
     return _catalyst(spark).plans.logical.Project(_seq(spark, columns), _plan(marked))
 
 
@@ -135,6 +176,10 @@ def _list(seq: Any) -> list[Any]:
 
 def _nodes(plan: Any) -> list[Any]:
     return [plan, *(node for child in _list(plan.children()) for node in _nodes(child))]
+
+
+def _id(column: Any) -> str:
+    return str(column.exprId())
 
 
 def _kind(node: Any) -> str:

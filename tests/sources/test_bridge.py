@@ -1,6 +1,5 @@
 """The bridge serves any source: here one that shares no code with Kafka's."""
 
-import json
 import signal
 import socket
 import threading
@@ -20,8 +19,9 @@ from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.planning.pace import batch_note
 from tidegate.errors import CheckpointError, ContractError, OptionError
 from tidegate.readers.contract import ReadTask, SplitReader
-from tidegate.sources.bridge import WINDOWS, Driver, data_source_class, schema_of
+from tidegate.sources.bridge import Driver, data_source_class, schema_of
 from tidegate.sources.columns import watermark
+from tidegate.sources.columns.for_windows import ForWindows
 from tidegate.sources.tasks import TaskPartition, read_task
 from tidegate.watermarks import AscendingTimestampsWatermarks
 
@@ -146,7 +146,7 @@ class EmptySource(MemorySource):
 def test_a_row_in_which_every_column_is_null_is_taken_for_no_watermark_row(spark, event_time):
     source = EmptySource(path="", include_source_watermark=True, watermark_rows=True)
     task = ReadTask((SplitRange("a", 0, 3),))
-    partition = TaskPartition(task, None, {"source_watermark": 999}, tells_watermark=True)
+    partition = TaskPartition(task, None, {"source_watermark": 999}, watermark_row_ms={"source_watermark": 999})
     table = pa.Table.from_batches([*read_task(source, partition)])
     assert table.num_rows == 4
     rows = spark.createDataFrame(table, schema_of(source))
@@ -160,7 +160,7 @@ def test_a_row_in_which_every_column_is_null_is_taken_for_no_watermark_row(spark
 def test_the_delay_is_as_long_in_a_time_zone_that_changes_to_winter_time(spark, monkeypatch, delay):
     watermark_us = 1_792_843_200_000_001  # noon of 24 October 2026, in a row with nothing else
     rows = spark.sql(f"SELECT timestamp_micros(0) AS timestamp, timestamp_micros({watermark_us}) AS source_watermark")
-    monkeypatch.setattr(watermark, "_without_watermark_rows", lambda marked, _: marked)
+    monkeypatch.setattr(watermark, "_without_watermark_rows", lambda marked: marked)
     zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     try:
@@ -209,9 +209,15 @@ def rows_planned(reader, limit, start=None):
     return sum(each.end - each.start for task in tasks for each in task.ranges)
 
 
+def windows_of(size):
+    """Return the options of a source for windows that Spark itself keeps."""
+    columns = schema_of(MemorySource(path="")).jsonValue()
+    return {ForWindows.option: ForWindows(1, columns, {"assigner": size}).to_text()}
+
+
 def test_other_windows_that_spark_keeps_are_refused_by_the_offset_also_where_a_batch_is_repeated(stream_reader, path):
     append(path, a=range(10))
-    first, same, other = (stream_reader(options={WINDOWS: json.dumps({"assigner": a})}) for a in ("5 s", "5 s", "6 s"))
+    first, same, other = (stream_reader(options=windows_of(size)) for size in ("5 s", "5 s", "6 s"))
     begin = first.initialOffset()
     end = first.latestOffset(begin, ReadAllAvailable())
     assert same.latestOffset(end, ReadAllAvailable()) == end
@@ -225,7 +231,7 @@ def test_other_windows_that_spark_keeps_are_refused_by_the_offset_also_where_a_b
 
 def test_an_offset_of_a_run_without_such_windows_still_says_which_ones_the_checkpoint_holds(stream_reader, path):
     append(path, a=range(10))
-    first, same, other = (stream_reader(options={WINDOWS: json.dumps({"assigner": a})}) for a in ("5 s", "5 s", "6 s"))
+    first, same, other = (stream_reader(options=windows_of(size)) for size in ("5 s", "5 s", "6 s"))
     begin = first.latestOffset(first.initialOffset(), ReadAllAvailable())
     append(path, a=range(10, 20))
     end = stream_reader().latestOffset(begin, ReadAllAvailable())

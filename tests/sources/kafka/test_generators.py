@@ -204,4 +204,4 @@ def test_a_timestamp_assigner_of_the_strategy_is_the_event_time_of_the_source():
 )
 def test_windows_go_by_generated_watermarks_too(fields):
     source = tidegate.KafkaSource(bootstrap_servers="localhost:9092", subscribe=["orders"], **fields)
-    assert source.telling_watermarks(previous=False).include_source_watermark
+    assert source.has_watermarks

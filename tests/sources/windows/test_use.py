@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import pandas as pd
 import pytest
 from pyspark.sql import functions as f
 
@@ -107,7 +108,28 @@ MISTAKES = {
     "needs schema=": lambda r, w, s, p: w.aggregate(First()),
     "takes an aggregate function, or": lambda r, w, s, p: w.aggregate(),
     "has the name of another column": lambda r, w, s, p: w.aggregate(split="count(*)"),
-    "uses stddev, which Spark keeps": lambda r, w, s, p: w.side_output_late("late").aggregate(n="stddev(position)"),
+    r"uses stddev\(position\), which Spark keeps": lambda r, w, s, p: w.side_output_late("late").aggregate(
+        n="1 + stddev(position)"
+    ),
+    r"uses first\(position\), which Spark keeps": lambda r, w, s, p: w.side_output_late("late").aggregate(
+        n="first(position)"
+    ),
+    "needs an aggregate, such as count.*, and finds none in '1'": lambda r, w, s, p: w.side_output_late(
+        "late"
+    ).aggregate(n="1"),
+    "'max.struct.position..' is struct<position:bigint>, and the operator .* compares single": lambda r, w, s, p: (
+        w.side_output_late("late").aggregate(n="max(struct(position)).position")
+    ),
+    "n='1 . mean_in_pandas.position.' has an aggregate that is a pandas function": lambda r, w, s, p: w.aggregate(
+        n="1 + mean_in_pandas(position)"
+    ),
+    "Spark cannot take n='sum.positoin.': .* with name `positoin` cannot be resolved": lambda r, w, s, p: w.aggregate(
+        n="sum(positoin)"
+    ),
+    "Spark cannot take n='sum.position': Syntax error": lambda r, w, s, p: w.aggregate(n="sum(position"),
+    "Spark cannot run these windows as a stream: Distinct aggregations are not supported": lambda r, w, s, p: (
+        w.aggregate(n="count(DISTINCT position)")
+    ),
     "buckets is 0": lambda r, w, s, p: w.buckets(0),
     "use readStream": lambda r, w, s, p: tidegate.windowed(s.range(3), "id"),
     "the source 'rate-micro-batch' tells none": lambda r, w, s, p: (
@@ -122,6 +144,18 @@ MISTAKES = {
 }
 
 
+@pytest.fixture(scope="module")
+def functions_of_the_user(spark):
+    """Functions that the user registered: for each row, and an aggregate."""
+
+    def mean(values: pd.Series) -> float:
+        return float(values.mean())
+
+    spark.udf.register("doubled", lambda value: 2 * value, "bigint")
+    spark.udf.register("mean_in_pandas", f.pandas_udf(mean, "double"))
+
+
+@pytest.mark.usefixtures("functions_of_the_user")
 @pytest.mark.parametrize("told", MISTAKES)
 def test_a_mistake_is_told_at_once_in_one_sentence(spark, rows, windows, tmp_path, told):
     with pytest.raises(OptionError, match=told) as raised:
@@ -161,12 +195,12 @@ def test_a_stream_with_a_watermark_or_a_step_that_hides_columns_goes_to_the_oper
 
 @pytest.mark.parametrize("previous", [False, True])
 def test_a_stream_that_tells_its_watermark_has_the_columns_that_the_user_asked_for(spark, source, previous):
-    asked = source.telling_watermarks(previous=True) if previous else source
-    rows = asked.read_stream(spark)
+    telling = {"include_source_watermark": True, "include_previous_watermark": True}
+    rows = (source.model_copy(update=telling) if previous else source).read_stream(spark)
     expected = ["split", "position", "timestamp", *["source_watermark", "previous_source_watermark"] * previous]
-    assert relations.telling_watermark(rows, 0).columns == rows.columns == expected
-    carried = relations.telling_watermark(rows.select("position"), 1, windows={})
-    assert carried.columns == ["position", relations.CARRIED]
+    assert relations.telling_watermark(rows, 0, used=None).columns == rows.columns == expected
+    carried = relations.telling_watermark(rows.select("position"), 1, used=None, windows={})
+    assert carried.columns == ["position", "__watermark"]
     windows = tidegate.windowed(rows, "split", "timestamp").window(FIVE)
     assert windows.aggregate(n="count(*)").columns == ["split", "window_start", "window_end", "n"]
     late = windows.side_output_late("late").aggregate(n="count(*)")
@@ -204,6 +238,7 @@ def test_only_what_counts_rows_has_no_argument(spark, text, argument):
     assert parts.arguments.get(column, column) == argument
 
 
+@pytest.mark.usefixtures("functions_of_the_user")
 def test_the_description_of_aggregates_is_the_user_s_text_without_case_and_white_space(spark):
     rows = spark.range(3).toDF("id")
 
@@ -216,6 +251,8 @@ def test_the_description_of_aggregates_is_the_user_s_text_without_case_and_white
     assert described(one, other) == described(one) == "aggregate sum(id+1)filter(where id in('A b',`id`))"
     assert described("approx_count_distinct(id) / max(id)") == "aggregate approx_count_distinct(id), max(id)"
     assert described("of_the_user(ID +1)", "sum(id)") == "aggregate of_the_user(id+1), sum(id)"
+    assert described("doubled(sum(id)) + sum(doubled(id))") == "aggregate sum(id), sum(doubled(id))"
+    assert described("1 + sum(id) + mean_in_pandas(ID)") == "aggregate sum(id), mean_in_pandas(id)"
 
 
 def test_aggregates_that_are_one_in_the_description_are_one_in_the_operator(spark):
