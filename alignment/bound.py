@@ -22,7 +22,7 @@ class Bound(NamedTuple):
     low_ms: the lowest event time that holds back the bound, in this source and its group.
     bound_ms: exclusive; None: only the budget limits the batch.
     held_by: the split, or the other member of the group, that sets it.
-    ahead: the splits that nothing is read of, because their generators' watermarks are past the drift.
+    ahead: the splits from which nothing is read, because their generators' watermarks are past the drift.
     """
 
     low_ms: int | None = None
@@ -48,7 +48,7 @@ def find_bound(standing: Standing, group_bound: GroupBound | None, limits: Limit
 def _bound_by_watermarks(standing: Standing, others: GroupBound, max_drift_ms: int, limits: Limits) -> Bound:
     """Return the bound if generators' watermarks are kept together (FLIP-182, FLIP-217: a split past it is paused).
 
-    The others are read in slices of event time, as long as the drift, until the marks come that they wait for.
+    The others are read in slices of event time, as long as the drift, until the marks come for which they wait.
     """
     own_ms = None if standing.low_ms is None else standing.low_ms + max_drift_ms
     most_ms, held_by = _first([(own_ms, standing.held_by), (others.bound_ms, others.held_by)], standing.held_by)
@@ -63,7 +63,7 @@ def _bound_by_watermarks(standing: Standing, others: GroupBound, max_drift_ms: i
 def _own_bound_ms(standing: Standing, low_ms: int | None, limits: Limits) -> int | None:
     if limits.max_drift_ms is None:
         return None
-    # Splits that are overdue hold nobody, but must be read, within the drift.
+    # Overdue splits hold back no other split, but must be read, within the drift.
     held_ms = standing.in_time_ms if low_ms is None else low_ms
     bound_ms = None if held_ms is None else held_ms + limits.max_drift_ms
     # Rule 2: the bound never falls, except through a split that catches up.
@@ -71,7 +71,7 @@ def _own_bound_ms(standing: Standing, low_ms: int | None, limits: Limits) -> int
 
 
 def _first(bounds: Iterable[_SetBy], held_by: SplitId | None) -> _SetBy:
-    """Return the least of bounds, and who sets it."""
+    """Return the least of several bounds, and what sets it."""
     set_ms = [(at_ms, by) for at_ms, by in bounds if at_ms is not None]
     return min(set_ms, key=lambda limit: limit[0], default=(None, held_by))
 

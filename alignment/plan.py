@@ -46,7 +46,7 @@ class Limits:
 
     aligned: cut all splits at one event time; False: share the budget by backlog.
     max_drift_ms: how far past the lowest head any split may be read; None: no bound.
-    drift_by_watermark: the drift is that between the watermarks of generators.
+    drift_by_watermark: the drift is measured between the watermarks of generators.
     out_of_orderness_ms: None: no watermark is planned.
     generated: the watermark comes from generators.
     by_completeness: the watermark is how far the source is complete, and read.

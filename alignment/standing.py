@@ -36,9 +36,10 @@ class Standing:
     late: the overdue splits that came, or woke, with such a head, and have not caught up.
     catching_up: the late splits that the others wait for.
     low_ms: the lowest event time that holds the bound; None: nothing does, or the batch is not aligned.
-    held_by: the split whose head it is, or the first event time that its generator leaves open.
+    held_by: the split whose head has that time, or whose generator leaves that time open.
     generated_ms: the source's watermark by its generators, of what was read before; None: they have none.
-    open_ms: the first event time that the generator of each split leaves open; empty: the drift is that of heads.
+    open_ms: the first event time that the generator of each split leaves open; empty: the drift is measured between
+        heads.
     complete_ms: no record at or before it is still to be discovered; None: nothing is known to be complete.
     """
 
@@ -74,7 +75,7 @@ class Standing:
         return None if self.before.watermark_ms is None else self.before.watermark_ms + 1
 
     def without(self, splits: Collection[SplitId]) -> Standing:
-        """Return the standing of a batch that reads nothing of some splits."""
+        """Return the standing of a batch that reads nothing from some splits."""
         if not splits:
             return self
         return replace(self, spans={s: span for s, span in self.spans.items() if s not in splits})
@@ -146,7 +147,7 @@ def with_generated(
     holding: Collection[SplitId],
     limits: Limits,
 ) -> Standing:
-    """Return the standing with what its generators say of the rows that were read before.
+    """Return the standing with what its generators say about the rows that were read before.
 
     generated_ms: the source's watermark.
     watermarks: of the splits; None: one has none yet.

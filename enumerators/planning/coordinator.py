@@ -62,10 +62,10 @@ _POLL_INTERVAL_S = 0.1  # Spark itself asks about 90 times a second while nothin
 class CoordinatorSettings:
     """The settings of a source for its coordinator; see the options of the same names.
 
-    hold_beyond_ms: further ahead of the wall clock nothing is read.
-    counts_bad_records: readers set bad records aside, and tell how many.
+    hold_beyond_ms: nothing further ahead of the wall clock is read.
+    counts_bad_records: readers set bad records aside, and report how many.
     drift_by_watermark: the max drift is that between the watermarks of generators.
-    by_completeness: the watermark is how far the enumerator says that the source is complete, and read.
+    by_completeness: the watermark is the time up to which the source is complete, by its enumerator, and read.
     options_digest: changes with any option: records that were left out may count now.
     windows: the description of the windows that Spark's aggregation keeps; None: it keeps none.
     """

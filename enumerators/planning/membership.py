@@ -18,9 +18,9 @@ __all__ = ["Membership"]
 class Membership:
     """The membership of one run.
 
-    group: None: the source is in none.
-    max_drift_ms: of the source; a group needs one.
-    by_watermark: the lows are those of generators' watermarks, of which the bound of a batch says nothing.
+    group: the alignment group; None: the source has none.
+    max_drift_ms: the source's max drift; a group needs one.
+    by_watermark: the lows come from generators' watermarks, about which the bound of a batch says nothing.
     """
 
     def __init__(self, group: GroupFolder | None, max_drift_ms: int | None, *, by_watermark: bool = False) -> None:

@@ -23,23 +23,23 @@ from tidegate.readers.registry.wire import schema_id_of
 __all__ = ["RegistryForm", "RegistryTimestamp"]
 
 RegistryForm: TypeAlias = Literal["avro", "protobuf"]
-"""The forms of values that Confluent's wire format frames."""
+"""The forms of values in Confluent's wire format."""
 
 _FIELDS = {"avro": avro_field, "protobuf": protobuf_field}
 
 
 @dataclass(frozen=True, slots=True)
 class RegistryTimestamp(UnitAssigner):
-    """A field of the record's value, which is in Confluent's wire format: each value names its own schema.
+    """A field of record values in Confluent's wire format: each value names its own schema.
 
-    form: of the values; one in another form has no time.
-    pointer: to the field, such as "/order/created" or "/events/0/at" (RFC 6901).
+    form: the form of the values; values in another form have no time.
+    pointer: the pointer to the field, such as "/order/created" or "/events/0/at" (RFC 6901).
     registry: has the schemas.
-    unit: of numbers and texts, "iso8601", or None: not known yet.  A field that is a time by its type, such as Avro's
-        timestamp-millis and date, or google.protobuf.Timestamp, needs none.
+    unit: the unit of numbers, or "iso8601" for texts; None: not known yet.  A field with a type of times, such as
+        Avro's timestamp-millis and date, or google.protobuf.Timestamp, needs none.
 
-    Raises ValueError for a malformed pointer or an unknown unit.  Besides what all assigners raise, a call raises
-    ConnectorError if the registry refuses, and DeadlineError if it does not answer.
+    Raises ValueError for a malformed pointer or an unknown unit.  In addition to the errors of all assigners, a call
+    raises ConnectorError if the registry refuses, and DeadlineError if it does not answer.
     """
 
     form: RegistryForm
@@ -51,10 +51,10 @@ class RegistryTimestamp(UnitAssigner):
         check_pointer(self.pointer)
         if not self.pointer:
             raise ValueError(f"expected a pointer to a field, such as {self.form}:/order/created")
-        UnitAssigner.__post_init__(self)  # super() does not know the class that dataclass(slots=True) creates
+        UnitAssigner.__post_init__(self)  # super() does not work in the class that dataclass(slots=True) creates
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
-        """Return the times in milliseconds, rounded down; null where the field is missing or no time.
+        """Return the times in milliseconds, rounded down; null where the field is missing or not a time.
 
         Raises ContractError if the unit is not known.
         """
@@ -70,7 +70,7 @@ class RegistryTimestamp(UnitAssigner):
         return pc.coalesce(_instants(self._fields(batch)), UnitAssigner.times_by_own_units(self, batch))
 
     def _values(self, batch: pa.RecordBatch) -> Iterable[object]:
-        # As a number, a time in milliseconds is detected as one.
+        # A time in milliseconds, as a number, is detected as a time in milliseconds.
         return (field.ms if isinstance(field, Instant) else field for field in self._fields(batch))
 
     def _fields(self, batch: pa.RecordBatch) -> list[object]:

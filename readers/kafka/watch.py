@@ -3,8 +3,8 @@
 A broker keeps the partitions of a session with the positions from which they are fetched, here their ends.  It holds a
 fetch back until any of them shows a record, and its answer names only those that changed.  So a wait costs the same for
 ten partitions and for ten thousand.  "Nothing has changed" is the answer of all leaders to a fetch that was sent during
-the wait, never older news.  A broker that is late is heard by a later wait, so that it hides no news of the others.
-The watch is advice: a caller in doubt asks for the ends.
+the wait, never older news.  A broker that is late is heard by a later wait, so that it hides no news of the others. The
+watch is only a hint: a caller in doubt requests the ends.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Watch", "WatchedEnd"]
 
 _REST_S = 30.0  # after a refused session, or two failed waits in a row
-_ANSWER_S = 5.0  # of a broker that is well, beyond the time for which it holds a fetch
+_ANSWER_S = 5.0  # how late a healthy broker may be, beyond the time for which it holds a fetch
 _GRACE_S = 0.1  # for an answer on its way, before the wait ends without it
 _NO_ERROR = kafka_errors.NoError.errno
 
@@ -53,11 +53,11 @@ class WatchedEnd(NamedTuple):
 class _Session:
     """A fetch session with one broker.
 
-    ends: of its partitions, as the broker knows them but for the changes.
-    topic_ids: of all its topics; empty: they are named by their names.
-    id: None before the first answer.
+    ends: the ends of its partitions, as the broker knows them without the changes.
+    topic_ids: the ids of all its topics; if empty, requests use names.
+    id: the id of the session; None before the first answer.
     pending: the request that the broker holds, with its id.
-    answer_due_s: when a broker that is well has answered it.
+    answer_due_s: when a healthy broker has answered it.
     """
 
     connection: BrokerConnection
@@ -71,7 +71,7 @@ class _Session:
 
 
 class Watch:
-    """Tells when the ends of partitions may have changed; not for several threads.
+    """Tells when the ends of partitions may have changed; not thread-safe.
 
     cluster: knows the leaders.  The watch has its own connections, because a held fetch would block others.
     """
@@ -91,18 +91,18 @@ class Watch:
         self._ends, self._topic_ids = ends, dict(topic_ids)
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a change since ``begin``, for about so long; return whether there may be one."""
+        """Wait for a change since ``begin``, for about this time; return whether there may be one."""
         if time.monotonic() < self._rests_until or not self._ends:
             return True
         try:
             may_have_changed = self._wait(seconds)
         except RefusedError:
-            # Nobody is told of this refusal, and repeated attempts may lock a login out.
+            # This refusal is not reported, and repeated attempts may lock out a login.
             self._rests_until = math.inf
             self.close()
             return True
         except (TidegateError, TransientError, OSError):
-            # Such as brokers before Kafka 1.1: no connection for each of ten waits a second.
+            # These are, for example, brokers before Kafka 1.1; ten waits a second must not open a connection each.
             if self._has_failed:
                 self._rests_until = time.monotonic() + _REST_S
             self._has_failed = True
@@ -174,14 +174,14 @@ class Watch:
         session.changes = {}
 
     def _receive(self, session: _Session) -> dict[TopicPartition, tuple[int, FetchedPartition]]:
-        """Return error code and answer of the partitions that the broker names."""
+        """Return the error code and the answer for the partitions that the broker names."""
         if session.pending is None:
             return {}
         (request, request_id), session.pending = session.pending, None
         frame = session.connection.receive(request_id, _ANSWER_S)
         error_code, session_id = read_session(frame, request.API_VERSION)
         if error_code != _NO_ERROR or session_id == NO_SESSION_ID:
-            # Evicted, or the broker has no room for sessions.
+            # The session was evicted, or the broker has no room for sessions.
             if session.id is None:
                 self._rests_until = time.monotonic() + _REST_S
             raise TransientError("the broker keeps no fetch session")
@@ -197,12 +197,12 @@ class Watch:
 
 
 def _is_news(part: FetchedPartition, end: WatchedEnd | None) -> bool:
-    """Tell whether an end has moved; that of an open transaction moves when records behind it become visible."""
+    """Return whether an end has moved; it moves past a transaction when that ends."""
     return end is None or part.high_watermark != end.high_watermark or len(part.records) > 0
 
 
 def _readable(sockets: Iterable[int], seconds: float) -> list[int]:
-    """Wait until there is something to read, and return where; empty: the time is over."""
+    """Wait until some sockets have something to read, and return them; empty: the time is over."""
     poll = select.poll()  # select() takes no number from 1024 on
     for socket in sockets:
         poll.register(socket, select.POLLIN)
