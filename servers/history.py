@@ -69,11 +69,11 @@ def _take(rows: Rows, start: int, stop: int) -> Bytes:
 
 def _half_random(size: int, seed: int) -> Callable[[int, int], Bytes]:
     def rows(start: int, stop: int) -> Bytes:
-        made = np.full((stop - start, size), ord("."), np.uint8)
-        made[:, : size // 2] = np.random.default_rng([seed, start]).integers(
+        filled = np.full((stop - start, size), ord("."), np.uint8)
+        filled[:, : size // 2] = np.random.default_rng([seed, start]).integers(
             0, 256, (stop - start, size // 2), np.uint8
         )
-        return made
+        return filled
 
     return rows
 

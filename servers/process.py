@@ -123,11 +123,11 @@ class Sandbox:
             raise AssertionError
         self.pipe = self._guard.stdin
         with self._guard.stdout as output:
-            made = output.readline().rstrip("\n")
-        if not made:
+            folder = output.readline().rstrip("\n")
+        if not folder:
             self.close()
             raise ServerError(f"No folder could be made in {parent or tempfile.gettempdir()}.")
-        self.folder = Path(made)
+        self.folder = Path(folder)
 
     def spawn(self, command: Sequence[str], log: Path) -> Process:
         """Start a command; its output is appended to ``log``."""

@@ -18,15 +18,15 @@ _MOST_CHARACTERS = 60
 _FRAMES = 6
 
 
-def counted(number: int, thing: str) -> str:
+def counted(number: int, noun: str) -> str:
     """Return a number of things in words."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def listed(things: Sequence[object]) -> str:
+def listed(items: Sequence[object]) -> str:
     """Return the first few items, and how many more there are."""
-    named = ", ".join(_short(str(thing)) for thing in things[:_AROUND])
-    return named if len(things) <= _AROUND else f"{named} and {len(things) - _AROUND:,} more"
+    named = ", ".join(_short(str(item)) for item in items[:_AROUND])
+    return named if len(items) <= _AROUND else f"{named} and {len(items) - _AROUND:,} more"
 
 
 def difference(

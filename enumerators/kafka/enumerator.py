@@ -95,8 +95,8 @@ class KafkaEnumerator(SplitEnumerator):
         """Return the subscribed partitions; the first call fails fast when no broker is there."""
         deadline_s = None if self._met else min(_FIRST_CONTACT_S, self._client.config.deadline_s)
         known = [*{partition.topic for partition in self._found} | set(self._topics.names)]
-        found = find_partitions(self._subscription, self._client, known, deadline_s=deadline_s)
-        self._found = [partition for partition in found if partition.topic != self.bad_records_topic]
+        partitions = find_partitions(self._subscription, self._client, known, deadline_s=deadline_s)
+        self._found = [partition for partition in partitions if partition.topic != self.bad_records_topic]
         if not self._met:
             self._met = True
             self._check_bad_records_topic()
@@ -289,10 +289,10 @@ class KafkaEnumerator(SplitEnumerator):
             return
         if not self._met:  # the positions may belong to another cluster, and must not reach the group of this one
             self.discover()
-        anew = {topic for topic, now in self._client.topic_ids.items() if self._topics.is_another(topic, now)}
-        there = {partition for partition in self._found if partition.topic not in anew}
+        recreated = {topic for topic, now in self._client.topic_ids.items() if self._topics.is_another(topic, now)}
+        committable = {partition for partition in self._found if partition.topic not in recreated}
         at = {TopicPartition.of(split): position for split, position in positions.items()}
-        self._commits.commit({partition: position for partition, position in at.items() if partition in there})
+        self._commits.commit({partition: position for partition, position in at.items() if partition in committable})
 
     def close(self) -> None:
         """Close the connections, after the last commit to the group."""

@@ -97,11 +97,11 @@ class KnownTopics:
 
         begins: the begins of the available logs.
         """
-        anew = {t: ids[t] for t in {p.topic for p in positions} if self.is_another(t, ids.get(t))}
+        recreated = {t: ids[t] for t in {p.topic for p in positions} if self.is_another(t, ids.get(t))}
         moved = {
             p: self._epochs[p]
             for p, epoch in self._seen.items()
-            if p in positions and p.topic not in anew and self._epochs.get(p, epoch) != epoch
+            if p in positions and p.topic not in recreated and self._epochs.get(p, epoch) != epoch
         }
         # This may fail, and then nothing must be stored.
         ends = epoch_ends(moved) if moved else {}
@@ -110,18 +110,18 @@ class KnownTopics:
             cut = self._cut(partition, epoch, positions[partition], begins[partition], ends.get(partition))
             if cut is not None:
                 diverged[partition] = cut
-        for partition in [p for p in positions if p.topic in anew]:
-            before, now = self._ids[partition.topic], anew[partition.topic]
+        for partition in [p for p in positions if p.topic in recreated]:
+            before, now = self._ids[partition.topic], recreated[partition.topic]
             diverged[partition] = Divergence(
                 f"{_anew(partition.topic)}: its id was {_text(before)}, and is {_text(now)}", begins.get(partition, 0)
             )
-        for topic, now in anew.items():
+        for topic, now in recreated.items():
             self._replaced.update({before} if (before := self._ids[topic]) is not None else ())
             self.forget([p for p in self._epochs if p.topic == topic], [topic])
             self._note(topic, now)
-        self._epochs.update({p: self._seen[p] for p in self._seen if p in moved or p.topic in anew})
+        self._epochs.update({p: self._seen[p] for p in self._seen if p in moved or p.topic in recreated})
         self.is_settled = all(self._epochs.get(p) == epoch for p, epoch in self._seen.items())
-        if anew or moved:
+        if recreated or moved:
             self._stored = None
         return diverged
 

@@ -261,34 +261,34 @@ class SourceCoordinator:
         self._stays_at = None  # a plan that fails looks again
         if isinstance(enumerator, SupportsCommit):
             enumerator.commit(needed_from(before.generators, before.progress.positions))
-        found = splits.find(before.progress, first=first, bounded=self._is_bounded, look=has_news)
+        current = splits.find(before.progress, first=first, bounded=self._is_bounded, look=has_news)
         if opened.generated is not None:
-            positions = {s: at for s, at in before.progress.positions.items() if s not in found.starts}
-            readable = {s for s, extent in found.extents.items() if extent.available}
+            positions = {s: at for s, at in before.progress.positions.items() if s not in current.starts}
+            readable = {s for s, extent in current.extents.items() if extent.available}
             opened.generated.see(positions, readable, before.progress.watermark_ms)
-            opened.generated.begin(found.starts, found.progress.positions, self.batch)
-        bad_records = self._count_bad_records(before, found)
-        index.forget(found.diverged)
+            opened.generated.begin(current.starts, current.progress.positions, self.batch)
+        bad_records = self._count_bad_records(before, current)
+        index.forget(current.diverged)
         limits = self._limits(enumerator, splits, budget)
-        planned, is_nothing, held_by = self._decide(before, found, opened, limits, first=first)
+        planned, is_nothing, held_by = self._decide(before, current, opened, limits, first=first)
         is_nothing = is_nothing and bad_records == before.bad_records
         said = self._said_of_watermark(opened)
         if self._bad_records is not None:
             said["badRecordsTotal"] = bad_records
-        put_off = not first and self._is_put_off(planned, found, min_rows)
+        put_off = not first and self._is_put_off(planned, current, min_rows)
         # Rows that are not read yet have no latency yet.
         reported = replace(planned, oldest_ms=None) if put_off else planned
-        self._published.publish(reported, found, enumerator, index, self._membership.name_of(planned), said)
+        self._published.publish(reported, current, enumerator, index, self._membership.name_of(planned), said)
         # A repeated offset would end a bounded run, which must not end while other members hold it back.
         self._nothing_came = put_off or (is_nothing and held_by is None)
         if self._nothing_came:
             self._stays_at = start
-            self._stays_until_s = self._changes_by_itself_at_s(opened, found, put_off=put_off)
+            self._stays_until_s = self._changes_by_itself_at_s(opened, current, put_off=put_off)
             return start
         after = Offset(
             self._source,
             planned.progress,
-            found.starts,
+            current.starts,
             enumerator.snapshot(),
             self._membership.snapshot(),
             0 if held_by is None else before.waits + 1,
@@ -307,12 +307,12 @@ class SourceCoordinator:
             self._pace.begin(offset, limits.cost(planned.ranges).rows)
         return offset
 
-    def _count_bad_records(self, before: Offset, found: FoundSplits) -> int:
+    def _count_bad_records(self, before: Offset, current: FoundSplits) -> int:
         """Return how many bad records the query has set aside, up to the batch before."""
         if self._bad_records is None:
             return before.bad_records
         self._bad_records.count(before.progress.positions)
-        self._bad_records.begin(found.starts)
+        self._bad_records.begin(current.starts)
         return self._bad_records.total
 
     def _wait_for_news(self, enumerator: SplitEnumerator, start: Json, splits: Splits) -> bool:
@@ -329,19 +329,21 @@ class SourceCoordinator:
         self._clocks.sleep(max(0.0, splits.looked_at_s + _POLL_INTERVAL_S - self._clocks.monotonic()))
         return True
 
-    def _changes_by_itself_at_s(self, opened: _Opened, found: FoundSplits, *, put_off: bool) -> float:
+    def _changes_by_itself_at_s(self, opened: _Opened, current: FoundSplits, *, put_off: bool) -> float:
         """Return when a plan may change though no extent does: by a group, by generators or by a clock."""
-        holds_by_clock = self._settings.hold_beyond_ms is not None and found.readable > 0
+        holds_by_clock = self._settings.hold_beyond_ms is not None and current.readable > 0
         says_more = opened.generated is not None or self._settings.by_completeness
         if self._membership.is_member or says_more or holds_by_clock:
             return float("-inf")
         return self._batch_at_s + self._settings.max_trigger_delay_s if put_off else float("inf")
 
-    def _decide(self, before: Offset, found: FoundSplits, opened: _Opened, limits: Limits, *, first: bool) -> _Decision:
+    def _decide(
+        self, before: Offset, current: FoundSplits, opened: _Opened, limits: Limits, *, first: bool
+    ) -> _Decision:
         """Plan, and plan again while a bounded run can only wait for its group."""
         self._membership.join(before.group)
         index, generated = opened.index, opened.generated
-        standing = find_standing(found.progress, found.extents, found.idle, index, limits, added=found.added)
+        standing = find_standing(current.progress, current.extents, current.idle, index, limits, added=current.added)
         if generated is not None:
             generated_ms = generated.combine(standing.states)
             standing = with_generated(standing, generated_ms, generated.by_split(), generated.holding(), limits)
@@ -370,13 +372,13 @@ class SourceCoordinator:
             return {"completeness": {"until": complete.until_ms, "next": complete.next_ms}}
         return {}
 
-    def _is_put_off(self, planned: Plan, found: FoundSplits, min_rows: int) -> bool:
+    def _is_put_off(self, planned: Plan, current: FoundSplits, min_rows: int) -> bool:
         """Return whether a batch waits for more rows."""
         # A batch that only moves the watermark, or ends the source, does not wait for rows.
-        if not planned.ranges or planned.progress.ended or found.has_forgotten or self._is_bounded:
+        if not planned.ranges or planned.progress.ended or current.has_forgotten or self._is_bounded:
             return False
         delay_s = self._clocks.monotonic() - self._batch_at_s
-        return found.readable < min_rows and delay_s < self._settings.max_trigger_delay_s
+        return current.readable < min_rows and delay_s < self._settings.max_trigger_delay_s
 
     def _limits(self, enumerator: SplitEnumerator, splits: Splits, budget: Budget) -> Limits:
         if self._pace is not None:

@@ -29,7 +29,7 @@ class Published:
     def publish(
         self,
         planned: Plan,
-        found: FoundSplits,
+        current: FoundSplits,
         enumerator: SplitEnumerator,
         index: TimeIndex,
         held_by: str | None,
@@ -40,11 +40,11 @@ class Published:
         held_by: the split or the member that sets the bound, for display.
         said: further entries, about a watermark that is not planned.
         """
-        available = {s: extent for s, extent in found.extents.items() if extent.available}
+        available = {s: extent for s, extent in current.extents.items() if extent.available}
         seconds_left = self._retention.seconds_left(self._clocks.monotonic(), planned.progress.positions, available)
         progress = self._reporter.describe(
             planned,
-            found.ends,
+            current.ends,
             int(self._clocks.wall() * 1000),
             seconds_left,
             {"lookups": index.lookups - self._lookups, "peeks": index.peeks - self._peeks},

@@ -209,7 +209,7 @@ def _remaining(left: Mapping[SplitId, tuple[int, int]], cost: CostOf) -> tuple[d
         rows = {s: end - at for s, (at, end) in left.items()}
         return rows, Cost(sum(rows.values()))
     ranges = {s: SplitRange(s, at, end) for s, (at, end) in left.items()}
-    return {s: cost({s: one}).rows for s, one in ranges.items()}, cost(ranges)
+    return {s: cost({s: split_range}).rows for s, split_range in ranges.items()}, cost(ranges)
 
 
 def _objects(outstanding: Cost) -> Json:

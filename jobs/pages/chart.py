@@ -201,9 +201,9 @@ def _noted(bars: Sequence[_Bar], batches: int) -> list[list[_Bar]]:
     """
     longest: dict[int, _Bar] = {}
     for bar in bars:
-        longest[bar.number] = max(longest.get(bar.number, bar), bar, key=lambda each: each.batches)
+        longest[bar.number] = max(longest.get(bar.number, bar), bar, key=lambda pause: pause.batches)
     groups: list[list[_Bar]] = []
-    for bar in sorted(longest.values(), key=lambda each: (each.first, each.y)):
+    for bar in sorted(longest.values(), key=lambda pause: (pause.first, pause.y)):
         if bar.batches < max(1, batches * _NOTED_SHARE):
             continue
         last = groups[-1][-1] if groups else None

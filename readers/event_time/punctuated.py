@@ -43,15 +43,15 @@ class PunctuatedWatermarks(WatermarkGenerator):
         Raises ContractError unless ``marks`` returns a value for each row.
         """
         marks = self.marks(batch)
-        found = pa.array(marks) if isinstance(marks, np.ndarray) else marks
-        if not isinstance(found, pa.BooleanArray | pa.Int64Array) or len(found) != batch.num_rows:
+        marked = pa.array(marks) if isinstance(marks, np.ndarray) else marks
+        if not isinstance(marked, pa.BooleanArray | pa.Int64Array) or len(marked) != batch.num_rows:
             raise ContractError(
                 f"the marks of watermarks are {type(marks).__qualname__}; expected a Boolean or an int64 for each of "
                 f"{batch.num_rows} rows"
             )
-        watermarks = found
-        if pa.types.is_boolean(found.type):
-            watermarks = pa.array(event_times, mask=event_times == NO_EVENT_TIME).filter(found)
+        watermarks = marked
+        if pa.types.is_boolean(marked.type):
+            watermarks = pa.array(event_times, mask=event_times == NO_EVENT_TIME).filter(marked)
         greatest_ms = pc.max(watermarks).as_py()
         if greatest_ms is not None:
             output.emit_watermark(greatest_ms)
@@ -66,8 +66,8 @@ def punctuated_by(marks: str | Marks, registry: RegistryConfig | None = None) ->
 
     Raises ValueError for any other text.
     """
-    found = marks_of(marks, registry) if isinstance(marks, str) else marks
-    return lambda: PunctuatedWatermarks(found)
+    marks_in = marks_of(marks, registry) if isinstance(marks, str) else marks
+    return lambda: PunctuatedWatermarks(marks_in)
 
 
 def marks_of(text: str, registry: RegistryConfig | None = None) -> Marks:

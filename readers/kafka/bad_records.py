@@ -161,11 +161,11 @@ def _rows(rows: pa.RecordBatch) -> list[Mapping[str, Any]]:
     """Return rows with their timestamps in ms, which have a wider range than Python's datetimes."""
     place = rows.schema.get_field_index("timestamp")
     times_us = rows.column(place).view("int64").to_pylist()
-    found: list[Mapping[str, Any]] = [
+    in_ms: list[Mapping[str, Any]] = [
         {**row, "timestamp": time_us // 1000}
         for row, time_us in zip(rows.drop_columns(["timestamp"]).to_pylist(), times_us, strict=True)
     ]
-    return found
+    return in_ms
 
 
 def _text(data: bytes | None) -> str | None:

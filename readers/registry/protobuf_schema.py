@@ -43,10 +43,10 @@ class ProtobufSchema:
         """Return the descriptor of a message.  Raises IndexError if there is none."""
         if min(indexes) < 0:
             raise IndexError(indexes)
-        found = self._top[indexes[0]]
+        descriptor = self._top[indexes[0]]
         for index in indexes[1:]:
-            found = found.nested_types[index]
-        return found
+            descriptor = descriptor.nested_types[index]
+        return descriptor
 
     def named(self, full_name: str) -> Any:
         """Return the descriptor of a message, such as "shop.Order".  Raises NoMessageError if there is none."""
@@ -72,7 +72,7 @@ class ProtobufSchema:
 
 
 def _with_nested(messages: list[Any]) -> list[Any]:
-    return [one for message in messages for one in (message, *_with_nested([*message.nested_types]))]
+    return [nested for message in messages for nested in (message, *_with_nested([*message.nested_types]))]
 
 
 def _compiled(schema: RegisteredSchema) -> Any:

@@ -104,8 +104,8 @@ def _value(message: Any, field: Any) -> Any:
     value = getattr(message, field.name)
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         inner = field.message_type.fields_by_name["value"]
-        return [(key, _plain(one, inner)) for key, one in value.items()]
-    return [_plain(one, field) for one in value] if field.is_repeated else _plain(value, field)
+        return [(key, _plain(item, inner)) for key, item in value.items()]
+    return [_plain(item, field) for item in value] if field.is_repeated else _plain(value, field)
 
 
 def _plain(value: Any, field: Any) -> Any:

@@ -79,12 +79,12 @@ class SchemaRegistry:
         for kept in (self._schemas, self._missing_until):
             if len(kept) >= _KEPT:
                 kept.clear()
-        found = self._asked(f"schema {schema_id}", lambda client: client.get_schema(schema_id))
-        if found is None and self._clock() >= self._is_believed_until:
+        registered = self._asked(f"schema {schema_id}", lambda client: client.get_schema(schema_id))
+        if registered is None and self._clock() >= self._is_believed_until:
             self._sleep(_REPLICA_S)
-            found = self._asked(f"schema {schema_id}", lambda client: client.get_schema(schema_id))
+            registered = self._asked(f"schema {schema_id}", lambda client: client.get_schema(schema_id))
             self._is_believed_until = self._clock() + _MISSING_S
-        if found is None:
+        if registered is None:
             _LOG.warning(
                 "the schema registry at %s has no schema %d: values that name it cannot be decoded",
                 self._config.url,
@@ -92,7 +92,7 @@ class SchemaRegistry:
             )
             self._missing_until[schema_id] = self._clock() + _MISSING_S
             return None
-        schema = self._schemas[schema_id] = self._with_references(found)
+        schema = self._schemas[schema_id] = self._with_references(registered)
         return schema
 
     def latest(self, subject: str) -> tuple[int, RegisteredSchema]:
@@ -100,10 +100,10 @@ class SchemaRegistry:
 
         Raises OptionError if the registry has no such subject; also raises what ``schema`` raises.
         """
-        found = self._asked(f"the subject {subject!r}", lambda client: client.get_latest_version(subject))
-        if found is None:
+        newest = self._asked(f"the subject {subject!r}", lambda client: client.get_latest_version(subject))
+        if newest is None:
             raise OptionError(f"the schema registry at {self._config.url} has no subject {subject!r}")
-        return found.schema_id, self._with_references(found.schema)
+        return newest.schema_id, self._with_references(newest.schema)
 
     def _with_references(self, schema: Schema) -> RegisteredSchema:
         references: dict[str, str] = {}
@@ -115,17 +115,17 @@ class SchemaRegistry:
             name, subject, version = reference.name, reference.subject, reference.version
             if name is None or name in references:
                 continue
-            found = self._asked(
+            referred = self._asked(
                 f"version {version} of the subject {subject!r}",
                 lambda client, of=subject, number=version: client.get_version(of, number),
             )
-            if found is None:
+            if referred is None:
                 raise ConnectorError(
                     f"the schema registry at {self._config.url} has no version {version} of {subject!r}, "
                     "to which a schema refers"
                 )
-            self._gather(found.schema, references)
-            references[name] = found.schema.schema_str or ""
+            self._gather(referred.schema, references)
+            references[name] = referred.schema.schema_str or ""
 
     def _asked(self, what: str, ask: Any) -> Any:
         try:

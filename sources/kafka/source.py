@@ -379,7 +379,7 @@ class KafkaSource(Source):
         if unused := self.without_effect:
             _LOG.warning("these options have no effect: %s", ", ".join(unused))
         kind = KafkaTimestampEnumerator if self.event_times.by_record_timestamp else KafkaEnumerator
-        made = kind(
+        created = kind(
             planner_config(
                 connection_config(self.bootstrap_servers, self.kafka),
                 self.fetch_offset_num_retries,
@@ -393,8 +393,8 @@ class KafkaSource(Source):
             fail_on_data_loss=self.fail_on_data_loss,
             commit_group_id=self.commit_group_id,
         )
-        made.wanted, made.bad_records_topic = self._wanted, self.bad_records_topic
-        return made
+        created.wanted, created.bad_records_topic = self._wanted, self.bad_records_topic
+        return created
 
     def reader(self, state: Json | None) -> SplitReader:
         """Read record batches straight into Arrow."""

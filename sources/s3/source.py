@@ -189,7 +189,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
         self, pages: Callable[[], Generator[Sequence[S3Object]]], between: BetweenListings | None = None
     ) -> ObjectDiscovery:
         """Return the discovery of new objects, by the pages or ``between`` them, that cuts them into chunks."""
-        found = ObjectDiscovery(
+        objects = ObjectDiscovery(
             pages,
             self._format(self._store()),
             self._times.of_chunks,
@@ -198,8 +198,8 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             ignore_corrupt=self.ignore_corrupt_files,
             between=between,
         )
-        found.folders = self._folders()
-        return found
+        objects.folders = self._folders()
+        return objects
 
     def reader(self, state: Json | None) -> SplitReader:
         """Read chunks of objects straight into Arrow."""

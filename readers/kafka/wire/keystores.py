@@ -93,11 +93,11 @@ def _certificates(ders: list[bytes]) -> bytes:
 
 def _pem(text: str) -> KeyStore:
     """Return keys and certificates; both kinds of store hold certificates."""
-    found = [(match["label"], match[0]) for match in _BLOCK.finditer(text)]
-    keys = [as_pem(block) for label, block in found if label.endswith("PRIVATE KEY")]
+    blocks = [(match["label"], match[0]) for match in _BLOCK.finditer(text)]
+    keys = [as_pem(block) for label, block in blocks if label.endswith("PRIVATE KEY")]
     if not keys and "PRIVATE KEY" in text:  # of OpenSSL's old encryption, with headers
         keys = [text.encode()]
-    certificates = b"".join(as_pem(block) for label, block in found if label.endswith("CERTIFICATE"))
+    certificates = b"".join(as_pem(block) for label, block in blocks if label.endswith("CERTIFICATE"))
     return KeyStore(keys[0] if keys else b"", certificates, certificates)
 
 
@@ -124,7 +124,7 @@ def _pkcs12(content: bytes, password: str | None) -> KeyStore:
     key = store.key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     line: list[Any] = [store.cert.certificate]
     # Such a store has no order, but a broker expects each certificate before that of its issuer.
-    while (above := next((one for one in others if one.subject == line[-1].issuer), None)) not in {None, *line}:
+    while (above := next((other for other in others if other.subject == line[-1].issuer), None)) not in {None, *line}:
         line.append(above)
     return KeyStore(key, _certificates([certificate.public_bytes(der) for certificate in line]), trusted)
 

@@ -212,9 +212,9 @@ def _function(name: str) -> Callable[[dict[str, str]], Any]:
     package, _, function = name.partition(":")
     option = "the option 'kafka.sasl.login.callback.handler.class'"
     try:
-        found: Callable[[dict[str, str]], Any] = getattr(import_module(package), function)
+        callback: Callable[[dict[str, str]], Any] = getattr(import_module(package), function)
     except ImportError as error:
         raise OptionError(f"{option} is {name!r}, which this process cannot import: {error}") from None
     except AttributeError:
         raise OptionError(f"{option} is {name!r}, but {package} has no function {function}") from None
-    return found
+    return callback
