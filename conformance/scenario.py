@@ -341,5 +341,5 @@ class Scenario:
 
 def _behind(earlier_ms: int, later_ms: int) -> str:
     if earlier_ms == _NEVER:
-        return "for ever past"
+        return "forever past"
     return f"{(later_ms - earlier_ms) / SECOND_MS:g} s past" if later_ms != earlier_ms else "exactly at"

@@ -26,7 +26,7 @@ def check_encoding(name: str) -> str:
 
 
 def is_single_byte(encoding: str) -> bool:
-    """Tell whether each character is one byte in an encoding."""
+    """Return whether each character is one byte in an encoding."""
     every = bytes(range(256))
     return len(every.decode(encoding, errors="replace")) == len(every)
 

@@ -70,7 +70,7 @@ class KafkaServer(Server):
     of them are also controllers.  The cluster goes on while more than half of these run: with one, all
     others may be killed, with three, any one.  Of several brokers, each is in a rack of its own,
     such as ``rack-2``.  ``properties`` are added to
-    ``server.properties`` and win over the defaults, which keep every record for ever and accept
+    ``server.properties`` and win over the defaults, which keep every record forever and accept
     every timestamp.  ``listeners`` among them, such as ``SSL://127.0.0.1:9093``, come besides ours,
     and are for one broker.  ``security`` brings listeners that ask for TLS or a login on every
     broker; see :meth:`servers_of`.  ``folder`` keeps the data after :meth:`stop`, for a later server
@@ -270,7 +270,7 @@ def _write_properties(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def _serves(admin: KafkaAdminClient, node: int) -> bool:
-    """Tell whether the controller lets a broker serve; one that starts is fenced at first."""
+    """Return whether the controller lets a broker serve; one that starts is fenced at first."""
     from kafka.errors import KafkaConnectionError
 
     try:
@@ -281,7 +281,7 @@ def _serves(admin: KafkaAdminClient, node: int) -> bool:
 
 
 def _serves_topic(admin: KafkaAdminClient, topic: str, partitions: int) -> bool:
-    """Tell whether all partitions have leaders that know so; the controller names them a little before."""
+    """Return whether all partitions have leaders that know so; the controller names them a little before."""
     from kafka import TopicPartition
     from kafka.errors import KafkaError
 

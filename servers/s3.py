@@ -187,7 +187,7 @@ class S3Server(Server):
         }
 
     def _answers(self) -> bool:
-        """Tell whether it is our own server that accepts connections, since only that one knows our keys."""
+        """Return whether it is our own server that accepts connections, since only that one knows our keys."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         quick = self.client(read_timeout=PROBE_SECONDS, retries={"total_max_attempts": 1})

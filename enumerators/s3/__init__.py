@@ -1,1 +1,1 @@
-"""Objects of S3 on the driver: manifests as splits."""
+"""S3 on the driver: manifests as splits."""

@@ -1,7 +1,7 @@
 """The S3 enumerator: a split is a manifest, which holds the chunks of one discovery round.
 
 A manifest's chunks are in the order of their event times.  So its position is the number of chunks read, its time index
-a bisection, and its end its length.  It is complete from the beginning: once it is read, it need not be remembered.
+a bisection, and its end its length.  It is complete from the beginning: once read, it need not be remembered.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class S3Enumerator(ManifestIndex):
     """Enumerates manifests of objects.
 
     discovery: finds new objects.
-    ledger: keeps manifests for a restart; None: a batch query, which needs none.
+    ledger: keeps manifests for a restart; None: a batch query, which needs no ledger.
     state: the last run's snapshot.
     include_existing: read the objects that exist when the query begins.
-    clean: cleans an object that was read for good, see SourceCleaning; None: objects stay.
-    options: that may not change from run to run; see ``keep_options``.
+    clean: cleans an object once it is read and committed, see SourceCleaning; None: objects stay.
+    options: the options that may not change from run to run; see ``keep_options``.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class S3Enumerator(ManifestIndex):
         return self._standing.live
 
     def manifest(self, split: SplitId) -> Manifest:
-        """Return a manifest by its name, also one that this run has not discovered yet."""
+        """Return a manifest by name, even if this run has not discovered it yet."""
         if split not in self.live and self._folder is not None:
             self._folder.hold()
             self._standing = self._standing.with_manifest(self._folder.manifest(split))
         return self.live[split]
 
     def commit(self, positions: Positions) -> None:
-        """Learn the manifests in the stored offset, and how far each was read."""
+        """Take in the manifests in the stored offset, and how far each was read."""
         is_news, self._committed = positions != self._committed, dict(positions)
         number = self._standing.greatest_number(positions)
         self._discovery.stored(number)
@@ -89,7 +89,7 @@ class S3Enumerator(ManifestIndex):
             self._clean_what_is_read()
 
     def discover(self) -> Collection[SplitId]:
-        """Return the manifests that are not read to their end, with a new one of new objects.
+        """Return the manifests that are not read to their end, including a new one for new objects.
 
         The first call waits for its round, and later ones for some seconds; see BackgroundRounds.
         """
@@ -108,7 +108,7 @@ class S3Enumerator(ManifestIndex):
         return list(self.live)
 
     def forget(self, removed: Positions) -> Collection[SplitId]:
-        """Return them all: a manifest vanishes only once it is read, or when its rest is in another one."""
+        """Return all of them: a manifest disappears only once it is read, or when its rest is in another one."""
         return removed.keys()
 
     def snapshot(self) -> Json:
@@ -123,11 +123,11 @@ class S3Enumerator(ManifestIndex):
         return now.to_json()
 
     def metrics(self) -> Mapping[str, int]:
-        """Return the figures of discovery and cleaning in this run."""
+        """Return the metrics of discovery and cleaning in this run."""
         return {**self._discovery.metrics(), **({} if self._cleaning is None else self._cleaning.metrics())}
 
     def completeness(self) -> Completeness:
-        """Return up to what event time the folders are complete by their markers."""
+        """Return the event time up to which folders are complete, by their markers."""
         folders = self._folders
         if folders is None:
             return Completeness(None, None)
@@ -169,14 +169,14 @@ class S3Enumerator(ManifestIndex):
         else:
             self._cleaning = SourceCleaning(self._clean, self._folder.manifest, stored.clean or {})
         self._folder.remember({*self._committed, *self._named()})
-        # Not before all is restored, because another attempt needs it.  If another implementation finds objects now,
-        # the values that it does not note must not come back.
+        # Only when all is restored, because another attempt needs it.  If another implementation finds objects now,
+        # values that it does not store must not come back.
         kept = replace(stored, clean=None, rereads={}, between={}, folders=None)
         self._standing = replace(self._standing, snapshot=kept)
         self._restored = True
 
     def _take_in(self, chunks: ChunkSorter) -> None:
-        """Go on from the objects that a round found."""
+        """Continue from the objects that a round found."""
         self._takes_existing = True
         number = self._standing.snapshot.number
         if self._folder is None:
@@ -189,7 +189,8 @@ class S3Enumerator(ManifestIndex):
         if folders == self._folders or self._standing.snapshot.number > number:
             number = self._standing.greatest_number(self.live)
         else:
-            # A marker came without objects, and makes no manifest.  The offset with the next one holds it for sure.
+            # A marker without objects does not create a manifest.  The offset with the next manifest certainly holds
+            # it.
             number += 1
         between = self._discovery.settle(number)
         noted = None if folders is None else folders.to_json()
@@ -197,7 +198,7 @@ class S3Enumerator(ManifestIndex):
         self._standing, self._folders = replace(self._standing, snapshot=snapshot), folders
 
     def _adopt(self, step: Step) -> None:
-        """Write the files of a step, and go on from its standing."""
+        """Write the files of a step, and continue from its standing."""
         if self._folder is not None:
             self._folder.write(step.files)
         for split in step.standing.live.keys() - self.live.keys():
@@ -229,7 +230,7 @@ class S3Enumerator(ManifestIndex):
         return manifest
 
     def _named(self) -> set[str]:
-        """Return the names of files in a snapshot taken now, but for the manifests."""
+        """Return the names of files in a snapshot taken now, except the manifests."""
         cleaning = () if self._cleaning is None else self._cleaning.snapshot()
         rereads = () if self._rereads is None else self._rereads.snapshot()
         return {*self._standing.snapshot.runs, *cleaning, *rereads}

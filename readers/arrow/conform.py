@@ -210,7 +210,7 @@ def _converted_each(values: pa.Array, wanted: pa.DataType, path: str) -> tuple[p
 
 
 def _may_fit(values: pa.Array, wanted: pa.DataType) -> bool:
-    """Tell whether any value of the type could fit."""
+    """Return whether any value of the type could fit."""
     try:
         _converted(values.slice(0, 0), wanted, "")
     except CorruptDataError:
@@ -219,7 +219,7 @@ def _may_fit(values: pa.Array, wanted: pa.DataType) -> bool:
 
 
 def surely_fits(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Tell whether ``conform`` converts any value of the one type to the other, up to times of the year 292,000."""
+    """Return whether ``conform`` converts any value of the one type to the other, up to times of the year 292,000."""
     given = plain_type(given)
     if kinds.is_struct(given) and kinds.is_struct(wanted):
         names = [field.name for field in given]
@@ -398,7 +398,7 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _may_round(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Tell whether Arrow rounds such numbers silently."""
+    """Return whether Arrow rounds such numbers silently."""
     if kinds.is_floating(given):
         return any(is_kind(wanted) for is_kind in (kinds.is_boolean, kinds.is_float32, kinds.is_decimal))
     return bool(kinds.is_integer(given) and kinds.is_boolean(wanted))

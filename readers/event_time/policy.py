@@ -154,11 +154,11 @@ class EventTimePolicy:
         return self.max_future_skew_ms if self.future == "hold" else None
 
     def accepts(self, own_ms: int, now_ms: int) -> bool:
-        """Tell whether a row's own time counts as it is, whatever might stand in; see ``judge`` for others."""
+        """Return whether a row's own time counts as it is, whatever might stand in; see ``judge`` for others."""
         return self.earliest_ms <= own_ms <= (LARGEST_MS if self.future == "hold" else self._horizon_ms(now_ms))
 
     def accepts_all(self, own: Times, now_ms: int) -> bool:
-        """Tell whether the own times of all rows count as they are."""
+        """Return whether the own times of all rows count as they are."""
         return not len(own) or (self.accepts(own.min(), now_ms) and self.accepts(own.max(), now_ms))
 
     def searched(self, now_ms: int) -> tuple[int, int]:

@@ -52,7 +52,7 @@ class TypedFormat(ObjectFormat):
         return None if path is None else path[0]
 
     def may_misfit(self, kind: pa.DataType) -> bool:
-        """Tell whether reading a column of this type may change times, so that each row has to be looked at."""
+        """Return whether reading a column of this type may change times, so that each row has to be looked at."""
         return self.read_times is not None and not surely_fits(kind, self.read_times.field.type)
 
     def seen_times(self, obj: S3Object, column: str) -> SeenTimes:

@@ -74,6 +74,6 @@ def _plain(value: Any) -> str:
 
 
 def _is_nothing(value: Any) -> bool:
-    """Tell whether there is no value in it, at any depth."""
+    """Return whether there is no value in it, at any depth."""
     inner = value.values() if isinstance(value, dict) else value
     return value is None or (isinstance(value, dict | list) and all(map(_is_nothing, inner)))

@@ -72,7 +72,7 @@ def _narrowed(predicate: Filter, wanted: WantedRecords) -> tuple[WantedRecords, 
 
 
 def _are(value: Any, kind: type, comparison: Comparison) -> bool:
-    """Tell whether a value, or each of several, is of a type; a null is left to Spark."""
+    """Return whether a value, or each of several, is of a type; a null is left to Spark."""
     values = value if comparison == "in" else (value,)
     return all(isinstance(single, kind) and not isinstance(single, bool) for single in values)
 

@@ -123,7 +123,7 @@ Partitions: TypeAlias = Annotated[dict[str, Sequence[int]], BeforeValidator(_ass
 
 
 def names_point(offsets: Offsets | None, point: Literal["earliest", "latest"]) -> bool:
-    """Tell whether the offsets name ``point``, for all partitions or for one of them."""
+    """Return whether the offsets name ``point``, for all partitions or for one of them."""
     if offsets is None or isinstance(offsets, str):
         return offsets == point
     number = EARLIEST if point == "earliest" else LATEST

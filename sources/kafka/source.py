@@ -289,7 +289,7 @@ class KafkaSource(Source):
         return registry_config(options) if options else None
 
     def _decides(self, field: str) -> bool:
-        """Tell whether a start or an end is set, and none is set that comes before it."""
+        """Return whether a start or an end is set, and none is set that comes before it."""
         which, _, _ = field.partition("_")
         fields = [f"{which}_{kind}" for kind in ("timestamp", "offsets_by_timestamp", "offsets")]
         return field == next((name for name in fields if getattr(self, name) is not None), None)

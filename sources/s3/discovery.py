@@ -189,7 +189,7 @@ class S3DiscoveryOptions(BaseModel):
 
 
 def is_listed(location: str, path: str) -> bool:
-    """Tell whether a listing of the path finds objects at a location."""
+    """Return whether a listing of the path finds objects at a location."""
     address = s3_address(location)
     if address is None:
         return False

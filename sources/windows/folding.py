@@ -61,7 +61,7 @@ class Folded(NamedTuple):
 
 
 def folds(operator: WindowOperator) -> bool:
-    """Tell whether rows of windows that are open can be folded before the operator sees them."""
+    """Return whether rows of windows that are open can be folded before the operator sees them."""
     assigner, function, trigger = operator.assigner, operator.folding, operator.trigger
     while type(trigger) is PurgingTrigger:
         trigger = trigger.nested
@@ -149,7 +149,7 @@ def _add_groups(
 
 
 def _is_exact(table: pa.Table, aggregates: SqlAggregates) -> bool:
-    """Tell whether Arrow gives what the operator would: no sum leaves 64 bits, and nothing is NaN."""
+    """Return whether Arrow gives what the operator would: no sum leaves 64 bits, and nothing is NaN."""
     for call in aggregates.aggregates.values():
         if call.argument == "*" or call.function == "count":
             continue

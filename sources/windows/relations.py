@@ -29,12 +29,12 @@ _TRANSPARENT = {_RELATION, _PROJECT, "Filter", "SubqueryAlias"}
 
 
 def has_watermark(rows: DataFrame) -> bool:
-    """Tell whether a step of the stream defines a watermark already."""
+    """Return whether a step of the stream defines a watermark already."""
     return any(_kind(node) == _WATERMARK for node in _nodes(_plan(rows)))
 
 
 def lets_columns_through(rows: DataFrame) -> bool:
-    """Tell whether each row of the stream is one of one source, so that it can carry a column of that."""
+    """Return whether each row of the stream is one of one source, so that it can carry a column of that."""
     return all(_kind(node) in _TRANSPARENT for node in _nodes(_plan(rows)))
 
 

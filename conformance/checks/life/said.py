@@ -187,7 +187,7 @@ def check_secrets_stay_hidden(lab: Lab) -> None:
     tested="The connector's name and `reads` are looked at.",
     passes="The name is of lower-case letters, digits and underscores; `reads` is one line of at most 500 characters.",
     look_at=("the class attribute connector", "the property reads"),
-    source="Source.connector; Source.reads: for people",
+    source="Source.connector; Source.reads: it must hold no secret",
     waits=False,
 )
 def check_the_name_of_what_is_read(lab: Lab) -> None:

@@ -132,7 +132,7 @@ class _Greatest(WatermarkGenerator):
     "TIME-30",
     "a generated watermark follows the rows that were read",
     purpose="A watermark that is ahead of its generators closes windows too early; rows that no generator sees leave "
-    "them open for ever.",
+    "them open forever.",
     tested="Rows are read in batches of three with a generator of the greatest event time, and the planner is killed "
     "after every batch.",
     passes="The watermark of a batch is at most what the generator says of the rows before it; at the end it is what "

@@ -101,7 +101,7 @@ class ObjectCleaner:
 
 
 def _is_other(there: S3Object, obj: S3Object) -> bool:
-    """Tell whether the present version is another one; a single request gives whole seconds, a listing perhaps not."""
+    """Return whether the present version is another one; one request gives whole seconds, a listing perhaps not."""
     if there.etag and obj.etag:
         return (there.etag, there.size) != (obj.etag, obj.size)
     return (there.size, there.modified_ms // 1000) != (obj.size, obj.modified_ms // 1000)

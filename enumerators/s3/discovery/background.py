@@ -1,4 +1,4 @@
-"""Discovery rounds beside the plans: one that takes long holds no batch up."""
+"""Runs discovery rounds beside the plans, so that a long round delays no batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidegate.enumerators.daemon_threads import DaemonThreads
 
 __all__ = ["BackgroundRounds"]
 
-_PATIENCE_S = 5.0  # for a round; one that takes longer goes on beside the plans
+_PATIENCE_S = 5.0  # for a round; a longer round continues beside the plans
 
 FoundT = TypeVar("FoundT")
 
@@ -27,7 +27,7 @@ class BackgroundRounds(Generic[FoundT]):
         self._round: Future[FoundT] | None = None
 
     def begin(self) -> Future[FoundT]:
-        """Begin a round, unless one goes on."""
+        """Begin a round, unless one is running."""
         if self._pool is None:
             self._pool = DaemonThreads(1, "tidegate-discovery")
         if self._round is None:
@@ -35,10 +35,10 @@ class BackgroundRounds(Generic[FoundT]):
         return self._round
 
     def found(self) -> FoundT | None:
-        """Return what a round found; None: it goes on.  Raises what the round raises; another one begins after it.
+        """Return what a round found; None: it is still running.  Raises the errors of the round.
 
-        The first call waits for its round to end, for a bounded run is to read all there is.  One that begins a later
-        round waits for some seconds, and leaves a longer one to the calls after it.
+        The first call waits for its round to end, because a bounded run must read all objects.  A later call waits for
+        some seconds, and leaves a longer round to the next calls.
         """
         patience_s = None if self._pool is None else _PATIENCE_S if self._round is None else 0.0
         current = self.begin()
@@ -48,6 +48,6 @@ class BackgroundRounds(Generic[FoundT]):
         return current.result()
 
     def close(self) -> None:
-        """Begin no round any more."""
+        """Begin no more rounds."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""The contract of finding new objects in the rounds between two listings of all objects.
+"""The contract for finding new objects in the rounds between two full listings.
 
 Each implementation may miss some objects.  So all objects are listed again now and then, and missed ones are found
 late.
@@ -40,14 +40,14 @@ class BetweenListings(ABC):
         self._lists = False
 
     def begin_round(self, now_ms: int) -> bool:
-        """Begin a round, and tell whether it lists all objects.
+        """Begin a round, and return whether it lists all objects.
 
         now_ms: ms since the epoch; the interval begins with the last round that listed all objects.
         """
         if self._listed_ms is None:
             self._lists = True
         else:
-            # If the clock was ahead then, it does not tell when the next one is due.
+            # If the clock was ahead then, it does not show when the next one is due.
             age_ms = now_ms - self._listed_ms
             self._lists = self._backfill_ms is not None and not 0 <= age_ms < self._backfill_ms
         return self._lists
@@ -57,10 +57,10 @@ class BetweenListings(ABC):
         """Yield objects that may be new, in pages, with or without known ones."""
 
     def saw(self, page: Sequence[S3Object], new: Sequence[S3Object]) -> None:  # noqa: B027 - some learn nothing by it
-        """Learn the objects of a page of this round, from any implementation, and the new ones among them."""
+        """Take in the objects of a page of this round, from any implementation, and which of them are new."""
 
     def end_round(self, begun_ms: int) -> int:
-        """Note that a round ended well, and return the time up to which all objects are known.
+        """Complete a successful round, and return the time up to which all objects are known.
 
         That is the begin of the last listing of all objects: the next one shows later objects.
         """
@@ -69,9 +69,9 @@ class BetweenListings(ABC):
         return begun_ms if self._listed_ms is None else self._listed_ms
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from the values of ``settle`` in a stored offset's snapshot.
+        """Continue from the values of ``settle`` in a stored offset's snapshot.
 
-        If another implementation noted them, all objects are listed first: it may have missed other objects.
+        If another implementation stored them, all objects are listed first: it may have missed other objects.
         """
         if state.keys() == self.noted:
             self._listed_ms = state[LISTED]
@@ -88,8 +88,8 @@ class BetweenListings(ABC):
         """Learn that a stored offset names a manifest with this number."""
 
     def metrics(self) -> dict[str, int]:
-        """Return the figures of this run."""
+        """Return the metrics of this run."""
         return {}
 
     def stop(self) -> None:  # noqa: B027 - some have no thread
-        """End work in other threads soon; may be called twice."""
+        """Let work in other threads end soon; may be called twice."""

@@ -1,7 +1,7 @@
-"""Up to what event time the folders are complete, by their markers.
+"""The event time up to which folders are complete, by their markers.
 
-A folder holds the watermark from its first object until its marker.  A folder without any object holds nobody: there
-are nights without data.
+A folder holds back the watermark from its first object until its marker.  A folder without objects does not, because
+there are nights without data.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _FIRST_MS, _LAST_MS = attrgetter("first_ms"), attrgetter("last_ms")
 
 @dataclass(frozen=True, slots=True)
 class CompleteFolders:
-    """The knowledge of the folders; immutable.
+    """What is known about folders; immutable.
 
-    template: of the markers by which it is known.
-    complete_ms: no folder up to this event time has objects, but no marker; None: there was no marker yet.
-    stretches: of later folders that have objects or a marker, by their root, in order and without overlap.
+    template: the template of the markers.
+    complete_ms: no folder up to this event time has objects without a marker; None: there was no marker yet.
+    stretches: the later folders that have objects or a marker, by root, in order and without overlap.
     """
 
     template: str
@@ -45,24 +45,24 @@ class CompleteFolders:
 
     @property
     def holding_ms(self) -> int | None:
-        """The first event time of the folder that holds the watermark, because it has no marker; None: none does."""
+        """The first event time of the folder that holds back the watermark for want of a marker; None: none does."""
         stretches = (stretch for of_root in self.stretches.values() for stretch in of_root)
         return min((s.first_ms for s in stretches if not s.is_complete), default=None)
 
     def is_known(self, folder: Folder) -> bool:
-        """Tell whether a folder is complete, or so old that a marker changes nothing."""
+        """Return whether a folder is complete, or so old that a marker changes nothing."""
         if self.complete_ms is not None and folder.period.max_ms <= self.complete_ms:
             return True
         stretch = self._stretch_of(folder)
         return stretch is not None and stretch.is_complete
 
     def with_objects(self, folders: Iterable[Folder]) -> CompleteFolders:
-        """Return it after objects were found in folders.  One in a folder that is complete is late, and ignored."""
+        """Return the knowledge after objects were found in folders; late objects, in complete folders, are ignored."""
         new = (folder for folder in set(folders) if not self.is_known(folder) and self._stretch_of(folder) is None)
         return self._with(new, is_complete=False)
 
     def with_markers(self, folders: Iterable[Folder]) -> CompleteFolders:
-        """Return it after the markers of folders were found, and all objects in these folders."""
+        """Return the knowledge after the markers of folders were found, with all objects in these folders."""
         marked = self._with((folder for folder in set(folders) if not self.is_known(folder)), is_complete=True)
         holding_ms = marked.holding_ms
         reached = [] if marked.complete_ms is None else [marked.complete_ms]
@@ -91,7 +91,7 @@ class CompleteFolders:
         return replace(self, stretches={**self.stretches, **changed}) if changed else self
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON, which stands in each offset.  Roots with the same stretches stand together."""
+        """Return it as JSON for each offset; roots with the same stretches share an entry."""
         roots: dict[_Stretches, list[str]] = {}
         for root, of_root in sorted(self.stretches.items()):
             roots.setdefault(of_root, []).append(root)
@@ -103,7 +103,7 @@ class CompleteFolders:
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any] | None, template: str) -> CompleteFolders:
-        """Read what ``to_json`` returned.  Folders that were known by another template hold nobody any more."""
+        """Read what ``to_json`` returned.  Folders known by another template no longer hold back the watermark."""
         if state is None:
             return cls(template)
         if state["template"] != template:

@@ -1,7 +1,7 @@
 """Lists only new objects, if the keys of objects rise with time (Auto Loader: incremental listing).
 
-S3 lists keys in their order, and begins after any given key.  Listings of all objects in between find those that come
-out of order, or too late: see LATE_S.
+S3 lists keys in their order, and begins after any given key.  Full listings in between find the objects that come out
+of order, or too late: see LATE_S.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidegate.readers.objects.values import S3Object
 __all__ = ["LATE_S", "IncrementalListing"]
 
 _LOG = logging.getLogger("tidegate.planner")
-_MOST_STORED = 1_100  # characters of JSON; that of a key of ASCII has no more than 1,026
+_MOST_STORED = 1_100  # characters of JSON; a key of ASCII has at most 1,026
 
 LATE_S = 600
 """How long after its LastModified, or that of an object with a later key, an object may appear without being missed."""
@@ -29,8 +29,8 @@ class IncrementalListing(BetweenListings):
     """Lists the objects after the key up to which all objects are known.
 
     pages: lists the objects whose keys come after one, in the order of their UTF-8 bytes; None: all.
-    prefix: what their keys begin with.
-    clock: tells seconds since the epoch.
+    prefix: the prefix of the keys.
+    clock: returns seconds since the epoch.
     """
 
     asked_in_all_rounds: ClassVar[bool] = False
@@ -52,7 +52,7 @@ class IncrementalListing(BetweenListings):
         self._begun_s = 0.0
 
     def begin_round(self, now_ms: int) -> bool:
-        """Begin a round, and tell whether it is to list all objects."""
+        """Begin a round, and return whether it must list all objects."""
         lists = super().begin_round(now_ms)
         self._round = self._known.copy()
         self._late_example, self._late_count = None, 0
@@ -64,7 +64,7 @@ class IncrementalListing(BetweenListings):
         return self._list(self._known.last)
 
     def saw(self, page: Sequence[S3Object], new: Sequence[S3Object]) -> None:
-        """Learn the objects of a page."""
+        """Take in the objects of a page."""
         self._round.add(page, self._begun_s, self._clock())
         last = self._known.last
         late = [] if last is None else [obj.key for obj in new if obj.key <= last]
@@ -73,7 +73,7 @@ class IncrementalListing(BetweenListings):
             self._late_count += len(late)
 
     def end_round(self, begun_ms: int) -> int:
-        """Note that a round ended well."""
+        """Complete a successful round."""
         self._known = self._round
         if self._late_count:
             self._late_total += self._late_count
@@ -86,7 +86,7 @@ class IncrementalListing(BetweenListings):
         return super().end_round(begun_ms)
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a stored offset, unless it is of another path."""
+        """Continue from a stored offset, unless it belongs to another path."""
         after = state.get(AFTER)
         if after is None or after.startswith(self._prefix):
             super().restore(state)
@@ -118,9 +118,9 @@ class _KnownKeys:
 
     def __init__(self, last: str | None = None) -> None:
         self.last = last
-        self._last_second = -math.inf  # its LastModified; most endpoints tell only seconds
+        self._last_second = -math.inf  # its LastModified; most endpoints give only seconds
         self._recent: dict[int, str] = {}  # the greatest key of each second
-        # The age of the youngest object so far by our own clock: the endpoint's clock is behind by no more.
+        # The age of the youngest object so far by our own clock: the endpoint's clock is behind by at most this.
         self._age_s = math.inf
 
     def add(self, page: Sequence[S3Object], begun_s: float, now_s: float) -> None:

@@ -1,6 +1,6 @@
-"""Notes objects that discovery left out, and why: for people who ask why one was not read.
+"""Records which objects discovery left out, and why, for users who ask why an object was not read.
 
-Objects that options leave out (by name or LastModified) are not noted: the options tell that at any time.
+Objects that options leave out (by name or LastModified) are not recorded: the options show that at any time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class LeftOutObject(NamedTuple):
 class LeftOut:
     """The last thousand objects that were left out, each version once.  Thread-safe.
 
-    count: an attribute: the number noted by this run.
+    The attribute ``count`` is the number recorded by this run.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class LeftOut:
         self.count = 0
 
     def add(self, obj: S3Object, reason: Reason, at_ms: int) -> bool:
-        """Note an object, and return whether that is news.
+        """Record an object, and return whether that is news.
 
         at_ms: the round's time, the same for all its objects; every round meets each overwritten object.
         """

@@ -19,8 +19,8 @@ from tidegate.readers.s3.store import s3_object
 __all__ = ["ListingRules", "ObjectListing"]
 
 MOST_THREADS = 8  # parsing the answers keeps one core busy long before more threads would help
-MOST_PAGES = 2 * MOST_THREADS  # that wait to be taken
-FEW_FOLDERS = MOST_THREADS  # fewer cannot keep all threads busy: their own folders are listed, too
+MOST_PAGES = 2 * MOST_THREADS  # pages that wait to be taken
+FEW_FOLDERS = MOST_THREADS  # fewer folders cannot keep all threads busy: their subfolders are listed, too
 MANY_FOLDERS = 256  # more folders on one level are listed in stretches, not by a request for each
 MOST_STRETCHES = 4 * MOST_THREADS
 KEYS_PER_PAGE = 1_000  # S3's limit
@@ -32,7 +32,8 @@ class _Stretch:
     """Keys that one thread lists, in order.
 
     prefix: of the keys.
-    level: of the folder, from 0, to list only the objects and folders directly in it; None: list everything below it.
+    level: the level of the folder, from 0, to list only the objects and folders directly in it; None: list everything
+        below it.
     folders: the first and the last of the wanted folders in ``prefix``, without the objects directly in it; None: all.
     """
 
@@ -110,7 +111,7 @@ class _Listing:
         with self._changed:
             self._stretches.extend(stretches)
             while len(self._threads) < min(MOST_THREADS, self._busy + len(self._stretches)):
-                # Daemons, so that a listing that nobody closes does not keep the process from ending.
+                # The threads are daemons, so that an unclosed listing does not keep the process from ending.
                 thread = threading.Thread(target=self._work, name="tidegate-listing", daemon=True)
                 self._threads.append(thread)
                 thread.start()
@@ -165,14 +166,14 @@ class _Listing:
             self._add(_stretches_of(stretch, [f for f in dict.fromkeys(folders) if self._is_wanted(f)]))
 
     def _answers(self, request: dict[str, Any]) -> Iterator[Any]:
-        """Yield the pages of a listing as boto3 gives them."""
+        """Yield the pages of a listing as boto3 returns them."""
         while True:
             answer = self._ask(request)
             yield answer
             if not answer.get("IsTruncated"):
                 return
             if not answer.get("NextContinuationToken"):
-                raise ConnectorError(f"the endpoint cut the listing of {self._address} and gave no token to go on")
+                raise ConnectorError(f"the endpoint cut the listing of {self._address} and gave no token to continue")
             request = {**request, "ContinuationToken": answer["NextContinuationToken"]}
 
     def _ask(self, request: dict[str, Any]) -> Any:

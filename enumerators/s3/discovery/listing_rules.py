@@ -1,4 +1,4 @@
-"""Tells which objects below a prefix are data, by the rules of Spark's file source."""
+"""Decides which objects below a prefix are data, by the rules of Spark's file source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.readers.objects.values import S3Object
 
 __all__ = ["ListingRules"]
 
-HADOOP_FOLDER = "_$folder$"  # how Hadoop's old S3 clients mark a folder
+HADOOP_FOLDER = "_$folder$"  # the mark of a folder by Hadoop's old S3 clients
 UNFINISHED_COPY = "._COPYING_"
 
 
@@ -26,11 +26,11 @@ class ListingRules:
     recursive: whether all folders are entered (Spark: recursiveFileLookup), or only those named ``column=value``, which
         Spark always enters.
     modified_after_ms, modified_before_ms: limits of LastModified, both exclusive; None: no limit.
-    markers: objects that are no data, and say that a folder is complete; None: there are none.
+    markers: objects that are not data, but say that a folder is complete; None: there are none.
 
     As in Spark, a name hides its object or folder if it begins with ``.``, or with ``_`` and holds no ``=``, or ends in
     ``._COPYING_``.  The folders of the prefix itself may have any name.  Keys that end in ``/``, and others that only
-    mark a folder, are no data.
+    mark a folder, are not data.
 
     Raises OptionError for an invalid pattern.
     """
@@ -47,15 +47,15 @@ class ListingRules:
             _pattern(self.path_glob_filter)
 
     def finds(self, obj: S3Object) -> bool:
-        """Tell whether discovery wants an object: it is data, or a marker."""
+        """Return whether discovery wants an object: it is data, or a marker."""
         return self._is_marker(obj) or self.takes(obj)
 
     def takes(self, obj: S3Object) -> bool:
-        """Tell whether an object is data."""
+        """Return whether an object is data."""
         return self.objection(obj) is None
 
     def objection(self, obj: S3Object) -> str | None:
-        """Return why an object is no data, as a clause after "because"; None: it is data."""
+        """Return why an object is not data, as a clause after "because"; None: it is data."""
         if self._is_marker(obj):
             return "it is a marker, which says that its folder is complete"
         return self._objection_to_name(obj) or self._objection_to_time(obj.modified_ms)
@@ -85,7 +85,7 @@ class ListingRules:
         return None
 
     def enters(self, folder: str) -> bool:
-        """Tell whether there may be data below a folder, which ends in ``/`` and begins with the prefix."""
+        """Return whether there may be data below a folder, which ends in ``/`` and begins with the prefix."""
         *folders, _ = self._parts(folder)
         return all(map(self._goes_into, folders))
 

@@ -43,7 +43,7 @@ class ObjectDiscovery:
         out, with a warning.
     ignore_corrupt: leave out objects that cannot be cut; otherwise they end the round.
     left_out: an attribute: the objects that were left out, with the reasons.
-    between: finds objects in the rounds between listings; None: every round lists.
+    between: finds objects in the rounds between full listings; None: every round is a full listing.
     folders: an attribute: the folders that markers call complete; None: there are no markers.
     """
 
@@ -73,7 +73,7 @@ class ObjectDiscovery:
             self._between.stop()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from the values of ``settle`` in a stored offset's snapshot."""
+        """Continue from the values of ``settle`` in a stored offset's snapshot."""
         if self._between is not None:
             self._between.restore(state)
 
@@ -93,7 +93,7 @@ class ObjectDiscovery:
             self._between.stored(number)
 
     def metrics(self) -> Mapping[str, int]:
-        """Return the figures of this run."""
+        """Return the metrics of this run."""
         return {"numFilesLeftOut": self.left_out.count, **({} if self._between is None else self._between.metrics())}
 
     def round(self, *, existing: bool = True) -> ChunkSorter:
@@ -110,7 +110,7 @@ class ObjectDiscovery:
         lists = self._between is None or self._between.begin_round(begun_ms)
         folders = None if self.folders is None else self.folders.begin_round(begun_ms, lists=lists)
         with DaemonThreads(_THREADS, "tidegate-survey") as pool:
-            # One after the other: an object in both is then known.
+            # One after the other, so that an object in both is known the second time.
             for find in self._finders(folders, lists=lists, existing=existing):
                 with closing(find()) as pages:
                     fresh = self._fresh(pages, seen, begun_ms, folders)
@@ -140,7 +140,7 @@ class ObjectDiscovery:
                 yield partial(self.folders.pages, folder)
 
     def _holding(self, surveyed: Iterable[tuple[S3Object, list[Chunk]]]) -> list[S3Object]:
-        """Return the objects whose folders hold the watermark: not those without a row in the range that is read."""
+        """Return the objects whose folders hold back the watermark: those that may have rows in the range."""
         return [obj for obj, chunks in surveyed if chunks or not self._times.wanted.is_bounded]
 
     def _fresh(
@@ -212,7 +212,7 @@ class ObjectDiscovery:
         try:
             return self._format.survey_together(objects, columns.pop()) or apart
         except (ObjectGoneError, CorruptDataError):
-            return apart  # and it is told of which
+            return apart  # and it says for which
 
     def _chunks(self, obj: S3Object, pieces: list[ChunkSurvey] | None, now_ms: int) -> list[Chunk] | None:
         """Return the chunks of an object; None: it is gone, and must not be remembered."""
@@ -230,7 +230,7 @@ class ObjectDiscovery:
             _LOG.warning("left out: %s", error)
             self.left_out.add(obj, "corrupt", now_ms)
             return []
-        # An error of its times is no damage of the object.
+        # An error in its times does not mean that the object is damaged.
         chunks = [self._times.chunk(obj, piece, now_ms) for piece in pieces]
         return [chunk for chunk in chunks if chunk is not None]
 

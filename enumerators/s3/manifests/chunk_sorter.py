@@ -25,7 +25,7 @@ ORDER = [("min_ms", "ascending"), ("key", "ascending"), ("start", "ascending")]
 
 
 class ChunkSorter:
-    """Collects chunks, and returns them by the least event time, those without any first, then by key and start."""
+    """Collects chunks, and sorts them by their earliest event time (none comes first), then by key and start."""
 
     def __init__(self) -> None:
         self._files: list[bytes] = []
@@ -41,7 +41,7 @@ class ChunkSorter:
             self._length += chunks.num_rows
 
     def add_sorted(self, data: bytes) -> None:
-        """Take the result of another sorter."""
+        """Add the result of another sorter."""
         self._files.append(data)
         self._length += sum(batch.num_rows for batch in compressed_batches(data, ["start"]))
 
@@ -66,7 +66,7 @@ class ChunkSorter:
         # Arrow puts chunks without a time last.
         order = np.roll(order, columns.column("min_ms").null_count)
         del columns
-        # They took most of the memory, which Arrow would keep for a while.
+        # They used most of the memory, which Arrow would keep for a while.
         pa.default_memory_pool().release_unused()
         return order
 

@@ -1,4 +1,4 @@
-"""Answers a planner's questions about splits that are manifests, without a request."""
+"""Answers a planner's questions about manifests without a request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ManifestIndex(SplitEnumerator):
 
     @abstractmethod
     def manifest(self, split: SplitId) -> Manifest:
-        """Return a manifest by its name, also one that this run has not discovered yet."""
+        """Return a manifest by name, even if this run has not discovered it yet."""
 
     def starts(self, splits: Collection[SplitId], *, first: bool) -> Positions:
         """Return 0 for each manifest: its first chunk."""
@@ -42,7 +42,7 @@ class ManifestIndex(SplitEnumerator):
         return {s: self.live[s].lookup(event_time_ms) for s in splits}
 
     def peek(self, positions: Positions) -> Mapping[SplitId, Head | None]:
-        """Return the next chunk with an event time, by its least."""
+        """Return the next chunk with an event time, and its earliest time."""
         return {s: self.live[s].head(position) for s, position in positions.items()}
 
     def latest(self, ends: Positions) -> Mapping[SplitId, int | None]:

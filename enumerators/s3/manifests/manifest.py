@@ -1,6 +1,6 @@
 """The chunks of one discovery round, in event-time order: a split of the S3 source.
 
-A manifest never changes, so its name, which holds a checksum, identifies its content for ever.  Position ``i`` is its
+A manifest never changes, so its name, which holds a checksum, identifies its content forever.  Position ``i`` is its
 i-th chunk.  Chunks are sorted by their least event time, those without any first.  So the time index is a bisection,
 and every other answer a difference of two running sums.
 """
@@ -26,14 +26,14 @@ __all__ = ["Manifest"]
 
 CHECKSUM_DIGITS = 16
 VERSION = [*S3Object._fields]
-NEVER = np.iinfo(np.int64).min  # less than any event time
+NEVER = np.iinfo(np.int64).min  # lower than any event time
 
 
 class Manifest:
     """Chunks in event-time order; immutable.  Made by ``build`` or ``parse``.
 
-    number: of the round of discovery, from 0.
-    id: names it for ever: ``00000012-0123456789abcdef``, its number and a checksum of ``data``.
+    number: the number of the discovery round, from 0.
+    id: names it forever: ``00000012-0123456789abcdef``, its number and a checksum of ``data``.
     data: the stored content: an Arrow IPC file, compressed with zstd.
 
     Positions count from 0 to ``len(manifest)``.  All methods but ``overshoot_ms``, ``chunks`` and ``last_chunks``,
@@ -61,7 +61,7 @@ class Manifest:
 
     @classmethod
     def parse(cls, id: str, data: bytes) -> Manifest:  # noqa: A002 - the name of what it becomes
-        """Return the manifest of that id from the stored content.
+        """Return the manifest with an id from the stored content.
 
         Raises CheckpointError if the data does not match the id, or is of another version of tidegate.
         """

@@ -1,4 +1,4 @@
-"""The standing of a query over manifests, and the one that follows a discovery round.
+"""The standing of a query over manifests, and the next standing after a discovery round.
 
 Pure: each step returns the next standing and the files to write before it counts.  A file never changes, so an
 interrupted step leaves only files that no offset names.
@@ -25,7 +25,7 @@ MOST_MANIFESTS = 8
 class Step(NamedTuple):
     """The outcome of a step.
 
-    files: to be written, by name.
+    files: the files to write, by name.
     """
 
     standing: Standing
@@ -44,7 +44,7 @@ class Standing:
     live: Mapping[SplitId, Manifest] = field(default_factory=dict)
 
     def greatest_number(self, splits: Positions | Mapping[SplitId, Manifest]) -> int:
-        """Return the greatest number among some manifests that are live; 0: none is."""
+        """Return the greatest number of the live ones among some manifests; 0: none is live."""
         return max((self.live[split].number for split in splits if split in self.live), default=0)
 
     def with_manifest(self, manifest: Manifest) -> Standing:
@@ -57,7 +57,7 @@ class Standing:
         return replace(self, live=unread)
 
     def with_chunks(self, chunks: ChunkSorter) -> Step:
-        """Make a manifest of chunks, unless there are none."""
+        """Create a manifest of chunks, unless there are none."""
         if not len(chunks):
             return Step(self, {})
         manifest = Manifest.build(self.snapshot.number + 1, chunks)
@@ -65,7 +65,7 @@ class Standing:
         return Step(numbered.with_manifest(manifest), {manifest.id: manifest.data})
 
     def with_seen(self, seen: SeenObjects) -> Step:
-        """Note the objects that were found so far."""
+        """Store the objects that were found so far."""
         new = {run.name: run.to_bytes() for run in seen.runs if run.name not in self.snapshot.runs}
         if not new and self.snapshot.seen is not None:
             # If the runs stay, so does the horizon in the offset: it may be behind, never ahead.

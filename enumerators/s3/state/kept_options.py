@@ -11,18 +11,18 @@ from tidegate.errors import CheckpointError
 __all__ = ["KEPT_OPTIONS", "keep_options"]
 
 KEPT_OPTIONS = "options"
-"""The name of the note in a query's folder."""
+"""The name of the file in a query's folder."""
 
 _PATH = "path"
 
 
 def keep_options(ledger: Ledger, options: Mapping[str, object]) -> None:
-    """Note the options of a query's first run, and hold later ones to them.
+    """Store the options of a query's first run, and hold later runs to them.
 
     options: JSON values by name, none of them secret.  ``path`` may become a parent: the objects that were found are
         below it, too.
 
-    Raises CheckpointError, which names the option and both values, for another value than the noted one.
+    Raises CheckpointError, which names the option and both values, for another value than the stored one.
     """
     note = ledger.noted(KEPT_OPTIONS)
     before = {} if note is None else json.loads(note)

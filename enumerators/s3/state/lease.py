@@ -1,7 +1,7 @@
-"""A lease on a folder: it admits one live query at a time, and a killed query locks nobody out.
+"""A lease on a folder: it admits one live query at a time, and a killed query locks out no other.
 
-The holder renews the lease.  Nobody compares clocks: a query that wants the lease watches it for its duration.  It
-takes the lease if that was not renewed, or if the holder's process is gone.
+The holder renews the lease.  Clocks are never compared: a query that wants the lease watches it for its duration.  It
+takes the lease if it was not renewed, or if the holder's process is gone.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ SETTLE_S = 2.0  # for so long, two writers at the same time may overtake each ot
 class _Note:
     """The content of the lease.
 
-    owner: the query; the same after restarts.
-    holder: the run.
-    process: of the run; empty: it cannot be told whether it still runs.
-    renewal: counts, so that each renewal is seen.
+    owner: the id of the query; the same after restarts.
+    holder: the id of the run.
+    process: the run's process; empty: unknown whether it still runs.
+    renewal: a counter, so that each renewal is visible.
     """
 
     owner: str
@@ -78,8 +78,8 @@ class _Rival(NamedTuple):
 class Lease:
     """A lease on a folder; one for each run of a query.
 
-    lease_s: how long it lasts without a renewal.
-    renewed_by_thread: False: the caller calls ``renew``.
+    lease_s: how long the lease lasts without a renewal.
+    renewed_by_thread: whether a thread renews the lease; False: the caller calls ``renew``.
     """
 
     def __init__(
@@ -138,12 +138,12 @@ class Lease:
             self._thread.start()
 
     def read(self) -> _Note | None:
-        """Return the content of the lease, whoever holds it; None: nobody ever did."""
+        """Return the content of the lease, whatever run holds it; None: no run ever did."""
         stored = self._folder.read(NAME)
         return None if stored is None else self._parse(stored)
 
     def is_held_by(self, owner: str) -> bool:
-        """Tell whether a run of a query holds the lease.
+        """Return whether a run of a query holds the lease.
 
         If so, a renewal shows it; if not, this is known at the latest after the time of the lease without one.
         """
@@ -162,13 +162,13 @@ class Lease:
             self._clocks.sleep(note.lease_s / LOOKS_PER_LEASE)
 
     def check(self) -> None:
-        """Make sure that the lease is held.  Called before every write that needs it; mostly without I/O.
+        """Make sure that the lease is held.  Called before every write that needs it; usually without I/O.
 
         Raises ConnectorError if another run took it, or it could not be renewed in time.
         """
         if self._lost_to is None and self._clocks.monotonic() - self._renewed_at < self._lease_s:
             return
-        # This process may have slept, and perhaps nobody wanted the lease meanwhile.
+        # This process may have slept, and perhaps no other wanted the lease meanwhile.
         self.renew()
 
     def renew(self) -> None:
@@ -224,7 +224,7 @@ class Lease:
         return rival
 
     def _require_settled(self) -> None:
-        """Make sure that nobody wrote at the same time, if the folder itself does not."""
+        """Make sure that no other query wrote at the same time, if the folder itself does not."""
         if self._folder.keeps_conditions():
             return
         self._clocks.sleep(SETTLE_S)

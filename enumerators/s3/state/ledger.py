@@ -14,7 +14,7 @@ from tidegate.readers.s3.config import S3ConnectionConfig
 
 __all__ = ["Ledger", "QueryFiles"]
 
-FOLDER = "ledger"  # a folder of its own, so that all files in it are ours to delete
+FOLDER = "ledger"  # a separate folder, so that all files in it are ours to delete
 
 
 class QueryFiles(NamedTuple):
@@ -65,7 +65,7 @@ class Ledger:
         return queries
 
     def forget(self, owner: str) -> None:
-        """Delete all files of a query: no run can go on from its checkpoint any more.
+        """Delete all files of a query: no run can continue from its checkpoint.
 
         Raises ConnectorError while a run of it holds the lease.  If only time can tell whether one does, this takes the
         time of a lease.
@@ -128,11 +128,11 @@ class Ledger:
         return sorted(self._files.files())
 
     def delete(self, name: str) -> None:
-        """Delete a file that no offset needs any more, if it exists."""
+        """Delete a file that no offset needs, if it exists."""
         self._files.delete(name)
 
     def sweep(self, keep: Collection[str], older_than_s: float) -> list[str]:
-        """Delete the files that are not named any more, and return their names.
+        """Delete the files that are no longer named, and return their names.
 
         keep: the files that an offset names, or that the next one will name.
         older_than_s: only files that were written longer ago, in seconds, by this machine's clock.

@@ -1,7 +1,7 @@
 """Remembers the objects that were discovered before, so that a discovery round finds only new ones.
 
 Objects are remembered as digests, within a look-back window over LastModified.  Objects older than the *horizon* are
-known by their age alone, or memory would grow for ever.  The window is needed because an object may appear late with an
+known by their age alone, or memory would grow forever.  The window is needed because an object may appear late with an
 early LastModified: that of a multipart upload is its start.
 
 Digests are in sorted runs (a log-structured merge tree).  Each round adds a run, and runs of similar size are merged.
@@ -48,7 +48,7 @@ class SeenRun:
 
     @cached_property
     def name(self) -> str:
-        """The name of the content, for ever: ``seen-0123456789abcdef``."""
+        """The name of the content, forever: ``seen-0123456789abcdef``."""
         return PREFIX + _checksum(self._content())
 
     def to_bytes(self) -> bytes:
@@ -125,7 +125,7 @@ class SeenObjects:
         return sum(map(len, self._without_forgotten()))
 
     def remembers(self, key: str) -> bool:
-        """Tell whether some version of an object is remembered."""
+        """Return whether some version of an object is remembered."""
         digest = _digests([S3Object(key, 0, "", 0)])
         return any(run.find(digest.high, digest.low)[0] >= 0 for run in self._runs)
 

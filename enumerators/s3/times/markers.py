@@ -55,7 +55,7 @@ class FolderMarkers:
         object.__setattr__(self, "_markers", PathTimes(self.template))
 
     def are(self, key: str) -> bool:
-        """Tell whether a key is that of a marker."""
+        """Return whether a key is that of a marker."""
         if not key.endswith(f"/{self._name}"):
             return False
         folder, marker = self._folders.place_of(key), self._markers.place_of(key)

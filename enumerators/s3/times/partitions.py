@@ -26,7 +26,7 @@ class PartitionTimes:
     prefix: str
 
     def names(self, key: str) -> bool:
-        """Tell whether a folder of a key names the column, which then overrides one of the data."""
+        """Return whether a folder of a key names the column, which then overrides one of the data."""
         return self._name(key) is not None
 
     def range_of(self, key: str) -> TimeRange | None:

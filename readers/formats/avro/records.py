@@ -244,7 +244,7 @@ def _batch(rows: list[Any], decoder: _Decoder, last: AvroBlock) -> pa.RecordBatc
 
 
 def _hides_an_end(kind: pa.DataType) -> bool:
-    """Tell whether the library would skip missing items of a list: those whose bytes have no length of their own."""
+    """Return whether the library would skip missing items of a list: those whose bytes have no length of their own."""
     if pa.types.is_list(kind):
         return _is_fixed(kind.value_type) or _hides_an_end(kind.value_type)
     if pa.types.is_map(kind):

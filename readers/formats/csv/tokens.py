@@ -38,7 +38,7 @@ class CsvTokenizer:
         self._trims = dialect.ignore_leading_white_space or dialect.ignore_trailing_white_space
 
     def is_plain(self, data: bytes) -> bool:
-        """Tell whether all parsers that find the same number of records find the same values in whole records."""
+        """Return whether all parsers that find the same number of records find the same values in whole records."""
         dialect = self.dialect
         quote, escape = dialect.quote.encode(), dialect.escape.encode()
         if dialect.multi_line and (b"\r" in data or self._may_have_comments(data)):
@@ -50,7 +50,7 @@ class CsvTokenizer:
         return self._is_quoted_plainly(np.frombuffer(data, np.uint8))
 
     def _is_quoted_plainly(self, text: npt.NDArray[np.uint8]) -> bool:
-        """Tell whether each quote opens or closes a value, or is one of two that stand for one."""
+        """Return whether each quote opens or closes a value, or is one of two that stand for one."""
         dialect = self.dialect
         quote = ord(dialect.quote)
         quotes = np.flatnonzero(text == quote)

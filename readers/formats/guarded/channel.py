@@ -21,7 +21,7 @@ class MalformedMessageError(Exception):
 class Channel:
     """One end.  Each direction takes one thread at a time.
 
-    patience_s: how long a message may stall; None: for ever.
+    patience_s: how long a message may stall; None: forever.
     """
 
     def __init__(self, end: socket.socket, patience_s: float | None = None) -> None:

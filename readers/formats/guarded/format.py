@@ -30,7 +30,7 @@ OWN_BYTES = 768 << 20  # for bytes that were fetched ahead, and a page of each c
 class GuardedFormat(ObjectFormat):
     """Reads what another format reads.
 
-    An object that ends a decoder process, keeps it busy for ever, or takes too much memory is corrupt.
+    An object that ends a decoder process, keeps it busy forever, or takes too much memory is corrupt.
 
     inner: reads the end of an object first, as far as TAIL_BYTES, or all of one that it reads within SMALL_BYTES.
     most_bytes: the memory that decoding an object may take beyond OWN_BYTES: maxDecompressedBytes.

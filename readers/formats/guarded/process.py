@@ -1,7 +1,7 @@
 """Decoder processes: children that run formats whose libraries may end the process.
 
 Arrow's readers of Parquet and ORC trust what they read.  Some damaged objects end the process, some ask for gigabytes,
-some keep the process busy for ever.  A child is started by exec when it is first needed, and reused.  Python's
+some keep the process busy forever.  A child is started by exec when it is first needed, and reused.  Python's
 ProcessPoolExecutor bounds neither memory nor time of a call, and unpickles anything that a child sends.
 """
 
@@ -45,7 +45,7 @@ __all__ = ["DecoderCall", "DecoderEndedError", "DecoderProcess", "decoder"]
 
 START_S = 120.0  # until a process is ready
 BUSY_S = 120.0  # of CPU, so that a slow machine does not count: a process that takes more without an answer is stuck
-SILENT_S = 600.0  # without CPU and without waiting for bytes: the process sleeps for ever, or the machine does
+SILENT_S = 600.0  # without CPU and without waiting for bytes: the process sleeps forever, or the machine does
 MOST_AT_ONCE = max(2, min(4, os.cpu_count() or 1))  # for callers who wait for their turn
 END_S = 5.0  # until a process that hung up has ended
 SAID_BYTES = 4096  # of a process's output: the last bytes that are looked at

@@ -56,7 +56,7 @@ class FlatLines:
 
     @staticmethod
     def takes(schema: pa.Schema) -> bool:
-        """Tell whether there are columns, and all are integers, doubles, texts or booleans."""
+        """Return whether there are columns, and all are integers, doubles, texts or booleans."""
         return bool(schema.names) and all(field.type in _TYPES for field in schema)
 
     def table(self, data: bytes) -> pa.Table | None:

@@ -140,7 +140,7 @@ class OrcTail:
         return max(total // rows, 1)
 
     def holds_far_times(self, columns: Iterable[int]) -> bool:
-        """Tell whether some timestamp is out of the range of nanoseconds, by the statistics of the whole object."""
+        """Return whether some timestamp is out of the range of nanoseconds, by the statistics of the whole object."""
         statistics = parts_of(self._footer, _STATISTICS)
         timestamps = [
             _statistics(message(statistics[column])).bounds

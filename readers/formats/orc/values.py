@@ -107,7 +107,7 @@ def spark_type(field: pa.Field) -> pa.DataType:
 
 
 def is_wall_clock(kind: pa.DataType) -> bool:
-    """Tell whether values are times of a clock in the writer's zone."""
+    """Return whether values are times of a clock in the writer's zone."""
     return bool(kinds.is_timestamp(kind)) and kind.tz is None
 
 

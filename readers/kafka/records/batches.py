@@ -149,7 +149,7 @@ def split_batches(
 
 
 def holds_a_batch(fetched: memoryview) -> bool:
-    """Tell whether the bytes hold a whole batch, or a whole message of an old format."""
+    """Return whether the bytes hold a whole batch, or a whole message of an old format."""
     return len(fetched) >= START.size and LENGTH_END + START.unpack_from(fetched)[1] <= len(fetched)
 
 

@@ -226,7 +226,7 @@ def _other_protocol(
 
 
 def _is_of_another_protocol(error: Exception) -> bool:
-    """Tell whether another protocol of the listener may explain the refusal."""
+    """Return whether another protocol of the listener may explain the refusal."""
     if isinstance(error, ssl.SSLError):
         return look_at_for(error) in ((), ("security_protocol",))
     cut_off = isinstance(error, OSError) and error.errno in (None, errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN)
