@@ -77,7 +77,7 @@ class KnownHeads:
     def first_without(self, split: SplitId, end: int) -> int:
         """Return where the stretch without a record begins that reaches to an end; the end if there is none."""
         stretches = self._splits.get(split)
-        if stretches is None:
+        if stretches is None or end > stretches[-1][1]:
             return end
         while (place := bisect_left(stretches, end, key=_start) - 1) >= 0 and stretches[place].end >= end:
             end = stretches[place].start

@@ -77,11 +77,11 @@ class _Batch:
         def used(cuts: Cuts) -> float:
             return self._used(cuts) / room
 
-        time_ms, cuts = None, at_ends(leading)
-        following = at_ends(late)
-        if bound_ms is not None or used(cuts) > 1:
-            most_ms = self._past_all() if bound_ms is None else bound_ms
-            time_ms, cuts = cut_at_one_time(leading, Cutter(self._index, leading), most_ms, used)
+        time_ms, cuts, following = None, at_ends(leading) if bound_ms is None else {}, at_ends(late)
+        if bound_ms is None and used(cuts) > 1:
+            bound_ms = self._past_all()
+        if bound_ms is not None:
+            time_ms, cuts = cut_at_one_time(leading, Cutter(self._index, leading), bound_ms, used)
             following = Cutter(self._index, late).cut(time_ms)
         following = {**following, **hollow}
         beside = what_is_left(cuts, following, self._starts, self._spans, self._used)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from pathlib import Path
 from typing import Any
 
 from kafka.net.sasl.gssapi import SaslMechanismGSSAPI
@@ -45,7 +46,7 @@ class KerberosMechanism(SaslMechanismGSSAPI):  # type: ignore[misc] # kafka-pyth
             self._next_token: Any = self._client_ctx.step(None)
         except gssapi.exceptions.GSSError as error:
             reason = re.sub(r"^.*Minor \(\d+\): ", "", str(error), flags=re.DOTALL)
-            sentence = f"Kerberos gives no ticket for {self.auth_id}: {reason}"
+            sentence = f"Kerberos gives no ticket for {self.auth_id}{_by_key(config)}: {reason}"
             raise TicketError(sentence, may_heal=error.min_code & 0xFFFFFFFF in _MAY_HEAL) from None
 
 
@@ -61,6 +62,16 @@ def _credentials(gssapi: Any, config: dict[str, Any]) -> Any:
         return None
     name = None if principal is None else gssapi.Name(principal, gssapi.NameType.kerberos_principal)
     return gssapi.Credentials(name=name, store=store or None, usage="initiate")
+
+
+def _by_key(config: dict[str, Any]) -> str:
+    """Return what Kerberos does not say of a key table: its own reason is that there is no ticket yet."""
+    keytab, principal = config.get("sasl_kerberos_keytab"), config.get("sasl_kerberos_principal")
+    if not keytab:
+        return ""
+    if not Path(keytab.removeprefix("FILE:")).exists():
+        return f" with the key table {keytab!r}, which does not exist"
+    return f" with the key table {keytab!r}" + ("" if principal is None else f" and the principal {principal!r}")
 
 
 def _own_cache(keytab: str | None, principal: str | None) -> str | None:

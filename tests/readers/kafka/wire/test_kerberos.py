@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -64,7 +65,7 @@ def test_the_ticket_of_the_process_is_taken_unless_the_login_module_names_anothe
 
 @pytest.mark.parametrize(("code", "may_heal"), [(-1765328228, True), (2529639068, True), (2529639107, False)])
 def test_a_ticket_that_is_refused_is_told_and_one_of_a_centre_that_is_away_may_come(
-    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch, code: int, may_heal: bool
+    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int, may_heal: bool
 ) -> None:
     class GSSError(Exception):
         min_code = code
@@ -76,8 +77,15 @@ def test_a_ticket_that_is_refused_is_told_and_one_of_a_centre_that_is_away_may_c
     monkeypatch.setattr(gssapi, "Credentials", refuse)
     monkeypatch.setattr(gssapi, "exceptions", SimpleNamespace(GSSError=GSSError), raising=False)
     with pytest.raises(TicketError, match=r"^Kerberos gives no ticket for kafka@broker: the reason$") as raised:
-        KerberosMechanism(**COMMON, sasl_kerberos_keytab="/k")
+        KerberosMechanism(**COMMON, sasl_kerberos_ticket_cache="/c")
     assert raised.value.may_heal is may_heal
+    keys = tmp_path / "keys"
+    login = {**COMMON, "sasl_kerberos_keytab": str(keys), "sasl_kerberos_principal": "me@REALM"}
+    with pytest.raises(TicketError, match=r" with the key table '.*/keys', which does not exist: the reason$"):
+        KerberosMechanism(**login)
+    keys.touch()
+    with pytest.raises(TicketError, match=r" with the key table '.*/keys' and the principal 'me@REALM': the reason$"):
+        KerberosMechanism(**login)
 
 
 def test_without_the_package_the_way_to_get_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
