@@ -18,7 +18,7 @@ from tidegate.alignment.generators.split_watermark import new_generator
 from tidegate.alignment.index import SupportsPeek, TimeIndex
 from tidegate.alignment.plan import LateSplits, Limits, Plan
 from tidegate.alignment.planner import plan
-from tidegate.alignment.splits import SplitRange
+from tidegate.alignment.splits import Positions, SplitRange
 from tidegate.alignment.standing import find_standing, with_generated
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
@@ -285,19 +285,8 @@ class SourceCoordinator:
             self._stays_at = start
             self._stays_until_s = self._changes_by_itself_at_s(opened, current, put_off=put_off)
             return start
-        after = Offset(
-            self._source,
-            planned.progress,
-            current.starts,
-            enumerator.snapshot(),
-            self._membership.snapshot(),
-            0 if held_by is None else before.waits + 1,
-            Hollow(index.stretches_before(planned.progress.positions, _LONG_STRETCH), self._settings.options_digest),
-            None if opened.generated is None else opened.generated.snapshot(planned.progress.positions),
-            bad_records,
-            # The state stays in the checkpoint, even if Spark refuses the query of this run.
-            before.windows if self._settings.windows is None else dict(self._settings.windows),
-        )
+        waits = 0 if held_by is None else before.waits + 1
+        after = self._offset_after(before, planned, current.starts, opened, waits, bad_records)
         offset = after.to_json()
         self._last_offset = (offset, after)
         splits.stored()
@@ -306,6 +295,24 @@ class SourceCoordinator:
         if self._pace is not None:
             self._pace.begin(offset, limits.cost(planned.ranges).rows)
         return offset
+
+    def _offset_after(
+        self, before: Offset, planned: Plan, starts: Positions, opened: _Opened, waits: int, bad_records: int
+    ) -> Offset:
+        positions, settings = planned.progress.positions, self._settings
+        return Offset(
+            self._source,
+            planned.progress,
+            starts,
+            opened.enumerator.snapshot(),
+            self._membership.snapshot(),
+            waits,
+            Hollow(opened.index.stretches_before(positions, _LONG_STRETCH), settings.options_digest),
+            None if opened.generated is None else opened.generated.snapshot(positions),
+            bad_records,
+            # The state stays in the checkpoint, even if Spark refuses the query of this run.
+            before.windows if settings.windows is None else dict(settings.windows),
+        )
 
     def _count_bad_records(self, before: Offset, current: FoundSplits) -> int:
         """Return how many bad records the query has set aside, up to the batch before."""

@@ -190,30 +190,33 @@ class Offset:
                 "start with a new checkpoint"
             )
         try:
-            if version == _PACKED_VERSION:
-                offset = _unpacked(offset)
-            return cls(
-                str(offset["source"]),
-                Progress(
-                    unpack_values(offset["positions"]),
-                    _optional_int(offset.get("bound")),
-                    _optional_int(offset.get("watermark")),
-                    frozenset(_names(offset.get("idle", []))),
-                    frozenset(_names(offset.get("late", []))),
-                    frozenset(_names(offset.get("removed", []))),
-                    bool(offset.get("ended", False)),
-                ),
-                unpack_values(offset.get("starts", {})),
-                _optional_json(offset.get("enumerator")),
-                _optional_json(offset.get("group")),
-                _int(offset.get("waits", 0)),
-                Hollow(unpack_values(offset.get("hollow", {})), str(offset.get("hollowBy", ""))),
-                _optional_json(offset.get("generators")),
-                _int(offset.get("badRecords", 0)),
-                _optional_json(offset.get("windows")),
-            )
+            return cls._parsed(_unpacked(offset) if version == _PACKED_VERSION else offset)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CheckpointError(f"the checkpoint holds a broken offset: {_short(offset)}") from error
+
+    @classmethod
+    def _parsed(cls, offset: Mapping[str, Any]) -> Offset:
+        """Read an offset of the readable layout.  Raises any of Python's errors if it is broken."""
+        return cls(
+            str(offset["source"]),
+            Progress(
+                unpack_values(offset["positions"]),
+                _optional_int(offset.get("bound")),
+                _optional_int(offset.get("watermark")),
+                frozenset(_names(offset.get("idle", []))),
+                frozenset(_names(offset.get("late", []))),
+                frozenset(_names(offset.get("removed", []))),
+                bool(offset.get("ended", False)),
+            ),
+            unpack_values(offset.get("starts", {})),
+            _optional_json(offset.get("enumerator")),
+            _optional_json(offset.get("group")),
+            _int(offset.get("waits", 0)),
+            Hollow(unpack_values(offset.get("hollow", {})), str(offset.get("hollowBy", ""))),
+            _optional_json(offset.get("generators")),
+            _int(offset.get("badRecords", 0)),
+            _optional_json(offset.get("windows")),
+        )
 
     def start_of(self, split: SplitId, before: Offset) -> int:
         """Return the position at which the batch from ``before`` to this offset begins to read a split.

@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from tidegate.alignment.budget import Cost, CostOf, split_rows
@@ -96,15 +96,10 @@ class ProgressReporter:
         left = {s: (at, end) for s, end in ends.items() if (at := progress.positions.get(s, end)) < end}
         remaining, outstanding = _remaining(left, cost)
         unread = {s: splits[s].next_ms for s in left}
-        times = sorted(said.next_ms for said in splits.values() if said.next_ms is not None)
         oldest = min(((at_ms, s) for s, at_ms in unread.items() if at_ms is not None), default=None)
         paused = by_state.get(SplitState.PAUSED, [])
         self._paused_since = {s: self._paused_since.get(s, now_ms) for s in paused}
-        late_rows = sum(
-            cost({s: replace(planned.ranges[s], end=planned.ranges[s].start + said.late_rows)}).rows
-            for s, said in splits.items()
-            if said.late_rows and s in planned.ranges
-        )
+        late_rows = _late_rows(planned, cost)
         self._late_rows += late_rows
         late = {*progress.late, *(s for s, said in splits.items() if said.late)}
         in_danger = {s: left for s, left in seconds_left.items() if left < _DELETED_SOON_S}
@@ -118,7 +113,7 @@ class ProgressReporter:
             "splits": dict(
                 sorted(Counter({state.value: len(in_state) for state, in_state in by_state.items()}).items())
             ),
-            "spread": [times[0], times[(len(times) - 1) // 2], times[-1]] if times else None,
+            "spread": _spread(said.next_ms for said in splits.values()),
             "plannedRows": cost(planned.ranges).rows,
             "rowsRemaining": sum(remaining.values()),
             **_objects(outstanding),
@@ -203,6 +198,15 @@ class ProgressReporter:
         return self._warned[kind] - before
 
 
+def _late_rows(planned: Plan, cost: CostOf) -> int:
+    """Return how many rows of the batch are behind the watermark."""
+    return sum(
+        cost({s: replace(planned.ranges[s], end=planned.ranges[s].start + said.late_rows)}).rows
+        for s, said in planned.splits.items()
+        if said.late_rows and s in planned.ranges
+    )
+
+
 def _remaining(left: Mapping[SplitId, tuple[int, int]], cost: CostOf) -> tuple[dict[SplitId, int], Cost]:
     """Return the rows of each split from a position to an end, and the cost of all."""
     if cost is split_rows:  # there may be 10,000 splits, so this saves an object for each
@@ -210,6 +214,12 @@ def _remaining(left: Mapping[SplitId, tuple[int, int]], cost: CostOf) -> tuple[d
         return rows, Cost(sum(rows.values()))
     ranges = {s: SplitRange(s, at, end) for s, (at, end) in left.items()}
     return {s: cost({s: split_range}).rows for s, split_range in ranges.items()}, cost(ranges)
+
+
+def _spread(next_times_ms: Iterable[int | None]) -> list[int] | None:
+    """Return the next event times of the slowest split, the median and the fastest; None: none is known."""
+    times = sorted(at_ms for at_ms in next_times_ms if at_ms is not None)
+    return [times[0], times[(len(times) - 1) // 2], times[-1]] if times else None
 
 
 def _objects(outstanding: Cost) -> Json:

@@ -110,17 +110,18 @@ class ObjectDiscovery:
         lists = self._between is None or self._between.begin_round(begun_ms)
         folders = None if self.folders is None else self.folders.begin_round(begun_ms, lists=lists)
         with DaemonThreads(_THREADS, "tidegate-survey") as pool:
+
+            def survey(fresh: Iterator[S3Object]) -> Generator[tuple[S3Object, list[Chunk]]]:
+                return self._surveyed(pool, fresh, begun_ms) if existing else ((obj, []) for obj in fresh)
+
             # One after the other, so that an object in both is known the second time.
             for find in self._finders(folders, lists=lists, existing=existing):
-                with closing(find()) as pages:
-                    fresh = self._fresh(pages, seen, begun_ms, folders)
-                    surveyed = self._surveyed(pool, fresh, begun_ms) if existing else ((obj, []) for obj in fresh)
-                    with closing(surveyed):
-                        while some := list(islice(surveyed, _OBJECTS_PER_BATCH)):
-                            seen.add([obj for obj, _ in some])
-                            if folders is not None and existing:
-                                folders.add(self._holding(some))
-                            sorter.add(_columns([chunk for _, chunks in some for chunk in chunks]))
+                with closing(find()) as pages, closing(survey(self._fresh(pages, seen, begun_ms, folders))) as surveyed:
+                    while some := list(islice(surveyed, _OBJECTS_PER_BATCH)):
+                        seen.add([obj for obj, _ in some])
+                        if folders is not None and existing:
+                            folders.add(self._holding(some))
+                        sorter.add(_columns([chunk for _, chunks in some for chunk in chunks]))
         seen.end_round(begun_ms if self._between is None else self._between.end_round(begun_ms))
         self.seen = seen
         if self.folders is not None and folders is not None:
