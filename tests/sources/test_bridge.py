@@ -367,7 +367,7 @@ def test_the_way_of_events_ends_with_the_query(stream_reader, path):
     reader = stream_reader(watermarks=GENERATED)
     first = reader.latestOffset(reader.initialOffset(), ReadMaxRows(1_000))
     (partition,) = reader.partitions(reader.initialOffset(), first)
-    channel = partition.watching.channel
+    channel = partition.channel
     socket.create_connection((channel.host, channel.port), 10).close()
     reader.stop()
     assert not [thread for thread in threading.enumerate() if thread.name == "tidegate source events"]

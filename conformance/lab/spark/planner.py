@@ -82,7 +82,7 @@ def told_by_readers(source: Source, rows: int) -> Told:
                 partitions = _sent(planner.partitions(start, end))
                 executor = _planner(source)
                 read += sum(batch.num_rows for partition in partitions for batch in executor.read(partition))
-                channel = next((p.watching.channel for p in partitions if p.watching is not None), channel)
+                channel = next((p.channel for p in partitions if p.channel is not None), channel)
             start = end
         if channel is None:
             raise DeadlineError(f"{_MOST:,} plans give readers no channel for source events")
