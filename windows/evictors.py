@@ -12,7 +12,7 @@ from typing_extensions import Self
 from tidegate.errors import OptionError
 from tidegate.windows.callables import check_takes
 from tidegate.windows.rows import RowsReader
-from tidegate.windows.window import Window, duration_ms
+from tidegate.windows.window import Window, duration_ms, whole_number
 
 __all__ = ["CountEvictor", "DeltaEvictor", "Evictor", "EvictorContext", "TimeEvictor", "TimestampedValue"]
 
@@ -92,11 +92,9 @@ class CountEvictor(_OneSided):
     def of(cls, max_count: int, do_evict_after: bool = False) -> Self:  # noqa: FBT002 - as in Flink's Python API
         """Return an evictor that keeps the last ``max_count`` rows.
 
-        Raises OptionError if that is negative.
+        Raises OptionError if that is no whole number, or negative.
         """
-        if max_count < 0:
-            raise OptionError(f"max_count={max_count} of {cls.__name__} must not be negative.")
-        return cls(max_count, do_evict_after=do_evict_after)
+        return cls(whole_number("max_count", max_count, 0, f"of {cls.__name__}"), do_evict_after=do_evict_after)
 
     def kept(self, elements: Sequence[TimestampedValue]) -> Sequence[TimestampedValue]:
         """Return the last rows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from operator import index
 from typing import NamedTuple, TypeAlias
 
 from tidegate.errors import OptionError
@@ -16,6 +17,7 @@ __all__ = [
     "duration_ms",
     "saturated",
     "truncated",
+    "whole_number",
     "window_start",
 ]
 
@@ -72,6 +74,22 @@ def duration_ms(name: str, duration: timedelta) -> int:
     whole, rest = divmod(duration, timedelta(milliseconds=1))
     if rest:
         raise OptionError(f"{name}={duration} must be a whole number of milliseconds.")
+    return whole
+
+
+def whole_number(name: str, number: int, least: int, part: str = "") -> int:
+    """Return a whole number.
+
+    part: to which it belongs, for the error, as in "of CountTrigger".
+    Raises OptionError if it is none, or less than ``least``.
+    """
+    told = f"{name}={number!r} {part}".rstrip()
+    try:
+        whole = index(number)
+    except TypeError:
+        raise OptionError(f"{told} must be a whole number.") from None
+    if whole < least:
+        raise OptionError(f"{told} must {f'be at least {least}' if least else 'not be negative'}.")
     return whole
 
 

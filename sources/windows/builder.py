@@ -12,10 +12,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType, VariantType
 
-from tidegate.errors import OptionError, did_you_mean
+from tidegate.errors import OptionError
 from tidegate.sources.windows import native, operating, relations
 from tidegate.sources.windows.choice import why_not_in_spark, why_operator
 from tidegate.sources.windows.expressions import check_expression
+from tidegate.sources.windows.names import check_columns, check_result, column_names
 from tidegate.windows import (
     Aggregate,
     AggregateFunction,
@@ -29,6 +30,7 @@ from tidegate.windows import (
     WindowOperator,
 )
 from tidegate.windows.callables import check_takes
+from tidegate.windows.window import duration_ms, whole_number
 
 __all__ = ["WindowedStream", "windowed"]
 
@@ -45,11 +47,9 @@ def windowed(rows: DataFrame, key: str | Sequence[str], event_time: str | None =
 
     Raises OptionError for a column that is not there, for a stream without a watermark, and for Spark Connect.
     """
-    keys = (key,) if isinstance(key, str) else tuple(key)
     _check_stream(rows)
-    for name in (*keys, *([] if event_time is None else [event_time])):
-        if name not in rows.columns:
-            raise OptionError(f"the stream has no column {name!r}{did_you_mean(name, rows.columns)}")
+    keys = column_names("key", key)
+    check_columns(rows, [*keys, *([] if event_time is None else column_names("event_time", event_time))])
     _check_keys(rows, keys)
     if event_time is not None:
         _check_event_time(rows, event_time)
@@ -57,6 +57,8 @@ def windowed(rows: DataFrame, key: str | Sequence[str], event_time: str | None =
 
 
 def _check_stream(rows: DataFrame) -> None:
+    if not isinstance(rows, DataFrame):
+        raise OptionError(f"windowed() takes a DataFrame, not {rows!r}")
     if not isinstance(rows, ClassicDataFrame):
         raise OptionError(
             f"windows are for a DataFrame of a classic session of Spark, not {type(rows).__module__}.DataFrame: "
@@ -71,7 +73,9 @@ def _check_stream(rows: DataFrame) -> None:
 def _check_keys(rows: DataFrame, keys: Sequence[str]) -> None:
     if not keys:
         raise OptionError("windows need a key: name at least one column")
-    for name in keys:
+    for place, name in enumerate(keys):
+        if name in keys[:place]:
+            raise OptionError(f"the key {name!r} is named twice")
         if name in operating.COLUMNS:
             raise OptionError(f"the key {name!r} has the name of a column of the results; rename it first")
         if isinstance(rows.schema[name].dataType, StructType | ArrayType | MapType | VariantType):
@@ -132,10 +136,14 @@ class WindowedStream:
 
     def allowed_lateness(self, lateness: timedelta) -> WindowedStream:
         """Keep windows for so long after the watermark has passed their end: each late row gives a new result."""
+        if duration_ms("allowed_lateness", lateness) < 0:
+            raise OptionError(f"allowed_lateness={lateness} must not be negative.")
         return replace(self, _lateness=lateness)
 
     def side_output_late(self, name: str) -> WindowedStream:
         """Keep the rows that came too late for their windows, as an output of this name."""
+        if not isinstance(name, str) or not name:
+            raise OptionError(f"the side output must have a name, such as 'late', and not {name!r}")
         if name == operating.RESULTS:
             raise OptionError(f"the side output cannot be called {name!r}, as the results are")
         return replace(self, _late=name)
@@ -145,9 +153,7 @@ class WindowedStream:
 
         More of them are better where few of many keys have rows in a batch.
         """
-        if count < 1:
-            raise OptionError(f"buckets is {count}, but there must be at least 1")
-        return replace(self, _buckets=count)
+        return replace(self, _buckets=whole_number("buckets", count, 1))
 
     def aggregate(
         self,
@@ -172,6 +178,8 @@ class WindowedStream:
         if function is None:
             if process is not None:
                 raise OptionError("aggregate() takes a process function behind an aggregate function only")
+            if schema is not None:
+                raise OptionError("aggregate() takes a schema with an aggregate function only: expressions have types")
             return self._of_expressions(expressions)
         if not isinstance(function, AggregateFunction):
             raise OptionError(f"aggregate() takes an AggregateFunction of tidegate.windows, not {function!r}")
@@ -219,8 +227,8 @@ class WindowedStream:
 
     def _of_expressions(self, expressions: Mapping[str, str]) -> DataFrame:
         for name, text in expressions.items():
-            if name in {*self._keys, *operating.COLUMNS}:
-                raise OptionError(f"the result {name!r} has the name of another column of the windows")
+            others = [other for other in expressions if other != name]
+            check_result(self._rows, name, [*self._keys, *operating.COLUMNS, *others])
             check_expression(self._rows, self._keys, name, text)
         if self._why_operator is None:
             time = str(self._event_time)

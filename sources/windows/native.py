@@ -30,7 +30,7 @@ __all__ = ["AHEAD_MS", "aggregated", "description"]
 AHEAD_MS = 1
 """How far Spark's watermark must be ahead of the source's."""
 
-_TIME, _WINDOW, _END, _EARLY_END = "__time", "__window", "__end", "__early_end"
+_OWN_END, _END, _EARLY_END = "__own_end", "__end", "__early_end"
 _FIRST_END_MS = 2
 """The first end of a window that Spark can close where Flink does: its watermark is never below 0, which is none."""
 
@@ -70,36 +70,33 @@ def aggregated(
     expressions: of Spark, by the name of the result.
     """
     first_end = f.timestamp_millis(f.lit(_FIRST_END_MS))
-    ended = _with_window_end(rows, event_time, assigner)
-    end = f.col(_END)
-    early = f.when(end < first_end, end).alias(_EARLY_END)
-    marked = ended.select("*", early).withColumn(_END, f.greatest(end, first_end).alias(_END, metadata=_MARK))
-    in_time = f.col(WINDOW_WATERMARK).isNull() | (end > f.col(WINDOW_WATERMARK))
-    grouped = marked.where(in_time).groupBy(*(f.col(f"`{key}`") for key in keys), _END, _EARLY_END)
+    own_end, watermark = f.col(_OWN_END), f.col(WINDOW_WATERMARK)
+    end = f.greatest(own_end, first_end)
+    in_time = own_end.isNotNull() & (watermark.isNull() | (end > watermark))
+    marked = {_END: end.alias(_END, metadata=_MARK), _EARLY_END: f.when(own_end < first_end, own_end)}
+    ended = _with_own_end(rows, event_time, assigner).where(in_time).withColumns(marked)
+    grouped = ended.groupBy(*(f.col(f"`{key}`") for key in keys), _END, _EARLY_END)
     results = grouped.agg(*(f.expr(text).alias(name) for name, text in expressions.items()))
-    own_end = f.coalesce(_EARLY_END, _END)
+    window_end = f.coalesce(_EARLY_END, _END)
     return results.select(
         *(f.col(f"`{key}`") for key in keys),
-        later(own_end, -assigner.size).alias(WINDOW_START),
-        own_end.alias(WINDOW_END),
+        later(window_end, -assigner.size).alias(WINDOW_START),
+        window_end.alias(WINDOW_END),
         *(f.col(f"`{name}`") for name in expressions),
     )
 
 
-def _with_window_end(
+def _with_own_end(
     rows: DataFrame, event_time: str, assigner: TumblingEventTimeWindows | SlidingEventTimeWindows
 ) -> DataFrame:
-    """Return the rows, each once for every window of its own, whose end is in the column ``__end``.
+    """Return the rows, each once for every window of its own, whose end is in the column ``__own_end``.
 
-    Times are whole milliseconds, as in Flink; rows without one are in no window.
+    Times are whole milliseconds, as in Flink; a row without one has no end.
     """
-    timed = rows.withColumn(_TIME, f.unix_millis(f.col(f"`{event_time}`"))).where(f.col(_TIME).isNotNull())
-    slide = getattr(assigner, "slide", assigner.size)
-    since = f.pmod(f.col(_TIME) - f.lit(assigner.offset), f.lit(slide))
-    last_start = f.col(_TIME) - since
-    if slide == assigner.size:
-        starts = last_start
-    else:
-        holding = f.sequence(last_start, f.col(_TIME) - f.lit(assigner.size - 1), f.lit(-slide))
-        starts = f.explode(holding)
-    return timed.withColumn(_END, starts).withColumn(_END, f.timestamp_millis(f.col(_END) + f.lit(assigner.size)))
+    time, size = f.unix_millis(f.col(f"`{event_time}`")), assigner.size
+    slide = getattr(assigner, "slide", size)
+    last_end = time - f.pmod(time - f.lit(assigner.offset), f.lit(slide)) + f.lit(size)
+    if slide == size:
+        return rows.withColumn(_OWN_END, f.timestamp_millis(last_end))
+    ends = rows.withColumn(_OWN_END, f.explode(f.sequence(last_end, time + f.lit(1), f.lit(-slide))))
+    return ends.withColumn(_OWN_END, f.timestamp_millis(_OWN_END))

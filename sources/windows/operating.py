@@ -6,15 +6,18 @@ import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from pyspark.errors import ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from tidegate.errors import OptionError
+from tidegate.sources.sentences import sentence_of
 from tidegate.sources.windows import relations
 from tidegate.sources.windows.description import described_stream
 from tidegate.sources.windows.expressions import described_aggregates, parts_of
+from tidegate.sources.windows.names import check_no_twins, check_result
 from tidegate.sources.windows.packing import BUCKET, packed
 from tidegate.sources.windows.processor import (
     LATE_ROW,
@@ -93,15 +96,16 @@ def with_expressions(
 def with_function(stream: Stream, operator: WindowOperator, schema: StructType | str) -> DataFrame:
     """Return what a Python function makes of windows, in the columns of a schema."""
     columns = _columns(schema)
-    taken = {*stream.keys, *COLUMNS}
-    for name in columns.names:
-        if name in taken:
-            raise OptionError(f"the result {name!r} has the name of another column of the windows")
+    for place, name in enumerate(columns.names):
+        check_result(stream.rows, name, [*stream.keys, *COLUMNS, *columns.names[:place]])
     return _kept(stream, operator, operator.description, {}, columns, reads_rows=True)
 
 
 def _columns(schema: StructType | str) -> StructType:
-    columns = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    try:
+        columns = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    except ParseException as error:
+        raise OptionError(f"schema is {schema!r}, but: {sentence_of(error)}") from None
     if not isinstance(columns, StructType):
         raise OptionError(f"schema is {schema!r}, but it must name columns, such as 'total double'")
     return columns
@@ -141,6 +145,8 @@ def _kept(
     original = stream.rows.columns
     keys = {name: _KEY.format(number) for number, name in enumerate(stream.keys)}
     carried = original if stream.late is not None or reads_rows else []
+    if carried:
+        check_no_twins(stream.rows)
     time = f.lit(0) if stream.event_time is None else f.unix_millis(f.col(f"`{stream.event_time}`").cast("timestamp"))
     columns_of_rows = [
         *(f.col(f"`{name}`").alias(column) for name, column in keys.items()),

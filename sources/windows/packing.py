@@ -37,7 +37,9 @@ def packed(rows: DataFrame, keys: list[Column], buckets: int) -> DataFrame:
     """
     schema = rows.schema
     bucket = f.pmod(f.hash(*keys), f.lit(buckets)).alias(BUCKET)
-    return rows.select(bucket, *(f.col(f"`{name}`") for name in schema.names)).mapInArrow(_packer(), PACKED)
+    # PySpark takes a dot in a name for a field of a struct, so the columns have numbers on their way.
+    columns = [f.col(f"`{name}`").alias(f"__{number}") for number, name in enumerate(schema.names)]
+    return rows.select(bucket, *columns).mapInArrow(_packer(), PACKED)
 
 
 def unpacked(blobs: Iterable[bytes], schema: StructType) -> pa.Table:

@@ -58,12 +58,25 @@ def used_columns(rows: DataFrame) -> set[str]:
     Spark itself prunes no columns of sources in Python: it makes a row of all of them.
     """
     optimized = rows.sparkSession._jsparkSession.sessionState().optimizer().execute(_plan(rows))  # noqa: SLF001
-    return {
-        _id(column)
-        for node in _nodes(optimized)
-        if any(_kind(child) == _RELATION for child in _list(node.children()))
-        for column in _list((node.references() if _kind(node) == _PROJECT else node.inputSet()).toSeq())
-    }
+    return _used_below(optimized, None)
+
+
+def _used_below(node: Any, above: set[str] | None) -> set[str]:
+    """Return the columns of sources that are used at a node or below it.
+
+    above: the columns that steps above it use; None: all.
+    """
+    if _kind(node) == _RELATION:
+        return above or {_id(column) for column in _list(node.output())}
+    read = {_id(column) for column in _list(node.references().toSeq())}
+    match _kind(node):
+        case "Project" | "Aggregate":
+            above = read
+        case "Filter":
+            above = above and above | read
+        case _:
+            above = None
+    return {column for child in _list(node.children()) for column in _used_below(child, above)}
 
 
 def telling_watermark(
@@ -71,7 +84,7 @@ def telling_watermark(
 ) -> DataFrame:
     """Return the stream with a watermark: that of its sources, plus ``ahead_ms``, in front of all steps.
 
-    used: the columns of sources that are used, as ``used_columns`` has them; the others are null.
+    used: the columns of sources that are used, as ``used_columns`` has them; the others hold any value.  None: all.
     windows: the description of those that Spark keeps of the stream, which then stands in its offsets; the stream also
         has the column ``tasks.WINDOW_WATERMARK``, and its steps must let columns of the source through.  None: Spark
         keeps none.
@@ -134,7 +147,7 @@ def _telling_relation(
     now = {column.name(): column for column in _list(_plan(marked).output())}
     columns = [
         expressions.Alias(
-            now[was.name()] if was.name() in read else expressions.Literal(None, was.dataType()),
+            now[was.name()] if was.name() in read else expressions.Literal.default(was.dataType()),
             was.name(),
             was.exprId(),
             was.qualifier(),

@@ -68,6 +68,8 @@ COUNT = Aggregate(SqlAggregates(rows="count(*)"))
         (lambda: DeltaEvictor.of(1, lambda row: 0), "delta_function of DeltaEvictor must be a function of two rows"),
         (lambda: PurgingTrigger.of(3), "PurgingTrigger takes a trigger, such as CountTrigger.of.3., not 3"),
         (lambda: ProcessingTimeoutTrigger.of(None, ONE), "ProcessingTimeoutTrigger takes a trigger, .* not None"),
+        (lambda: CountTrigger.of(1.5), "max_count=1.5 of CountTrigger must be a whole number."),
+        (lambda: CountEvictor.of("1"), "max_count='1' of CountEvictor must be a whole number."),
         (lambda: CountTrigger.of(0), "max_count=0 of CountTrigger must be at least 1."),
         (
             lambda: ContinuousEventTimeTrigger.of(NONE),

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from operator import add
 from typing import Any
 
-from tidegate.errors import OptionError
 from tidegate.windows.state.descriptors import ReducingStateDescriptor
 from tidegate.windows.triggers.contract import OnMergeContext, Trigger, TriggerContext, TriggerResult
-from tidegate.windows.window import Window
+from tidegate.windows.window import Window, whole_number
 
 __all__ = ["CountTrigger"]
 
@@ -30,11 +29,9 @@ class CountTrigger(Trigger):
     def of(cls, max_count: int) -> CountTrigger:
         """Return a trigger that fires at every ``max_count`` rows.
 
-        Raises OptionError if that is less than 1.
+        Raises OptionError if that is no whole number, or less than 1.
         """
-        if max_count < 1:
-            raise OptionError(f"max_count={max_count} of {cls.__name__} must be at least 1.")
-        return cls(max_count)
+        return cls(whole_number("max_count", max_count, 1, f"of {cls.__name__}"))
 
     def on_element(
         self, element: Mapping[str, Any], timestamp: int, window: Window, ctx: TriggerContext

@@ -53,6 +53,11 @@ class First(AggregateFunction):
         return accumulator
 
 
+class Keeps(ProcessWindowFunction):
+    def process(self, key, context, elements):
+        return elements
+
+
 class OfTwo(ProcessWindowFunction):
     def process(self, key, elements):
         return []
@@ -130,7 +135,37 @@ MISTAKES = {
     "Spark cannot run these windows as a stream: Distinct aggregations are not supported": lambda r, w, s, p: (
         w.aggregate(n="count(DISTINCT position)")
     ),
-    "buckets is 0": lambda r, w, s, p: w.buckets(0),
+    "buckets=0 must be at least 1": lambda r, w, s, p: w.buckets(0),
+    "buckets='8' must be a whole number": lambda r, w, s, p: w.buckets("8"),
+    "allowed_lateness=5 must be a datetime.timedelta": lambda r, w, s, p: w.allowed_lateness(5),
+    "allowed_lateness=-1 day, 23:59:59 must not be negative": lambda r, w, s, p: w.allowed_lateness(
+        timedelta(seconds=-1)
+    ),
+    "the side output must have a name, such as 'late', and not None": lambda r, w, s, p: w.side_output_late(None),
+    "takes a schema with an aggregate function only": lambda r, w, s, p: w.aggregate(schema="n int", n="count(*)"),
+    "schema is 'n bigintt', but: Unsupported data type .BIGINTT.": lambda r, w, s, p: w.aggregate(
+        First(), schema="n bigintt"
+    ),
+    "key=5 must be the name of a column": lambda r, w, s, p: tidegate.windowed(r, 5, "timestamp"),
+    "event_time=Column.* must be the name": lambda r, w, s, p: tidegate.windowed(r, "split", f.col("timestamp")),
+    r"windowed\(\) takes a DataFrame, not None": lambda r, w, s, p: tidegate.windowed(None, "split"),
+    "the key 'split' is named twice": lambda r, w, s, p: tidegate.windowed(r, ["split", "split"]),
+    "the stream has several columns 'split': rename": lambda r, w, s, p: tidegate.windowed(
+        r.withColumnRenamed("position", "SPLIT").select("*", f.lit(1).alias("Split")), "split"
+    ),
+    "several columns 'position', and the windows need whole rows": lambda r, w, s, p: (
+        tidegate.windowed(r.select("*", f.lit(1).alias("position")), "split", "timestamp")
+        .window(FIVE)
+        .side_output_late("late")
+        .aggregate(n="count(*)")
+    ),
+    "the stream has a column '__time', a name that windows use themselves": lambda r, w, s, p: tidegate.windowed(
+        r.withColumnRenamed("position", "__time"), "split"
+    ),
+    "a result is called '__end', a name that windows": lambda r, w, s, p: w.aggregate(__end="count(*)"),
+    "a result is called '`n`', a name with a backtick": lambda r, w, s, p: w.aggregate(**{"`n`": "count(*)"}),
+    "the result 'N' has the name of another column": lambda r, w, s, p: w.aggregate(N="count(*)", n="sum(position)"),
+    "the result 'Split' has the name of another column": lambda r, w, s, p: w.process(Keeps(), "Split bigint"),
     "use readStream": lambda r, w, s, p: tidegate.windowed(s.range(3), "id"),
     "the source 'rate-micro-batch' tells none": lambda r, w, s, p: (
         tidegate.windowed(rate(s), "value", "timestamp").window(FIVE).aggregate(n="count(*)")
@@ -207,6 +242,23 @@ def test_a_stream_that_tells_its_watermark_has_the_columns_that_the_user_asked_f
     assert late.schema["late_row"].dataType.names == expected
 
 
+def test_a_source_gives_spark_only_the_columns_that_windows_need(rows, windows):
+    def read(stream):
+        optimizer = stream.sparkSession._jsparkSession.sessionState().optimizer()
+        plan = optimizer.execute(stream._jdf.queryExecution().analyzed())
+        while not plan.children().isEmpty():
+            plan = plan.children().head()
+        return [plan.output().apply(place).name() for place in range(plan.output().size())]
+
+    of_own = ["split", "timestamp", "__watermark"]
+    assert read(windows.aggregate(n="count(*)")) == of_own
+    assert read(windows.allowed_lateness(timedelta(1)).aggregate(n="count(*)")) == of_own
+    whole = ["split", "position", "timestamp", "__watermark"]
+    assert read(windows.aggregate(n="sum(position)")) == read(windows.reduce(max)) == whole
+    over = rows.withColumn("split", f.lit("a")).where("position > 1")
+    assert read(tidegate.windowed(over, "split", "timestamp").window(FIVE).aggregate(n="count(*)")) == whole[1:]
+
+
 def test_windows_shuffle_only_the_columns_that_their_parts_read(windows, monkeypatch):
     packed_columns = []
     packed = operating.packed
@@ -220,11 +272,11 @@ def test_windows_shuffle_only_the_columns_that_their_parts_read(windows, monkeyp
     assert packed_columns == [["__key_0", "__time"], *[["__key_0", "__time", "split", "position", "timestamp"]] * 2]
 
 
-def test_columns_of_the_user_may_be_called_as_those_of_other_steps(spark):
-    rows = spark.createDataFrame([(1, "a", 2, 3)], "bucket int, task string, number int, rows int")
+def test_columns_of_the_user_may_be_called_as_those_of_other_steps_and_have_dots(spark):
+    rows = spark.createDataFrame([(1, "a", 2, 3)], "bucket int, task string, number int, `rows.n` int")
     of_buckets = packing.packed(rows, [f.col("bucket")], 4).where(f"{packing.BUCKET} >= 0").collect()
     unpacked = packing.unpacked([bytes(row[packing.ROWS]) for row in of_buckets], rows.schema)
-    assert unpacked.to_pylist() == [{"bucket": 1, "task": "a", "number": 2, "rows": 3}]
+    assert unpacked.to_pylist() == [{"bucket": 1, "task": "a", "number": 2, "rows.n": 3}]
 
 
 @pytest.mark.parametrize(
