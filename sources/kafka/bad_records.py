@@ -14,8 +14,8 @@ __all__ = ["bad_record_place", "check_bad_records"]
 def check_bad_records(path: str | None, topic: str | None, policy: EventTimePolicy, read: Collection[str]) -> None:
     """Raise ValueError for options that contradict each other.
 
-    policy: for rows without a usable event time.
-    read: the topics that the query names.
+    policy: the policy for rows without a usable event time.
+    read: the topics that the query reads by name.
     """
     if path is None and topic is None:
         return
@@ -28,7 +28,7 @@ def check_bad_records(path: str | None, topic: str | None, policy: EventTimePoli
             "record-timestamp"
         )
     if policy.future == "fail":
-        # A replay of a batch has another clock, and has to have the same rows.
+        # A repeated batch has another clock, but must have the same rows.
         raise ValueError(
             f"{option} is set, but futureEventTime is 'fail', which refuses records by the time of the clock; set it "
             "to ignore or hold"
@@ -40,9 +40,9 @@ def check_bad_records(path: str | None, topic: str | None, policy: EventTimePoli
 def bad_record_place(
     folder: SupportsFiles | None, topic: str | None, event_times: RecordTimes
 ) -> BadRecordPlace | None:
-    """Return the place for records that are set aside; None: none are.
+    """Return the place for records that are set aside; None: there is none.
 
-    event_times: tell which records these are.
+    event_times: decide which records these are.
     """
     if folder is not None:
         return BadRecordFile(folder, f"{event_times.name} {event_times.policy.bad}")

@@ -39,8 +39,8 @@ _COMPARISONS: dict[type[Filter], Comparison] = {
 def take_over(filters: Collection[Filter], wanted: WantedRecords | None = None) -> tuple[WantedRecords, list[Filter]]:
     """Return the records that pass the filters, and the filters that Spark still has to apply.
 
-    A filter on ``topic``, ``partition`` or ``offset`` is taken over wholly.  A lower limit of ``timestamp`` only spares
-    reading, so Spark applies it, too.
+    A filter on ``topic``, ``partition`` or ``offset`` is taken over entirely.  A lower limit of ``timestamp`` only
+    saves reading, so Spark applies it, too.
     """
     wanted = wanted or WantedRecords()
     left: list[Filter] = []
@@ -94,6 +94,6 @@ def _between(wanted: WantedRecords, comparison: Comparison, offset: int) -> Want
 def _since(wanted: WantedRecords, comparison: Comparison, at: datetime) -> WantedRecords:
     if comparison not in {"eq", "ge", "gt"}:
         return wanted
-    # A record at the same millisecond is at or after the time, or before it: Spark tells.
+    # A record in the same millisecond may be before the time or not: Spark decides.
     from_ms = (at - _EPOCH) // timedelta(milliseconds=1)
     return wanted.since(from_ms) if from_ms > 0 else wanted

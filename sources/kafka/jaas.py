@@ -1,7 +1,7 @@
 """The value of ``sasl.jaas.config``, read as Kafka's Java client reads it.
 
 Kafka's ``JaasConfig`` splits it with ``java.io.StreamTokenizer``.  So a quoted text ends at its line, a backslash
-escapes, a slash begins a comment, and a bare number is no text.
+escapes, a slash begins a comment, and a bare number is not a text.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LoginModule:
 def parse_jaas(text: str) -> LoginModule:
     """Return the one login module of a ``sasl.jaas.config``.
 
-    Raises ValueError, whose text says what was expected and shows no value.
+    Raises ValueError, which says what was expected and shows no value.
     """
     tokens = list(_tokens(text))
     if not tokens:

@@ -23,7 +23,7 @@ def either(names: Sequence[str]) -> str:
 
 
 def take_login_module(connecting: MutableMapping[str, Any]) -> None:
-    """Replace ``sasl_jaas_config`` by what it says, under the names of the options for the same.
+    """Replace ``sasl_jaas_config`` by its content, under the names of the equivalent options.
 
     Raises OptionError for a text that Java would refuse, and for a login module of another mechanism.
     """
@@ -112,7 +112,7 @@ def _is_true(module: LoginModule, option: str) -> bool:
 
 
 def callback_name(text: str) -> str | None:
-    """Return the function that makes tokens, as ``package:function``; None for Java's own way, which ours replaces.
+    """Return the function that creates tokens, as ``package:function``; None for Java's own, which ours replace.
 
     Raises ValueError for other classes of Java.
     """

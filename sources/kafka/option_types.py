@@ -1,4 +1,4 @@
-"""The types of the Kafka source's options that check themselves."""
+"""Types of the Kafka source's options with their own checks."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _whole(value: Any, least: int) -> int:
-    """Return a number, also as text; refuse other values that int() would take for one."""
+    """Return a number, perhaps given as text; refuse other values that int() would accept."""
     if isinstance(value, str):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _LARGEST:
@@ -84,7 +84,7 @@ def _time(value: Any) -> Any:
 
 
 def _since_1970(value: int | datetime) -> int | datetime:
-    # To Kafka, -1 and -2 are the ends of the log, and it has no records before 1970.
+    # For Kafka, -1 and -2 are the ends of the log, and there are no records before 1970.
     if not 0 <= (value if isinstance(value, int) else milliseconds(value - _EPOCH)) <= _LARGEST:
         raise ValueError("expected a time in milliseconds since 1970, or a datetime after it")
     return value
@@ -133,7 +133,7 @@ def names_point(offsets: Offsets | None, point: Literal["earliest", "latest"]) -
 def offsets_spec(
     which: Literal["starting", "ending"], offsets: Offsets | None, timestamp: Timestamp | None, by: Timestamps | None
 ) -> OffsetsSpec | None:
-    """Return the point of the one option of three that was set; None: none was."""
+    """Return the point from the one of three options that was set; None: none was set."""
     if timestamp is not None:
         since_epoch = timestamp if isinstance(timestamp, int) else milliseconds(timestamp - _EPOCH)
         return OffsetsSpec(f"{which}Timestamp", ByTimestamp(since_epoch))

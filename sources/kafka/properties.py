@@ -19,10 +19,10 @@ from tidegate.sources.kafka.without_effect import INSTEAD, why_without_effect
 __all__ = ["connection_config", "planner_config", "without_effect"]
 
 _FRAME_BEYOND_RECORDS = 512  # as librdkafka has it
-_SHORTEST_PAUSE_S = 0.001  # a busy loop helps nobody
+_SHORTEST_PAUSE_S = 0.001  # a busy loop does not help
 
 
-# Each of the first is of no use without one of the second.
+# Each of the first is useless without one of the second.
 _NEEDS = (
     (("ssl.keyfile", "ssl.password"), ("ssl.certfile",), "a key is of use with its certificate only"),
     (("ssl.truststore.password",), ("ssl.truststore.location",), "it opens that file"),
@@ -43,7 +43,7 @@ def connection_config(bootstrap_servers: str, properties: Mapping[str, Any]) -> 
     bootstrap_servers: ``host:port``, several separated by commas; the default port is 9092.
     properties: by Kafka's names without the prefix ``kafka.``.
 
-    Raises OptionError for the first one that is unknown, malformed or missing; it never shows a value of a property.
+    Raises OptionError for the first property that is unknown, malformed or missing; it never shows a value.
     """
     servers = parse_servers(bootstrap_servers)
     reading: dict[str, Any] = {}
@@ -83,7 +83,7 @@ def planner_config(
     if retries is not None:
         config = replace(config, deadline_s=config.deadline_s * (1 + retries))
     if retry_interval_ms is not None:
-        pause_s = max(1, retry_interval_ms) / 1000  # a busy loop helps nobody
+        pause_s = max(1, retry_interval_ms) / 1000  # a busy loop does not help
         config = replace(config, retry_pauses_s=(pause_s, pause_s))
     return config
 
@@ -163,7 +163,7 @@ def _of_tls(name: str) -> Property:
 
 
 def _join_tls(connecting: MutableMapping[str, Any]) -> None:
-    """Join the two names of one thing, and the versions of TLS."""
+    """Combine two names of the same property, and the versions of TLS."""
     checks_names = connecting.pop("ssl_endpoint_identification_algorithm", None)
     if checks_names is not None and connecting.setdefault("ssl_check_hostname", checks_names) != checks_names:
         raise OptionError(
@@ -182,7 +182,7 @@ def _join_tls(connecting: MutableMapping[str, Any]) -> None:
 
 
 def _pair_backoffs(reading: MutableMapping[str, Any]) -> None:
-    """Keep the longest of the growing pauses from being shorter than the first one."""
+    """Make the longest of the growing pauses at least as long as the first one."""
     for name, (first_s, longest_s) in {"reconnect": (0.0, 0.0), "retry": (FIRST_PAUSE_S, LONGEST_PAUSE_S)}.items():
         given_s = reading.pop(f"{name}_backoff_s", first_s)
         least_s = given_s if name == "reconnect" else max(_SHORTEST_PAUSE_S, given_s)

@@ -1,4 +1,4 @@
-"""Properties files, as Kafka's own tools take them with ``--command-config``."""
+"""Properties files, which Kafka's own tools take with ``--command-config``."""
 
 from __future__ import annotations
 

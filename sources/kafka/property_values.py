@@ -1,6 +1,6 @@
 """The values of the ``kafka.*`` properties, from their texts.
 
-Each function returns what a text means, and raises ValueError, whose text says what is expected.
+Each function returns the value of a text, or raises ValueError, which says what is expected.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def seconds(text: str) -> float:
 
 
 def seconds_or_none(text: str) -> float:
-    """Read milliseconds, also 0, as seconds."""
+    """Read milliseconds, including 0, as seconds."""
     return _zero_or_more(text) / 1000
 
 
@@ -119,13 +119,13 @@ def token_url(text: str) -> str:
 
 
 def java_handler(text: str) -> None:
-    """Ignore a class of Java, which means nothing here, and refuse a function of Python."""
+    """Ignore a Java class, which has no effect here, and refuse a Python function."""
     if callback_name(text) is not None:
         raise ValueError("a function that returns tokens goes into kafka.sasl.login.callback.handler.class")
 
 
 def one_of(*allowed: str) -> Callable[[str], str]:
-    """Return a function that takes one of these texts, and suggests the nearest to any other."""
+    """Return a function that accepts one of these texts, and suggests the nearest one for any other."""
 
     def check(text: str) -> str:
         if text not in allowed:
@@ -137,7 +137,7 @@ def one_of(*allowed: str) -> Callable[[str], str]:
 
 def proxy_url(text: str) -> str:
     """Read the URL of a proxy, which may hold a login."""
-    # kafka-python shows the whole address with the password if it cannot read it.
+    # kafka-python would show the whole address with the password if it cannot read it.
     expected = f"expected {either(_PROXIES)}, such as socks5://proxy:1080 or socks5://user:password@proxy:1080"
     try:
         url = urlsplit(text)

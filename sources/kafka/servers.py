@@ -17,7 +17,7 @@ _LOGIN = re.compile(r"^([A-Za-z0-9_+.-]+://)?.*@", re.DOTALL)
 def parse_servers(text: str) -> str:
     """Return the servers as kafka-python reads them, without blanks and the name of a listener before ``://``.
 
-    Raises OptionError, which shows no login.
+    Raises OptionError, which never shows a login.
     """
     servers = [server.strip() for server in text.split(",") if server.strip()]
     wrong = (

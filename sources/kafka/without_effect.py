@@ -59,7 +59,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "sasl.kerberos.ticket.renew.jitter",
         "sasl.kerberos.ticket.renew.window.factor",
     ),
-    "a token is fetched anew after four fifths of its life": (
+    "a token is renewed after four fifths of its life": (
         "sasl.login.refresh.buffer.seconds",
         "sasl.login.refresh.min.period.seconds",
         "sasl.login.refresh.window.factor",
@@ -126,10 +126,10 @@ INSTEAD: dict[str, str] = {
     "sasl.oauthbearer.assertion.": _ASSERTION,
     "sasl.oauthbearer.jwt.retriever.class": _ASSERTION,
 }
-"""Properties that cannot be left out without harm, with their replacements; a final dot means all with that prefix."""
+"""Properties that must not be ignored, with their replacements; a final dot means all with that prefix."""
 
 
 def why_without_effect(name: str) -> str | None:
-    """Return why a property changes nothing; None: it is not one of these."""
+    """Return the reason why a property has no effect; None: it has an effect, or is unknown."""
     prefixes: Iterable[str] = (prefix for prefix in _REASONS_OF_PREFIXES if name.startswith(prefix))
     return _REASON_OF.get(name) or next((_REASONS_OF_PREFIXES[prefix] for prefix in prefixes), None)

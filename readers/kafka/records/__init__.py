@@ -1,1 +1,1 @@
-"""Record batches, as brokers hold them, and the records in them."""
+"""Record batches in the brokers' format, and the records in them."""

@@ -1,7 +1,7 @@
 """Kafka's record batches: splits fetched bytes into them, finds those that are visible, and decompresses them.
 
-The layout is that of ``DefaultRecordBatch`` in Apache Kafka (message format 2).  A compressed batch has a plain
-header and one compressed block that holds all its records.  Messages of older formats become such batches here.
+The layout is that of ``DefaultRecordBatch`` in Apache Kafka (message format 2).  A compressed batch has a plain header
+and one compressed block with all its records.  Messages of older formats become such batches here.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CONTROL_TYPE = slice(HEADER.size + 7, HEADER.size + 9)  # the key's second half,
 ABORT = b"\x00\x00"
 
 MOST_BYTES_OPTION = "kafka.max.decompressed.bytes"
-OLD_BYTES = 8 << 20  # of old messages become batches in one call; a single larger wrapper may exceed it
+OLD_BYTES = 8 << 20  # the limit of old messages that become batches in one call; a single larger wrapper may exceed it
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +59,16 @@ class RecordBatch:
     data: all its bytes, header included; a view, valid as long as the response's buffer is.
     base_offset, last_offset: the first and last offset it ever had; compaction may have removed these records.
     base_timestamp_ms: the records' timestamps count from it.
-    append_time_ms: the time of all its records if the broker stamped them, None if their producer did.
-    producer_id: who wrote it, if in a transaction; -1 for most.
+    append_time_ms: the time of all its records if the broker stamped them; None if their producer did.
+    producer_id: the producer that wrote it, if in a transaction; usually -1.
     attributes: the codec and the flags of the header.
     crc: the checksum in the header.
-    count: of the records, by the header.
+    count: the number of records, from the header.
     check_crc: whether the checksum is verified.
-    most_bytes: the most that its records may take decompressed.
-    has_timestamps: whether its records have any; if not, each is -1.
-    start: the begin of its records in the data.
-    leader_epoch: of the leader that appended it; None in message formats 0 and 1.
+    most_bytes: the maximum size of its records when decompressed.
+    has_timestamps: whether its records have timestamps; otherwise each is -1.
+    start: where its records begin in the data.
+    leader_epoch: the epoch of the leader that appended it; None in message formats 0 and 1.
     """
 
     data: npt.NDArray[np.uint8]
@@ -88,7 +88,7 @@ class RecordBatch:
 
     def verify(self) -> None:
         """Raise CorruptDataError if the checksum has to be verified and does not fit."""
-        # A NumPy slice is taken without a copy; a memoryview would be refused.
+        # A NumPy slice is accepted without a copy; a memoryview would be refused.
         if self.check_crc and google_crc32c.value(self.data[CRC_START:]) != self.crc:
             raise CorruptDataError(f"the checksum of the record batch at offset {self.base_offset} does not fit")
 
@@ -120,9 +120,9 @@ def split_batches(
     none after a damaged one: fetch again from the end of the last batch for the others.
 
     check_crc: verify checksums.
-    most_bytes: the most that one batch may take decompressed.
+    most_bytes: the maximum size of one batch when decompressed.
 
-    Raises CorruptDataError if the bytes are no record batches, or the first one is of an old format and damaged.
+    Raises CorruptDataError if the bytes are not record batches, or if the first one has an old format and is damaged.
     """
     batches: list[RecordBatch] = []
     old: OldMessages | None = None
@@ -235,9 +235,9 @@ def _impossible(base_offset: int) -> CorruptDataError:
 def visible_batches(batches: Iterable[RecordBatch], aborted: Sequence[tuple[int, int]]) -> Iterator[RecordBatch]:
     """Yield the batches that hold data, without those of aborted transactions.
 
-    ``aborted`` are producer id and first offset of each aborted transaction that may reach into
-    these batches.  From that offset on, the producer's transactional batches are aborted, until its
-    abort marker (as in CompletedFetch of Kafka's Java consumer).
+    ``aborted`` has producer id and first offset of each aborted transaction that may reach into these batches.  From
+    that offset on, the producer's transactional batches are aborted, until its abort marker (as in CompletedFetch of
+    Kafka's Java consumer).
 
     Raises CorruptDataError for a batch with a wrong checksum that would be left out.
     """
@@ -263,11 +263,11 @@ def corruption_named(split_id: SplitId) -> Iterator[None]:
     try:
         yield
     except (CorruptDataError, OutOfMemoryError) as error:
-        if str(error).startswith(f"{split_id}: "):  # of a record: RecordTimes names the split itself
+        if str(error).startswith(f"{split_id}: "):  # an error of a record: RecordTimes names the split itself
             raise
         raise type(error)(f"{split_id}: {error}") from error
 
 
 def _readonly(data: memoryview) -> npt.NDArray[np.uint8]:
-    # Numba would compile again for writable arrays: all data is read-only.
+    # All data is read-only, because Numba would compile again for writable arrays.
     return np.frombuffer(data.toreadonly(), np.uint8)

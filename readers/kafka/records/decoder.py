@@ -31,18 +31,17 @@ Bytes: TypeAlias = "npt.NDArray[np.uint8]"
 Ends: TypeAlias = "npt.NDArray[np.int32]"
 Longs: TypeAlias = "npt.NDArray[np.int64]"
 Texts: TypeAlias = "tuple[Ends, Bytes, Bytes]"
-"""The buffers of values of variable length: where each ends, a bit if it is there, the bytes of all.
+"""The buffers of values of variable length: the end of each, a bit if it exists, and all bytes.
 
-Buffers travel in plain tuples: Numba takes named ones only by a detour of 0.3 ms a call.
+Buffers are passed in plain tuples: named tuples cost Numba 0.3 ms per call.
 """
 Course: TypeAlias = Longs
-"""The state of a loop over a batch: one array, which Numba takes at less cost than single numbers.
+"""The state of a loop over a batch: one array, which is cheaper for Numba than single numbers.
 
-0 to 2: how far it is: in bytes, in records, and the offset delta of the last record.
-3 to 4: how many records there are, and the greatest offset delta.
-5 to 6: the first offset delta that is wanted, and the first one that is not.
-7 to 12: base offset, timestamp type, base timestamp, 1 where a record's timestamp delta counts (else 0), the least and
-    the greatest timestamp delta.
+0 to 2: the progress: in bytes, in records, and the offset delta of the last record. 3 to 4: how many records there are,
+and the greatest offset delta. 5 to 6: the first offset delta that is wanted, and the first one that is not. 7 to 12:
+base offset, timestamp type, base timestamp, 1 where a record's timestamp delta counts (else 0), the least and the
+greatest timestamp delta.
 """
 
 NO_TIMESTAMP_TYPE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1
@@ -99,7 +98,7 @@ def _impossible(batch: RecordBatch) -> CorruptDataError:
 class RecordDecoder:
     """Gathers the records of one partition into Arrow batches of at most ``max_batch_bytes``.
 
-    A larger record makes a batch of its own.  Small batches of Kafka are merged, and large ones are cut.
+    A larger record becomes a batch of its own.  Small batches of Kafka are merged, and large ones are cut.
     """
 
     def __init__(self, partition: TopicPartition, *, include_headers: bool, max_batch_bytes: int) -> None:
@@ -142,8 +141,8 @@ class RecordDecoder:
 class _Columns:
     """One Arrow batch that is being filled.
 
-    Each buffer could hold ``capacity`` bytes, so that only their sum needs watching; the system gives memory only to
-    the parts that are written to.
+    Each buffer has room for ``capacity`` bytes, so that only the sum needs checking; the system allocates memory only
+    for the parts that are written.
     """
 
     def __init__(self, capacity: int, row_bytes: int, *, include_headers: bool) -> None:
@@ -172,7 +171,7 @@ class _Columns:
         return int(self._used[WANTED])
 
     def fill(self, records: Bytes, course: Course) -> int:
-        """Add records from the state of the loop on, and advance it; return a status."""
+        """Add records from the present state of the loop, and advance it; return a status."""
         return _fill(
             records,
             course,
@@ -223,7 +222,7 @@ def _to_arrow(texts: Texts, kind: pa.DataType, count: int) -> pa.Array:
 
 
 def _as_texts(names: pa.StringArray) -> pa.StringArray:
-    """Decode texts as Kafka's Java client does, even if they are no UTF-8."""
+    """Decode texts as Kafka's Java client does, even if they are not UTF-8."""
     try:
         names.validate(full=True)
     except pa.ArrowInvalid:
@@ -283,7 +282,7 @@ def _text(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
 def _copy(data: Bytes, start: int, length: int, texts: Texts, index: int) -> None:
     ends, present, target = texts
     size = max(length, 0)
-    # Unsigned: an index that cannot count from the end lets the compiler copy sixteen bytes at a time.
+    # The index is unsigned: it cannot count from the end, which lets the compiler copy sixteen bytes at a time.
     source, at = np.uintp(start), np.uintp(ends[index])
     for i in range(np.uintp(size)):
         target[at + i] = data[source + i]

@@ -1,7 +1,7 @@
-"""Finds the first record of a batch to align by; planners need it of every split.
+"""Finds the first record to align by in a batch; planners need it for every split.
 
 Compiled loops are faster, but take a third of a second to load, and a query's first plan would wait for them.  So
-Python walks until it has spent about as much time, which most queries never do.
+Python does the work until it has spent about as much time, which most queries never do.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def first_record(
     """Return offset and timestamp (ms) of the first record of a batch at or after ``position``, if any.
 
     Records with a timestamp below ``lowest_ms`` or above ``highest_ms`` are skipped.  Those before ``position`` may be
-    stepped over by their lengths alone: who reads them checks them.  Raises CorruptDataError.
+    skipped by their lengths alone: their reader checks them.  Raises CorruptDataError.
     """
     if batch.last_offset < position:
         return None
@@ -50,7 +50,7 @@ def first_record(
 def _walk(
     batch: RecordBatch, records: npt.NDArray[np.uint8], position: int, lowest_ms: int, highest_ms: int
 ) -> tuple[int, int] | None:
-    """Return offset and timestamp of the record, or None: none was found, or anything on the way is doubtful."""
+    """Return offset and timestamp of the record; None: none was found, or something on the way is doubtful."""
     global _steps_left  # noqa: PLW0603 - the loops are loaded once per process
     data = records.data
     skipped = _records_before(batch, position)
@@ -84,13 +84,13 @@ def _walk(
 
 
 def _records_before(batch: RecordBatch, position: int) -> int:
-    """Return how many records come before a position; 0 where compaction has left holes, so that nobody knows."""
+    """Return how many records come before a position; 0 if compaction has left holes, so that the number is unknown."""
     is_dense = batch.count == batch.last_offset - batch.base_offset + 1
     return max(0, position - batch.base_offset) if is_dense else 0
 
 
 def _end_of(data: memoryview, count: int) -> int:
-    """Return where so many records end, by their lengths alone; behind all data if a length is doubtful."""
+    """Return where a number of records ends, by their lengths alone; behind all data if a length is doubtful."""
     end = 0
     try:
         for _ in range(count):
@@ -102,7 +102,7 @@ def _end_of(data: memoryview, count: int) -> int:
             else:
                 length, start = decode_varint(data, end)
                 twice = 2 * length
-            if twice < 0 or twice & 1:  # an odd number stands for a negative length
+            if twice < 0 or twice & 1:  # an odd number means a negative length
                 return len(data)
             end = start + (twice >> 1)
     except (IndexError, ValueError):

@@ -1,7 +1,7 @@
 """Converts Kafka's message formats 0 and 1, of producers and brokers before 0.11, to records of format 2.
 
 In these formats each message is alone in the log, or several of them are the compressed value of one, the wrapper.  The
-layout is that of ``LegacyRecord`` in Apache Kafka; wrappers are read as by its ``AbstractLegacyRecordBatch``.
+layout is that of ``LegacyRecord`` in Apache Kafka; wrappers are read like in its ``AbstractLegacyRecordBatch``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CRC_START = 16
 _TIME = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")
 LEAST_SIZES = {0: _START.size + 8, 1: _START.size + 16}
-"""The least bytes that a message takes, by its format: no key and no value."""
+"""The minimum size of a message, by format: without key and value."""
 
 _CODEC_MASK = 0x07
 _LOG_APPEND_TIME = 0x08
@@ -39,11 +39,11 @@ _NO_TIMESTAMP = -1
 class OldRecords(NamedTuple):
     """Some messages as the records of a batch of format 2.
 
-    base_offset, last_offset: of the first and the last of them.
+    base_offset, last_offset: the offsets of the first and the last message.
     base_timestamp_ms: their timestamps count from it.
-    append_time_ms: the time of all of them if the broker stamped them, None if their producers did.
-    has_timestamps: whether the format has any; otherwise each is -1.
-    number: of the messages.
+    append_time_ms: the time of all messages if the broker stamped them; None if their producers did.
+    has_timestamps: whether the format has timestamps; otherwise each is -1.
+    number: the number of messages.
     """
 
     base_offset: int
@@ -58,8 +58,8 @@ class OldRecords(NamedTuple):
 class _Message(NamedTuple):
     """One message.
 
-    size: of it, in bytes.
-    stamped: whether the broker gave it its timestamp.
+    size: the size in bytes.
+    stamped: whether the broker set the timestamp.
     """
 
     size: int
@@ -94,7 +94,7 @@ class _Run:
         self.count += 1
 
     def records(self, shift: int = 0) -> OldRecords:
-        """Return all messages, with offsets that are higher by ``shift``."""
+        """Return all messages, with ``shift`` added to their offsets."""
         magic, append_time_ms = self.kind
         base, last = self.base_offset + shift, self.last_offset + shift
         data = bytes(self.data)
@@ -104,8 +104,8 @@ class _Run:
 class OldMessages:
     """Gathers consecutive messages.
 
-    check_crc: verify the checksum of each message, also within a wrapper.
-    bound: of a decompressed wrapper.
+    check_crc: verify the checksum of each message, even within a wrapper.
+    bound: the bound for a decompressed wrapper.
     """
 
     def __init__(self, bound: Bound, *, check_crc: bool) -> None:
@@ -154,8 +154,8 @@ class OldMessages:
             if message.codec or message.magic != wrapper.magic:
                 raise _impossible(wrapper.offset)
             run.add(message)
-        # Offsets in a wrapper of format 1 count from its first message, and its own is that of its last one. It is 0
-        # if the producer did not set it.
+        # Offsets in a wrapper of format 1 count from its first message, and the wrapper has the offset of its last
+        # message.  It is 0 if the producer did not set it.
         relative = wrapper.magic > 0 and wrapper.offset > 0
         if not run.count or (run.last_offset > wrapper.offset and (relative or wrapper.magic == 0)):
             raise _impossible(wrapper.offset)
@@ -197,7 +197,7 @@ class OldMessages:
 
 
 def _text(data: memoryview, at: int, offset: int) -> tuple[memoryview | None, int]:
-    """Read a length and as many bytes; return them (None: null), and their end."""
+    """Read a length and as many bytes; return the bytes (None: null), and their end."""
     if len(data) - at < _LENGTH.size:
         raise _impossible(offset)
     (length,) = _LENGTH.unpack_from(data, at)

@@ -18,7 +18,7 @@ def append_record(
 ) -> None:
     """Append a record to the body of a batch.
 
-    offset_delta, delta_ms: its offset and its timestamp, less those of the batch's first record.
+    offset_delta, delta_ms: its offset and its timestamp, relative to the batch's first record.
     """
     record = bytearray(1)  # the attributes, all unused
     encode_varint(delta_ms, record.append)

@@ -14,11 +14,11 @@ _AES = re.compile(r"AES_(\d+)_(?:CBC(?=_)_|(?=GCM))")
 
 
 def choose_ciphers(context: ssl.SSLContext, suites: Collection[str]) -> None:
-    """Let a context offer the given suites only, by their names in Java; none given: OpenSSL's own choice.
+    """Let a context offer only the given suites, by their names in Java; if none are given, OpenSSL chooses.
 
-    Python cannot choose among the suites of TLS 1.3, all of which are strong: naming one of them takes all.
+    Python cannot choose among the suites of TLS 1.3, which are all strong: naming one allows all of them.
 
-    Raises OptionError if OpenSSL has none of them for the context's versions.
+    Raises OptionError if OpenSSL supports none of them in the context's versions.
     """
     if not suites:
         return
@@ -42,7 +42,7 @@ def choose_ciphers(context: ssl.SSLContext, suites: Collection[str]) -> None:
 def openssl_name(suite: str) -> str:
     """Return OpenSSL's name for a suite of TLS 1.2, such as ECDHE-RSA-AES256-GCM-SHA384.
 
-    It is right for suites with certificates and AES or ChaCha20, which are those that Java still offers.
+    It is correct for suites with certificates and AES or ChaCha20, which are all that Java still offers.
     """
     keys, _, cipher = suite.removeprefix("TLS_").partition("_WITH_")
     cipher = _AES.sub(r"AES\1_", cipher)

@@ -35,7 +35,7 @@ __all__ = ["BrokerConnection", "BrokerTooOldError", "RefusedError", "decode_resp
 
 CORRELATION = struct.Struct(">i")
 LARGEST_ID = 2**31 - 1
-_USED_OF_LIFE = 0.85  # as Java, which takes 85 to 95 %
+_USED_OF_LIFE = 0.85  # like Java, which uses 85 to 95 %
 _WITHIN_PYTHON = re.compile(r" \(_ssl\.c:\d+\)")
 
 # kafka-python logs each failed attempt as an error, though we try again and tell the user once.  Users who want its log
@@ -72,23 +72,23 @@ _OTHER_NAMES: dict[str, tuple[str, ...]] = {
     "sasl_plain_password": _OF_LOGIN,
     "sasl_oauthbearer_token_endpoint_url": ("sasl_login_callback_handler_class",),
 }
-"""The options for the same in Java's configuration, which are named if they were given."""
+"""The same options in Java's configuration, which are named if they were given."""
 
 
 class BrokerTooOldError(ConnectorError):
-    """A broker speaks no version of a request that has the fields we need."""
+    """A broker supports no version of a request with the fields that we need."""
 
 
 class RefusedError(ConnectorError):
-    """A broker or a proxy refused us for good: the same login would be refused again, or locked out."""
+    """A broker or a proxy refused us for good: the same login would be refused again, or be locked out."""
 
 
 class BrokerConnection:
-    """A blocking connection to the broker at ``address`` (``host:port``); not for several threads.
+    """A blocking connection to the broker at ``address`` (``host:port``); not thread-safe.
 
-    ``properties`` are kafka-python's.  Connecting, authentication included, takes ``timeout_s`` at
-    most.  Raises TransientError if the broker cannot be reached, RefusedError if it refuses us, and
-    OptionError for a file that cannot be used.  A connection that is lost closes itself.
+    ``properties`` are kafka-python's.  Connecting, authentication included, takes ``timeout_s`` at most.  Raises
+    TransientError if the broker cannot be reached, RefusedError if it refuses us, and OptionError for a file that
+    cannot be used.  A lost connection closes itself.
     """
 
     def __init__(self, address: str, properties: Mapping[str, Any], timeout_s: float) -> None:
@@ -101,7 +101,7 @@ class BrokerConnection:
         self._was_answered = False
 
     def send(self, request: Any, timeout_s: float) -> int:
-        """Send one of kafka-python's requests, in the newest version both sides speak; return its id.
+        """Send one of kafka-python's requests, in the newest version that both sides support; return its id.
 
         Raises TransientError if the connection is lost, BrokerTooOldError if there is no such version.
         """
@@ -122,10 +122,10 @@ class BrokerConnection:
     def receive(self, request_id: int, timeout_s: float) -> memoryview:
         """Return the response to the request with that id, header included, without its length.
 
-        The bytes are valid until the next call.  Responses to earlier requests are dropped: nobody waits for them any
-        more.  ``timeout_s`` is for the whole response, however slowly it comes.  Raises TransientError if the
-        connection is lost or this response was dropped.  Raises RefusedError if the broker does not serve us, or sends
-        more than we take.
+        The bytes are valid until the next call.  Responses to earlier requests are dropped: no caller waits for them.
+        ``timeout_s`` is for the whole response, however slowly it comes.  Raises TransientError if the connection is
+        lost or this response was dropped.  Raises RefusedError if the broker does not serve us, or sends more than we
+        accept.
         """
         if request_id not in self._awaited:
             raise TransientError(f"the response of the Kafka broker {self.address} was dropped for a later one")
@@ -149,7 +149,7 @@ class BrokerConnection:
 
     @property
     def needs_new_login(self) -> bool:
-        """Whether the broker will soon close it, as the login lasts no longer (KIP-368), and no answer is awaited."""
+        """Whether the broker will soon close it because the login expires (KIP-368), and no answer is awaited."""
         return self._renew_at_s is not None and not self._awaited and time.monotonic() >= self._renew_at_s
 
     def fileno(self) -> int:
@@ -165,15 +165,15 @@ class BrokerConnection:
         sentence = f"lost the Kafka broker {self.address}: {_reason(error)}"
         if isinstance(error, FrameTooLargeError):
             return RefusedError(f"{sentence}; look at {_option('receive_message_max_bytes')}")
-        # A broker that wants a login tells everybody its versions, and then closes the connection.
+        # A broker that requires a login sends its versions to every client, and then closes the connection.
         refusal = None if self._was_answered else _other_protocol(self.address, self._properties, error, deadline)
         return refusal or TransientError(sentence)
 
 
 def decode_response(request: Any, frame: memoryview) -> Any:
-    """Return kafka-python's response to a request that was sent; ``frame`` is what came back.
+    """Return kafka-python's response to a request that was sent; ``frame`` is the answer.
 
-    Raises ConnectorError if it is no such response.
+    Raises ConnectorError for anything else.
     """
     try:
         return _decode_response(request, frame)
@@ -195,7 +195,7 @@ def _connect(address: str, properties: Mapping[str, Any], timeout_s: float) -> t
 
 
 def _failure(address: str, properties: Mapping[str, Any], error: Exception, deadline: float) -> ConnectorError:
-    """Return why there is no connection: TransientError if trying again may help, RefusedError if not."""
+    """Return the reason why there is no connection: TransientError if trying again may help, otherwise RefusedError."""
     if (refusal := _other_protocol(address, properties, error, deadline)) is not None:
         return refusal
     reason = _without_secrets(_reason(error), properties)
@@ -211,7 +211,7 @@ def _failure(address: str, properties: Mapping[str, Any], error: Exception, dead
 def _other_protocol(
     address: str, properties: Mapping[str, Any], error: Exception, deadline: float
 ) -> RefusedError | None:
-    """Return the refusal if the listener speaks another protocol, which a close or noise shows."""
+    """Return the refusal if the listener speaks another protocol, which a close or an unreadable answer indicates."""
     if not _is_of_another_protocol(error):
         return None
     protocol = properties.get("security_protocol", "PLAINTEXT")

@@ -1,4 +1,4 @@
-"""Sends and receives frames of Kafka's protocol: a length, then as many bytes, whole before a deadline or not."""
+"""Sends and receives frames of Kafka's protocol, which are a length and as many bytes, as a whole before a deadline."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ LENGTH = struct.Struct(">i")
 
 
 class FrameTooLargeError(Exception):
-    """The other side announced a frame that is larger than allowed; nothing was allocated for it."""
+    """The other side announced a larger frame than allowed; no memory was allocated for it."""
 
 
 class FrameSocket:
-    """Sends and receives whole frames; not for several threads.
+    """Sends and receives whole frames; not thread-safe.
 
     sock: connected, and closed with this.
-    largest: bytes of the largest frame that is received.
+    largest: the maximum number of bytes in a received frame.
 
     A deadline is a time of ``time.monotonic()`` for the whole of a call, however slowly bytes come.
     """
@@ -42,7 +42,7 @@ class FrameSocket:
     def receive(self, deadline: float, *, smallest: int = LENGTH.size) -> memoryview:
         """Return the next frame without its length; the bytes are valid until the next call.
 
-        smallest: bytes of a frame at least; every response has a correlation id, but a bare token may be empty.
+        smallest: the minimum number of bytes; every response has a correlation id, but a bare token may be empty.
 
         Raises FrameTooLargeError, and OSError for any other failure: TimeoutError when the deadline has passed.
         """

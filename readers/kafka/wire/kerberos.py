@@ -22,7 +22,7 @@ class TicketError(TokenError):
 
 
 class KerberosMechanism(SaslMechanismGSSAPI):  # type: ignore[misc] # kafka-python has no types
-    """kafka-python's dialogue; its constructor is replaced, because it knows only the default ticket.
+    """kafka-python's dialogue, with another constructor, because the original knows only the default ticket.
 
     Raises OptionError if the package gssapi is missing, and TicketError.
     """
@@ -51,7 +51,7 @@ class KerberosMechanism(SaslMechanismGSSAPI):  # type: ignore[misc] # kafka-pyth
 
 
 def _credentials(gssapi: Any, config: dict[str, Any]) -> Any:
-    """Return the credentials of the login module; None: those of the process."""
+    """Return the credentials of the login module; None: use those of the process."""
     keytab, principal = config.get("sasl_kerberos_keytab"), config.get("sasl_kerberos_principal")
     store = {
         "client_keytab": keytab,
@@ -77,7 +77,7 @@ def _by_key(config: dict[str, Any]) -> str:
 def _own_cache(keytab: str | None, principal: str | None) -> str | None:
     """Return a place in memory for the tickets of a key table.
 
-    Otherwise they came into the cache of the process, and a ticket there would do, whatever the key.
+    Otherwise they would go into the cache of the process, and any ticket there would be used, whatever the key.
     """
     if not keytab:
         return None

@@ -1,7 +1,7 @@
 """Reads the key stores and trust stores of Java clients: JKS, PKCS12 and PEM.
 
-JKS is read here: its one library for Python (pyjks) is no longer kept, and needs a C compiler.  The format is that of
-``sun.security.provider.JavaKeyStore``.  PKCS12 needs the package cryptography (``tidegate[keystores]``).
+JKS is read here: its only library for Python (pyjks) is no longer maintained, and needs a C compiler.  The format is
+that of ``sun.security.provider.JavaKeyStore``.  PKCS12 needs the package cryptography (``tidegate[keystores]``).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BLOCK = re.compile(r"-+BEGIN\s+(?P<label>[A-Z0-9 ]+?)\s*-+\s*(?P<body>[A-Za-z0-
 class StoreError(Exception):
     """A store cannot be read; completes the sentence "the store, ...".
 
-    is_of_key: whether only the password of the key is wrong or missing.
+    is_of_key: whether only the key's password is wrong or missing.
     """
 
     def __init__(self, reason: str, *, is_of_key: bool = False) -> None:
@@ -41,9 +41,9 @@ class StoreError(Exception):
 class KeyStore:
     """The content of a store, in PEM.
 
-    key: the private key, encrypted or not; empty: there is none.
+    key: the private key, perhaps encrypted; empty: there is none.
     chain: the certificate of the key, and those of its CAs after it.
-    trusted: the certificates of the CAs that are trusted.
+    trusted: the certificates of the trusted CAs.
     """
 
     key: bytes = field(default=b"", repr=False)
@@ -52,10 +52,10 @@ class KeyStore:
 
 
 def read_store(content: bytes, password: str | None, key_password: str | None) -> KeyStore:
-    """Return the content of a store, whose type its first bytes tell.
+    """Return the content of a store; its first bytes show its type.
 
-    password: of the store; without one, a JKS store is read unchecked, as Java does.
-    key_password: of the key; None: that of the store.  A key in PEM stays encrypted.
+    password: the password of the store; without it, a JKS store is read unchecked, as in Java.
+    key_password: the password of the key; None: the same as of the store.  A key in PEM stays encrypted.
 
     Of several keys the first one is taken.  Raises StoreError.
     """
@@ -95,7 +95,7 @@ def _pem(text: str) -> KeyStore:
     """Return keys and certificates; both kinds of store hold certificates."""
     blocks = [(match["label"], match[0]) for match in _BLOCK.finditer(text)]
     keys = [as_pem(block) for label, block in blocks if label.endswith("PRIVATE KEY")]
-    if not keys and "PRIVATE KEY" in text:  # of OpenSSL's old encryption, with headers
+    if not keys and "PRIVATE KEY" in text:  # in OpenSSL's old encryption, with headers
         keys = [text.encode()]
     certificates = b"".join(as_pem(block) for label, block in blocks if label.endswith("CERTIFICATE"))
     return KeyStore(keys[0] if keys else b"", certificates, certificates)
@@ -174,7 +174,7 @@ def _jks_entries(reader: _Reader) -> tuple[bytes | None, list[bytes], list[bytes
 
 
 def _unlocked(locked: bytes, password: str | None) -> bytes:
-    """Return a private key (PKCS 8), which Sun's own way had encrypted: a stream of SHA-1 digests."""
+    """Return a private key (PKCS 8) that was encrypted in Sun's own way, with a stream of SHA-1 digests."""
     if password is None:
         raise StoreError("whose key is encrypted", is_of_key=True)
     algorithm, secret = _der_parts(_der_parts(locked)[0][1])[:2]

@@ -1,7 +1,7 @@
 """Opens a socket to a broker: TLS, versions and the login.
 
-kafka-python brings the SASL mechanisms and the messages.  Its event loop is not used:
-it drops a refusal that arrives together with the close, and writes logins to its log.
+kafka-python provides the SASL mechanisms and the messages.  Its event loop is not used, because it drops a refusal that
+arrives together with the close, and writes logins to its log.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def open_frames(
 ) -> FrameSocket:
     """Connect to ``host:port``, through ``proxy_url`` if there is one, and with TLS if there is a context.
 
-    Raises OSError (also ssl.SSLError), ValueError for an invalid address, and ProxyError.
+    Raises OSError (including ssl.SSLError), ValueError for an invalid address, and ProxyError.
     """
     deadline = time.monotonic() + timeout_s
     host, port, _ = get_ip_port_afi(address)
@@ -76,11 +76,11 @@ def open_frames(
 def log_in(
     address: str, properties: Mapping[str, Any], timeout_s: float
 ) -> tuple[FrameSocket, BrokerVersionData, float | None]:
-    """Connect, ask for the versions that the broker speaks, and log in if ``security_protocol`` says so.
+    """Connect, ask for the versions that the broker supports, and log in if ``security_protocol`` says so.
 
-    The last value is the seconds that the login lasts (KIP-368); None: until the connection ends.  The broker's first
-    answer may take ``socket_connection_setup_timeout_ms``; its answer to a login may take all of ``timeout_s``.
-    Raises the errors of :func:`open_frames`, kafka-python's errors of SASL, NotKafkaError and FrameTooLargeError.
+    The last value is how many seconds the login lasts (KIP-368); None: until the connection ends.  The broker's first
+    answer may take ``socket_connection_setup_timeout_ms``; its answer to a login may take all of ``timeout_s``.  Raises
+    the errors of :func:`open_frames`, kafka-python's errors of SASL, NotKafkaError and FrameTooLargeError.
     """
     began = time.monotonic()
     setup_s = properties.get("socket_connection_setup_timeout_ms", SETUP_TIMEOUT_MS) / 1000
@@ -100,21 +100,21 @@ def log_in(
 
 
 def listener_at(address: str, properties: Mapping[str, Any], timeout_s: float) -> Listener | None:
-    """Find the protocol of a listener, without our certificate and our login; None: it cannot be told.
+    """Find the protocol of a listener, without our certificate and our login; None: unknown.
 
-    Called after a refusal without a reason: Kafka refuses clients of another protocol so.
+    Called after a refusal without a reason, as Kafka refuses clients of another protocol.
     """
     share_s = min(timeout_s, LONGEST_LOOK_S) / 2
     for context in (None, unverified_context()):
-        with suppress(Exception):  # this attempt may be refused again, in any way
+        with suppress(Exception):  # this attempt may also be refused, in any way
             return _look(address, properties, context, time.monotonic() + share_s)
     return None
 
 
 def decode_response(request: Any, frame: memoryview) -> Any:
-    """Return kafka-python's response to a request that was sent; ``frame`` is what came back.
+    """Return kafka-python's response to a request that was sent; ``frame`` is the answer.
 
-    Raises NotKafkaError if it is no such response.
+    Raises NotKafkaError for anything else.
     """
     try:
         return request.header.get_response_class().decode(frame, header=True)
@@ -123,7 +123,7 @@ def decode_response(request: Any, frame: memoryview) -> Any:
 
 
 class _Asking:
-    """Sends one request after the other, before there is a connection for many."""
+    """Sends requests one by one, before there is a connection for many."""
 
     def __init__(self, frames: FrameSocket, client_id: str) -> None:
         self.frames = frames
@@ -179,7 +179,7 @@ def _authenticate(
     lifetime_ms = 0
     while not mechanism.is_done():
         token = mechanism.auth_bytes()
-        if greeting.API_VERSION == 0:  # a broker before 1.0: the bytes alone, and a refusal is a close
+        if greeting.API_VERSION == 0:  # a broker before 1.0: the bytes without a frame, and a close as a refusal
             try:
                 answered = bytes(ask.exchange(SaslBytesRequest(token).encode(), deadline, smallest=0))
             except ConnectionError as error:
@@ -228,7 +228,7 @@ def _look(address: str, properties: Mapping[str, Any], context: ssl.SSLContext |
     try:
         frames = open_frames(address, properties, remaining_s(deadline), context)
     except ssl.SSLError as error:
-        # It sends an alert if it wants a certificate of ours, so it speaks TLS.
+        # It sends an alert if it requires our certificate, so it speaks TLS.
         if "ALERT" in (error.reason or ""):
             return Listener(tls)
         raise

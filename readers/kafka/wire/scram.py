@@ -1,4 +1,4 @@
-"""SCRAM as Kafka's Java client speaks it (RFC 5802, RFC 7677), where kafka-python's own falls short."""
+"""SCRAM like Kafka's Java client (RFC 5802, RFC 7677), in the details that kafka-python lacks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ScramMechanism(SaslMechanismScram):  # type: ignore[misc] # kafka-python h
 
 class _Client(ScramClient):  # type: ignore[misc]
     def __init__(self, user: str, password: str, mechanism: str, extensions: bytes) -> None:
-        # These two letters have a meaning in the messages.
+        # These two characters have a meaning in the messages.
         super().__init__(user.replace("=", "=3D").replace(",", "=2C"), password, mechanism)
         self._extensions = extensions
 

@@ -1,7 +1,7 @@
 """Opens TCP connections to brokers, directly or through a proxy.
 
 The proxies are HTTP's CONNECT (RFC 9110) and SOCKS 5 (RFC 1928, RFC 1929).  kafka-python has both, but reports every
-refusal as a refused connection.  Then nobody knows which login must not be repeated.
+refusal as a refused connection.  Then it is unknown which login must not be repeated.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _open_one(target: tuple[Any, ...], deadline: float, buffers: Sequence[int]) 
     try:
         for option in SOCKET_OPTIONS:
             sock.setsockopt(*option)
-        # Before the connection, which settles how much of a window there may be.
+        # This comes before the connection, which fixes the largest possible window.
         for kind, size in zip((socket.SO_SNDBUF, socket.SO_RCVBUF), buffers, strict=True):
             if size > 0:
                 sock.setsockopt(socket.SOL_SOCKET, kind, size)
@@ -225,7 +225,7 @@ class _Asking:
         self._deadline = deadline
 
     def send(self, message: bytes) -> None:
-        # A proxy that closes the connection may have sent the reason, which we receive next.
+        # A proxy that closes the connection may have sent the reason, which comes next.
         with suppress(ConnectionError):
             self._socket.settimeout(remaining_s(self._deadline))
             self._socket.sendall(message)

@@ -1,4 +1,4 @@
-"""The TLS context of the options, and the option to blame for a failed handshake."""
+"""The TLS context from the options, and the option that explains a failed handshake."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["look_at_for", "tls_context", "unverified_context"]
 
 _NAMES_DIFFER = {62, 64}  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 _OUT_OF_DATE = {9, 10}  # X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED
-_INLINE = "..."  # in place of a file, for what an option holds itself and no error may show
+_INLINE = "..."  # in place of a file name, for a value in the option itself, which no error may show
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _OF_REVOCATION = {3, 11, 12, 23}  # X509_V_ERR_UNABLE_TO_GET_CRL, ..._CRL_NOT_YET_VALID, ..._HAS_EXPIRED, ..._REVOKED
 
@@ -30,8 +30,8 @@ def tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext | None:
 
     properties: kafka-python's.
 
-    Raises OptionError that names the option whose file is missing or is not what it should be.
-    Never asks for a password.
+    Raises OptionError, which names the option, if a file is missing or has the wrong content.  Never prompts for a
+    password.
     """
     if not properties.get("security_protocol", "PLAINTEXT").endswith("SSL"):
         return None
@@ -54,7 +54,7 @@ def tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext | None:
 
 
 def unverified_context() -> ssl.SSLContext:
-    """Return a context that trusts everybody and shows nothing: only to find out whether there is TLS."""
+    """Return a context that trusts every server and shows no certificate, only to find out whether there is TLS."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -62,7 +62,7 @@ def unverified_context() -> ssl.SSLContext:
 
 
 def look_at_for(error: ssl.SSLError) -> tuple[str, ...]:
-    """Return the options that let a handshake fail for good; none: it was only cut off."""
+    """Return the options that explain why a handshake fails for good; none: it was only cut off."""
     if isinstance(error, ssl.SSLCertVerificationError):
         if error.verify_code in _NAMES_DIFFER:
             return ("ssl_check_hostname", "bootstrap_servers")
@@ -164,8 +164,8 @@ def _show_own_key(context: ssl.SSLContext, own: KeyStore, properties: Mapping[st
 def _as_file(content: bytes) -> Iterator[Path]:
     """Yield a file with the content for Python's ssl, which loads keys from files only.
 
-    It is in memory and has no name, so that nothing is left behind, however the process ends.  Where the system has no
-    such files, it is in a folder that only we can read.
+    The file is in memory and has no name, so that nothing is left behind, however the process ends.  If the system has
+    no such files, it is in a folder that only this user can read.
     """
     in_memory = _file_in_memory()
     if in_memory is not None:
@@ -183,7 +183,7 @@ def _as_file(content: bytes) -> Iterator[Path]:
 
 
 def _file_in_memory() -> int | None:
-    """Return the descriptor of a new file in memory that has a path; None: the system has or allows none."""
+    """Return the descriptor of a new file in memory that has a path; None: the system does not allow it."""
     if not hasattr(os, "memfd_create") or not Path("/proc/self/fd").is_dir():
         return None
     try:
@@ -193,7 +193,7 @@ def _file_in_memory() -> int | None:
 
 
 def _told(option: str, file: str, password: str | None, password_option: str) -> Callable[[], str]:
-    """Return what OpenSSL asks for the password of a key; without it, OpenSSL would ask the terminal."""
+    """Return the function that OpenSSL calls for a key's password; without it, OpenSSL would prompt in the terminal."""
 
     def told() -> str:
         if password is None:

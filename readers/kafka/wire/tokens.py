@@ -1,4 +1,4 @@
-"""Tokens for OAUTHBEARER: from a token endpoint (KIP-768), a file, or a function of the user."""
+"""Tokens for OAUTHBEARER: from a token endpoint (KIP-768), a file, or a user's function."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Token(NamedTuple):
 
 
 _tokens: dict[str, _Token] = {}
-_locks: dict[str, threading.Lock] = {}  # one for each login: a slow endpoint holds up nobody else
+_locks: dict[str, threading.Lock] = {}  # one for each login, so that a slow endpoint delays no other login
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python has no types
@@ -80,7 +80,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
         return known.text
 
     def forget(self) -> None:
-        """Let the next login fetch another token, because a broker has refused the one that this gave."""
+        """Let the next login fetch another token, because a broker has refused this one."""
         key = self._key
         known = _tokens.get(key)
         if known is not None and known.text == self._handed_out:  # another connection may have fetched a newer one
@@ -186,7 +186,7 @@ def _is_fresh(token: _Token) -> bool:
 
 
 def _token(text: str, expires_at_s: float | None) -> _Token:
-    """Return a token with the end of its life, as it tells itself (RFC 7519) or else as given."""
+    """Return a token with the end of its life: its own claim (RFC 7519), or else the given one."""
     return _Token(text, time.time(), _end_of_life(text) or expires_at_s)
 
 
