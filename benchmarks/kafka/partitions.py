@@ -153,7 +153,8 @@ def fill(servers: str, partitions: int) -> None:
 @contextmanager
 def real_brokers(partitions: int) -> Iterator[Callable[[Any], SplitEnumerator]]:
     """Start a broker with the topic; yield what opens an enumerator."""
-    with KafkaServer(timeout_seconds=180) as kafka:
+    # By default a broker sets aside 20 MB for the indexes of each partition.
+    with KafkaServer(timeout_seconds=600, properties={"log.index.size.max.bytes": "65536"}) as kafka:
         kafka.create_topic(TOPIC, partitions)
         fill(kafka.bootstrap_servers, partitions)
         yield source(kafka.bootstrap_servers).enumerator
