@@ -37,9 +37,9 @@ __all__ = [
 TimestampAssigner: TypeAlias = Callable[[pa.RecordBatch], npt.NDArray[np.int64] | pa.Int64Array]
 """Returns the event time of every row of a batch, in milliseconds since the epoch.
 
-Called once per batch, on executors and, for peeks, on the driver, so it must be picklable.  The
-batch has the columns of Spark's Kafka source.  A null (pyarrow only) says that the time is missing
-or unparsable; a negative time is bad, too.  The same row must get the same time every time.
+Called once per batch, on executors and, for peeks, on the driver, so it must be picklable.  The batch has the columns
+of Spark's Kafka source.  A null (pyarrow only) means that the time is missing or unparsable; a negative time is bad,
+too.  The same row must always get the same time.
 """
 
 _ARRAY_INDEX = re.compile("0|[1-9][0-9]{0,9}")
@@ -52,7 +52,7 @@ class RecordTimestamp:
     def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
         """Return the column ``timestamp`` in milliseconds, rounded down; null where it is null."""
         timestamps = batch.column("timestamp")
-        # NumPy rounds down, where Arrow's division rounds towards zero and its floor overflows at the ends.
+        # NumPy rounds down; Arrow's division rounds towards zero, and its floor overflows at the ends.
         times = timestamps.view(pa.int64()).fill_null(0).to_numpy() // 1000
         return pa.array(times, mask=np.asarray(timestamps.is_null()))
 
@@ -73,7 +73,7 @@ class HeaderTimestamp(UnitAssigner):
     def __post_init__(self) -> None:
         if not self.name:
             raise ValueError("expected the name of a header, such as header:created-at")
-        UnitAssigner.__post_init__(self)  # super() does not know the class that dataclass(slots=True) creates
+        UnitAssigner.__post_init__(self)  # super() does not work in the class that dataclass(slots=True) creates
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
         """Return the times in milliseconds, rounded down; null where the header is missing or no time.
@@ -94,7 +94,7 @@ class HeaderTimestamp(UnitAssigner):
         pairs = headers.flatten()
         places = np.flatnonzero(pc.equal(pc.struct_field(pairs, "key"), self.name))
         last = np.full(batch.num_rows, -1)
-        # Where a row comes up repeatedly, NumPy keeps its last value.
+        # If a row occurs repeatedly, NumPy keeps its last value.
         last[pc.list_parent_indices(headers).to_numpy()[places]] = places
         return pc.struct_field(pairs, "value").take(pa.array(last, mask=last < 0))
 
@@ -106,7 +106,7 @@ class JsonTimestamp(UnitAssigner):
     pointer: to the field (RFC 6901), such as "/order/created" or "/events/0/at"; "" is the whole value.
     unit: the unit of its number or text, "iso8601", or None: not known yet.
 
-    JSON is taken strictly: NaN or a number beyond a double anywhere makes a whole value unparsable.
+    JSON is read strictly: NaN or a number beyond a double anywhere makes a whole value unparsable.
 
     Raises ValueError for a malformed pointer or an unknown unit.
     """
@@ -156,7 +156,7 @@ def assigner_of(
     """Return the assigner that the option ``eventTime`` names.
 
     option: "timestamp", "header:NAME", or "json:", "avro:" or "protobuf:" and a JSON pointer into the value.
-    unit: the declared one; None: the driver detects it.  "timestamp" takes no unit.
+    unit: the declared unit; None: the driver detects it.  "timestamp" takes no unit.
     registry: has the schemas of Avro and Protobuf; None: there is none.
 
     Raises ValueError, one sentence, for anything else.

@@ -16,15 +16,15 @@ DAY_MS = 86_400_000
 _NS_PER = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _NS_PER_MS = 10**6
 _INTEGER_BITS = {"s": 32, "ms": 64, "us": 64}
-# The same limits as units has: up to the year 33658.
+# The same limits as in units: up to the year 33658.
 _BELOW: dict[str, int] = {"s": 10**12, "ms": 10**15, "us": 10**18}
 
 
 def check_time_type(column: str, kind: pa.DataType, unit: TimeUnit | None) -> None:
     """Raise OptionError, which names the column, unless values of this type are times by this unit.
 
-    Timestamps of any unit and zone and dates have a unit of their own and take none.  Integers and
-    floats need s, ms or us; texts need one of them or iso8601.
+    Timestamps of any unit and zone, and dates, have their own unit and take none.  Integers and floats need s, ms or
+    us; texts need one of these or iso8601.
     """
     kind = plain_type(kind)
     if kinds.is_null(kind):
@@ -64,11 +64,11 @@ def check_time_width(column: str, kind: pa.DataType, unit: TimeUnit | None) -> N
 
 
 def times_ms(values: pa.Array, unit: TimeUnit | None) -> pa.Int64Array:
-    """Return the times of ``values`` in milliseconds, rounded down; null for a missing value or no time.
+    """Return the times of ``values`` in milliseconds, rounded down; null for a value that is missing or not a time.
 
     A timestamp without a zone is UTC.  A number counts from the epoch; see text_times for texts.
 
-    Raises OptionError if values of this type are no times by this unit; see check_time_type.
+    Raises OptionError if values of this type and unit are not times; see check_time_type.
     """
     check_time_type("of the event time", values.type, unit)
     values = plain(values)

@@ -1,6 +1,6 @@
-"""Decides the event time that a row counts with, and whether the row is refused: once, for rows, batches and chunks.
+"""Decides the event time of a row, and whether the row is refused: one decision for rows, batches and chunks.
 
-A time is good if it is there, not below ``earliest_ms``, and not beyond what a timestamp of Spark holds:
+A time is good if it exists, is not below ``earliest_ms``, and is within the range of Spark's timestamps:
 
 | own time | ``badEventTime`` | stand-in | the row counts with | fault |
 |---|---|---|---|---|
@@ -10,8 +10,8 @@ A time is good if it is there, not below ``earliest_ms``, and not beyond what a 
 | bad | ``record-timestamp`` | good | the stand-in | bad |
 | bad | ``record-timestamp`` | missing or bad | it is refused | |
 
-The time that a row counts with, its own or the stand-in, is then compared with the clock.  Up to ``now + skew`` nothing
-changes; beyond it the time is in the future:
+The time of a row, its own or the stand-in, is then compared with the clock.  Up to ``now + skew`` nothing changes;
+beyond it the time is in the future:
 
 | ``futureEventTime`` | the row counts with | fault |
 |---|---|---|
@@ -55,22 +55,22 @@ BAD = "bad"
 """The fault of a row whose own time is bad."""
 
 FUTURE = "future"
-"""The fault of a row that is left out because its time lies further ahead of the clock than allowed."""
+"""The fault of a row that is left out because its time is further ahead of the clock than allowed."""
 
 NO_TIME = -(2**63)
-"""Stands for a missing time in an int64 array, as NaT does in NumPy."""
+"""A missing time in an int64 array, like NaT in NumPy."""
 
 LEAST_MS = NO_TIME + 1
-"""The least number that may be a time, where times before 1970 count like others."""
+"""The lowest number that may be a time, if times before 1970 count like others."""
 
 BadEventTime: TypeAlias = Literal["fail", "record-timestamp", "ignore"]
 """The policy for a row whose own time is bad; ``record-timestamp`` lets another stand in."""
 
 FutureEventTime: TypeAlias = Literal["ignore", "hold", "fail"]
-"""The policy for a row whose time lies too far ahead of the clock."""
+"""The policy for a row whose time is too far ahead of the clock."""
 
 Times: TypeAlias = npt.NDArray[np.int64]
-"""Event times in ms since the epoch, NO_TIME where there is none."""
+"""Event times in ms since the epoch; NO_TIME if there is none."""
 
 Rows: TypeAlias = npt.NDArray[np.bool_]
 
@@ -79,9 +79,9 @@ class RefusedRow(NamedTuple):
     """A row that a policy refuses.
 
     row: its index in the arrays that were judged.
-    finding: names its time or the lack of one, and continues a sentence that begins with the row's name.
+    finding: says which time it has, or that it has none; continues a sentence that begins with the row's name.
     fault: continues it with the fault.
-    remedy: continues it with the option that would let the row pass.
+    remedy: continues it with the option that would accept the row.
     """
 
     row: int
@@ -105,11 +105,11 @@ class RefusedRow(NamedTuple):
 class JudgedTimes(NamedTuple):
     """The decision about some rows.
 
-    times: in ms since the epoch; NO_TIME where planning and watermark leave a row out, or where it is refused.
+    times: in ms since the epoch; NO_TIME if planning and watermark leave a row out, or if it is refused.
     bad: the rows whose own time is bad.
     future: the other rows that are left out or refused because their time is in the future.
-    refused: the first row that is refused and ends the query; None: there is none.
-    set_aside: the rows that are refused, where these are set aside; ``EventTimePolicy.refusal`` describes one.
+    refused: the first refused row, which ends the query; None: there is none.
+    set_aside: the refused rows, if refused rows are set aside; ``EventTimePolicy.refusal`` describes one.
     """
 
     times: Times
@@ -121,16 +121,16 @@ class JudgedTimes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EventTimePolicy:
-    """The options of a source that decide about bad and future event times.
+    """The options of a source for bad and future event times.
 
     bad: the policy for rows whose own time is bad.
     future: the policy for rows further ahead of the clock than ``max_future_skew_ms``.
-    earliest_ms: the least good time: 0 where a negative time says that there is none, LEAST_MS where it is a time
-        before 1970.
-    sets_aside: a row that is refused is left out of the query, and does not end it.
+    earliest_ms: the lowest good time: 0 if a negative time means that there is none, LEAST_MS if it is a time before
+        1970.
+    sets_aside: a refused row is left out of the query, and does not end it.
 
-    Raises ValueError for rows in the future that are to be refused and set aside: a batch that is repeated has another
-    clock, and has to have the same rows.
+    Raises ValueError if rows in the future would be refused and set aside: a repeated batch has another clock, but must
+    have the same rows.
     """
 
     bad: BadEventTime = "fail"
@@ -154,11 +154,11 @@ class EventTimePolicy:
         return self.max_future_skew_ms if self.future == "hold" else None
 
     def accepts(self, own_ms: int, now_ms: int) -> bool:
-        """Return whether a row's own time counts as it is, whatever might stand in; see ``judge`` for others."""
+        """Return whether a row's own time counts unchanged, whatever might stand in; see ``judge`` for other rows."""
         return self.earliest_ms <= own_ms <= (LARGEST_MS if self.future == "hold" else self._horizon_ms(now_ms))
 
     def accepts_all(self, own: Times, now_ms: int) -> bool:
-        """Return whether the own times of all rows count as they are."""
+        """Return whether the own times of all rows count unchanged."""
         return not len(own) or (self.accepts(own.min(), now_ms) and self.accepts(own.max(), now_ms))
 
     def searched(self, now_ms: int) -> tuple[int, int]:
@@ -173,10 +173,10 @@ class EventTimePolicy:
         return self.earliest_ms if leaves_out_bad else NO_TIME, highest_ms
 
     def judge(self, own: Times, stand_in: Times | None, now_ms: int) -> JudgedTimes:
-        """Return the times that rows count with, and the rows whose own times have a fault.
+        """Return the times with which rows count, and the rows whose own times have a fault.
 
-        own: in ms since the epoch, NO_TIME where there is none.
-        stand_in: the times that ``record-timestamp`` takes, of the same rows; None: the rows have none.
+        own: the rows' own times in ms since the epoch; NO_TIME if there is none.
+        stand_in: the times of the same rows for ``record-timestamp``; None: the rows have none.
         now_ms: the present, in ms since the epoch.
         """
         if self.accepts_all(own, now_ms):
@@ -204,7 +204,7 @@ class EventTimePolicy:
         return JudgedTimes(times, bad, nothing, self.refusal(int(unusable.argmax()), own, stand_in), nothing)
 
     def refusal(self, row: int, own: Times, stand_in: Times | None) -> RefusedRow:
-        """Describe a row that is refused; see ``judge``, which takes far less time for a row that it sets aside."""
+        """Describe a refused row; ``judge`` takes far less time for a row that it sets aside."""
         own_ms, other_ms = own[row], np.int64(NO_TIME) if stand_in is None else stand_in[row]
         is_bad, cannot = self._is_bad(own_ms), self._is_bad(other_ms)
         if not is_bad or (self.bad == "record-timestamp" and not cannot):
@@ -223,9 +223,9 @@ class EventTimePolicy:
     def time_of_row(
         self, own_ms: int | None, stand_in_ms: int | None, now_ms: int, where: str, origin: str = ""
     ) -> int | None:
-        """Return the time that one row counts with; None: planning and watermark leave it out.
+        """Return the time with which a row counts; None: planning and watermark leave it out.
 
-        where, origin: name it, see RefusedRow.
+        where, origin: name the row, see RefusedRow.
 
         Raises CorruptDataError if the row is refused, unless refused rows are set aside.
         """
@@ -246,11 +246,11 @@ class EventTimePolicy:
 
 
 ALSO_BEFORE_1970 = EventTimePolicy(earliest_ms=LEAST_MS)
-"""The default options, of a source in which times before 1970 count like others."""
+"""The default options, for a source in which times before 1970 count like others."""
 
 
 def int64_times(times: pa.Int64Array) -> Times:
-    """Return times in which a null says that there is none."""
+    """Return times in which null means that there is none."""
     numbers: Times = (times.fill_null(NO_TIME) if times.null_count else times).to_numpy()
     return numbers
 

@@ -1,4 +1,4 @@
-"""Watermarks that stand in the rows themselves (Flink: punctuated watermarks)."""
+"""Watermarks in the rows themselves (Flink: punctuated watermarks)."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from tidegate.readers.registry.config import RegistryConfig
 __all__ = ["Marks", "PunctuatedWatermarks", "marks_of", "punctuated_by"]
 
 Marks: TypeAlias = Callable[[pa.RecordBatch], npt.NDArray[np.bool_] | pa.BooleanArray | pa.Int64Array]
-"""Tells which rows of a batch are marks.
+"""Decides which rows of a batch are marks.
 
-Booleans: a mark's event time is the watermark, if it has one.  Integers: these are the watermarks, in ms; null where a
-row is no mark.
+Booleans: a mark's event time, if it has one, is the watermark.  Integers: these are the watermarks, in ms; null if a
+row is not a mark.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class PunctuatedWatermarks(WatermarkGenerator):
-    """Emits the watermarks that stand in rows, and no others.  It needs no state.
+    """Emits the watermarks in the rows, and no others.  It needs no state.
 
-    marks: finds them.
+    marks: finds the marks.
     """
 
     is_divisible: ClassVar[bool] = True
@@ -58,7 +58,7 @@ class PunctuatedWatermarks(WatermarkGenerator):
 
 
 def punctuated_by(marks: str | Marks, registry: RegistryConfig | None = None) -> GeneratorSupplier:
-    """Return what makes a generator of the watermarks that stand in rows.
+    """Return a supplier of generators that emit the watermarks in the rows.
 
     marks: ``header:NAME``, or ``json:``, ``avro:`` or ``protobuf:`` with a pointer, whose value is the watermark; or a
         function, see Marks.
@@ -71,7 +71,7 @@ def punctuated_by(marks: str | Marks, registry: RegistryConfig | None = None) ->
 
 
 def marks_of(text: str, registry: RegistryConfig | None = None) -> Marks:
-    """Return what finds the marks that a text names; see ``punctuated_by``.
+    """Return the function that finds the marks that a text names; see ``punctuated_by``.
 
     Raises ValueError, one sentence, for anything else.
     """

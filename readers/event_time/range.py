@@ -35,11 +35,11 @@ class EventTimeRange:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether it leaves anything out."""
+        """Whether the range leaves anything out."""
         return self.start_ms is not None or self.end_ms is not None
 
     def common(self, times: TimeRange) -> TimeRange | None:
-        """Return the times that lie in both; None: there are none."""
+        """Return the times in both ranges; None: there are none."""
         low = times.min_ms if self.start_ms is None else max(times.min_ms, self.start_ms)
         high = times.max_ms if self.end_ms is None else min(times.max_ms, self.end_ms - 1)
         return TimeRange(low, high) if low <= high else None
@@ -51,7 +51,7 @@ class EventTimeRange:
         return TimeRange(min(low, high), high)
 
     def has(self, times: Times) -> npt.NDArray[np.bool_]:
-        """Tell of each time whether it lies in the range; NO_TIME does not."""
+        """Return for each time whether it is in the range; NO_TIME is not."""
         inside: npt.NDArray[np.bool_] = times != NO_TIME
         if self.start_ms is not None:
             inside &= times >= self.start_ms
@@ -67,9 +67,9 @@ class TimeColumn(NamedTuple):
     """The event-time column as it is read.
 
     field: the column among those that are read.
-    names: of the column, and of the fields that lead to the times.
-    type: of their values.
-    unit: of the values; None: the type has one.
+    names: the names of the column, and of the fields that lead to the times.
+    type: the type of the values.
+    unit: the unit of the values; None: the type has one.
     """
 
     field: pa.Field
@@ -78,18 +78,18 @@ class TimeColumn(NamedTuple):
     unit: TimeUnit | None
 
     def times(self, values: pa.Array) -> pa.Int64Array:
-        """Return the times of values of the type, in ms since the epoch; null for values that are no time."""
+        """Return the times of values of the type, in ms since the epoch; null for values that are not times."""
         return times_ms(values, self.unit)
 
 
 @dataclass(frozen=True, slots=True)
 class RowTimes:
-    """Keeps the rows whose event times lie in a range.
+    """Keeps the rows whose event times are in a range.
 
-    column: of the times, a dotted path for a nested one.
-    unit: of a column of numbers or texts; texts without one are ISO 8601.
-    policy: tells whether LastModified stands in for rows without a usable time; otherwise these are in no range.
-    parsed: the units that the format itself reads into timestamps or dates; such a column has a unit of its own.
+    column: the column of the times, a dotted path for a nested one.
+    unit: the unit of a column of numbers or texts; texts without a unit are ISO 8601.
+    policy: decides whether LastModified stands in for rows without a usable time; otherwise these are in no range.
+    parsed: the units that the format itself reads into timestamps or dates; such a column has its own unit.
     """
 
     wanted: EventTimeRange
@@ -99,7 +99,7 @@ class RowTimes:
     parsed: Sequence[TimeUnit] = ("iso8601",)
 
     def column_of(self, schema: pa.Schema) -> TimeColumn | None:
-        """Return the column among those of a schema; None: it is not there."""
+        """Return the column of a schema; None: the schema lacks it."""
         path = path_of(self.column, list(schema))
         if path is None:
             return None
@@ -121,10 +121,10 @@ class RowTimes:
         check_time_width(self.column, column.type, self.unit)
 
     def kept(self, batch: pa.RecordBatch, modified_ms: int) -> pa.RecordBatch:
-        """Return the rows that lie in the range.
+        """Return the rows in the range.
 
-        batch: of a schema that ``check`` takes.
-        modified_ms: LastModified of the object that they are from.
+        batch: has a schema that ``check`` accepts.
+        modified_ms: LastModified of the rows' object.
         """
         own = self._own(batch)
         # Rows are refused when the object is discovered.
@@ -134,7 +134,7 @@ class RowTimes:
     def times(self, batch: pa.RecordBatch, modified_ms: int) -> pa.Int64Array:
         """Return the event times of rows in ms since the epoch; null for those without a usable one.
 
-        A time is in the future by when the object was modified, so that it is so whenever the object is read.
+        A time is in the future relative to LastModified, so that the result is the same whenever the object is read.
 
         Raises OptionError if the column is not among those that are read.
         """
