@@ -74,7 +74,7 @@ def spark_schema(schema: pa.Schema) -> pa.Schema:
     PySpark's ``from_arrow_schema`` takes it.  Metadata is left out.
 
     Raises OptionError, which names the column, for a type that Spark cannot hold (time, duration, float16, decimals
-    beyond 38 digits, unions).  Also raises it for two columns that differ only in case, which are one to Spark.
+    beyond 38 digits, unions).  Also raises it for two columns that differ only in case, which are the same for Spark.
     """
     check_levels(schema)
     return pa.schema(_spark_fields(schema, ""))
@@ -103,12 +103,12 @@ def _inner_types(kind: pa.DataType) -> list[pa.DataType]:
 
 
 def inferred_schema(samples: Sequence[S3Object], schema_of: Callable[[S3Object], pa.Schema], bucket: str) -> pa.Schema:
-    """Return the columns of the samples, in Spark's types; those of later samples come last.
+    """Return the columns of the samples, in Spark's types; columns that only later samples have come last.
 
     schema_of: reads the columns of an object that is not empty.
 
-    Raises OptionError when no sample holds bytes, when two disagree on a type, and for a type that Spark cannot hold.
-    Errors of ``schema_of`` pass.
+    Raises OptionError if all samples are empty, if two disagree on a type, and for a type that Spark cannot hold.
+    Errors of ``schema_of`` are passed on.
     """
     schemas = [spark_schema(schema_of(sample)) for sample in samples if sample.size]
     if not schemas:
@@ -152,9 +152,9 @@ def _spark_type(kind: pa.DataType, path: str) -> pa.DataType:
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the rows of ``batch`` as a batch of exactly ``schema``.
 
-    Columns, and the fields of structs, go by name: the exact name, else the only one that differs in case alone.
-    Missing columns are null, surplus ones are dropped.  Types are cast if no value changes.  Yet parts of a microsecond
-    are rounded down, and a timestamp without a zone is UTC, as in Spark.
+    Columns, and the fields of structs, are matched by name: the exact name, or else the only one that differs only in
+    case.  Missing columns are null, and surplus columns are dropped.  Types are cast if no value changes.  But parts of
+    a microsecond are rounded down, and a timestamp without a zone is UTC, as in Spark.
 
     Raises CorruptDataError, which names the column and both types, for a value that does not fit, and
     for a null where ``schema`` allows none.

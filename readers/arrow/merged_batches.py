@@ -1,4 +1,4 @@
-"""Merges small batches: each one costs, however small it is."""
+"""Merges small batches, because each batch has a fixed cost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 __all__ = ["ENOUGH_BYTES", "merged"]
 
-ENOUGH_BYTES = 1 << 20  # of a batch; handing one to Spark takes some 0.3 ms
+ENOUGH_BYTES = 1 << 20  # of a batch; passing a batch to Spark takes some 0.3 ms
 
 
 def merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,6 +1,6 @@
 """Casts texts to the values of columns as Spark does (DateTimeUtils, Decimal); None for texts without a value.
 
-A time without a zone is UTC.  Values are as Arrow takes them for the type.
+A time without a zone is UTC.  Values have the form that Arrow expects for the type.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ powers of ten for these, and some end the process (``1e-10000000``)."""
 _MOST_PLACES = 38  # of any decimal
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
-_CYCLE_YEARS, _CYCLE = 400, timedelta(days=146_097)  # after which the calendar is the same again
+_CYCLE_YEARS, _CYCLE = 400, timedelta(days=146_097)  # years, after which the calendar repeats
 _DECIMAL = re.compile("[+-]?(?:[0-9]+(?:[.][0-9]*)?|[.][0-9]+)(?:[eE][+-]?0*[0-9]{1,4})?")
-# The dates and times that Spark takes beyond ISO 8601.  A time of day alone, which means today, is left out.
+# The dates and times that Spark accepts in addition to ISO 8601.  A time of day alone, which means today, is left out.
 _DATE = re.compile("([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?")
 _TIME = re.compile(
     "(?P<year>[0-9]{4})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T]"
@@ -53,7 +53,7 @@ def decimal_of(text: str, kind: pa.DataType) -> Decimal | None:
 
 
 def decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast texts to decimals; raises ArrowInvalid for a text that is no decimal, or would be rounded."""
+    """Cast texts to decimals; raises ArrowInvalid for a text that is not a decimal, or would be rounded."""
     are_long = pc.match_substring_regex(texts, LONG_FRACTION)
     if pc.any(are_long).as_py():
         pairs = zip(texts.to_pylist(), are_long.to_pylist(), strict=True)
@@ -85,14 +85,14 @@ def date_of(text: str) -> int | None:
 
 
 def _before(year: int) -> timedelta:
-    """Return how long a year is before the year that stands in for it: Python has no year 0."""
+    """Return how many years a year is before the year that replaces it, because Python has no year 0."""
     return timedelta(0) if year else _CYCLE
 
 
 def timestamp_of(text: str, *, has_zone: bool) -> int | None:
     """Return a time in microseconds since the epoch.
 
-    has_zone: whether it is an instant; else it must not name a zone.
+    has_zone: whether it is an instant; otherwise it must not name a zone.
     """
     match = _TIME.fullmatch(text.strip())
     if match is None or (match["zone"] and not has_zone):
@@ -125,7 +125,7 @@ def timestamps(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
                 continue
             if unit == "ns":
                 numbers = times.view(pa.int64())
-                # NumPy rounds down, where Arrow's division rounds towards zero.
+                # NumPy rounds down; Arrow's division rounds towards zero.
                 whole = numbers.fill_null(0).to_numpy() // 1000
                 times = pa.array(whole, mask=numbers.is_null().to_numpy(zero_copy_only=False)).view(pa.timestamp("us"))
             return times.view(pa.int64()).view(pa.timestamp("us", kind.tz)).cast(kind)

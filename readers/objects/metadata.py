@@ -1,4 +1,4 @@
-"""The column ``_metadata``: the object and the block that a row is from."""
+"""The column ``_metadata``: the object and the block from which a row comes."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ METADATA = pa.field(
         ]
     ),
 )
-"""The column, whose fields are those of Spark's file sources; a block is a chunk, and sizes are in bytes."""
+"""The column, with the fields of Spark's file sources; a block is a chunk, and sizes are in bytes."""
 
 
 def metadata_scalar(chunk: Chunk, address: str) -> pa.Scalar:
     """Return the column's value for the rows of a chunk.
 
-    address: of the object.  Unlike Spark's, it is the key as it is, without escapes.
+    address: the address of the object.  Unlike in Spark, the key has no escapes.
     """
     return pa.scalar(
         {

@@ -1,8 +1,8 @@
 """Reads columns from the key of an object, from folders such as ``country=DE/day=2026-01-31``.
 
-Names, values and types are those that Spark's file source finds (Spark: PartitioningUtils).  But escapes such
-as ``%C3%A9`` are taken for UTF-8, as Arrow writes them, where Spark itself escapes ASCII only; and a column
-of nothing but nulls is a string.
+Names, values and types are the same as in Spark's file source (Spark: PartitioningUtils), with two exceptions.  Escapes
+such as ``%C3%A9`` are read as UTF-8, as Arrow writes them; Spark itself escapes only ASCII.  And a column of nulls
+alone is a string.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["NULL_VALUE", "partition_fields", "partition_scalar", "partition_text
 NULL_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """The value that is null."""
 
-MOST_DIGITS = 38  # of a Spark decimal
+MOST_DIGITS = 38  # digits of a Spark decimal
 INT_DIGITS, LONG_DIGITS = 10, 20  # that Spark gives them among decimals
 _WHOLE = re.compile("[+-]?[0-9]+")
 _DECIMAL = re.compile("[+-]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
@@ -38,8 +38,8 @@ _TIMESTAMP = pa.timestamp("us", "UTC")
 def partition_texts(key: str, prefix: str) -> dict[str, str | None]:
     """Return the values in the folders of a key below a prefix, by column, in their order; None for null.
 
-    As Spark does, from the last folder upwards: folders below the last ``column=value`` are skipped, and the first
-    other folder above it ends the search.
+    The search begins at the last folder, as in Spark: folders below the last ``column=value`` are skipped, and the
+    first other folder above it ends the search.
     """
     texts: list[tuple[str, str | None]] = []
     for folder in reversed(key[len(prefix) :].split("/")[:-1]):
@@ -68,11 +68,11 @@ def partition_fields(folders: Iterable[dict[str, str | None]], *, typed: bool) -
 
 
 def partition_scalar(text: str | None, field: pa.Field, address: str) -> pa.Scalar:
-    """Return a value as one of a column.
+    """Return a value in the type of its column.
 
-    address: of the object, for errors.
+    address: the address of the object, for errors.
 
-    Raises CorruptDataError for a value that is not of the column's type: the column has to be a string then.
+    Raises CorruptDataError for a value that does not have the column's type; then the column must be a string.
     """
     try:
         value = None if text is None else _value(text, field.type)
@@ -84,7 +84,7 @@ def partition_scalar(text: str | None, field: pa.Field, address: str) -> pa.Scal
 
 
 def _type_of(texts: list[str]) -> pa.DataType:
-    """Return the type that takes all values of a column (Spark: findWiderTypeForPartitionColumn)."""
+    """Return the type that fits all values of a column (Spark: findWiderTypeForPartitionColumn)."""
     types = {*map(_inferred, texts)}
     if types and all(kinds.is_integer(kind) or kinds.is_decimal(kind) for kind in types):
         if any(map(kinds.is_decimal, types)):
@@ -131,7 +131,7 @@ def _fits(text: str, kind: pa.DataType) -> bool:
 
 
 def _value(text: str, kind: pa.DataType) -> Any:  # noqa: C901, PLR0911 - one branch a type
-    """Return a value as Arrow takes it (Spark: castPartValueToDesiredType); raises MisfitError if it does not fit."""
+    """Return a value as Arrow expects it (Spark: castPartValueToDesiredType); raises MisfitError if it does not fit."""
     if kinds.is_string(kind) or kinds.is_large_string(kind):
         return text
     if kinds.is_signed_integer(kind):

@@ -1,4 +1,4 @@
-"""Reads one field of Avro values of one schema; the other fields of a record are skipped, not built."""
+"""Reads one field of Avro values of one schema; the other fields of a record are skipped, not decoded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INDEX = re.compile("0|[1-9][0-9]{0,9}")
 
 
 def avro_field(schema: RegisteredSchema, tokens: Sequence[str]) -> ReadField | None:
-    """Return a function that reads a field of values; None: the schema is no Avro record, or has no such field.
+    """Return a function that reads a field of values; None: the schema is not an Avro record, or has no such field.
 
     tokens: the names of the fields, from the top down, with the indexes of arrays.
     """

@@ -1,4 +1,4 @@
-"""Decodes Avro values of one schema, many at once, by the decoder of Avro objects: in Spark's types, and bounded."""
+"""Decodes Avro values of one schema, many at once, with the decoder of Avro objects: in Spark's types, and bounded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BOUND = Bound(DEFAULT_MOST_BYTES, "nothing: no value may be so large")
 class AvroValues:
     """The values of one schema.
 
-    kind: of a value, a struct.
+    kind: the type of a value, a struct.
 
     Raises CorruptDataError for a schema that is not a record, and OptionError for a type that Spark cannot hold.
     """
@@ -37,13 +37,13 @@ class AvroValues:
         self.kind = self._records.kind
 
     def decode(self, payloads: Sequence[bytes], names: Collection[str]) -> pa.StructArray:
-        """Return the named fields of each value; null where the bytes do not fit the schema."""
+        """Return the named fields of each value; null if the bytes do not fit the schema."""
         kind = pa.struct([field for field in self.kind if field.name in names])
         blocks = [AvroBlock(number, number + 1, 1, payload) for number, payload in enumerate(payloads)]
         try:
             batches = [batch for _, batch in self._records.batches(blocks, names)]
         except CorruptDataError:
-            # One bad value spoils its batch: halving finds the bad ones.
+            # One bad value makes its whole batch fail: halving finds the bad values.
             if len(payloads) == 1:
                 return pa.nulls(1, kind)
             half = len(payloads) // 2
@@ -53,7 +53,7 @@ class AvroValues:
 
 
 def record_names(schema: RegisteredSchema) -> tuple[str, ...]:
-    """Return the name of the schema's record and its aliases, all without namespaces; empty: it is no single record."""
+    """Return the name of the schema's record and its aliases, without namespaces; empty: it is not a single record."""
     try:
         record = json.loads(schema.text)
         names = [record["name"], *record.get("aliases", ())]

@@ -30,11 +30,11 @@ _Decode: TypeAlias = Callable[[Sequence[bytes]], pa.StructArray]
 class RegistryColumn:
     """Decodes values to one type; picklable.
 
-    form: of the values.
-    kind: their type; fields go by name, and one that a value's own schema lacks is null.
+    form: the form of the values.
+    kind: the type to decode to; fields are matched by name, and a field that a value's own schema lacks is null.
     mode: the policy for a value that cannot be decoded: "FAILFAST" raises CorruptDataError, "PERMISSIVE" makes it null.
-    names: of the record, those of ``record_names``; or the full name of the Protobuf message.  Values of others cannot
-        be decoded.  Empty: of any Avro record.
+    names: the names of the record from ``record_names``, or the full name of the Protobuf message.  Values with other
+        names cannot be decoded.  Empty: any Avro record.
     """
 
     registry: RegistryConfig
@@ -46,7 +46,7 @@ class RegistryColumn:
     def decoded(self, column: pa.Array) -> pa.StructArray:
         """Return the decoded values; a null stays null.
 
-        Raises CorruptDataError, see ``mode``; also raises what ``SchemaRegistry.schema`` raises.
+        Raises CorruptDataError, see ``mode``; also raises the errors of ``SchemaRegistry.schema``.
         """
         values: list[bytes | None] = column.to_pylist()
         rows_of: dict[int | None, list[int]] = {}
@@ -96,7 +96,7 @@ class RegistryColumn:
 def column_of_subject(
     registry: RegistryConfig, form: Form, subject: str, mode: Mode = "FAILFAST", message: str | None = None
 ) -> RegistryColumn:
-    """Return the column with the type of the newest schema of a subject, as Spark has it.
+    """Return the column with the type of the newest schema of a subject, in Spark's types.
 
     message: the full name of the Protobuf message; None: the first of that schema.
 
@@ -120,7 +120,7 @@ def _decoder(registry: RegistryConfig, form: Form, names: tuple[str, ...], schem
     if schema is None or schema.kind.lower() != form:
         return None
     if form == "avro":
-        # Fields go by name, so a record of another name would become a row of nulls.
+        # Fields are matched by name, so a record of another name would become a row of nulls.
         is_another = names and (own := record_names(schema)[:1]) and own[0] not in names
         return None if is_another else _avro_decoder(schema)
     try:

@@ -11,14 +11,14 @@ __all__ = ["RegistryConfig"]
 
 @dataclass(frozen=True, slots=True)
 class RegistryConfig:
-    """A registry with Confluent's REST interface; picklable, the same on the driver and the executors.
+    """A registry with Confluent's REST interface; picklable, and the same on the driver and the executors.
 
-    url: of the registry, or several separated by commas.
-    user_info: ``user:password`` for basic authentication; None: without it.
+    url: the URL of the registry, or several separated by commas.
+    user_info: ``user:password`` for basic authentication; None: without authentication.
     token: a bearer token; None: without it.
-    ca_file: PEM file with the certificates of the CAs that are trusted; None: the system's.
+    ca_file: PEM file with the certificates of the trusted CAs; None: the system's.
     certificate_file, key_file: PEM files that are shown to a registry that asks; None: none.
-    deadline_s: seconds for one question, retries included.
+    deadline_s: seconds for one request, retries included.
 
     The user, the password and the token are in neither ``repr`` nor any error.
 

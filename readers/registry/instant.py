@@ -1,4 +1,4 @@
-"""A value that is a time by its type, so that it needs no unit."""
+"""A value whose type is a time, so that it needs no unit."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ __all__ = ["protobuf_field"]
 
 
 def protobuf_field(schema: RegisteredSchema, tokens: Sequence[str]) -> ReadField | None:
-    """Return a function that reads a field of values; None: the schema is no Protobuf schema.
+    """Return a function that reads a field of values; None: the schema is not a Protobuf schema.
 
     tokens: the names of the fields, from the top down, with the indexes of repeated ones.
 
     A field that is not set is None.  The zero of a number without presence counts as not set, because Protobuf does not
-    write it.  A google.protobuf.Timestamp comes as an Instant.
+    write it.  A google.protobuf.Timestamp becomes an Instant.
     """
     try:
         messages = ProtobufSchema(schema)

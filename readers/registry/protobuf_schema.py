@@ -1,4 +1,4 @@
-"""The messages of a Protobuf schema: the registry has its source, and Google's own compiler makes descriptors of it.
+"""The messages of a Protobuf schema: the registry has its source, which Google's own compiler turns into descriptors.
 
 A schema may import the files of Google and of Confluent without a reference, as in Confluent's own clients.
 """
@@ -26,7 +26,7 @@ class NoMessageError(OptionError):
 
 
 class ProtobufSchema:
-    """The messages of one schema, by their places.
+    """The messages of one schema, by their place.
 
     Raises CorruptDataError if the compiler refuses it, and OptionError if the packages of tidegate[registry] are
     missing.
@@ -107,7 +107,7 @@ def _compiled(schema: RegisteredSchema) -> Any:
 
 
 def _of_google() -> list[Path]:
-    """Return the folder with google/type, google/api and others, which the package googleapis-common-protos brings."""
+    """Return the folder with google/type, google/api and others, from the package googleapis-common-protos."""
     spec = find_spec("google.type")
     return [] if spec is None else [Path(place).parent.parent for place in spec.submodule_search_locations or ()]
 
@@ -115,7 +115,7 @@ def _of_google() -> list[Path]:
 def _of_confluent(besides: Collection[str]) -> bytes:
     """Return the descriptors of confluent/meta.proto and the others that Confluent's client knows.
 
-    besides: files that the schema brings itself.
+    besides: files that the schema itself includes.
     """
     from confluent_kafka.schema_registry.confluent import meta_pb2
     from confluent_kafka.schema_registry.confluent.type import decimal_pb2

@@ -14,15 +14,15 @@ from tidegate.readers.registry.wire import message_indexes
 
 __all__ = ["ProtobufValues"]
 
-_MOST_LEVELS = 60  # of messages in messages; Arrow's own limit is at 64
+_MOST_LEVELS = 60  # levels of nested messages; Arrow's own limit is 64
 
 
 class ProtobufValues:
     """The values of one schema.
 
-    message: the full name of the message that is wanted; None: the first one.
-    kind: of a value, a struct.
-    full_name: of the message.
+    message: the full name of the wanted message; None: the first one.
+    kind: the type of a value, a struct.
+    full_name: the full name of the message.
 
     Raises CorruptDataError for a schema that is no Protobuf schema, NoMessageError if it has no such message, and
     OptionError for one that Spark cannot hold.
@@ -35,7 +35,7 @@ class ProtobufValues:
         self.kind: pa.StructType = _struct(self._message, (self.full_name,))
 
     def decode(self, values: Sequence[bytes]) -> pa.StructArray:
-        """Return the fields of each value, header included; null where the bytes do not fit the message."""
+        """Return the fields of each value, header included; null if the bytes do not fit the message."""
         rows: list[dict[str, Any] | None] = []
         for value in values:
             try:

@@ -1,7 +1,7 @@
-"""Asks a schema registry for schemas, by Confluent's client.  A schema never changes under its id, so each is kept.
+"""Requests schemas from a registry with Confluent's client.  A schema never changes under its id, so each is kept.
 
-A schema that is missing may come: a replica of a registry is behind its primary, to which the producer spoke.  So it is
-asked for twice.  But values may also name schemas that never were: broken ones must not cost a pause each.
+A missing schema may come: a replica of a registry is behind its primary, to which the producer spoke.  So it is
+requested twice.  But broken values may name schemas that never existed, and must not cost a pause each.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = ["RegisteredSchema", "SchemaRegistry", "registry_of"]
 _NO_SCHEMA = {40401, 40402, 40403}  # no such subject, version, schema
 _TRY_AGAIN = {408, 429, 500, 502, 503, 504}
 _KEPT = 10_000
-_MISSING_S = 10.0  # until a schema that was missing is asked for again, and until the next one is asked for twice
-_REPLICA_S = 1.0  # that a replica may be behind
+_MISSING_S = 10.0  # until a missing schema is requested again, and until the next one is requested twice
+_REPLICA_S = 1.0  # how far a replica may be behind
 _LOG = logging.getLogger("tidegate.reader")
 
 
@@ -36,7 +36,7 @@ class RegisteredSchema:
     """A schema.
 
     kind: "AVRO", "PROTOBUF" or "JSON".
-    text: its source.
+    text: the source of the schema.
     references: the sources of the schemas that it refers to, directly or not, by the names that it uses.  Each comes
         before the schemas that refer to it.
     """
@@ -47,12 +47,12 @@ class RegisteredSchema:
 
 
 class SchemaRegistry:
-    """The schemas of one registry.  A connection lasts as long as a question, because questions are few.
+    """The schemas of one registry.  Each request has its own connection, because requests are few.
 
-    All questions raise OptionError if the packages of tidegate[registry] are missing, and for an address that is none.
+    All methods raise OptionError if the packages of tidegate[registry] are missing, and for a malformed address.
 
-    clock: seconds, monotonic.
-    sleep: takes seconds.
+    clock: returns monotonic seconds.
+    sleep: waits for a number of seconds.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class SchemaRegistry:
     def latest(self, subject: str) -> tuple[int, RegisteredSchema]:
         """Return the newest schema of a subject, and its id.
 
-        Raises OptionError if the registry has no such subject; also raises what ``schema`` raises.
+        Raises OptionError if the registry has no such subject; also raises the errors of ``schema``.
         """
         newest = self._asked(f"the subject {subject!r}", lambda client: client.get_latest_version(subject))
         if newest is None:
@@ -142,7 +142,7 @@ class SchemaRegistry:
             except SchemaRegistryError as error:  # noqa: PERF203 - it is repeated
                 if error.error_code in _NO_SCHEMA:
                     return None
-                # Its own words may repeat what was sent to it.
+                # Its own message may repeat what was sent to it.
                 sentence = f"it answers with the HTTP status {error.http_status_code}"
                 if error.http_status_code not in _TRY_AGAIN:
                     raise ConnectorError(f"cannot {deadline.operation}: {sentence}") from None
@@ -159,7 +159,7 @@ class SchemaRegistry:
 
 @lru_cache(maxsize=16)
 def registry_of(config: RegistryConfig) -> SchemaRegistry:
-    """Return the registry of this process with such a configuration."""
+    """Return this process's registry for a configuration."""
     return SchemaRegistry(config)
 
 
@@ -172,7 +172,7 @@ def _client(config: RegistryConfig) -> SchemaRegistryClient:
         "ssl.ca.location": config.ca_file,
         "ssl.certificate.location": config.certificate_file,
         "ssl.key.location": config.key_file,
-        "max.retries": 0,  # we repeat, until our deadline
+        "max.retries": 0,  # we repeat requests, until our deadline
         "timeout": config.deadline_s,
     }
     given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
@@ -185,7 +185,7 @@ def _client(config: RegistryConfig) -> SchemaRegistryClient:
     try:
         return SchemaRegistryClient(given)
     except (ValueError, TypeError, OSError) as error:
-        # Never with its own words, which may show the login.
+        # Its own message is never shown, because it may contain the login.
         raise OptionError(
             f"the client of the schema registry refuses the options 'schema.registry.*': {type(error).__name__}"
         ) from None

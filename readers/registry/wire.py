@@ -11,7 +11,7 @@ import struct
 __all__ = ["message_indexes", "schema_id_of"]
 
 HEADER_BYTES = 5
-_MOST_INDEXES = 64  # deeper nesting than any schema has
+_MOST_INDEXES = 64  # more levels than any schema has
 _MOST_VARINT_BYTES = 5
 
 

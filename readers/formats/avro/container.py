@@ -4,8 +4,8 @@ A file is a header, then blocks of records; the file's own sync marker of 16 byt
 (Avro specification 1.12: object container files).  A block belongs to the range that holds its first byte, which
 follows a marker.  So ranges that cover an object without gaps give each block once.
 
-Tried: the block_reader of fastavro 1.13 begins only at the header of a file, so it cannot read a range.  It
-decompresses a block of any length: 200 KB become 200 MiB.  fastavro decodes the records; see ``records.py``.
+The block_reader of fastavro 1.13 does not serve here: it begins only at the header of a file, so it cannot read a
+range.  It decompresses a block of any length: 200 KB become 200 MiB.  fastavro decodes the records; see ``records.py``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SYNC_BYTES = 16
 MAGIC = b"Obj\x01"
 HEADER_BYTES = 64 << 10  # bytes of the first request: most headers are smaller
 MOST_HEADER_BYTES = 16 << 20
-LOOK_AHEAD = 64 << 10  # beyond a range's end, where most last blocks end: spares a second request
+LOOK_AHEAD = 64 << 10  # beyond a range's end, where most last blocks end; saves a second request
 LONGEST_NUMBER = 10  # bytes of a 64-bit number
 CODECS = {
     "null": None,
@@ -56,8 +56,8 @@ _HEADER_SCHEMA = {
 class AvroHeader(NamedTuple):
     """The header of a file.
 
-    schema: of its records, as the JSON value that the writer gave.
-    sync: the marker.
+    schema: the schema of its records, as the writer's JSON value.
+    sync: the sync marker.
     end: the first byte after the header.
     """
 
@@ -70,7 +70,7 @@ class AvroHeader(NamedTuple):
 class AvroBlock(NamedTuple):
     """Some records, decompressed.
 
-    start, end: its bytes in the object, with the marker after it, end exclusive.
+    start, end: its bytes in the object, including the marker after it; the end is exclusive.
     """
 
     start: int
@@ -117,7 +117,7 @@ def blocks_of(
     Asks for ``request_bytes`` at once, while a thread asks for the next ones.  Holds as much, or the longest block if
     it is longer.
 
-    bound: of a decompressed block.
+    bound: the bound for a decompressed block.
 
     Raises CorruptDataError for a block that is cut off, has no marker after it, cannot be decompressed or becomes too
     large.  The error names the byte.  Errors of ``fetch`` pass.
@@ -167,7 +167,7 @@ def _decompressed(codec: str, data: bytes, bound: Bound) -> bytes | memoryview:
 
 
 class _Window:
-    """Bytes that come in pieces; those before a position are forgotten."""
+    """Bytes that come in pieces; the bytes before a position are forgotten."""
 
     def __init__(self, pieces: Iterator[bytes], position: int) -> None:
         self.position = position
@@ -196,7 +196,7 @@ class _Window:
         raise CorruptDataError(f"the block at byte {start} does not begin as one")
 
     def skip_past(self, marker: bytes, end: int) -> bool:
-        """Go past the next marker, and tell whether there is one that ends before ``end``."""
+        """Go past the next marker, and return whether there is one that ends before ``end``."""
         while True:
             place = self._data.find(marker, self._at)
             ahead = (place + len(marker) if place >= 0 else max(len(self._data) - len(marker) + 1, self._at)) - self._at

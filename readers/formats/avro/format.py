@@ -48,7 +48,8 @@ class _Opened:
 class AvroFormat(TypedFormat):
     """Object container files of Apache Avro.
 
-    most_bytes: of a decompressed block, and of the values of a row as objects, without the contents of texts.
+    most_bytes: the maximum size of a decompressed block, and of a row's values as objects, without the contents of
+        texts.
 
     A chunk may begin at any byte; a block belongs to the chunk that holds its first byte.  At most two
     requests of REQUEST_BYTES, a block and a batch of rows are held.  Codecs are null, deflate, snappy,

@@ -1,8 +1,8 @@
-"""Estimates the memory of decoded Avro: a few bytes may stand for many objects, which are bounded before they are made.
+"""Estimates the memory of decoded Avro: a few bytes may mean many objects, which are bounded before they are created.
 
-The type of a value tells its memory, with two exceptions.  Bytes and texts take about as much as their encoding, and
-the items of arrays and maps are counted.  An item of a few bytes may be a large record.  So the estimate is the memory
-of an item for each *part*: a number, a length, a block of bytes, the index of a union.
+The memory of a value follows from its type, with two exceptions.  Bytes and texts take about as much as their encoding,
+and the items of arrays and maps are counted.  An item of a few bytes may be a large record.  So the estimate is the
+memory of an item for each *part*: a number, a length, a block of bytes, the index of a union.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COPIES = 3  # of bytes of a fixed size: one of Python, two of Arrow
 
 
 class Cost(NamedTuple):
-    """The memory that a value of a type takes.
+    """The memory of a value of a type.
 
     memory: bytes, without the contents of texts and the items of lists.
     parts: of its encoding, at least; 0: it may have no bytes.
@@ -38,7 +38,7 @@ class Cost(NamedTuple):
 
 
 def plain_cost(kind: pa.DataType) -> Cost:
-    """Return the cost of a value of a type without others inside."""
+    """Return the cost of a value of a type without nested types."""
     if pa.types.is_null(kind):
         return Cost(_NULL, 0)
     if pa.types.is_decimal(kind):
@@ -71,7 +71,7 @@ def _dearest(costs: Sequence[Cost]) -> int:
 
 
 class TooManyPartsError(Exception):
-    """More parts were read than are allowed."""
+    """More parts were read than allowed."""
 
 
 class CountedBytes:

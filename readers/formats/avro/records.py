@@ -38,9 +38,9 @@ BATCH_BYTES = 1 << 20  # of encoded records
 BATCH_MEMORY = 64 << 20  # of decoded records, without the contents of texts
 MOST_ROWS = 16_384
 MOST_TYPES = 100_000  # of a schema; a type may be named many times, so a short schema may stand for many
-NEVER_THERE = 2**31 - 1  # bytes of a value that no block holds
+NEVER_THERE = 2**31 - 1  # bytes of a value that no block contains
 MOST_DIGITS = 38  # of a Spark decimal
-MOST_DECIMAL_BYTES = 64  # after bytes that only repeat the sign; more than a number of MOST_DIGITS needs
+MOST_DECIMAL_BYTES = 64  # without bytes that only repeat the sign; more than a number of MOST_DIGITS needs
 _OUR_DECIMAL = "tidegate-decimal"  # the library's name of a type that it does not know
 
 _PRIMITIVE = {
@@ -92,7 +92,7 @@ class _Decoder(NamedTuple):
 
     reader: the schema with these fields; None: with all.
     kind, raw_kind: the type of a row, and its type before texts are distinguished from bytes.
-    cost: of a row.
+    cost: the cost of a row.
     """
 
     reader: Any
@@ -104,8 +104,8 @@ class _Decoder(NamedTuple):
 class AvroRecords:
     """Converts records of one writer's schema to Arrow.
 
-    kind: of a record with all its fields, a struct.
-    bound: of a row's memory, without the contents of its texts.
+    kind: the type of a record with all its fields, a struct.
+    bound: the bound for a row's memory, without the contents of its texts.
 
     Raises CorruptDataError for a schema that is not one of records.  Raises OptionError, which names the column, for a
     type that Spark cannot hold.
@@ -167,7 +167,7 @@ class AvroRecords:
     def _rows(self, block: AvroBlock, decoder: _Decoder) -> Iterator[tuple[Any, int]]:
         """Yield each row, and the number of its encoded bytes.
 
-        The library gets only as many bytes at a time as surely become rows within the bound; a row that is cut is
+        The library gets only as many bytes at a time as certainly become rows within the bound; a row that is cut is
         decoded slowly.
         """
         size = len(block.data)
@@ -219,7 +219,7 @@ class AvroRecords:
 
 
 _MISFITS = (ValueError, TypeError, LookupError, EOFError, ArithmeticError, StructError)
-"""The errors of the library, whose own sentences may show values."""
+"""The errors of the library; its own messages may show values."""
 
 
 def _misfit(block: AvroBlock) -> CorruptDataError:
@@ -244,7 +244,7 @@ def _batch(rows: list[Any], decoder: _Decoder, last: AvroBlock) -> pa.RecordBatc
 
 
 def _hides_an_end(kind: pa.DataType) -> bool:
-    """Return whether the library would skip missing items of a list: those whose bytes have no length of their own."""
+    """Return whether the library would skip missing items of a list: items whose bytes have no length of their own."""
     if pa.types.is_list(kind):
         return _is_fixed(kind.value_type) or _hides_an_end(kind.value_type)
     if pa.types.is_map(kind):
